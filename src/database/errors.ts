@@ -1,0 +1,68 @@
+/** What PostgreSQL and its driver report, and what it means (PostgreSQL manual, appendix A, "Error Codes"). */
+import { Failure } from '../failures.ts'
+import type { Trouble } from '../group-commit/types.ts'
+
+/** Thrown when there is no connection to be had: no statement was sent. */
+export class NoConnection extends Error {
+  override readonly name = 'NoConnection'
+
+  constructor(cause: unknown) {
+    super('there is no connection to the database', { cause })
+  }
+}
+
+/** Thrown for a statement that has taken effect, or may have, without its answer being worth anything. */
+export class OutcomeOpen extends Error {
+  override readonly name = 'OutcomeOpen'
+
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause })
+  }
+}
+
+/**
+ * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a statement
+ * that was cancelled, a transaction time-out, a read-only server, a prepared statement that a pooler has lost or that
+ * a change of the table has made useless.
+ */
+const transient = /^(40001|40P01|53...|57014|25P04|25006|26000|0A000)$/
+/** A connection exception, a server or a session that ends: what became of the statement is open. */
+const uncertain = /^(08...|40003|57P0[1-5])$/
+const lockNotAvailable = '55P03'
+/** Something is missing or broken that every row needs; all other errors may be one row's. */
+const fatal = /^(42P01|42703|42883|3D000|3F000|XX...)$/
+/** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
+const refused = /^(22|23|38|44|54|P0)/
+/** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
+const custom = /^[6-9I-OQ-WYZ]/
+/** A connection that meets one of these has lost its server or its statements, or has one that is not the primary. */
+const lost = /^(08...|57P0[1-5]|25006|26000|0A000)$/
+
+/** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
+function codeOf(error: unknown): string | undefined {
+  const { code = '', severity } = error as { code?: string; severity?: string }
+  return severity === undefined ? undefined : code
+}
+
+/** Tells whether the connection that met this error is of no more use. */
+export function isConnectionLost(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === undefined || lost.test(code)
+}
+
+/** Says what an error means for the rows of the statement that met it. */
+export function classify(error: unknown): Trouble {
+  const code = codeOf(error)
+  if (error instanceof NoConnection) return 'transient'
+  if (code === undefined || uncertain.test(code)) return 'uncertain'
+  if (transient.test(code)) return 'transient'
+  if (code === lockNotAvailable) return 'locked'
+  return fatal.test(code) ? 'fatal' : 'refused'
+}
+
+/** Gives the failure for an error that repeating does not mend. */
+export function toStorageFailure(error: unknown): Failure {
+  const code = String(codeOf(error))
+  const isRefused = refused.test(code) || custom.test(code)
+  return new Failure(isRefused ? 'RefusedPlant' : 'Internal', { cause: error })
+}

@@ -1,0 +1,38 @@
+/** Bringing the database to the shape that this build needs. */
+import { fileURLToPath } from 'node:url'
+import { runner } from 'node-pg-migrate'
+import pg from 'pg'
+import type { MigrationConfig } from '../config.ts'
+import { StartupFault } from '../startup-fault.ts'
+import { hasEncoding, waitForDatabase } from './wait-for-database.ts'
+
+const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
+
+/**
+ * Applies every migration that is missing (`up`) or takes the newest one back (`down`), and gives their names.
+ * Waits for the database, and for others who migrate at the same time, up to `startupTimeoutMs` each.
+ * Throws a StartupFault when either takes longer.
+ */
+export async function migrate(config: MigrationConfig, direction: 'up' | 'down'): Promise<string[]> {
+  await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding])
+  const client = new pg.Client(config.database)
+  await client.connect()
+  try {
+    // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.
+    await client.query(`set lock_timeout = ${config.startupTimeoutMs}`)
+    const done = await runner({
+      dbClient: client,
+      dir,
+      direction,
+      migrationsTable: 'migrations',
+      advisoryLockMode: 'wait',
+      log: () => {}
+    }).catch((error) => {
+      if (error.code !== '55P03') throw error
+      throw new StartupFault(['another migration holds the lock for too long'])
+    })
+    return done.map((migration) => migration.name)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,25 @@
+/** Whether the database can take plants now. */
+import { Failure } from '../failures.ts'
+import type { Database } from './pool.ts'
+
+const limitMs = 2_000
+
+// One row in any case; the columns are those that the repository needs, and so those of the newest migration.
+const statement = {
+  text: `
+    select current_setting('transaction_read_only') as read_only
+    from (values (1)) as one left join (select id, name, tag, write_id, created_at from plants limit 0) as needed on true`
+}
+
+/**
+ * Resolves when the database can be reached, is migrated and takes writes; rejects with the Failure NotReady, which says
+ * what is missing, in 3 s at the most.
+ */
+export async function checkReadiness(database: Database): Promise<void> {
+  const { rows } = await database.query(statement, AbortSignal.timeout(limitMs)).catch((cause) => {
+    const isUnmigrated = cause.code === '42P01' || cause.code === '42703'
+    const message = isUnmigrated ? 'the database is not migrated' : 'the database cannot be reached'
+    throw new Failure('NotReady', { message, cause })
+  })
+  if (rows[0]?.read_only !== 'off') throw new Failure('NotReady', { message: 'the database is read-only' })
+}

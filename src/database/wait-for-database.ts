@@ -1,0 +1,68 @@
+/** Waiting, at start-up, for a database that this build can serve from. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { StartupFault } from '../startup-fault.ts'
+import type { ConnectionOptions } from './url.ts'
+
+const pauseMs = 250
+
+/** What a database lacks; undefined when it has all that is asked for. */
+export type Check = (client: pg.Client) => Promise<string | undefined>
+
+/** The encoding must be UTF8: in any other, PostgreSQL cannot hold every name unchanged. */
+export const hasEncoding: Check = async (client) => {
+  const { rows } = await client.query('show server_encoding')
+  const encoding = rows[0].server_encoding
+  if (encoding !== 'UTF8') throw new StartupFault([`the database's encoding must be UTF8, it is ${encoding}`])
+  return undefined
+}
+
+/** The table must have every column that the repository writes and reads. */
+export const isMigrated: Check = async (client) => {
+  try {
+    await client.query('select id, name, tag, write_id from plants limit 0')
+    return undefined
+  } catch (error) {
+    const { code } = error as pg.DatabaseError
+    if (code === '42P01' || code === '42703') return 'the database is not migrated: run the migrations first'
+    throw error
+  }
+}
+
+/**
+ * Returns as soon as the database answers and passes every check; tries again until `timeoutMs` is over.
+ * Throws a StartupFault that says what was still missing then.
+ */
+export async function waitForDatabase(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
+  const deadline = performance.now() + timeoutMs
+  let known: string | undefined
+  for (;;) {
+    const missing = await attempt(options, deadline - performance.now(), checks)
+    if (missing === undefined) return
+    const leftMs = deadline - performance.now()
+    // An attempt that our own limit has cut short says less than the one before.
+    if (leftMs > 0) known = missing
+    if (leftMs < pauseMs) throw new StartupFault([known ?? missing])
+    await sleep(pauseMs)
+  }
+}
+
+async function attempt(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
+  const limit = Math.max(1, Math.ceil(timeoutMs))
+  const client = new pg.Client({ ...options, connectionTimeoutMillis: limit, query_timeout: limit })
+  // Without a listener a connection that is lost between two checks would end the process.
+  client.on('error', () => {})
+  let missing: string | undefined
+  try {
+    await client.connect()
+    for (const check of checks) missing ??= await check(client)
+  } catch (error) {
+    if (error instanceof StartupFault) throw error
+    const { code, message } = error as NodeJS.ErrnoException
+    missing = `the database cannot be reached: ${message || code}`
+  } finally {
+    // A stalled server would keep end() waiting for its farewell.
+    void client.end()
+  }
+  return missing
+}

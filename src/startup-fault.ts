@@ -1,0 +1,18 @@
+/** What keeps the process from starting. */
+
+/** Thrown before the service listens; `faults` holds one readable line each, none of which holds a secret. */
+export class StartupFault extends Error {
+  readonly faults: readonly string[]
+
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
+  }
+}
+
+/** Writes a start-up failure to standard error as plain text and makes the process exit with code 1. */
+export function reportStartupFault(thrown: unknown): void {
+  const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown)]
+  for (const fault of faults) process.stderr.write(`plant-store: ${fault}\n`)
+  process.exitCode = 1
+}
