@@ -1,0 +1,278 @@
+/** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
+import { List, type Place } from './list.ts'
+import { createOutage } from './outage.ts'
+import { createQueue, Entry, type Hold } from './queue.ts'
+import { type Batch, type Clock, type Item, type Limits, missing, type Store, Unanswered } from './types.ts'
+
+const shortestPauseMs = 20
+const longestPauseMs = 1000
+const repeatsOfMissing = 3
+/** A locked part costs a lock time-out, an innocent one next to nothing: many parts find the locked rows sooner. */
+const partsOfLocked = 16
+
+interface Options {
+  onBatch?: (batch: Batch) => void
+  /** Called when the database has been away for longer than the deadline, and when it is back. */
+  onOutage?: (away: boolean) => void
+  clock?: Clock
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  random: Math.random,
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms)
+    return () => clearTimeout(timer)
+  }
+}
+
+/**
+ * Makes a group commit over a store. A free lane takes what waits at once, without a timer; while all lanes are busy
+ * rows gather into the next batch. A batch that meets a transient failure keeps its lane and pauses there: an outage
+ * then costs one attempt a lane and pause, and the rows that arrive meanwhile gather.
+ */
+export function createGroupCommit<T extends Item, R>(
+  store: Store<T, R>,
+  limits: Limits,
+  { onBatch, onOutage, clock = systemClock }: Options = {}
+) {
+  const queue = createQueue<T, R>(limits)
+  const outage = createOutage(() => store.probe(), clock, onAway)
+  /** In order of arrival, and so in order of their deadlines: one timer, for the first, is enough. */
+  const unanswered = new List<Entry<T, R>>()
+  let rows = 0
+  const pausedLanes = new Set<() => void>()
+  const drained = Promise.withResolvers<void>()
+  let bytes = 0
+  let busyLanes = 0
+  let closed = false
+  let cancelDeadline: (() => void) | undefined
+  let lastSignOfLife = Number.NEGATIVE_INFINITY
+
+  /**
+   * Stores an item; it is durable when the promise resolves, to the store's result for it. Rejects with the store's
+   * error for it, or with an Unanswered, by the deadline.
+   */
+  function submit(item: T): Promise<R> {
+    const refusal = refuse(item)
+    if (refusal) return Promise.reject(new Unanswered(refusal))
+    return new Promise((resolve, reject) => {
+      const entry = new Entry<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
+      entry.inOrder = unanswered.push(entry)
+      rows++
+      bytes += item.bytes
+      cancelDeadline ??= clock.after(limits.deadlineMs, expire)
+      queue.add(entry)
+      start()
+    })
+  }
+
+  function refuse(item: T) {
+    if (closed) return 'closed'
+    if (outage.away) return 'away'
+    const fits = rows < limits.queueRows && bytes + item.bytes <= limits.queueBytes
+    return fits ? undefined : 'full'
+  }
+
+  function start() {
+    while (busyLanes < limits.lanes) {
+      const batch = queue.take()
+      if (!batch) break
+      busyLanes++
+      void run(batch)
+    }
+    if (closed && busyLanes === 0 && rows === 0) finish()
+  }
+
+  async function run(batch: Entry<T, R>[]) {
+    await commit(batch)
+    busyLanes--
+    start()
+  }
+
+  /** Tries rows in this lane until each has its answer or pauses outside the lanes. */
+  async function commit(rows: Entry<T, R>[]): Promise<void> {
+    let batch = rows.filter(isUnanswered)
+    for (let failures = 0; batch.length > 0; failures++) {
+      const attempt = await write(batch)
+      if (attempt.outcome === 'written') return conclude(batch, attempt.results)
+      start()
+      const { outcome, error } = attempt
+      // The rows that have expired meanwhile may be the ones at fault.
+      const isSingle = batch.length === 1
+      batch = batch.filter(isUnanswered)
+      if (batch.length === 0) return
+      if (outcome === 'transient' || outcome === 'uncertain') {
+        for (const entry of batch) {
+          entry.repeated ||= outcome === 'uncertain'
+          entry.cause = error
+        }
+        await pauseLane(batch, pauseMs(failures))
+        batch = batch.filter(isUnanswered)
+        continue
+      }
+      signOfLife()
+      if (outcome !== 'fatal' && !isSingle) {
+        const size = Math.ceil(batch.length / (outcome === 'locked' ? partsOfLocked : 2))
+        for (let from = 0; from < batch.length; from += size) await commit(batch.slice(from, from + size))
+        return
+      }
+      for (const entry of batch) {
+        if (outcome === 'locked') pause(entry, error)
+        else fail(entry, error)
+      }
+      return start()
+    }
+  }
+
+  /** One attempt; never rejects. */
+  async function write(batch: Entry<T, R>[]) {
+    const controller = new AbortController()
+    hold(batch, { waiting: batch.length, isAttempt: true, giveUp: () => controller.abort() })
+    const began = clock.now()
+    const attempt = await store.write(batch, controller.signal).then(
+      (results) => ({ outcome: 'written', results }) as const,
+      (error) => ({ outcome: store.classify(error), error })
+    )
+    hold(batch, undefined)
+    for (const entry of batch) if (entry.answered) queue.release(entry)
+    onBatch?.({ rows: batch.length, ms: clock.now() - began, outcome: attempt.outcome })
+    return attempt
+  }
+
+  /** Leaves a lane idle for a while, or until the database is back or nobody waits for the batch any more. */
+  async function pauseLane(batch: Entry<T, R>[], ms: number) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = clock.after(ms, resolve)
+    pausedLanes.add(resolve)
+    hold(batch, { waiting: batch.length, isAttempt: false, giveUp: resolve })
+    await promise
+    hold(batch, undefined)
+    pausedLanes.delete(resolve)
+    cancel()
+  }
+
+  function onAway(away: boolean) {
+    if (!closed) onOutage?.(away)
+    if (away) return
+    lastSignOfLife = clock.now()
+    for (const wake of pausedLanes) wake()
+  }
+
+  function hold(batch: Entry<T, R>[], held: Hold | undefined) {
+    for (const entry of batch) entry.hold = held
+  }
+
+  function conclude(batch: Entry<T, R>[], results: readonly (R | Error | typeof missing)[]) {
+    signOfLife()
+    for (const [index, entry] of batch.entries()) {
+      const result = results[index] as R | Error | typeof missing
+      if (entry.answered) continue
+      if (result === missing) {
+        if (entry.misses++ < repeatsOfMissing) pause(entry)
+        else fail(entry, new Unanswered('missing'))
+      } else if (result instanceof Error) fail(entry, result)
+      else {
+        settle(entry)
+        entry.resolve(result)
+        queue.release(entry)
+      }
+    }
+    start()
+  }
+
+  function fail(entry: Entry<T, R>, error: unknown) {
+    settle(entry)
+    entry.reject(error)
+    queue.release(entry)
+  }
+
+  /** Puts a row aside, outside the lanes; afterwards it goes alone. */
+  function pause(entry: Entry<T, R>, cause?: unknown) {
+    entry.cause = cause
+    entry.suspect = true
+    queue.leave(entry)
+    entry.endPause = clock.after(pauseMs(entry.pauses++), () => {
+      queue.enter(entry)
+      start()
+    })
+  }
+
+  function settle(entry: Entry<T, R>) {
+    entry.answered = true
+    unanswered.remove(entry.inOrder as Place<Entry<T, R>>)
+    rows--
+    bytes -= entry.item.bytes
+  }
+
+  function signOfLife() {
+    lastSignOfLife = clock.now()
+    outage.end()
+  }
+
+  function expire() {
+    cancelDeadline = undefined
+    const now = clock.now()
+    for (let entry = unanswered.first; entry; entry = unanswered.first) {
+      if (entry.deadline > now) {
+        cancelDeadline = clock.after(entry.deadline - now, expire)
+        break
+      }
+      // The database has answered nothing in this row's whole time.
+      if (lastSignOfLife < entry.deadline - limits.deadlineMs) outage.begin()
+      settle(entry)
+      entry.reject(
+        new Unanswered(entry.repeated || entry.hold?.isAttempt ? 'unknown' : 'expired', entry.cause)
+      )
+      if (entry.hold && --entry.hold.waiting === 0) entry.hold.giveUp()
+      // What an attempt may still write keeps its id until the attempt has ended.
+      if (entry.hold?.isAttempt) continue
+      entry.endPause?.()
+      queue.withdraw(entry)
+    }
+    start()
+  }
+
+  /** An exponential pause with jitter, so that neither lanes nor services repeat in step. */
+  function pauseMs(failures: number) {
+    return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
+  }
+
+  /** Refuses new rows; resolves when every row has its answer and no attempt runs. */
+  function close(): Promise<void> {
+    closed = true
+    start()
+    return drained.promise
+  }
+
+  function finish() {
+    cancelDeadline?.()
+    outage.end()
+    drained.resolve()
+  }
+
+  return {
+    submit,
+    close,
+    /** Rows that wait for their answer. */
+    get rows() {
+      return rows
+    },
+    /** Their bytes. */
+    get bytes() {
+      return bytes
+    },
+    get busyLanes() {
+      return busyLanes
+    },
+    /** The database has been away for longer than the deadline; new rows are refused. */
+    get away() {
+      return outage.away
+    }
+  }
+}
+
+const isUnanswered = ({ answered }: { answered: boolean }) => !answered
+
+/** What callers use. */
+export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

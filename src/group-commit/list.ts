@@ -1,0 +1,39 @@
+/** A doubly linked list: unlike an array it gives up any element in constant time. */
+
+/** An element's place in a list. */
+export interface Place<E> {
+  readonly element: E
+  readonly list: List<E>
+  before: Place<E> | undefined
+  after: Place<E> | undefined
+}
+
+export class List<E> {
+  #first: Place<E> | undefined = undefined
+  #last: Place<E> | undefined = undefined
+
+  /** The first element, or undefined. */
+  get first(): E | undefined {
+    return this.#first?.element
+  }
+
+  /** Adds an element at the end, and gives its place. */
+  push(element: E): Place<E> {
+    const place: Place<E> = { element, list: this, before: this.#last, after: undefined }
+    if (this.#last) this.#last.after = place
+    else this.#first = place
+    this.#last = place
+    return place
+  }
+
+  /** Takes an element out, once. */
+  remove(place: Place<E>) {
+    const { before, after } = place
+    if (before) before.after = after
+    else this.#first = after
+    if (after) after.before = before
+    else this.#last = before
+    // A removed place that has grown old would keep the younger ones from the minor garbage collections.
+    place.before = place.after = undefined
+  }
+}
