@@ -1,0 +1,66 @@
+/** Failures below Fastify: a connection whose bytes are no request, or do not arrive. */
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { Failure, type FailureName, toAnswer } from '../failures.ts'
+import { answerHeaders } from './answer-headers.ts'
+import type { Connection } from './connections.ts'
+
+/** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
+const failures: Record<string, FailureName> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
+  HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
+  HPE_INVALID_VERSION: 'VersionNotSupported',
+  HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
+}
+
+/** Gives the failure for an error of Node's HTTP parser or of its time-outs. */
+export function toProtocolFailure({ code = '' }: NodeJS.ErrnoException): Failure {
+  return new Failure(failures[code] ?? 'MalformedRequest')
+}
+
+/** Requests whose header was accepted before the rest turned out malformed or too slow, with their failure. */
+export type BrokenRequests = WeakMap<IncomingMessage, Failure>
+
+/**
+ * Ends a connection that cannot be read on. Requests that came in whole get their answers first, in their order; then
+ * the one that did not gets the failure from Fastify, and where none has begun the failure is written as it stands,
+ * with this request id. Gives whether it was.
+ */
+export async function refuse(
+  socket: Socket,
+  connection: Connection,
+  failure: Failure,
+  broken: BrokenRequests,
+  requestId: string
+): Promise<boolean> {
+  const { unanswered, newest } = connection
+  connection.isRefused = true
+  const isBroken = newest !== undefined && !newest.complete
+  if (isBroken) {
+    broken.set(newest, failure)
+    // Wakes whoever reads the body; who has not begun to read finds the mark.
+    newest.emit('error', failure)
+  }
+  while (unanswered.length > 0) await once(unanswered.at(-1) as ServerResponse, 'close')
+  const isOwed = !isBroken && socket.writable
+  if (isOwed) socket.write(render(failure, requestId))
+  connection.end()
+  return isOwed
+}
+
+/** Writes an answer out (RFC 9112, section 4). */
+function render(failure: Failure, requestId: string): string {
+  const { status, headers, body } = toAnswer(failure)
+  const fields = {
+    ...answerHeaders(requestId),
+    ...headers,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    date: new Date().toUTCString(),
+    connection: 'close'
+  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
+}
