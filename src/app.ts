@@ -1,0 +1,58 @@
+/** The application: server options and explicit registrations. Production and tests build the same one. */
+import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
+import type { Config } from './config.ts'
+import { identifyRequest } from './http/request-id.ts'
+import answerHeaders from './plugins/answer-headers.ts'
+import auth from './plugins/auth.ts'
+import body from './plugins/body.ts'
+import database from './plugins/database.ts'
+import drain from './plugins/drain.ts'
+import errorHandler from './plugins/error-handler.ts'
+import metrics from './plugins/metrics.ts'
+import protocol from './plugins/protocol.ts'
+import rateLimit from './plugins/rate-limit.ts'
+import requestLog from './plugins/request-log.ts'
+import schema, { ajv } from './plugins/schema.ts'
+import plants from './routes/plants.ts'
+import probes from './routes/probes.ts'
+import type { Tracing } from './tracing/tracing.ts'
+
+/** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
+const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
+
+/** Builds the application; it listens to nothing yet and connects to the database with its first request. */
+export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
+  const app = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    genReqId: ({ headers }) => identifyRequest(headers),
+    trustProxy: config.trustProxy,
+    bodyLimit: config.bodyLimitBytes,
+    ajv,
+    // The rest of what Node and Fastify would answer by themselves.
+    http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
+    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, ''),
+    return503OnClosing: false,
+    frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
+    clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
+  })
+  if (tracing) await app.register(tracing.requests)
+  await app.register(answerHeaders)
+  await app.register(errorHandler)
+  await app.register(protocol, {
+    headersTimeoutMs: config.headersTimeoutMs,
+    requestTimeoutMs: config.requestTimeoutMs,
+    onRefused: ({ name }) => app.metrics.http.failed(name)
+  })
+  await app.register(drain)
+  await app.register(metrics, { listen: config.metrics })
+  await app.register(body)
+  await app.register(schema)
+  await app.register(auth, { tokens: config.tokens, file: config.tokenFile })
+  await app.register(rateLimit, { perSecond: config.rateLimit })
+  await app.register(requestLog)
+  await app.register(database, { connection: config.database, write: config.write, tracing })
+  await app.register(probes, { checkReadiness: app.checkReadiness })
+  await app.register(plants, { prefix: config.basePath })
+  return app
+}

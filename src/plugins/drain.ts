@@ -1,0 +1,38 @@
+/** Leaving without losing a request: what happens between the signal and the closing of the server. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import fp from 'fastify-plugin'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The service is about to close: it is not ready any more, and still answers. */
+    isDraining: boolean
+    /**
+     * Makes the service unready, serves on for `delayMs` while balancers notice, and then for a second in which every
+     * answer tells its client that the connection closes. To be followed by `close`.
+     */
+    drain(delayMs: number): Promise<void>
+    /** The open connections, and the requests that have no complete answer yet. */
+    left(): { connections: number; requests: number }
+  }
+}
+
+const noticeMs = 1_000
+
+export default fp(
+  async (app) => {
+    app.decorate('isDraining', false)
+    app.decorate('drain', async (delayMs) => {
+      app.isDraining = true
+      app.log.info({ delayMs }, 'draining: not ready any more')
+      await sleep(delayMs)
+      app.endConnections()
+      // Whoever has no connection needs no notice.
+      if (app.connections.size > 0) await sleep(noticeMs)
+    })
+    app.decorate('left', () => {
+      const requests = [...app.connections.values()].map(({ unanswered }) => unanswered.length)
+      return { connections: app.connections.size, requests: requests.reduce((sum, count) => sum + count, 0) }
+    })
+  },
+  { name: 'drain', dependencies: ['protocol'] }
+)

@@ -1,0 +1,137 @@
+/** HTTP below the routes: every connection, and every request's header. */
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { METHODS } from 'node:http'
+import type { Socket } from 'node:net'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures.ts'
+import { type Connections, trackConnections } from '../http/connections.ts'
+import { type BrokenRequests, refuse, toProtocolFailure } from '../http/refuse.ts'
+import { checkHead } from '../http/request-head.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Answers what Node could not read as a request. */
+    answerClientError(error: NodeJS.ErrnoException, socket: Socket): void
+    /** The open connections. */
+    connections: Connections
+    /** From now on every answer is the last on its connection, and says so. */
+    endConnections(): void
+  }
+}
+
+interface Options {
+  /** How long a request's header may take to arrive, in ms. */
+  headersTimeoutMs: number
+  /** How long a whole request may take to arrive, in ms. */
+  requestTimeoutMs: number
+  /** Called for each failure that is answered without Fastify. */
+  onRefused?: (failure: Failure) => void
+}
+
+const silentMs = 1_000
+
+export default fp<Options>(
+  async (app, { headersTimeoutMs, requestTimeoutMs, onRefused }) => {
+    const { server } = app
+    const connections = trackConnections(server, requestTimeoutMs)
+    const broken: BrokenRequests = new WeakMap()
+    let isClosing = false
+
+    async function end(socket: Socket, failure: Failure) {
+      const connection = connections.get(socket)
+      if (connection === undefined || connection.isRefused) return
+      const requestId = randomUUID()
+      const isAnswered = await refuse(socket, connection, failure, broken, requestId)
+      if (!isAnswered) return
+      app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
+      onRefused?.(failure)
+    }
+
+    server.headersTimeout = headersTimeoutMs
+    server.requestTimeout = requestTimeoutMs
+    server.maxHeadersCount = 0 // they are bounded in size; a count would drop fields, the token among them
+    Object.assign(server, { httpAllowHalfOpen: true }) // a client may say that it sends no more, and wait
+    server.prependListener('request', (request: IncomingMessage) => {
+      request.on('error', () => {})
+      // The parser knows methods of HTTP/2 and RTSP, too. Behind PRI Node would destroy the connection and all that it
+      // owes, and for the others Fastify has no answer.
+      if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
+    })
+    // Both are judged later, in their turn; Node would answer them at once.
+    server.on('checkContinue', (request, response) => server.emit('request', request, response))
+    server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+    server.on('connect', (_, socket: Socket) => {
+      socket.resume()
+      end(socket, new Failure('MethodNotAllowed', { headers: { allow: 'POST' } }))
+    })
+    app.decorate('connections', connections)
+    app.decorate('endConnections', () => {
+      isClosing = true
+    })
+    app.decorate('answerClientError', (error, socket) => {
+      // A client that has gone, or that never spoke, is owed no answer; nor is what follows a request that closes.
+      if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
+      else if (error.code !== 'HPE_CLOSED_CONNECTION') end(socket, toProtocolFailure(error))
+    })
+
+    app.addHook('onRequest', (request, reply, done) => {
+      // A request behind the last answer of its connection is owed none, and must not be carried out.
+      const { socket } = request.raw
+      const isOver = socket.destroyed || socket.writableEnded || connections.get(socket)?.isEnding
+      if (isOver) reply.hijack()
+      else done(checkHead(request.raw))
+    })
+    app.addHook('preParsing', (request, reply, _, done) => {
+      const failure = broken.get(request.raw)
+      if (failure === undefined && awaits100(request.raw)) inviteBody(reply.raw)
+      done(failure)
+    })
+    app.addHook('onSend', (request, reply, payload, done) => {
+      const { raw } = request
+      const connection = connections.get(raw.socket)
+      const isNewest = connection?.newest === raw && !connection.isRefused
+      const isUninvited = awaits100(raw) && !raw.complete // whether its body comes is the client's choice
+      if (broken.has(raw) || (isNewest && (isClosing || raw.socket.readableEnded || isUninvited))) {
+        reply.header('connection', 'close')
+        if (connection !== undefined) connection.isEnding = true
+      }
+      // Node closes behind a body that came without its 100, with the answers behind this one unsent.
+      else if (awaits100(raw) && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
+      // Fastify closes behind a refused body, which may reset the connection, and while it closes itself, which would
+      // cut off the answers behind this one. The rest of the body is read and dropped instead.
+      else if (reply.hasHeader('connection') || isClosing) reply.removeHeader('connection')
+      done(null, payload)
+    })
+
+    app.addHook('preClose', (done) => {
+      app.endConnections()
+      // Closing stops Node's own check for requests that do not arrive.
+      const timers = [
+        setTimeout(() => {
+          for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
+        }, silentMs),
+        setTimeout(() => {
+          for (const [socket, { newest, unanswered }] of connections) {
+            if (unanswered.length === 0 || newest?.complete === false)
+              end(socket, new Failure('RequestTimeout'))
+          }
+        }, headersTimeoutMs)
+      ]
+      server.once('close', () => timers.forEach(clearTimeout))
+      done()
+    })
+  },
+  { name: 'protocol', dependencies: ['error-handler'] }
+)
+
+/** Tells whether a client may wait for 100 before it sends its body; of HTTP/1.0 that must be ignored. */
+function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.expect !== undefined && httpVersion === '1.1'
+}
+
+/** Sends 100 (RFC 9110, section 10.1.1) in its turn: Node would put it in the midst of an answer that has to wait. */
+function inviteBody(response: ServerResponse) {
+  if (response.socket !== null) response.writeContinue()
+  else response.once('socket', () => response.headersSent || response.writeContinue())
+}

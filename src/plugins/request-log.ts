@@ -1,0 +1,37 @@
+/** One log line for each answered request. */
+import { isIP, type Socket } from 'node:net'
+import type { FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { findTraceId } from '../http/request-id.ts'
+
+/** Gives the client's address; the connection's where a proxy that is trusted put something else in its place. */
+function findClient({ ip, socket }: FastifyRequest): string | undefined {
+  return isIP(ip) === 0 ? socket.remoteAddress : ip
+}
+
+export default fp(
+  async (app) => {
+    // Of a socket that has closed Node tells the address only when it was asked for it before.
+    app.server.on('connection', (socket: Socket) => void socket.remoteAddress)
+    app.addHook('onResponse', (request, reply, done) => {
+      const { failure } = request
+      const line = {
+        traceId: findTraceId(request.headers),
+        method: request.method,
+        route: request.routeOptions.url,
+        caller: request.caller || undefined,
+        failure: failure?.error ?? 0,
+        durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
+        client: findClient(request)
+      }
+      if (failure?.error === 500) request.log.error({ ...line, err: failure }, failure.message)
+      else if (failure?.error === 503) request.log.warn({ ...line, err: failure }, failure.message)
+      else if (failure) request.log.info(line, failure.message)
+      else if (request.method === 'POST') request.log.info(line, 'created')
+      // A probe comes every second, and says nothing as long as all is well.
+      else request.log.debug(line, 'answered')
+      done()
+    })
+  },
+  { name: 'request-log', dependencies: ['auth', 'error-handler'] }
+)

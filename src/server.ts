@@ -1,0 +1,37 @@
+/** The process: reads the environment, waits for the database, listens, and ends on a signal. */
+import closeWithGrace from 'close-with-grace'
+import { buildApp } from './app.ts'
+import { readConfig } from './config.ts'
+import { hasEncoding, isMigrated, waitForDatabase } from './database/wait-for-database.ts'
+import { createLogger } from './logger.ts'
+import { reportStartupFault } from './startup-fault.ts'
+import { isTracingOn } from './tracing/tracing.ts'
+
+try {
+  const config = readConfig(process.env)
+  const logger = createLogger(config.logLevel)
+  const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
+  const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
+  process.on('SIGHUP', () => app.reloadTokens())
+  await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, isMigrated])
+  await app.listen({ host: config.host, port: config.port })
+  // Not before: it would end a process that cannot listen with exit code 0.
+  closeWithGrace(
+    {
+      delay: config.shutdownTimeoutMs,
+      logger: app.log,
+      skip: ['SIGHUP'],
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...app.left() }, 'closing took too long: cut off'),
+      onSecondSignal: (signal) => app.log.fatal({ signal, ...app.left() }, 'a second signal: cut off')
+    },
+    async ({ signal, err }) => {
+      if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
+      else app.log.info({ signal }, 'closing')
+      await app.drain(config.shutdownDelayMs)
+      await app.close()
+      app.log.info('closed')
+    }
+  )
+} catch (error) {
+  reportStartupFault(error)
+}

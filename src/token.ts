@@ -1,0 +1,12 @@
+/** The process that makes an access token and shows it once, with its entry for AUTH_TOKENS: `token.ts NAME`. */
+import { reportStartupFault, StartupFault } from './startup-fault.ts'
+import { createToken } from './tokens.ts'
+
+try {
+  const [name, ...rest] = process.argv.slice(2)
+  if (name === undefined || rest.length > 0) throw new StartupFault(['usage: token NAME'])
+  const { secret, entry } = createToken(name)
+  process.stdout.write(`token  ${secret}\nentry  ${entry}\n`)
+} catch (error) {
+  reportStartupFault(error)
+}
