@@ -1,0 +1,39 @@
+/** The metrics page and its own listener, whose failures are those of the contract. */
+import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
+import { toFailure } from '../failures.ts'
+import { identifyRequest } from '../http/request-id.ts'
+import answerHeaders from '../plugins/answer-headers.ts'
+import errorHandler from '../plugins/error-handler.ts'
+import protocol from '../plugins/protocol.ts'
+import { refuseOtherMethods } from '../routes/methods.ts'
+
+/** A scrape is one small packet. */
+const timeoutMs = 5_000
+
+/** The page: its text, made for each request, and its type. */
+interface Page {
+  readonly contentType: string
+  metrics(): Promise<string>
+}
+
+/** Builds the server of the page at /metrics; it listens to nothing yet. */
+export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) {
+  const app = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: ({ headers }) => identifyRequest(headers),
+    http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
+    return503OnClosing: false,
+    frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
+    clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
+  })
+  await app.register(answerHeaders)
+  await app.register(errorHandler)
+  await app.register(protocol, { headersTimeoutMs: timeoutMs, requestTimeoutMs: timeoutMs })
+  app.addHook('onError', async (_, __, error) => {
+    if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
+  })
+  app.get('/metrics', async (_, reply) => reply.type(page.contentType).send(await page.metrics()))
+  refuseOtherMethods(app, '/metrics', ['GET', 'HEAD'])
+  return app
+}

@@ -1,0 +1,58 @@
+/** Tracing by OpenTelemetry, set by the standard OTEL_ variables. */
+import { createRequire } from 'node:module'
+import { context, DiagLogLevel, diag, SpanStatusCode, trace } from '@opentelemetry/api'
+import { PgInstrumentation } from '@opentelemetry/instrumentation-pg'
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  resourceFromAttributes
+} from '@opentelemetry/resources'
+import {
+  BatchSpanProcessor,
+  NodeTracerProvider,
+  NoopSpanProcessor,
+  type SpanProcessor
+} from '@opentelemetry/sdk-trace-node'
+import type { FastifyBaseLogger } from 'fastify'
+import { traceStore } from './batches.ts'
+import { createExporter } from './exporter.ts'
+import { traceRequests } from './requests.ts'
+import type { Tracing } from './tracing.ts'
+
+/** What PostgreSQL says of an error can quote a row: pg's spans keep its code in their event, and no message. */
+class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
+  onEnding(span: Parameters<NonNullable<SpanProcessor['onEnding']>>[0]) {
+    if (span.instrumentationScope.name !== '@opentelemetry/instrumentation-pg') return
+    if (span.status.code === SpanStatusCode.ERROR) span.setStatus({ code: SpanStatusCode.ERROR })
+  }
+}
+
+/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not here. */
+export function startTracing(
+  env: Record<string, string | undefined>,
+  log: Pick<FastifyBaseLogger, 'warn'>
+): Tracing {
+  const exporter = createExporter(env)
+  const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
+  diag.setLogger(
+    { error: report, warn: report, info: report, debug: report, verbose: report },
+    DiagLogLevel.WARN
+  )
+  const provider = new NodeTracerProvider({
+    resource: defaultResource()
+      .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
+      .merge(detectResources({ detectors: [envDetector] })),
+    spanProcessors: [new WithoutMessages(), new BatchSpanProcessor(exporter)]
+  })
+  provider.register()
+  // Without a parent it would trace the probes. Parameters stay out: enhancedDatabaseReporting is off.
+  new PgInstrumentation({ requireParentSpan: true })
+  // It wraps methods of pg's classes as soon as somebody requires pg, whoever has imported it before.
+  createRequire(import.meta.url)('pg')
+  return {
+    requests: traceRequests(() => provider.shutdown()),
+    activeSpan: () => trace.getSpanContext(context.active()),
+    traceStore
+  }
+}
