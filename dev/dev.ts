@@ -1,0 +1,102 @@
+/**
+ * `npm run dev`: the service on 127.0.0.1, started again on every change, with a PostgreSQL of its own by default.
+ * Its data and token stay in .data, or in the directory that the argument names.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import pg from 'pg'
+import pretty from 'pino-pretty'
+import { type Server, startPostgres } from './embedded-postgres.ts'
+
+const root = join(import.meta.dirname, '..')
+const directory = resolve(process.argv[2] ?? join(root, '.data'))
+const database = 'plants'
+
+const env: NodeJS.ProcessEnv = {
+  HOST: '127.0.0.1',
+  METRICS_PORT: '0',
+  SHUTDOWN_DELAY_MS: '0',
+  ...process.env
+}
+await mkdir(directory, { recursive: true })
+const ownsDatabase = !env.DATABASE_URL && !env.DATABASE_URL_FILE
+const postgres = ownsDatabase ? await startPostgres({ directory }) : undefined
+let service: ChildProcess | undefined
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
+
+if (postgres) {
+  await createDatabase(postgres)
+  env.DATABASE_URL = postgres.url(database)
+}
+const token = await chooseToken()
+const migration = spawn(process.execPath, ['src/migrate.ts'], { cwd: root, env, stdio: 'inherit' })
+const [code] = await once(migration, 'exit')
+if (code === 0) serve()
+else {
+  process.exitCode = 1
+  await stop()
+}
+
+function serve() {
+  const args = ['--watch', '--watch-preserve-output', 'src/server.ts']
+  service = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, ignore: 'requestId' })
+  let greeted = false
+  createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {
+    log.write(`${line}\n`)
+    const [, address] = /"msg":"Server listening at ([^"]+)"/.exec(line) ?? []
+    if (address === undefined || greeted) return
+    greeted = true
+    greet(address)
+  })
+}
+
+function greet(address: string) {
+  const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
+  process.stdout.write(`
+  service   ${address}${env.BASE_PATH ?? ''}/plants
+  token     ${token ?? '(yours, from AUTH_TOKENS)'}
+  database  ${postgres?.url(database) ?? '(yours, from DATABASE_URL)'}
+
+  curl -i ${address}${env.BASE_PATH ?? ''}/plants -H 'Authorization: Bearer ${token ?? 'TOKEN'}' -H 'Content-Type: application/json' -d '${plant}'
+
+`)
+}
+
+/** Takes the first configured token that is no digest, or makes one that the next run finds again. */
+async function chooseToken(): Promise<string | undefined> {
+  if (env.AUTH_TOKENS_FILE) return undefined
+  if (env.AUTH_TOKENS) {
+    const plain = env.AUTH_TOKENS.split(',').find((entry) => !entry.includes(':sha256:'))
+    return plain?.split(':').at(-1)?.trim()
+  }
+  const file = join(directory, 'token')
+  const made = await readFile(file, 'utf8').catch(async () => {
+    const fresh = randomBytes(24).toString('base64url')
+    await writeFile(file, fresh, { mode: 0o600 })
+    return fresh
+  })
+  env.AUTH_TOKENS = `dev:${made}`
+  return made
+}
+
+async function createDatabase(server: Server) {
+  const client = new pg.Client(server.url('postgres'))
+  await client.connect()
+  const { rowCount } = await client.query('select from pg_database where datname = $1', [database])
+  if (rowCount === 0) await client.query(`create database ${database}`)
+  await client.end()
+}
+
+async function stop() {
+  if (service && service.exitCode === null) {
+    service.kill('SIGTERM')
+    await once(service, 'exit')
+  }
+  await postgres?.stop()
+  process.exit()
+}

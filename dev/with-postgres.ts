@@ -1,0 +1,49 @@
+/**
+ * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker answers, the embedded one elsewhere
+ * (or where TEST_POSTGRES=embedded). The command finds its superuser URL in TEST_DATABASE_URL.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PostgreSqlContainer } from '@testcontainers/postgresql'
+import { getContainerRuntimeClient } from 'testcontainers'
+import { startPostgres } from './embedded-postgres.ts'
+
+const image = 'postgres:18'
+const settings = { max_connections: '300' }
+
+const { name, url, stop } = (await hasDocker()) ? await startContainer() : await startEmbedded()
+process.stdout.write(`PostgreSQL for the tests: ${name}\n`)
+const [command = '', ...args] = process.argv.slice(2)
+const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, TEST_DATABASE_URL: url } })
+// The command gets the terminal's signals itself; this process outlives it to clean up.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
+const [code] = await once(child, 'close')
+await stop()
+process.exitCode = code ?? 1
+
+async function hasDocker(): Promise<boolean> {
+  if (process.env.TEST_POSTGRES === 'embedded') return false
+  return getContainerRuntimeClient().then(
+    () => true,
+    () => false
+  )
+}
+
+async function startContainer() {
+  const flags = Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`])
+  const container = await new PostgreSqlContainer(image).withCommand(['postgres', ...flags]).start()
+  return { name: `Testcontainers, ${image}`, url: container.getConnectionUri(), stop: () => container.stop() }
+}
+
+async function startEmbedded() {
+  const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))
+  const server = await startPostgres({ directory, settings })
+  const stop = async () => {
+    await server.stop()
+    await rm(directory, { recursive: true, force: true })
+  }
+  return { name: 'embedded, PostgreSQL 18', url: server.url('postgres'), stop }
+}
