@@ -1,0 +1,78 @@
+/** `npm run dev`: what it prints works, it leaves nothing running, and the next run goes on where it ended. */
+import { execFile } from 'node:child_process'
+import { delimiter } from 'node:path'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { run, start } from './support/process.ts'
+
+/** What a machine without curl runs in its place. */
+const substitute = `#!/usr/bin/env node
+const [, url, , authorization, , contentType, , body] = process.argv.slice(2)
+const headers = Object.fromEntries([authorization, contentType].map((header) => header.split(': ')))
+const response = await fetch(url, { method: 'POST', headers, body })
+console.log('HTTP/1.1 ' + response.status + ' OK\\r\\n\\r\\n' + await response.text())
+`
+
+/** Starts `npm run dev` with its data in a directory, and gives what it prints. */
+async function startDev(t: Test, directory: string) {
+  const dev = start(t, ['dev/dev.ts', directory], { PORT: '0' })
+  // SIGKILL would leave its PostgreSQL running.
+  t.teardown(() => {
+    dev.kill('SIGINT')
+    return dev.ended
+  })
+  const printed = /service {3}(\S+)\n {2}token {5}(\S+)\n {2}database {2}(\S+)\n\n {2}(curl .*)\n\n/
+  const [, service, token, database = '', curl = ''] = await dev.output(printed)
+  return { ...dev, service, token, database, curl }
+}
+
+async function names(database: string) {
+  const client = new pg.Client(database)
+  await client.connect()
+  const { rows } = await client.query('select name, tag from plants order by created_at')
+  await client.end()
+  return rows
+}
+
+t.test(
+  'npm run dev: its curl line creates a plant, SIGINT ends all of it, the next run goes on',
+  async (t) => {
+    const path = t.testdir({ bin: { 'curl.mjs': substitute }, data: {} })
+    const bin = `${path}/bin`
+    await promisify(execFile)('sh', ['-c', 'mv curl.mjs curl && chmod +x curl'], { cwd: bin })
+    const shell = (line: string) =>
+      promisify(execFile)('sh', ['-c', line], { env: { PATH: `${process.env.PATH}${delimiter}${bin}` } })
+    const monstera = { name: 'Monstera', tag: 'tropical' }
+
+    const first = await startDev(t, `${path}/data`)
+    t.match(first.service, /^http:\/\/127\.0\.0\.1:\d+\/plants$/)
+    const { stdout } = await shell(first.curl)
+    t.match(stdout, /^HTTP\/1\.1 200 OK\r\n/)
+    t.strictSame(JSON.parse(stdout.trimEnd().split('\r\n').at(-1) ?? ''), monstera)
+    t.strictSame(await names(first.database), [monstera])
+
+    first.kill('SIGINT')
+    t.match(await first.ended, { code: 0, stderr: '' })
+    await t.rejects(names(first.database), { code: 'ECONNREFUSED' })
+    await t.rejects(fetch(first.service ?? ''), { cause: { code: 'ECONNREFUSED' } })
+
+    const second = await startDev(t, `${path}/data`)
+    t.equal(second.token, first.token)
+    t.strictSame(await names(second.database), [monstera])
+    await shell(second.curl)
+    t.strictSame(await names(second.database), [monstera, monstera])
+    second.kill('SIGTERM')
+    t.match(await second.ended, { code: 0, stderr: '' })
+    await t.rejects(names(second.database), { code: 'ECONNREFUSED' })
+  }
+)
+
+t.test('npm run dev with a database that cannot be migrated ends with exit code 1', async (t) => {
+  const env = { DATABASE_URL: 'thyme', AUTH_TOKENS: 'a-secret-of-the-tests' }
+  t.strictSame(await run(t, ['dev/dev.ts', t.testdir({})], env), {
+    code: 1,
+    stdout: '',
+    stderr: 'plant-store: DATABASE_URL must be a URL such as postgres://user:password@host:5432/database\n'
+  })
+})

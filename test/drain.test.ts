@@ -1,0 +1,117 @@
+/** The process leaves: what its clients, its balancer and its log see. */
+import { Agent, get, request as httpRequest } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { createDatabase } from './support/database.ts'
+import { start } from './support/process.ts'
+import { exchange, request } from './support/raw.ts'
+import { token } from './support/service.ts'
+
+const DATABASE_URL = await createDatabase(t)
+let lastId = 0
+const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
+
+async function startProcess(t: Test, env: NodeJS.ProcessEnv = {}) {
+  const service = start(t, ['src/server.ts'], {
+    DATABASE_URL,
+    AUTH_TOKENS: `tester:${token}`,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    SHUTDOWN_DELAY_MS: '1500',
+    ...env
+  })
+  const [, url = ''] = await service.output(/Server listening at (http:[^"]+)/)
+  return { ...service, url }
+}
+
+/** Asks on a connection that is kept alive; gives the status, the body and what is said of the connection. */
+function ask(url: string, agent: Agent, body?: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const call =
+      body === undefined
+        ? get(`${url}/readyz`, { agent })
+        : httpRequest(`${url}/plants`, { agent, headers, method: 'POST' })
+    call.on('error', reject).on('response', (response) => {
+      let text = ''
+      response.on('data', (chunk) => (text += chunk))
+      response.on('end', () => resolve(`${response.statusCode} ${text} ${response.headers.connection}`))
+    })
+    call.end(body)
+  })
+}
+
+t.test('SIGTERM: unready at once, serving on, then closing connections, then exit code 0', async (t) => {
+  const { url, kill, ended } = await startProcess(t)
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.equal(await ask(url, agent), '200 {"status":"ready"} keep-alive')
+  const began = performance.now()
+  kill('SIGTERM')
+  await sleep(300)
+  t.equal(await ask(url, agent), '400 {"error":503,"message":"the service is closing"} keep-alive')
+  t.equal(await ask(url, agent, plant()), '200 {"name":"n"} keep-alive')
+  let answer = await ask(url, agent, plant())
+  while (answer === '200 {"name":"n"} keep-alive') answer = await ask(url, agent, plant())
+  t.equal(answer, '200 {"name":"n"} close')
+  const { code, stderr, stdout } = await ended
+  t.equal(code, 0)
+  t.equal(stderr, '')
+  t.ok(performance.now() - began > 2_000)
+  t.ok(performance.now() - began < 10_000)
+  t.strictSame(stdout.match(/"msg":"(closing|draining[^"]*|closed)"/g), [
+    '"msg":"closing"',
+    '"msg":"draining: not ready any more"',
+    '"msg":"closed"'
+  ])
+  await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
+})
+
+t.test('a second signal ends it now, with exit code 1', async (t) => {
+  const { url, kill, ended, output } = await startProcess(t, { SHUTDOWN_DELAY_MS: '20000' })
+  const began = performance.now()
+  kill('SIGTERM')
+  await output(/draining/)
+  await fetch(`${url}/livez`)
+  kill('SIGINT')
+  const { code, stdout } = await ended
+  t.equal(code, 1)
+  t.match(
+    stdout,
+    /"level":60,.*"signal":"SIGINT","connections":1,"requests":0,"msg":"a second signal: cut off"/
+  )
+  t.ok(performance.now() - began < 5_000)
+})
+
+t.test('beyond its limit it is cut off, with exit code 1 and what was left', async (t) => {
+  const { url, kill, ended } = await startProcess(t, { SHUTDOWN_DELAY_MS: '0', SHUTDOWN_TIMEOUT_MS: '1500' })
+  const holder = new pg.Client(DATABASE_URL)
+  await holder.connect()
+  t.teardown(() => holder.end())
+  await holder.query('begin; lock table plants in access exclusive mode')
+  const waiting = exchange(url, [request(plant())])
+  await sleep(300)
+  kill('SIGTERM')
+  const { code, stdout } = await ended
+  t.equal(code, 1)
+  t.match(
+    stdout,
+    /"level":60,.*"limitMs":1500,"connections":1,"requests":1,"msg":"closing took too long: cut off"/
+  )
+  t.strictSame(await waiting, Buffer.alloc(0))
+  await holder.query('rollback')
+})
+
+t.test('an uncaught error is logged, drained and ends with exit code 1', async (t) => {
+  const thrower = `data:text/javascript,process.on('SIGUSR1',()=>{throw new Error('out of the blue')})`
+  const { url, kill, ended } = await startProcess(t, {
+    NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=${thrower.replaceAll(' ', '%20')}`,
+    SHUTDOWN_DELAY_MS: '500'
+  })
+  kill('SIGUSR1')
+  await sleep(200)
+  t.equal(await ask(url, new Agent(), plant()), '200 {"name":"n"} close')
+  const { code, stdout } = await ended
+  t.equal(code, 1)
+  t.match(stdout, /"level":60,.*out of the blue.*"msg":"an uncaught error ends the process"/)
+})

@@ -1,0 +1,86 @@
+/** What operators are given: rules, dashboard and documents speak of the metrics that there are. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { catalogue } from '../src/failures.ts'
+import { parseMetrics } from './support/metrics.ts'
+import { startService } from './support/service.ts'
+
+const root = join(import.meta.dirname, '..')
+const text = (path: string) => readFileSync(join(root, path), 'utf8')
+const namesIn = (source: string) => source.match(/\b(plant_store|process|nodejs)_[a-z0-9_]+\b/g) ?? []
+const rules = text('ops/prometheus/rules.yml')
+const manual = text('docs/operations.md')
+
+const service = await startService(t)
+await service.post({ id: 1, name: 'n' })
+const { types, samples } = parseMetrics(await service.metrics())
+
+t.test('the rules and the dashboard use metrics that exist', async (t) => {
+  // By their types: one that has counted nothing yet, such as the garbage collector's, has no sample.
+  const existing = new Set(
+    Object.entries(types).flatMap(([name, type]) =>
+      type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
+    )
+  )
+  for (const path of ['ops/prometheus/rules.yml', 'ops/grafana/dashboard.json']) {
+    const names = [...new Set(namesIn(text(path)))]
+    t.ok(names.length > 5)
+    t.strictSame(
+      names.filter((name) => !existing.has(name)),
+      [],
+      path
+    )
+  }
+})
+
+t.test('the rules name failures that exist', async (t) => {
+  const names = [...rules.matchAll(/[{ ]name="(\w+)"/g)].map(([, name]) => name as string)
+  t.strictSame(names.sort(), ['Internal', 'InvalidToken', 'Overloaded'])
+  for (const name of names) t.ok(name in catalogue, name)
+})
+
+t.test('each metric of the service is documented with its type and labels, and no other', async (t) => {
+  const rows = [...manual.matchAll(/^\| (`plant_store_.*?) \| (\w+) \|(.*?)\| /gm)]
+  const documented = rows.flatMap(([, names = '', type, labels = '']) =>
+    namesIn(names).map((name) => [name, type, ...(labels.match(/\w+/g) ?? [])])
+  )
+  const existing = Object.keys(types)
+    .filter((name) => name.startsWith('plant_store_'))
+    .map((name) => {
+      const sample = samples.find((one) => one.name === name || one.name === `${name}_bucket`)
+      return [name, types[name], ...Object.keys(sample?.labels ?? {}).filter((label) => label !== 'le')]
+    })
+  const sorted = (entries: (string | undefined)[][]) => entries.map((entry) => entry.join(' ')).sort()
+  t.strictSame(sorted(documented), sorted(existing))
+})
+
+t.test('each alert has a summary, a description, a test, and its section in the run-book', async (t) => {
+  const tests = text('ops/prometheus/rules.test.yml')
+  const alerts = rules.split('- alert: ').slice(1)
+  const sections = [...manual.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading)
+  t.strictSame(
+    alerts.map((alert) => alert.split('\n')[0]),
+    sections
+  )
+  for (const alert of alerts) {
+    const name = alert.split('\n')[0] as string
+    t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
+    t.match(alert, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
+    t.match(tests, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
+  }
+})
+
+t.test('the dashboard takes its data source from a variable, and no two panels overlap', async (t) => {
+  const { panels, templating } = JSON.parse(text('ops/grafana/dashboard.json'))
+  t.match(templating.list[0], { name: 'datasource', type: 'datasource', query: 'prometheus' })
+  const cells: string[] = []
+  for (const { title, type, gridPos, datasource, targets = [] } of panels) {
+    if (type !== 'row') t.match(datasource, { type: 'prometheus', uid: /^\$\{datasource\}$/ }, title)
+    for (const { expr } of targets) t.match(expr, /job="\$job", instance=~"\$instance"/, title)
+    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) cells.push(`${x} ${y}`)
+  }
+  t.equal(new Set(cells).size, cells.length)
+  t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
+})

@@ -1,0 +1,91 @@
+/** Probes: alive whatever the database does, ready only when plants can be created. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { createDatabase, query, setServer } from './support/database.ts'
+import { startServer } from './support/server.ts'
+import { failure, read, startService } from './support/service.ts'
+
+const retry = { 'retry-after': '1' }
+const notReady = (message: string) => failure(503, message, retry)
+
+const probe = async (url: string, path: string, init?: RequestInit) => {
+  const { status, body } = await read(await fetch(`${url}${path}`, init))
+  return `${status} ${body}`
+}
+const alive = '200 {"status":"alive"}'
+const ready = '200 {"status":"ready"}'
+
+/** Probes until the answer is this one; answers are kept for a second. */
+async function becomes(url: string, expected: string) {
+  const until = performance.now() + 8_000
+  let answer = await probe(url, '/readyz')
+  while (answer !== expected && performance.now() < until) {
+    await sleep(100)
+    answer = await probe(url, '/readyz')
+  }
+  return answer
+}
+
+const text = ({ status, body }: { status: number; body: string }) => `${status} ${body}`
+
+t.test('probes need no token and no BASE_PATH, and have only GET and HEAD', async (t) => {
+  const { url } = await startService(t, { BASE_PATH: '/v1' })
+  t.equal(await probe(url, '/livez'), alive)
+  t.equal(await probe(url, '/readyz'), ready)
+  for (const path of ['/livez', '/readyz']) {
+    t.equal(await probe(url, path, { method: 'HEAD' }), '200 ')
+    const answer = await read(await fetch(`${url}${path}`, { method: 'POST', body: 'x' }))
+    t.strictSame(answer, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
+  }
+})
+
+t.test('readiness follows the database; liveness does not ask it', async (t) => {
+  const server = await startServer(t)
+  const { url } = await startService(t, { DATABASE_URL: server.url, WRITE_DEADLINE_MS: '1500' })
+  t.equal(await becomes(url, ready), ready)
+  await server.down()
+  const away = notReady('the database cannot be reached')
+  t.equal(await becomes(url, text(away)), text(away))
+  t.strictSame(await read(await fetch(`${url}/readyz`)), away)
+  t.equal(await probe(url, '/livez'), alive)
+  await server.up()
+  t.equal(await becomes(url, ready), ready)
+  await setServer(server.url, 'default_transaction_read_only', 'on')
+  const readOnly = notReady('the database is read-only')
+  t.equal(await becomes(url, text(readOnly)), text(readOnly))
+})
+
+t.test('a database that stands still is not waited for', async (t) => {
+  const server = await startServer(t)
+  const { url } = await startService(t, { DATABASE_URL: server.url })
+  const pids = await query(server.url, 'select pg_backend_pid() as pid')
+  t.equal(pids.length, 1)
+  server.signal('SIGSTOP')
+  const began = performance.now()
+  const away = notReady('the database cannot be reached')
+  t.equal(await probe(url, '/readyz'), text(away))
+  t.ok(performance.now() - began < 8_000)
+  server.signal('SIGCONT')
+  t.equal(await becomes(url, ready), ready)
+})
+
+t.test('a table that is not migrated is not ready', async (t) => {
+  const { url } = await startService(t, { DATABASE_URL: await createDatabase(t, { migrated: false }) })
+  t.strictSame(await read(await fetch(`${url}/readyz`)), notReady('the database is not migrated'))
+})
+
+t.test('1,000 probes at once ask the database once', async (t) => {
+  const { url, rows, app } = await startService(t)
+  let asked = 0
+  const { create } = app.plants
+  t.type(create, 'function')
+  const count = async () =>
+    (await rows('select xact_commit from pg_stat_database where datname = current_database()'))[0]
+  await sleep(1_100)
+  const before = Number((await count())?.xact_commit)
+  const answers = await Promise.all(Array.from({ length: 1_000 }, () => probe(url, '/readyz')))
+  for (const answer of answers) if (answer === ready) asked++
+  t.equal(asked, 1_000)
+  await sleep(1_500)
+  t.ok(Number((await count())?.xact_commit) - before < 20)
+})

@@ -1,0 +1,222 @@
+/** The processes: when the service and the migrations refuse to start, and how they run and end. */
+import { hash } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { freePort } from '../dev/embedded-postgres.ts'
+import { createDatabase, query } from './support/database.ts'
+import { listen } from './support/listen.ts'
+import { run, start } from './support/process.ts'
+
+const secret = 'a-secret-of-the-tests'
+const settings = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${secret}` }
+/** Long enough for a first try under load, short enough to wait for. */
+const soon = '1500'
+
+/** The whole end of a process that refuses to start. */
+const refusal = (...lines: string[]) => ({
+  code: 1,
+  stdout: '',
+  stderr: lines.map((line) => `plant-store: ${line}\n`).join('')
+})
+
+t.jobs = 4
+
+t.test('the service without settings does not start', async (t) => {
+  t.strictSame(
+    await run(t, ['src/server.ts']),
+    refusal('DATABASE_URL is required', 'AUTH_TOKENS is required')
+  )
+})
+
+t.test('the service with bad values does not start, and tells no secret', async (t) => {
+  const env = { ...settings, PORT: 'http', DATABASE_URL: 'thyme', AUTH_TOKENS: 'a:too-short' }
+  t.strictSame(
+    await run(t, ['src/server.ts'], env),
+    refusal(
+      'PORT must be an integer from 0 to 65535',
+      'DATABASE_URL must be a URL such as postgres://user:password@host:5432/database',
+      'AUTH_TOKENS entry 1 must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
+    )
+  )
+})
+
+t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS', async (t) => {
+  const port = await freePort()
+  const began = performance.now()
+  const end = await run(t, ['src/server.ts'], {
+    ...settings,
+    DATABASE_URL: `postgres://gardener:thyme@127.0.0.1:${port}/plants`,
+    STARTUP_TIMEOUT_MS: soon
+  })
+  const took = performance.now() - began
+  t.strictSame(end, refusal(`the database cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`))
+  t.ok(took > 1000 && took < 15_000, `after ${took} ms`)
+})
+
+t.test('the service gives up on a server that takes the connection and never answers', async (t) => {
+  const url = await listen(t, () => {})
+  const began = performance.now()
+  const end = await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: soon })
+  const took = performance.now() - began
+  t.strictSame(end, refusal('the database cannot be reached: timeout expired'))
+  t.ok(took > 1000 && took < 15_000, `after ${took} ms`)
+})
+
+t.test('the service does not start on a database that is not migrated', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  t.strictSame(
+    await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: soon }),
+    refusal('the database is not migrated: run the migrations first')
+  )
+})
+
+t.test('neither process works on a database of another encoding than UTF8', async (t) => {
+  const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
+  const fault = refusal("the database's encoding must be UTF8, it is SQL_ASCII")
+  t.strictSame(await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url }), fault)
+  t.strictSame(await run(t, ['src/migrate.ts'], { DATABASE_URL: url }), fault)
+})
+
+t.test('the service does not start on an address that is taken', async (t) => {
+  const taken = new URL(await listen(t, () => {}))
+  const env = { ...settings, DATABASE_URL: await createDatabase(t) }
+  const fault = refusal(`Error: listen EADDRINUSE: address already in use 127.0.0.1:${taken.port}`)
+  for (const METRICS_PORT of ['off', '0']) {
+    const end = await run(t, ['src/server.ts'], { ...env, PORT: taken.port, METRICS_PORT })
+    t.strictSame({ ...end, stdout: '' }, fault)
+  }
+  t.strictSame(await run(t, ['src/server.ts'], { ...env, METRICS_PORT: taken.port }), fault)
+})
+
+t.test(
+  'the service waits for the migrations, answers, logs one line a request, ends on SIGTERM',
+  async (t) => {
+    const url = await createDatabase(t, { migrated: false })
+    const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, SHUTDOWN_DELAY_MS: '0' })
+    const migrations = await run(t, ['src/migrate.ts'], { DATABASE_URL: url })
+    t.strictSame(migrations, { code: 0, stdout: 'migrated up: 1763700000000_plants\n', stderr: '' })
+
+    const [, address] = await service.output(/Server listening at (http:[^"]+)/)
+    const response = await fetch(`${address}/plants`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+      body: '{"id":1,"name":"Monstera","tag":"tropical"}'
+    })
+    t.equal(response.status, 200)
+    t.strictSame(await response.json(), { name: 'Monstera', tag: 'tropical' })
+    t.strictSame(await query(url, 'select id, name, tag from plants'), [
+      { id: '1', name: 'Monstera', tag: 'tropical' }
+    ])
+
+    await service.output(/"created"/)
+    service.kill('SIGTERM')
+    const { code, stdout, stderr } = await service.ended
+    t.equal(code, 0)
+    t.equal(stderr, '')
+    t.notMatch(stdout, secret)
+    t.notMatch(stdout, 'Monstera')
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    const requests = lines.filter((line) => 'requestId' in line)
+    t.equal(requests.length, 1)
+    const { time, requestId, durationMs, ...line } = requests[0]
+    t.strictSame(line, {
+      level: 30,
+      method: 'POST',
+      route: '/plants',
+      caller: 'shop',
+      failure: 0,
+      client: '127.0.0.1',
+      msg: 'created'
+    })
+    t.ok(Math.abs(Date.now() - time) < 60_000)
+    t.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+    t.ok(durationMs > 0 && durationMs < 60_000)
+  }
+)
+
+t.test('the migrations run once, and the newest can be taken back', async (t) => {
+  const DATABASE_URL = await createDatabase(t, { migrated: false })
+  const migrate = (...args: string[]) => run(t, ['src/migrate.ts', ...args], { DATABASE_URL })
+  const done = (stdout: string) => ({ code: 0, stdout, stderr: '' })
+  t.strictSame(await migrate('up'), done('migrated up: 1763700000000_plants\n'))
+  t.strictSame(await migrate(), done('nothing to migrate\n'))
+  t.strictSame(await migrate('down'), done('migrated down: 1763700000000_plants\n'))
+  t.strictSame(await query(DATABASE_URL, "select to_regclass('plants') as plants"), [{ plants: null }])
+})
+
+t.test('the migrations refuse an argument that they do not know, and a missing database', async (t) => {
+  t.strictSame(await run(t, ['src/migrate.ts', 'sideways']), refusal('usage: migrate [up|down]'))
+  t.strictSame(await run(t, ['src/migrate.ts']), refusal('DATABASE_URL is required'))
+})
+
+t.test('SIGHUP makes the service read its tokens again, whole or broken, and go on', async (t) => {
+  const path = join(t.testdir({ tokens: `shop:${secret}` }), 'tokens')
+  const env = { ...settings, AUTH_TOKENS: '', AUTH_TOKENS_FILE: path }
+  const service = start(t, ['src/server.ts'], { ...env, DATABASE_URL: await createDatabase(t) })
+  const [, address] = await service.output(/Server listening at (http:[^"]+)/)
+  const errorOf = async (token: string) => {
+    const response = await fetch(`${address}/plants`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body: ''
+    })
+    return ((await response.json()) as { error: number }).error
+  }
+  t.equal(await errorOf(secret), 400)
+  t.equal(await errorOf(`${secret}-2`), 401)
+
+  await writeFile(path, `shop:${secret}-2,shop:${secret}-3`)
+  service.kill('SIGHUP')
+  await service.output(/"tokens":2,"msg":"AUTH_TOKENS_FILE was read"/)
+  t.equal(await errorOf(secret), 401)
+  t.equal(await errorOf(`${secret}-2`), 400)
+
+  await writeFile(path, 'shop:')
+  service.kill('SIGHUP')
+  await service.output(/"msg":"AUTH_TOKENS_FILE is broken: the tokens stay as they were"/)
+  t.equal(await errorOf(`${secret}-2`), 400)
+
+  service.kill('SIGTERM')
+  const { code, stdout, stderr } = await service.ended
+  t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+  t.notMatch(stdout, secret)
+})
+
+t.test('SIGHUP without a file of tokens is logged, and the service goes on', async (t) => {
+  const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: await createDatabase(t) })
+  const [, address] = await service.output(/Server listening at (http:[^"]+)/)
+  for (const times of [1, 2]) {
+    service.kill('SIGHUP')
+    await service.output(new RegExp(`(there is no AUTH_TOKENS_FILE to read again[^]*){${times}}`))
+  }
+  t.equal((await fetch(`${address}/plants`)).status, 400)
+  service.kill('SIGTERM')
+  const { code, stdout } = await service.ended
+  t.equal(code, 0)
+  t.match(stdout, /"failure":405/, 'what was logged last is written')
+})
+
+t.test('a token is made with the entry that recognises it', async (t) => {
+  const made = await Promise.all([run(t, ['src/token.ts', 'shop']), run(t, ['src/token.ts', 'shop'])])
+  const secrets = made.map(({ code, stdout, stderr }) => {
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+    const form = /^token {2}([A-Za-z0-9_-]{43})\nentry {2}(.*)\n$/
+    const [, token = '', entry] = form.exec(stdout) ?? []
+    t.equal(entry, `shop:sha256:${hash('sha256', token)}`)
+    return token
+  })
+  t.not(secrets[0], secrets[1])
+})
+
+t.test('no token is made for a bad name, no name or two', async (t) => {
+  const rule = 'the token has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+  for (const name of ['', 'my shop', 'sha256', 'a:b', 'x'.repeat(65)]) {
+    t.strictSame(await run(t, ['src/token.ts', name]), refusal(rule), name)
+  }
+  t.strictSame(await run(t, ['src/token.ts']), refusal('usage: token NAME'))
+  t.strictSame(await run(t, ['src/token.ts', 'a', 'b']), refusal('usage: token NAME'))
+})

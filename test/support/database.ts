@@ -1,0 +1,45 @@
+/** A PostgreSQL database for each test file. */
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import type { Test } from 'tap'
+import { migrate } from '../../src/database/migrate.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+
+interface Options {
+  /** False for a database without the table. */
+  migrated?: boolean
+  /** PostgreSQL's name of an encoding. */
+  encoding?: string
+}
+
+/** Makes a database with a random name on the server that `npm test` has started; drops it at teardown. Gives its URL. */
+export async function createDatabase(t: Test, { migrated = true, encoding = 'UTF8' }: Options = {}) {
+  const server = process.env.TEST_DATABASE_URL
+  if (server === undefined) throw new Error('TEST_DATABASE_URL is not set: run the tests by npm test')
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await query(server, `create database ${name} encoding '${encoding}' template template0 locale 'C'`)
+  t.teardown(() => query(server, `drop database ${name} with (force)`))
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  if (migrated) await migrate({ database: parseDatabaseUrl(url.href), startupTimeoutMs: 30_000 }, 'up')
+  return url.href
+}
+
+/** Runs one statement on a connection of its own and gives the rows. */
+export async function query(url: string, sql: string, values: unknown[] = []) {
+  const client = new pg.Client(url)
+  await client.connect()
+  const { rows } = await client.query(sql, values)
+  await client.end()
+  return rows
+}
+
+/** Changes a setting of the whole server, and returns when new connections have it. */
+export async function setServer(url: string, name: string, value: string) {
+  await query(url, `alter system set ${name} = '${value}'`)
+  await query(url, 'select pg_reload_conf()')
+  for (let setting: unknown; setting !== value; ) {
+    const [row] = await query(url, 'select current_setting($1) as setting', [name])
+    setting = row?.setting
+  }
+}

@@ -1,0 +1,59 @@
+/** The project's processes, run as users run them. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+
+const root = join(import.meta.dirname, '../..')
+
+/** How a process ended, and all that it wrote. */
+export interface Ended {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+/** A process that runs. */
+export interface Running {
+  /** Resolves with the match as soon as standard output holds one; rejects when the process ends without. */
+  output(pattern: RegExp): Promise<RegExpExecArray>
+  /** Resolves when the process has ended and its output is complete. */
+  ended: Promise<Ended>
+  kill(signal: NodeJS.Signals): void
+}
+
+/**
+ * Starts a file of the project with these variables and none of the caller's settings.
+ * The process is killed at teardown if it still runs then.
+ */
+export function start(t: Test, [file, ...args]: [string, ...string[]], env: NodeJS.ProcessEnv = {}): Running {
+  const child = spawn(process.execPath, [join(root, file), ...args], {
+    env: { PATH: process.env.PATH, NODE_OPTIONS: process.env.NODE_OPTIONS, METRICS_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
+  const ended = once(child, 'close').then(([code]) => ({ code, stdout, stderr }))
+  t.teardown(() => child.kill('SIGKILL'))
+  return {
+    output: (pattern) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const match = pattern.exec(stdout)
+          if (match) resolve(match)
+        }
+        child.stdout.on('data', look)
+        look()
+        ended.then((end) => reject(new Error(`ended without ${pattern}: ${JSON.stringify(end)}`)))
+      }),
+    ended,
+    kill: (signal) => child.kill(signal)
+  }
+}
+
+/** Runs a file of the project to its end. */
+export function run(t: Test, file: [string, ...string[]], env?: NodeJS.ProcessEnv): Promise<Ended> {
+  return start(t, file, env).ended
+}

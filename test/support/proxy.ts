@@ -1,0 +1,44 @@
+/** A TCP proxy in front of PostgreSQL that loses what a client waits for. */
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import type { Test } from 'tap'
+
+/** Starts the proxy to a port on 127.0.0.1; ends it at teardown. */
+export async function startProxy(t: Test, port: number) {
+  const sockets = new Set<Socket>()
+  let losses = 0
+  const proxy = createServer((client) => {
+    const server = connect(port, '127.0.0.1')
+    for (const socket of [client, server]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        client.destroy()
+        server.destroy()
+      })
+    }
+    client.pipe(server)
+    server.on('data', (answer) => {
+      // The answer to a write, which is durable by now, never arrives.
+      if (losses > 0 && answer.includes('INSERT 0 ')) {
+        losses--
+        client.destroy()
+      } else client.write(answer)
+    })
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    proxy.close()
+  })
+  return {
+    port: (proxy.address() as { port: number }).port,
+    /** Cuts the next connections on which a write is answered. */
+    lose(count: number) {
+      losses += count
+    },
+    /** How many of them are still to come. */
+    left: () => losses
+  }
+}

@@ -1,0 +1,88 @@
+/** A client that sends bytes as they are, and reads whatever comes back. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { token } from './service.ts'
+
+/** An answer, taken apart. */
+export interface Answer {
+  status: number
+  headers: Record<string, string>
+  body: string
+}
+
+/** A part of what is sent: text in latin1, bytes, or a pause in ms. */
+export type Part = string | Buffer | number
+
+interface Options {
+  /** Say that nothing more will be sent when all is sent. */
+  halfClose?: boolean
+  /** Return what has come this long, in ms, after the last part, even when the server has not closed. */
+  waitMs?: number
+}
+
+/** Sends the parts on one connection; returns every byte that came back when the server closes or `waitMs` are over. */
+export async function exchange(url: string, parts: Part[], { halfClose = false, waitMs }: Options = {}) {
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk))
+  socket.on('error', () => {})
+  const ended = Promise.race([once(socket, 'end'), once(socket, 'close')]).catch(() => {})
+  await once(socket, 'connect')
+  await send(socket, parts)
+  if (halfClose) socket.end()
+  await (waitMs === undefined ? ended : Promise.race([ended, sleep(waitMs)]))
+  socket.destroy()
+  return Buffer.concat(chunks)
+}
+
+async function send(socket: Socket, parts: Part[]) {
+  for (const part of parts) {
+    if (typeof part === 'number') await sleep(part)
+    else await new Promise<void>((resolve) => socket.write(part as string, 'latin1', () => resolve()))
+  }
+}
+
+/** Takes a stream of answers (to HEAD: without bodies) apart; throws where it is not a stream of whole answers. */
+export function parseAnswers(bytes: Buffer, { isHead = false } = {}): Answer[] {
+  const answers: Answer[] = []
+  let rest = bytes.toString('latin1')
+  while (rest !== '') {
+    const end = rest.indexOf('\r\n\r\n')
+    const [start = '', ...fields] = rest.slice(0, end).split('\r\n')
+    const [, status] = /^HTTP\/1\.1 (\d{3}) [A-Z][A-Za-z ]*$/.exec(start) ?? []
+    if (end === -1 || status === undefined)
+      throw new Error(`not an answer: ${JSON.stringify(rest.slice(0, 200))}`)
+    const headers: Record<string, string> = {}
+    for (const field of fields) {
+      const colon = field.indexOf(': ')
+      headers[field.slice(0, colon).toLowerCase()] = field.slice(colon + 2)
+    }
+    const length = isHead ? 0 : Number(headers['content-length'] ?? 0)
+    const body = rest.slice(end + 4, end + 4 + length)
+    if (body.length < length) throw new Error('an answer is cut off')
+    answers.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
+    rest = rest.slice(end + 4 + length)
+  }
+  return answers
+}
+
+/** Writes a good request; `head` holds whole header lines to add or, by name, to replace (undefined leaves one out). */
+export function request(
+  body: string,
+  head: Record<string, string | undefined> = {},
+  start = 'POST /plants HTTP/1.1'
+) {
+  const fields: Record<string, string | undefined> = {
+    host: 'test',
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body, 'latin1')),
+    ...head
+  }
+  const lines = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined ? [] : `${name}: ${value}\r\n`
+  )
+  return `${start}\r\n${lines.join('')}\r\n${body}`
+}

@@ -1,0 +1,47 @@
+/** A PostgreSQL server of a test's own, to stop, kill and start again; always the embedded one. */
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { freePort, startPostgres } from '../../dev/embedded-postgres.ts'
+import { migrate } from '../../src/database/migrate.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+
+/** Starts a server with a migrated database; ends it at teardown. */
+export async function startServer(t: Test, settings: Record<string, string> = {}) {
+  const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))
+  const port = await freePort()
+  let server = await startPostgres({ directory, port, settings })
+  const url = server.url('postgres')
+  await migrate({ database: parseDatabaseUrl(url), startupTimeoutMs: 30_000 }, 'up')
+  t.teardown(async () => {
+    server.process.kill('SIGCONT')
+    await server.stop()
+    await rm(directory, { recursive: true, force: true })
+  })
+  return {
+    url,
+    port,
+    /** Sends a signal: SIGINT is a fast shutdown, SIGQUIT an immediate one, SIGKILL a crash. */
+    signal: (signal: NodeJS.Signals) => server.process.kill(signal),
+    /** Ends the server by a signal and returns when it is gone. */
+    async down(signal: NodeJS.Signals = 'SIGINT') {
+      server.process.kill(signal)
+      await once(server.process, 'exit')
+    },
+    /** Starts it again; after a crash its last processes may need a moment to go. */
+    async up() {
+      for (let attempt = 0; ; attempt++) {
+        try {
+          server = await startPostgres({ directory, port, settings })
+          return
+        } catch (error) {
+          if (attempt === 50) throw error
+          await sleep(100)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,88 @@
+/** The service as production builds it, on a port and a database of its own. */
+import type { Test } from 'tap'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { createLogger } from '../../src/logger.ts'
+import { createDatabase, query } from './database.ts'
+
+/** A secret of the caller `tester`. */
+export const token = 'tester-secret-0123456789'
+
+/** The header fields of a good request. */
+export const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+
+/** Starts the service; `env` adds to or replaces its settings. Ends it at teardown. */
+export async function startService(t: Test, env: Record<string, string> = {}) {
+  const databaseUrl = env.DATABASE_URL ?? (await createDatabase(t))
+  const config = readConfig({
+    DATABASE_URL: databaseUrl,
+    AUTH_TOKENS: `tester:${token}`,
+    METRICS_PORT: '0',
+    ...env
+  })
+  const log: string[] = []
+  const app = await buildApp(config, createLogger(config.logLevel, { write: (line) => void log.push(line) }))
+  t.teardown(() => app.close())
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const metricsUrl = () => /"Metrics at ([^"]+)"/.exec(log.join(''))?.[1] ?? ''
+  return {
+    app,
+    url,
+    databaseUrl,
+    /** The log so far, parsed. */
+    log: () => log.map((line) => JSON.parse(line)),
+    metricsUrl,
+    /** The metrics page, as text. */
+    metrics: async () => (await fetch(metricsUrl())).text(),
+    /** Everything logged so far, as it was written. */
+    logText: () => log.join(''),
+    /** Rows of the table, by any query. */
+    rows: (sql: string, values?: unknown[]) => query(databaseUrl, sql, values),
+    /** Posts a body (text as it stands, anything else as JSON) to /plants. */
+    post: (body: unknown, init: RequestInit = {}) => post(`${url}${config.basePath}/plants`, body, init)
+  }
+}
+
+/** Posts a body and gives the whole answer, without the header fields that say nothing of the failure. */
+export async function post(url: string, body: unknown, init: RequestInit = {}) {
+  const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
+  return read(await fetch(url, { method: 'POST', headers, body: text as string, ...init }))
+}
+
+/** Gives a response's status, body, and its header fields without those of the transport. */
+export async function read(response: Response) {
+  const fields = Object.fromEntries(response.headers)
+  const transport = ['date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']
+  for (const name of transport) delete fields[name]
+  return { status: response.status, headers: maskId(fields), body: await response.text() }
+}
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+/** Puts one text in the place of a request id that the service made; one that the client gave stays. */
+export function maskId(fields: Record<string, string>): Record<string, string> {
+  return { ...fields, 'x-request-id': fields['x-request-id']?.replace(uuid, 'made') ?? 'missing' }
+}
+
+/** The header fields of every answer, masked. */
+export const everyAnswer = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'content-type': 'application/json',
+  'x-content-type-options': 'nosniff',
+  'x-request-id': 'made'
+}
+
+/** The whole answer that a failure must get. */
+export function failure(error: number, message: string, extra: Record<string, string> = {}) {
+  return {
+    status: 400,
+    headers: { ...everyAnswer, ...extra },
+    body: JSON.stringify({ error, message })
+  }
+}
+
+/** The whole answer that a success must get. */
+export function success(plant: { name: string; tag?: string }) {
+  return { status: 200, headers: everyAnswer, body: JSON.stringify(plant) }
+}

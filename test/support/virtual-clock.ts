@@ -1,0 +1,53 @@
+/** A clock that only moves when a test moves it. */
+import type { Clock } from '../../src/group-commit/types.ts'
+
+interface Timer {
+  at: number
+  callback: () => void
+}
+
+/** Lets everything run that needs no time. */
+export const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** Makes a clock at 0 ms; `random` always gives 0 by default, which halves each pause. */
+export function createVirtualClock(random = () => 0) {
+  const timers = new Set<Timer>()
+  let now = 0
+
+  const next = () => [...timers].sort((a, b) => a.at - b.at)[0]
+  const clock: Clock = {
+    now: () => now,
+    random,
+    after(ms, callback) {
+      const timer = { at: now + ms, callback }
+      timers.add(timer)
+      return () => void timers.delete(timer)
+    }
+  }
+
+  /** Moves the clock to `at`, timer by timer. */
+  async function moveTo(at: number) {
+    await settled()
+    for (let timer = next(); timer && timer.at <= at; timer = next()) {
+      timers.delete(timer)
+      now = timer.at
+      timer.callback()
+      await settled()
+    }
+    now = at
+  }
+
+  return {
+    ...clock,
+    moveTo,
+    move: (ms: number) => moveTo(now + ms),
+    /** Timers that have not rung. */
+    get pending() {
+      return timers.size
+    },
+    /** When the next timer rings. */
+    get nextAt() {
+      return next()?.at
+    }
+  }
+}
