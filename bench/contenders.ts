@@ -1,0 +1,67 @@
+/** The contenders of the comparison, each measured on an empty table of one database. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { checkpoint, clear, countPlants } from './database.ts'
+import type { Lab } from './lab.ts'
+import type { Generator } from './load/http.ts'
+import { loadByPgbench, type Pgbench } from './load/pgbench.ts'
+import { type Figures, measure } from './measure.ts'
+
+/** One of those that are compared. */
+export interface Contender {
+  name: string
+  measure(connections: number, seconds: number): Promise<Figures>
+}
+
+const firstWarmUp = { connections: 64, seconds: 3 }
+const warmUpSeconds = 1
+/** How long a server may take to finish what the end of a load leaves unanswered. */
+const settleMs = 250
+
+/** Starts the servers, warm, and gives them in the order of their turns; pgbench only where it is there. */
+export async function startContenders(
+  lab: Lab,
+  generator: Generator,
+  pgbench?: Pgbench
+): Promise<Contender[]> {
+  const url = await lab.createDatabase('plants')
+  const postgres = lab.postgres.process.pid
+  const contenders: Contender[] = []
+  for (const name of ['service', 'plain', 'ceiling'] as const) {
+    const server = await lab.startServer(name, url)
+    await generator.load(server.url, firstWarmUp)
+    contenders.push({
+      name,
+      measure: async (connections, seconds) => {
+        await generator.load(server.url, { connections, seconds: warmUpSeconds })
+        await server.clearLog()
+        await settle(url)
+        const load = () => generator.load(server.url, { connections, seconds })
+        const figures = await measure({ postgres, server: server.pid }, load)
+        return name === 'ceiling' ? figures : countLost(figures, url)
+      }
+    })
+  }
+  if (pgbench) {
+    contenders.push({
+      name: 'pgbench',
+      measure: async (_, seconds) => {
+        await settle(url)
+        const load = () => loadByPgbench(pgbench, url, seconds, lab.directory)
+        return countLost(await measure({ postgres }, load), url)
+      }
+    })
+  }
+  return contenders
+}
+
+async function settle(url: string) {
+  await sleep(settleMs)
+  await clear(url)
+  await checkpoint(url)
+}
+
+/** A plant that was acknowledged and is not stored is an error. */
+async function countLost(figures: Figures, url: string): Promise<Figures> {
+  const lost = Math.max(0, figures.plants - (await countPlants(url)))
+  return { ...figures, errors: figures.errors + lost }
+}

@@ -1,0 +1,59 @@
+/** `npm run bench:growth`: the service on an empty table, and on tables that have grown, in alternating rounds. */
+import { checkpoint, clear, fill, readVersion } from './database.ts'
+import { inLab } from './lab.ts'
+import { findGenerator } from './load/http.ts'
+import { describeMachine } from './machine.ts'
+import { type Figures, measure, summarize } from './measure.ts'
+import { readOptions } from './options.ts'
+import { formatNumber, formatTable, publish } from './report.ts'
+
+const { isQuick, rows, rounds, seconds } = readOptions(
+  { rows: [0, 1_000_000, 10_000_000], rounds: 3, seconds: 20 },
+  { rows: [0, 10_000, 100_000], rounds: 1, seconds: 2 }
+)
+const connections = 64
+const generator = await findGenerator()
+
+await inLab(async (lab) => {
+  const tables = []
+  for (const count of rows) {
+    const url = await lab.createDatabase(`plants_${count}`)
+    process.stdout.write(`filling a table with ${count} rows\n`)
+    await fill(url, count)
+    const server = await lab.startServer('service', url)
+    await generator.load(server.url, { connections, seconds: 3 })
+    tables.push({ rows: count, url, server, taken: [] as Figures[] })
+  }
+  for (let round = 1; round <= rounds; round++) {
+    for (const { rows, url, server, taken } of tables) {
+      if (rows === 0) await clear(url)
+      await server.clearLog()
+      await checkpoint(url)
+      const load = () => generator.load(server.url, { connections, seconds })
+      const figures = await measure({ postgres: lab.postgres.process.pid, server: server.pid }, load)
+      taken.push(figures)
+      process.stdout.write(`round ${round}, ${rows} rows: ${Math.round(figures.plantsPerSecond)} plants/s\n`)
+    }
+  }
+  const results = tables.map(({ rows, taken }) => ({ rows, ...summarize(taken) }))
+  const empty = results[0]?.plantsPerSecond ?? Number.NaN
+  const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
+  const lines = results.map((result) => [
+    formatNumber(result.rows, 0),
+    formatNumber(result.plantsPerSecond, 0),
+    formatNumber(result.plantsPerSecond / empty, 2),
+    formatNumber(result.p50Ms, 2),
+    formatNumber(result.p99Ms, 2),
+    formatNumber(result.databaseCpuUs, 1)
+  ])
+  const head = ['rows before', 'plants/s', '÷ the first', 'p50 ms', 'p99 ms', 'PostgreSQL CPU µs/plant']
+  await publish('growth', {
+    text: [
+      `${machine}. ${connections} connections, medians of ${rounds} rounds of ${seconds} s.`,
+      formatTable([head, ...lines])
+    ].join('\n\n'),
+    data: { machine, connections, rounds, seconds, rows: results },
+    errors: results.reduce((sum, result) => sum + result.errors, 0),
+    isQuick
+  })
+})

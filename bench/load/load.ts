@@ -1,0 +1,20 @@
+/** What a load is, and what it tells. */
+
+/** What to load a server with. */
+export interface Load {
+  /** Each sends one request at a time. */
+  connections: number
+  seconds: number
+}
+
+/** What a load saw. */
+export interface LoadResult {
+  /** How many creates were acknowledged. */
+  plants: number
+  /** How long it took, in seconds. */
+  seconds: number
+  p50Ms: number
+  p99Ms: number
+  /** Answers other than 200, time-outs and failed connections. */
+  errors: number
+}

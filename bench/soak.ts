@@ -1,0 +1,64 @@
+/** `npm run bench:soak`: the service under full load for minutes; its memory at the start and at the end. */
+import { setInterval } from 'node:timers/promises'
+import { readVersion } from './database.ts'
+import { inLab } from './lab.ts'
+import { findGenerator } from './load/http.ts'
+import { describeMachine } from './machine.ts'
+import { median } from './measure.ts'
+import { readOptions } from './options.ts'
+import { formatNumber, formatTable, publish } from './report.ts'
+import { residentMiB } from './usage.ts'
+
+const { isQuick, minutes, every } = readOptions({ minutes: 10, every: 10 }, { minutes: 0.5, every: 2 })
+const connections = 64
+const generator = await findGenerator()
+
+await inLab(async (lab) => {
+  const server = await lab.startServer('watched', await lab.createDatabase('plants'))
+  const samples: { residentMiB: number; heapMiB: number }[] = []
+  const done = new AbortController()
+  const watching = watch(done.signal)
+  const { plants, errors } = await generator
+    .load(server.url, { connections, seconds: Math.round(minutes * 60) })
+    .finally(() => done.abort())
+  await watching
+
+  // The first fifth is the warm-up.
+  const fifth = Math.ceil(samples.length / 5)
+  const start = samples.slice(fifth, 2 * fifth)
+  const end = samples.slice(-fifth)
+  const lines = (['residentMiB', 'heapMiB'] as const).map((what) => {
+    const [from, to] = [start, end].map((part) => median(part.map((sample) => sample[what]))) as [
+      number,
+      number
+    ]
+    const name = what === 'heapMiB' ? 'heap after a collection' : 'resident memory'
+    return [name, formatNumber(from, 1), formatNumber(to, 1), formatNumber(to / from, 2)]
+  })
+  const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
+  const length = `${minutes} minutes`
+  await publish('soak', {
+    text: [
+      `${machine}. ${connections} connections for ${length}, ${formatNumber(plants, 0)} plants; medians of a fifth of the time each.`,
+      formatTable([['memory of the service', 'after the warm-up, MiB', 'at the end, MiB', 'ratio'], ...lines])
+    ].join('\n\n'),
+    data: { machine, connections, minutes, plants, samples },
+    errors,
+    isQuick
+  })
+
+  async function watch(signal: AbortSignal) {
+    try {
+      for await (const _ of setInterval(every * 1000, undefined, { signal })) {
+        const heapMiB = (await server.readHeap()) / 2 ** 20
+        samples.push({ residentMiB: residentMiB(server.pid), heapMiB })
+        await server.clearLog()
+        process.stdout.write(
+          `${samples.length * every} s: heap ${heapMiB.toFixed(1)} MiB, resident ${residentMiB(server.pid).toFixed(1)} MiB\n`
+        )
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    }
+  }
+})
