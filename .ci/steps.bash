@@ -1,0 +1,117 @@
+# The steps of .ci/run that are more than one command; $scratch is its directory for what they leave behind.
+
+# run_tests embedded|Testcontainers: the tests, and that they ran on this PostgreSQL.
+run_tests() {
+  export TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
+  npm test -- --reporter=tap | tee "$scratch/$1.tap"
+  grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap"
+}
+
+# Debian's package, where it can be installed.
+find_haproxy() {
+  export PATH=$PATH:/usr/sbin
+  ! command -v haproxy >/dev/null || return 0
+  ((EUID == 0)) && command -v apt-get >/dev/null || return 1
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends haproxy
+} >/dev/null 2>&1
+
+run_balancer() {
+  npm run test:balancer -- --reporter=tap | tee "$scratch/balancer.tap"
+}
+
+# The curl line that `npm run dev` prints works as it stands, and Ctrl-C leaves nothing behind.
+run_dev() {
+  local log=$scratch/log curl database metrics answer
+  set -m # a process group of its own, so that all of it gets the signal, as from a terminal
+  PORT=0 npm run dev >"$log" 2>&1 &
+  group=$!
+  set +m
+  trap 'stop_dev; cat "$scratch/log"' EXIT
+  retry 60 grep -q '^  curl ' "$log"
+  metrics=$(sed -En 's|.*Metrics at (http://[^ ]+/metrics).*|\1|p' "$log")
+  curl=$(grep '^  curl ' "$log")
+  database=$(awk '$1 == "database" { print $2 }' "$log")
+  answer=$(eval "$curl")
+  printf '%s\n' "$answer"
+  [[ $answer == 'HTTP/1.1 200 '* && $answer == *$'\n{"name":"Monstera","tag":"tropical"}' ]]
+  curl -sS "$metrics" -o "$scratch/metrics"
+  [[ $curl =~ \"id\":([0-9]+) ]]
+  [[ $(find_plant "$database" "${BASH_REMATCH[1]}") == '[{"name":"Monstera","tag":"tropical"}]' ]]
+  stop_dev
+  refuses_connections "$curl"
+  refuses_connections "$database"
+}
+
+stop_dev() {
+  ! is_running || kill -INT -- "-$group"
+  retry 30 eval '! is_running' || kill -KILL -- "-$group"
+}
+
+is_running() { kill -0 -- "-$group" 2>/dev/null; }
+
+find_plant() {
+  node --input-type=module --eval '
+    import pg from "pg"
+    const [url, id] = process.argv.slice(1)
+    const client = new pg.Client(url)
+    await client.connect()
+    const { rows } = await client.query("select name, tag from plants where id = $1", [id])
+    await client.end()
+    console.log(JSON.stringify(rows))' "$@"
+}
+
+# The text holds the address, 127.0.0.1:PORT.
+refuses_connections() {
+  [[ $1 =~ 127\.0\.0\.1:([0-9]+) ]]
+  if (: <"/dev/tcp/127.0.0.1/${BASH_REMATCH[1]}") 2>/dev/null; then return 1; fi
+}
+
+run_compose() {
+  local address token answer
+  export COMPOSE_PROJECT_NAME=plant-store-ci-$$ COMPOSE_ENV_FILES=.env.example PORT=0
+  trap 'docker compose down --volumes' EXIT
+  docker compose up --build --wait || { docker compose logs && return 1; }
+  address=$(docker compose port api 3000)
+  token=$(sed -n 's/^AUTH_TOKENS=dev://p' .env.example)
+  answer=$(curl -sS "http://$address/plants" -w ' %{http_code}' -H "Authorization: Bearer $token" \
+    -H 'Content-Type: application/json' -d '{"id":9223372036854775807,"name":"Fern","tag":"shade"}')
+  [[ $answer == '{"name":"Fern","tag":"shade"} 200' ]]
+  answer=$(docker compose exec -T db psql -U plants -At -c 'select id, name, tag from plants')
+  [[ $answer == '9223372036854775807|Fern|shade' ]]
+}
+
+# Finds promtool on the PATH, in Debian's package (nothing is installed), or in Prometheus's image; fails without.
+find_promtool() {
+  command -v promtool && return
+  if command -v apt-get && (cd "$scratch" && download_prometheus); then
+    PATH=$scratch/prometheus/usr/bin:$PATH
+  elif has_docker && docker pull prom/prometheus; then
+    promtool() {
+      docker run --rm --interactive --volume "$PWD:/ops:ro" --workdir /ops --entrypoint promtool prom/prometheus "$@"
+    }
+  else
+    return 1
+  fi
+}
+
+download_prometheus() {
+  apt-get download prometheus || { apt-get update && apt-get download prometheus; } || return 1
+  dpkg-deb --extract prometheus_*.deb prometheus
+}
+
+# The metrics page is the one of `npm run dev`.
+run_promtool() {
+  cd ops/prometheus
+  promtool check metrics <"$scratch/metrics"
+  promtool check config prometheus.yml # and the rules that it names
+  promtool test rules rules.test.yml
+}
+
+# retry SECONDS COMMAND...
+retry() {
+  local end=$((SECONDS + $1))
+  until "${@:2}"; do
+    ((SECONDS < end)) || return 1
+    sleep 0.2
+  done
+}
