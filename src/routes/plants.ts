@@ -26,7 +26,10 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
       (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit))
     ],
     // RFC 8259 section 11: the media type has no charset parameter, which Fastify adds.
-    onSend: async (_, reply) => void reply.header('content-type', 'application/json'),
+    onSend: (_, reply, payload, done) => {
+      reply.header('content-type', 'application/json')
+      done(null, payload)
+    },
     handler: async ({ body, caller, idempotencyKey: key }) => {
       await app.plants.create(body, { caller, key })
       const { name, tag } = body
