@@ -23,6 +23,8 @@ export interface PlantRepository {
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, Late, Undecided, Closing or Internal.
    */
   create(plant: NewPlant, origin: Origin): Promise<void>
+  /** Gives the Failure that any create would meet now, Overloaded, Unavailable or Closing; undefined for none. */
+  refusal(): Failure | undefined
   /** What waits, as it is now. */
   readonly load: Load
   /** Answers what waits, and refuses what comes now. */
@@ -32,7 +34,7 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their answer, and what keeps them waiting. */
-export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'busyLanes' | 'away'>
+export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'>
 
 /** Who is told of every create that succeeds, and of every attempt of a batch. */
 export interface Observer {
@@ -80,6 +82,10 @@ export function createPlantRepository(
       return groupCommit.submit(item).then(onStored, (error) => {
         throw toFailure(error)
       })
+    },
+    refusal() {
+      const reason = groupCommit.refusal(0)
+      return reason && new Failure(failures[reason])
     },
     load: groupCommit,
     close: () => groupCommit.close()
