@@ -27,6 +27,7 @@ await inLab(async (lab) => {
     perSecond: factor * rate,
     warmUpSeconds: warmUp,
     seconds,
+    maxConnections: 15_000,
     patienceSeconds: (2 * deadline) / 1000
   })
   if (process.env.DEBUG) console.log(result)

@@ -11,6 +11,8 @@ export interface OpenLoad {
   /** How long they leave, in seconds; the first of them are not counted. */
   warmUpSeconds: number
   seconds: number
+  /** The most connections; a request that finds none idle waits for one, and its time runs. */
+  maxConnections: number
   /** How long to wait for answers at the end, in seconds. */
   patienceSeconds: number
 }
@@ -44,7 +46,7 @@ const tickMs = 1
 
 type Outcome = 'created' | 'refused' | 'other'
 
-/** Posts plants to `url`. A request that finds no idle connection opens one. */
+/** Posts plants to `url`. A request that finds no idle connection opens one, as long as it may. */
 export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenResult> {
   const { hostname, port, pathname, host } = new URL(url)
   const fields = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
@@ -87,16 +89,17 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
     return client
   }
 
-  function takeIdle(): Client {
+  function take(): Client | undefined {
     for (let client = idle.pop(); client; client = idle.pop()) if (open.has(client)) return client
-    return openClient()
+    return open.size < load.maxConnections ? openClient() : undefined
   }
 
   for (let sent = 0; performance.now() < end; await sleep(tickMs)) {
     const due = Math.floor(((Math.min(performance.now(), end) - began) * load.perSecond) / 1000)
     for (; sent < due; sent++) {
       const dueAt = began + (sent * 1000) / load.perSecond
-      const client = takeIdle()
+      const client = take()
+      if (client === undefined) break
       underWay++
       client.send(head + makeBody(), dueAt)
       if (dueAt < countFrom) continue

@@ -14,6 +14,8 @@ import { deriveWriteId, randomWriteId } from './write-id.ts'
 export interface Origin {
   caller: string
   key?: string | undefined
+  /** Called with the number of plants in each transaction that it is tried in. */
+  onAttempt?: (batchRows: number) => void
 }
 
 /** Stores plants. */
@@ -74,11 +76,11 @@ export function createPlantRepository(
   const store = createPlantStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
   return {
-    create({ id, name, tag }, { caller, key }) {
+    create({ id, name, tag }, { caller, key, onAttempt }) {
       const bytes = fixedBytes + Buffer.byteLength(name) + Buffer.byteLength(tag ?? '')
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
-      const item = { id, name, tag, writeId, isKeyed, bytes, span: tracing?.activeSpan() }
+      const item = { id, name, tag, writeId, isKeyed, bytes, onAttempt, span: tracing?.activeSpan() }
       return groupCommit.submit(item).then(onStored, (error) => {
         throw toFailure(error)
       })
