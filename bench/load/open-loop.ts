@@ -1,4 +1,5 @@
 /** Load that does not wait: requests leave on a schedule, whatever became of those before. */
+import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createHistogram } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,8 +12,8 @@ export interface OpenLoad {
   /** How long they leave, in seconds; the first of them are not counted. */
   warmUpSeconds: number
   seconds: number
-  /** The most connections; a request that finds none idle waits for one, and its time runs. */
-  maxConnections: number
+  /** Opened before the first request leaves; a request that finds none idle waits for one, and its time runs. */
+  connections: number
   /** How long to wait for answers at the end, in seconds. */
   patienceSeconds: number
 }
@@ -34,8 +35,8 @@ export interface OpenResult {
   refusedPerSecond: number
   /** Answers of any other kind, failed connections, and requests without an answer. */
   errors: number
-  /** The most connections that were open at a time; one has one request under way. */
-  connections: number
+  /** The most requests that were under way at a time, each on a connection of its own. */
+  underWay: number
   /** How late requests left: the generator's own fault, which the latencies include. */
   late: Latency
   createdLatency: Latency
@@ -43,10 +44,12 @@ export interface OpenResult {
 }
 
 const tickMs = 1
+/** The server's queue of connections that it has not accepted yet is 511 long. */
+const connectionsAtOnce = 100
 
 type Outcome = 'created' | 'refused' | 'other'
 
-/** Posts plants to `url`. A request that finds no idle connection opens one, as long as it may. */
+/** Posts plants to `url`. A connection that the server closes is replaced. */
 export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenResult> {
   const { hostname, port, pathname, host } = new URL(url)
   const fields = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
@@ -58,13 +61,9 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
   const counted = { created: 0, refused: 0 }
   let created = 0
   let errors = 0
-  let connections = 0
+  let mostUnderWay = 0
   let offered = 0
   let underWay = 0
-
-  const began = performance.now()
-  const countFrom = began + load.warmUpSeconds * 1000
-  const end = countFrom + load.seconds * 1000
 
   function answered(client: Client, outcome: Outcome, isLast: boolean) {
     const now = performance.now()
@@ -85,14 +84,25 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
       if (client.isBusy) answered(client, 'other', true)
     })
     open.add(client)
-    connections = Math.max(connections, open.size)
     return client
   }
 
   function take(): Client | undefined {
     for (let client = idle.pop(); client; client = idle.pop()) if (open.has(client)) return client
-    return open.size < load.maxConnections ? openClient() : undefined
+    return open.size < load.connections ? openClient() : undefined
   }
+
+  while (open.size < load.connections) {
+    const opened = Array.from(
+      { length: Math.min(connectionsAtOnce, load.connections - open.size) },
+      openClient
+    )
+    await Promise.all(opened.map(({ socket }) => once(socket, 'connect')))
+    idle.push(...opened)
+  }
+  const began = performance.now()
+  const countFrom = began + load.warmUpSeconds * 1000
+  const end = countFrom + load.seconds * 1000
 
   for (let sent = 0; performance.now() < end; await sleep(tickMs)) {
     const due = Math.floor(((Math.min(performance.now(), end) - began) * load.perSecond) / 1000)
@@ -100,7 +110,7 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
       const dueAt = began + (sent * 1000) / load.perSecond
       const client = take()
       if (client === undefined) break
-      underWay++
+      mostUnderWay = Math.max(mostUnderWay, ++underWay)
       client.send(head + makeBody(), dueAt)
       if (dueAt < countFrom) continue
       offered++
@@ -117,7 +127,7 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
     created,
     refusedPerSecond: counted.refused / load.seconds,
     errors: errors + unanswered,
-    connections,
+    underWay: mostUnderWay,
     late: summarize(latencies.late),
     createdLatency: summarize(latencies.created),
     refusedLatency: summarize(latencies.refused)
