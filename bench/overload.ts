@@ -30,7 +30,7 @@ await inLab(async (lab) => {
     connections: factor * rate * (deadline / 2000),
     patienceSeconds: (2 * deadline) / 1000
   })
-  if (process.env.DEBUG) console.log(result, (await server.readMetrics()).split('\n').filter(l=>/^plant_store_(batch_duration_seconds_(count|sum)|queue_exp|http_failures|batch_rows_(sum|count))/.test(l)&&!/ 0$/.test(l)))
+
   const cpuPercent = (cpuUs(server.pid) - cpuBefore) / (warmUp + seconds) / 1e4
   const [, lag = 'NaN'] = /^nodejs_eventloop_lag_p99_seconds (\S+)$/m.exec(await server.readMetrics()) ?? []
   const lost = Math.max(0, stored + result.created - (await countPlants(url)))
