@@ -13,7 +13,11 @@ export interface Lab {
   postgres: Postgres
   /** Makes a migrated database and gives its URL. */
   createDatabase(name: string): Promise<string>
-  startServer(name: keyof typeof servers, databaseUrl: string): Promise<Server>
+  startServer(
+    name: keyof typeof servers,
+    databaseUrl: string,
+    settings?: Record<string, string>
+  ): Promise<Server>
 }
 
 /** Does the work in a lab of its own, and clears the lab away. */
@@ -37,8 +41,8 @@ export async function inLab(work: (lab: Lab) => Promise<void>): Promise<void> {
       directory,
       postgres,
       createDatabase: (name) => createDatabase(postgres.url, name),
-      startServer: async (name, databaseUrl) => {
-        const server = await startServer(name, databaseUrl, directory)
+      startServer: async (name, databaseUrl, settings) => {
+        const server = await startServer(name, databaseUrl, directory, settings)
         ends.push(() => server.stop())
         return server
       }

@@ -23,6 +23,8 @@ export interface Server {
   /** Where plants are posted. */
   url: string
   pid: number
+  /** Gives the metrics page. */
+  readMetrics(): Promise<string>
   /** Empties the log, which is a file on disk: hours of load would fill it. */
   clearLog(): Promise<void>
   /** Gives the bytes that a watched server's heap holds after a collection. */
@@ -30,13 +32,17 @@ export interface Server {
   stop(): Promise<void>
 }
 
-/** Starts a server on a database; `directory` takes its log. Throws when it does not listen within 30 s. */
+/**
+ * Starts a server on a database; `directory` takes its log, `settings` replace the defaults. Throws when it does not
+ * listen within 30 s.
+ */
 export async function startServer(
   name: keyof typeof servers,
   databaseUrl: string,
-  directory: string
+  directory: string,
+  settings: Record<string, string> = {}
 ): Promise<Server> {
-  const port = await freePort()
+  const [port, metricsPort] = [await freePort(), await freePort()]
   const log = join(directory, `${name}-${port}.log`)
   const output = await open(log, 'a')
   const child = spawn(process.execPath, servers[name], {
@@ -46,9 +52,10 @@ export async function startServer(
       NODE_ENV: 'production',
       HOST: '127.0.0.1',
       PORT: String(port),
-      METRICS_PORT: '0',
+      METRICS_PORT: String(metricsPort),
       DATABASE_URL: databaseUrl,
-      AUTH_TOKENS: `bench:${token}`
+      AUTH_TOKENS: `bench:${token}`,
+      ...settings
     },
     stdio: ['ignore', output.fd, 'inherit', name === 'watched' ? 'ipc' : 'ignore']
   })
@@ -72,6 +79,7 @@ export async function startServer(
   return {
     url,
     pid: child.pid as number,
+    readMetrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
     clearLog: () => truncate(log),
     readHeap: async () => {
       child.send('heap?')

@@ -2,6 +2,7 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import type { Config } from './config.ts'
 import { identifyRequest } from './http/request-id.ts'
+import admission from './plugins/admission.ts'
 import answerHeaders from './plugins/answer-headers.ts'
 import auth from './plugins/auth.ts'
 import body from './plugins/body.ts'
@@ -42,16 +43,23 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(protocol, {
     headersTimeoutMs: config.headersTimeoutMs,
     requestTimeoutMs: config.requestTimeoutMs,
+    maxConnections: config.maxConnections,
     onRefused: ({ name }) => app.metrics.http.failed(name)
   })
   await app.register(drain)
   await app.register(metrics, { listen: config.metrics })
   await app.register(body)
   await app.register(schema)
-  await app.register(auth, { tokens: config.tokens, file: config.tokenFile })
+  await app.register(auth, {
+    tokens: config.tokens,
+    file: config.tokenFile,
+    onFollowed: app.metrics.tokens.watch
+  })
   await app.register(rateLimit, { perSecond: config.rateLimit })
   await app.register(requestLog)
   await app.register(database, { connection: config.database, write: config.write, tracing })
+  const { maxConnections, bodyMemoryBytes } = config
+  await app.register(admission, { maxConnections, bodyMemoryBytes })
   await app.register(probes, { checkReadiness: app.checkReadiness })
   await app.register(plants, { prefix: config.basePath })
   return app

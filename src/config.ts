@@ -42,6 +42,8 @@ const Settings = Type.Object({
   ),
   RATE_LIMIT: integer(0, 0, 1_000_000),
   BODY_LIMIT_BYTES: integer(1_048_576, 1, 1_073_741_824),
+  BODY_MEMORY_BYTES: integer(67_108_864, 1, 17_179_869_184),
+  MAX_CONNECTIONS: integer(16_384, 1, 1_000_000),
   HEADERS_TIMEOUT_MS: integer(10_000, 1, maximumMs),
   REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   STARTUP_TIMEOUT_MS: integer(30_000, 1, maximumMs),
@@ -66,6 +68,8 @@ export interface Config {
   readonly trustProxy: TrustProxy
   readonly rateLimit: number
   readonly bodyLimitBytes: number
+  readonly bodyMemoryBytes: number
+  readonly maxConnections: number
   readonly headersTimeoutMs: number
   readonly requestTimeoutMs: number
   readonly startupTimeoutMs: number
@@ -101,6 +105,8 @@ export function readConfig(env: Environment): Config {
       trustProxy: readTrustProxy(env.TRUST_PROXY, faults),
       rateLimit: settings.RATE_LIMIT,
       bodyLimitBytes: settings.BODY_LIMIT_BYTES,
+      bodyMemoryBytes: settings.BODY_MEMORY_BYTES,
+      maxConnections: settings.MAX_CONNECTIONS,
       headersTimeoutMs: settings.HEADERS_TIMEOUT_MS,
       requestTimeoutMs: settings.REQUEST_TIMEOUT_MS,
       startupTimeoutMs: settings.STARTUP_TIMEOUT_MS,
@@ -152,8 +158,10 @@ function readSettings(env: Environment, faults: string[]): Static<typeof Setting
 
 /** The rules that bind one setting to another. */
 function checkTogether(settings: Static<typeof Settings>, faults: string[]): void {
-  if (settings.WRITE_QUEUE_BYTES < settings.BODY_LIMIT_BYTES) {
-    faults.push('WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES')
+  for (const name of ['BODY_MEMORY_BYTES', 'WRITE_QUEUE_BYTES'] as const) {
+    if (settings[name] < settings.BODY_LIMIT_BYTES) {
+      faults.push(`${name} must not be less than BODY_LIMIT_BYTES`)
+    }
   }
   if (settings.SHUTDOWN_TIMEOUT_MS <= settings.SHUTDOWN_DELAY_MS) {
     faults.push('SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_DELAY_MS')

@@ -1,4 +1,5 @@
 /** The catalogue of failures, and the one mapping from anything thrown to the interface's answer. */
+import { AnswerError } from './answer-error.ts'
 
 interface Entry {
   /** The number in the body, an int32: the HTTP status code that would name the failure best. */
@@ -80,14 +81,14 @@ export interface FailureDetails {
 }
 
 /** A failure of the catalogue, thrown anywhere and answered by the error handler. */
-export class Failure extends Error {
+export class Failure extends AnswerError {
   override readonly name: FailureName
   readonly error: number
   readonly headers: Record<string, string>
 
   constructor(name: FailureName, { message, headers, cause }: FailureDetails = {}) {
     const entry: Entry = catalogue[name]
-    super(message ?? entry.message, cause === undefined ? undefined : { cause })
+    super(message ?? entry.message, cause)
     this.name = name
     this.error = entry.error
     this.headers = { ...entry.headers, ...headers }

@@ -5,21 +5,24 @@ const maximumCauses = 5
 const maximumLength = 10_000
 
 /**
- * Describes an error for the log: its type, code and stack, and the same of its causes. Never throws.
+ * Describes an error for the log: its type, code and, if wanted, stack, and the same of its causes. Never throws.
  * What PostgreSQL says of an error can quote a row, so of its errors only the code and the names of things are kept.
  */
-function describeError(error: unknown, depth = 0): object {
+function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   try {
     if (!(error instanceof Error)) return { type: typeof error }
     const known = error as Error & Record<string, unknown>
     const { name, message, stack, cause, code } = known
     const { severity, schema, table, column, constraint, routine } = known
     const texts =
-      'severity' in error ? { severity, schema, table, column, constraint, routine } : { message, stack }
+      'severity' in error
+        ? { severity, schema, table, column, constraint, routine }
+        : { message, stack: hasStack ? stack : undefined }
     return {
       type: error.constructor.name,
       ...keepPlain({ name, code, ...texts }),
-      cause: cause === undefined || depth === maximumCauses ? undefined : describeError(cause, depth + 1)
+      cause:
+        cause === undefined || depth === maximumCauses ? undefined : describeError(cause, hasStack, depth + 1)
     }
   } catch {
     return { type: 'an error that cannot be read' }
@@ -46,7 +49,13 @@ function bufferOutput(): DestinationStream {
   return output
 }
 
+/** How errors are logged: `err` in full, `cause` without stacks, for what thousands of lines a second can have. */
+const serializers = {
+  err: (error: unknown) => describeError(error, true),
+  cause: (error: unknown) => describeError(error, false)
+}
+
 /** Makes the logger. `level` is one of pino's; the lines go to standard output or to `destination`. */
 export function createLogger(level: string, destination: DestinationStream = bufferOutput()) {
-  return pino({ level, base: null, serializers: { err: (error) => describeError(error) } }, destination)
+  return pino({ level, base: null, serializers }, destination)
 }

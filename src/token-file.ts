@@ -15,6 +15,8 @@ export interface TokenFile {
 export interface FollowedTokens {
   /** The tokens of the last good text. */
   current(): Tokens
+  /** Whether the text that was read last is broken, so that the tokens are those of one before. */
+  isBroken(): boolean
   /** Reads the file now, and takes what it holds unless that is broken. Never rejects. */
   reload(): Promise<void>
   /** Looks at the file no more. */
@@ -41,6 +43,7 @@ export function followTokens(
   let current = tokens
   let judged = digest
   let latest = digest
+  let isBroken = false
   let isClosed = false
   let timer = setTimeout(poll, pollMs).unref()
 
@@ -54,7 +57,8 @@ export function followTokens(
   function judge({ digest, text, fault }: Reading) {
     judged = digest
     const { tokens, faults } = fault === undefined ? parseTokens(text) : { tokens: current, faults: [fault] }
-    if (faults.length > 0) log.error({ faults }, 'AUTH_TOKENS_FILE is broken: the tokens stay as they were')
+    isBroken = faults.length > 0
+    if (isBroken) log.error({ faults }, 'AUTH_TOKENS_FILE is broken: the tokens stay as they were')
     else {
       current = tokens
       log.info({ tokens: tokens.size }, 'AUTH_TOKENS_FILE was read')
@@ -63,6 +67,7 @@ export function followTokens(
 
   return {
     current: () => current,
+    isBroken: () => isBroken,
     async reload() {
       const read = await readText(path)
       latest = read.digest

@@ -45,6 +45,8 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     trustProxy: false,
     rateLimit: 0,
     bodyLimitBytes: 1_048_576,
+    bodyMemoryBytes: 67_108_864,
+    maxConnections: 16_384,
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,
     startupTimeoutMs: 30_000,
@@ -76,6 +78,8 @@ t.test('every variable is read', async (t) => {
     TRUST_PROXY: '10.0.0.0/8, ::1',
     RATE_LIMIT: '50',
     BODY_LIMIT_BYTES: '2048',
+    BODY_MEMORY_BYTES: '4096',
+    MAX_CONNECTIONS: '100',
     HEADERS_TIMEOUT_MS: '1500',
     REQUEST_TIMEOUT_MS: '2500',
     STARTUP_TIMEOUT_MS: '5000',
@@ -99,6 +103,8 @@ t.test('every variable is read', async (t) => {
     trustProxy: ['10.0.0.0/8', '::1'],
     rateLimit: 50,
     bodyLimitBytes: 2048,
+    bodyMemoryBytes: 4096,
+    maxConnections: 100,
     headersTimeoutMs: 1500,
     requestTimeoutMs: 2500,
     startupTimeoutMs: 5000,
@@ -138,7 +144,11 @@ t.test('values at their bounds are taken', async (t) => {
   t.equal(readConfig({ ...required, METRICS_PORT: '65535' }).metrics?.port, 65_535)
   t.equal(readConfig({ ...required, METRICS_PORT: 'off' }).metrics, undefined)
   t.equal(readConfig({ ...required, BODY_LIMIT_BYTES: '1' }).bodyLimitBytes, 1)
-  const large = { BODY_LIMIT_BYTES: '1073741824', WRITE_QUEUE_BYTES: '1073741824' }
+  const large = {
+    BODY_LIMIT_BYTES: '1073741824',
+    WRITE_QUEUE_BYTES: '1073741824',
+    BODY_MEMORY_BYTES: '1073741824'
+  }
   t.equal(readConfig({ ...required, ...large }).bodyLimitBytes, 1_073_741_824)
   t.equal(readConfig({ ...required, STARTUP_TIMEOUT_MS: '1' }).startupTimeoutMs, 1)
   t.equal(readConfig({ ...required, STARTUP_TIMEOUT_MS: '2147483647' }).startupTimeoutMs, 2_147_483_647)
@@ -173,10 +183,10 @@ t.test('TRUST_PROXY takes a number of hops: so many peers are believed', async (
   for (const hops of [1, 2, 32]) t.equal(believed(String(hops)), hops)
 })
 
-t.test('a queue that could not hold the largest body is a fault', async (t) => {
-  t.strictSame(faultsOf(readConfig, { ...required, WRITE_QUEUE_BYTES: '1048575' }), [
-    'WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES'
-  ])
+t.test('a queue, or a memory for bodies, that could not hold the largest body is a fault', async (t) => {
+  for (const name of ['WRITE_QUEUE_BYTES', 'BODY_MEMORY_BYTES']) {
+    t.strictSame(faults({ [name]: '1048575' }), [`${name} must not be less than BODY_LIMIT_BYTES`])
+  }
 })
 
 t.test('a limit for closing that its delay uses up is a fault', async (t) => {

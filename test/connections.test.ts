@@ -6,7 +6,7 @@ import { trackConnections } from '../src/http/connections.ts'
 
 t.test('a request is followed until its answer closes, and not at all when its socket is gone', async (t) => {
   const server = new Server()
-  const connections = trackConnections(server, 1_000)
+  const connections = trackConnections(server, 1_000, Number.POSITIVE_INFINITY)
   const socket = new Socket()
   server.listeners('connection').at(-1)?.(socket)
   const ask = () => {

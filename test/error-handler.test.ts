@@ -134,19 +134,34 @@ t.test('null and undefined that are thrown get 500', async (t) => {
   }
 })
 
-t.test('503 is logged as a warning, with its cause', async (t) => {
+t.test('503 is logged as a warning, with its cause and without stacks', async (t) => {
   thrown = new Failure('Unavailable', {
-    cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+    cause: new Error('no connection', {
+      cause: Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+    })
   })
   const { body, log } = await get('/throws')
   t.match(JSON.parse(body), { error: 503 })
-  t.match(log, [
-    {
-      level: 40,
-      failure: 503,
-      err: { name: 'Unavailable', cause: { code: 'ECONNREFUSED', message: 'refused' } }
-    }
-  ])
+  const [{ level, failure, err, cause }] = log
+  t.strictSame([log.length, level, failure, err], [1, 40, 503, undefined])
+  t.strictSame(cause, {
+    type: 'Error',
+    name: 'Error',
+    message: 'no connection',
+    cause: { type: 'Error', name: 'Error', code: 'ECONNREFUSED', message: 'refused' }
+  })
+})
+
+t.test('an unexpected error is logged with the stack of where it was thrown', async (t) => {
+  thrown = new Error('unforeseen')
+  const { log } = await get('/throws')
+  t.match(log, [{ level: 50, failure: 500, err: { name: 'Internal', cause: { message: 'unforeseen' } } }])
+  t.match(log[0].err.cause.stack, /^Error: unforeseen\n +at .*error-handler\.test\.ts/)
+})
+
+t.test('a failure has no stack, and the errors after it have theirs', async (t) => {
+  t.equal(new Failure('Overloaded').stack?.includes('\n'), false)
+  t.match(new Error('next').stack, /\n +at /)
 })
 
 t.test(

@@ -89,6 +89,8 @@ function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what)
 }
 
+const sumBytes = (plants: { bytes: number }[]) => plants.reduce((sum, { bytes }) => sum + bytes, 0)
+
 const isOpen = ({ accepted, answer }: Call) => accepted && answer === undefined
 
 /** Plays a scenario, with the rules of each moment checked as it goes, and gives the calls and the table. */
@@ -105,6 +107,8 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   let violation: unknown
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const troubled = new Set<bigint>()
+  /** What a full batch takes, as the attempts that were written tell. */
+  let batchMs = 0
   const callOf = ({ item }: Row<Plant>) => calls[item.call] as Call
   const isAway = () => outage !== null && clock.now() >= outage.from && clock.now() < outage.from + outage.ms
   const isLocked = ({ item }: Row<Plant>) =>
@@ -142,6 +146,13 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     }
   }
 
+  const batches = (plants: { bytes: number }[]) =>
+    Math.max(plants.length / limits.batchRows, sumBytes(plants) / limits.batchBytes)
+
+  function learn(rows: readonly Row<Plant>[], ms: number) {
+    batchMs += (ms - batchMs) * 0.25 * Math.min(1, batches(rows.map(({ item }) => item)))
+  }
+
   function end(rows: readonly Row<Plant>[]) {
     running--
     for (const row of rows) {
@@ -158,6 +169,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     } catch (error) {
       violation ??= error
     }
+    const began = clock.now()
     const { ms, kind, missing: misses } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
     await new Promise<void>((resolve) => {
       if (!kind.startsWith('hang')) clock.after(ms, resolve)
@@ -175,11 +187,13 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     // What is there is found.
     if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
       for (const { item } of rows) troubled.add(item.id)
+      learn(rows, clock.now() - began)
       return rows.map(() => missing)
     }
     const results = rows.map(store)
     if (!answered) throw new StoreError('uncertain')
     lastSignOfLife = clock.now()
+    learn(rows, clock.now() - began)
     return results
   }
 
@@ -208,8 +222,13 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       keyed: key !== null
     }
     const open = calls.filter(isOpen)
-    const openBytes = open.reduce((sum, { plant }) => sum + plant.bytes, 0)
-    const full = open.length >= limits.queueRows || openBytes + bytes > limits.queueBytes
+    const waiting = open.map(({ plant }) => plant)
+    const expectedMs = (batches(waiting) * batchMs) / limits.lanes
+    const full =
+      open.length >= limits.queueRows ||
+      sumBytes(waiting) + bytes > limits.queueBytes ||
+      expectedMs > limits.deadlineMs / 2
+    check(group.expectedMs === expectedMs, 'another wait is expected')
     const call: Call = {
       plant,
       at: clock.now(),

@@ -269,6 +269,49 @@ t.test('bounds', async (t) => {
     await last().succeed()
     t.equal(group.bytes, 0)
   })
+
+  t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
+    const { submit, answers, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
+    /** How many of ten more rows are taken; the last of them stay in a lane. */
+    let id = 0
+    const taken = async () => {
+      const before = group.rows
+      for (let count = 0; count < 10; count++) submit(String(++id))
+      await settled()
+      return group.rows - before
+    }
+    const write = async (ms: number) => {
+      await clock.move(ms)
+      await last().succeed()
+    }
+    submit(String(++id))
+    submit(String(++id), String(++id))
+    // Half a batch counts for an eighth, a full one for a quarter.
+    await write(400)
+    t.equal(group.expectedMs, 50)
+    await write(400)
+    t.equal(group.expectedMs, 0)
+    t.equal(await taken(), 8, 'seven rows take 481 ms, eight 550 ms')
+    t.equal(group.expectedMs, 550)
+    t.equal(answers[String(id)], 'full')
+    t.equal(answers[String(id - 2)], undefined)
+    await write(0)
+    t.equal(await taken(), 2, 'half a batch in no time makes it 481 ms for eight rows')
+    for (let count = 0; count < 6; count++) await write(0)
+    t.equal(group.rows, 0)
+    t.equal(await taken(), 10)
+  })
+
+  t.test('an attempt that fails, however late, refuses nobody', async (t) => {
+    const { submit, answers, last, clock, group } = setUp({ batchRows: 1, deadlineMs: 1_000 })
+    submit('1')
+    await clock.move(900)
+    await last().fail('transient')
+    submit('2', '3', '4')
+    await settled()
+    t.equal(group.expectedMs, 0)
+    t.same(answers, {})
+  })
 })
 
 t.test('deadlines', async (t) => {

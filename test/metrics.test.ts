@@ -1,5 +1,7 @@
 /** The metrics page: exact names, types, labels and values, over HTTP. */
 import { spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import t, { type Test } from 'tap'
@@ -9,7 +11,7 @@ import { createDatabase } from './support/database.ts'
 import { parseMetrics } from './support/metrics.ts'
 import { startProxy } from './support/proxy.ts'
 import { exchange, parseAnswers, request } from './support/raw.ts'
-import { failure, headers, post, read, startService, success } from './support/service.ts'
+import { failure, headers, post, read, startService, success, token } from './support/service.ts'
 
 const databaseUrl = await createDatabase(t)
 const start = (t: Test, env: Record<string, string> = {}) =>
@@ -86,7 +88,11 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_http_request_duration_seconds: ['histogram', 'route', 'method', 'failure'],
     plant_store_http_failures_total: ['counter', 'name'],
     plant_store_http_requests_in_flight: ['gauge'],
+    plant_store_http_connections_dropped_total: ['counter'],
     plant_store_http_connections: ['gauge'],
+    plant_store_http_connections_limit: ['gauge'],
+    plant_store_http_body_bytes: ['gauge'],
+    plant_store_http_body_bytes_limit: ['gauge'],
     plant_store_plants_total: ['counter', 'outcome'],
     plant_store_batch_rows: ['histogram'],
     plant_store_batch_duration_seconds: ['histogram', 'outcome'],
@@ -94,6 +100,8 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_queue_rows_limit: ['gauge'],
     plant_store_queue_bytes: ['gauge'],
     plant_store_queue_bytes_limit: ['gauge'],
+    plant_store_queue_expected_seconds: ['gauge'],
+    plant_store_tokens_file_error: ['gauge'],
     plant_store_lanes_busy: ['gauge'],
     plant_store_lanes_limit: ['gauge'],
     plant_store_database_away: ['gauge'],
@@ -149,6 +157,8 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   t.strictSame(busy.values('plant_store_queue_rows_limit'), { '': 500 })
   t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 2_000_000 })
   t.strictSame(busy.values('plant_store_lanes_limit'), { '': 3 })
+  t.strictSame(busy.values('plant_store_http_connections_limit'), { '': 16_384 })
+  t.strictSame(busy.values('plant_store_http_body_bytes_limit'), { '': 67_108_864 })
   t.strictSame(idle.values('plant_store_pool_resets_total'), {})
 
   await service.rows(
@@ -280,4 +290,19 @@ t.test('promtool finds nothing to mend on the page', async (t) => {
   })
   if (error) t.comment('promtool is not on the PATH: the page was not checked')
   else t.strictSame([status, stdout, stderr], [0, '', ''])
+})
+
+t.test('a file of tokens that is broken is shown until it is mended', async (t) => {
+  const path = join(t.testdir({ tokens: `tester:${token}` }), 'tokens')
+  const service = await start(t, { AUTH_TOKENS: '', AUTH_TOKENS_FILE: path })
+  const states: number[] = []
+  for (const text of [`tester:${token}`, 'short', `tester:${token}`]) {
+    await writeFile(path, text)
+    await service.app.reloadTokens()
+    const { samples } = parseMetrics(await service.metrics())
+    states.push(
+      ...samples.filter(({ name }) => name === 'plant_store_tokens_file_error').map(({ value }) => value)
+    )
+  }
+  t.strictSame(states, [0, 1, 0])
 })

@@ -266,6 +266,7 @@ t.test('a request leaves one log line, with neither token nor body nor query', a
       route: '/plants',
       caller: 'tester',
       failure: 0,
+      batchRows: 1,
       client: '127.0.0.1',
       msg: 'created'
     },
@@ -275,6 +276,7 @@ t.test('a request leaves one log line, with neither token nor body nor query', a
       route: '/plants',
       caller: 'tester',
       failure: 409,
+      batchRows: 1,
       client: '127.0.0.1',
       msg: 'a plant with this id exists already'
     },

@@ -138,6 +138,7 @@ t.test('a reload counts at once, and is logged whatever it finds', async (t) => 
   await writeFile(file.path, list('b', 'c'))
   await file.followed.reload()
   t.strictSame(file.callers(), ['b', 'c'])
+  t.equal(file.followed.isBroken(), false)
   await writeFile(file.path, ' , ')
   await file.followed.reload()
   await file.followed.reload()
@@ -145,6 +146,10 @@ t.test('a reload counts at once, and is logged whatever it finds', async (t) => 
   const empty = refused('must hold at least one token')
   t.strictSame(file.log().slice(1), [read(2), empty, empty], 'the file is not judged again without a change')
   t.strictSame(file.callers(), ['b', 'c'])
+  t.equal(file.followed.isBroken(), true)
+  await writeFile(file.path, list('b'))
+  await becomes(t, file, 'b')
+  t.equal(file.followed.isBroken(), false)
 })
 
 t.test('a file that is followed no more is read no more', async (t) => {

@@ -1,14 +1,17 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
-import { List, type Place } from './list.ts'
 import { createOutage } from './outage.ts'
+import { createPace } from './pace.ts'
 import { createQueue, Entry, type Hold } from './queue.ts'
 import { type Batch, type Clock, type Item, type Limits, missing, type Store, Unanswered } from './types.ts'
+import { createUnanswered } from './unanswered.ts'
 
 const shortestPauseMs = 20
 const longestPauseMs = 1000
 const repeatsOfMissing = 3
 /** A locked part costs a lock time-out, an innocent one next to nothing: many parts find the locked rows sooner. */
 const partsOfLocked = 16
+/** New rows are refused while the others would take more of the deadline: they could not be stored in time either. */
+const shareOfDeadline = 0.5
 
 interface Options {
   onBatch?: (batch: Batch) => void
@@ -38,15 +41,12 @@ export function createGroupCommit<T extends Item, R>(
 ) {
   const queue = createQueue<T, R>(limits)
   const outage = createOutage(() => store.probe(), clock, onAway)
-  /** In order of arrival, and so in order of their deadlines: one timer, for the first, is enough. */
-  const unanswered = new List<Entry<T, R>>()
-  let rows = 0
+  const pace = createPace(limits)
+  const unanswered = createUnanswered<T, R>(limits.deadlineMs, clock, giveUp, start)
   const pausedLanes = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
-  let bytes = 0
   let busyLanes = 0
   let closed = false
-  let cancelDeadline: (() => void) | undefined
   let lastSignOfLife = Number.NEGATIVE_INFINITY
 
   /**
@@ -54,25 +54,26 @@ export function createGroupCommit<T extends Item, R>(
    * error for it, or with an Unanswered, by the deadline.
    */
   function submit(item: T): Promise<R> {
-    const refusal = refuse(item)
-    if (refusal) return Promise.reject(new Unanswered(refusal))
+    const reason = refusal(item.bytes)
+    if (reason) return Promise.reject(new Unanswered(reason))
     return new Promise((resolve, reject) => {
       const entry = new Entry<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
-      entry.inOrder = unanswered.push(entry)
-      rows++
-      bytes += item.bytes
-      cancelDeadline ??= clock.after(limits.deadlineMs, expire)
+      unanswered.add(entry)
       queue.add(entry)
       start()
     })
   }
 
-  function refuse(item: T) {
+  /** Says why an item of so many bytes would be refused now, or gives undefined where it would not. */
+  function refusal(itemBytes: number) {
     if (closed) return 'closed'
     if (outage.away) return 'away'
-    const fits = rows < limits.queueRows && bytes + item.bytes <= limits.queueBytes
-    return fits ? undefined : 'full'
+    const { rows, bytes } = unanswered
+    const fits = rows < limits.queueRows && bytes + itemBytes <= limits.queueBytes
+    return fits && expectedMs() <= limits.deadlineMs * shareOfDeadline ? undefined : 'full'
   }
+
+  const expectedMs = () => pace.expectMs(unanswered.rows, unanswered.bytes)
 
   function start() {
     while (busyLanes < limits.lanes) {
@@ -81,7 +82,7 @@ export function createGroupCommit<T extends Item, R>(
       busyLanes++
       void run(batch)
     }
-    if (closed && busyLanes === 0 && rows === 0) finish()
+    if (closed && busyLanes === 0 && unanswered.rows === 0) finish()
   }
 
   async function run(batch: Entry<T, R>[]) {
@@ -136,7 +137,9 @@ export function createGroupCommit<T extends Item, R>(
     )
     hold(batch, undefined)
     for (const entry of batch) if (entry.answered) queue.release(entry)
-    onBatch?.({ rows: batch.length, ms: clock.now() - began, outcome: attempt.outcome })
+    const ms = clock.now() - began
+    if (attempt.outcome === 'written') pace.learn(batch.length, bytesOf(batch), ms)
+    onBatch?.({ rows: batch.length, ms, outcome: attempt.outcome })
     return attempt
   }
 
@@ -173,7 +176,7 @@ export function createGroupCommit<T extends Item, R>(
         else fail(entry, new Unanswered('missing'))
       } else if (result instanceof Error) fail(entry, result)
       else {
-        settle(entry)
+        unanswered.settle(entry)
         entry.resolve(result)
         queue.release(entry)
       }
@@ -182,7 +185,7 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   function fail(entry: Entry<T, R>, error: unknown) {
-    settle(entry)
+    unanswered.settle(entry)
     entry.reject(error)
     queue.release(entry)
   }
@@ -198,39 +201,23 @@ export function createGroupCommit<T extends Item, R>(
     })
   }
 
-  function settle(entry: Entry<T, R>) {
-    entry.answered = true
-    unanswered.remove(entry.inOrder as Place<Entry<T, R>>)
-    rows--
-    bytes -= entry.item.bytes
-  }
-
   function signOfLife() {
     lastSignOfLife = clock.now()
     outage.end()
   }
 
-  function expire() {
-    cancelDeadline = undefined
-    const now = clock.now()
-    for (let entry = unanswered.first; entry; entry = unanswered.first) {
-      if (entry.deadline > now) {
-        cancelDeadline = clock.after(entry.deadline - now, expire)
-        break
-      }
-      // The database has answered nothing in this row's whole time.
-      if (lastSignOfLife < entry.deadline - limits.deadlineMs) outage.begin()
-      settle(entry)
-      entry.reject(
-        new Unanswered(entry.repeated || entry.hold?.isAttempt ? 'unknown' : 'expired', entry.cause)
-      )
-      if (entry.hold && --entry.hold.waiting === 0) entry.hold.giveUp()
-      // What an attempt may still write keeps its id until the attempt has ended.
-      if (entry.hold?.isAttempt) continue
-      entry.endPause?.()
-      queue.withdraw(entry)
-    }
-    start()
+  /** Answers a row whose deadline has passed. */
+  function giveUp(entry: Entry<T, R>) {
+    // The database has answered nothing in this row's whole time.
+    if (lastSignOfLife < entry.deadline - limits.deadlineMs) outage.begin()
+    unanswered.settle(entry)
+    const isOpen = entry.repeated || entry.hold?.isAttempt
+    entry.reject(new Unanswered(isOpen ? 'unknown' : 'expired', entry.cause))
+    if (entry.hold && --entry.hold.waiting === 0) entry.hold.giveUp()
+    // What an attempt may still write keeps its id until the attempt has ended.
+    if (entry.hold?.isAttempt) return
+    entry.endPause?.()
+    queue.withdraw(entry)
   }
 
   /** An exponential pause with jitter, so that neither lanes nor services repeat in step. */
@@ -246,21 +233,26 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   function finish() {
-    cancelDeadline?.()
+    unanswered.stop()
     outage.end()
     drained.resolve()
   }
 
   return {
     submit,
+    refusal,
     close,
     /** Rows that wait for their answer. */
     get rows() {
-      return rows
+      return unanswered.rows
     },
     /** Their bytes. */
     get bytes() {
-      return bytes
+      return unanswered.bytes
+    },
+    /** How long they are expected to take, in ms. */
+    get expectedMs() {
+      return expectedMs()
     },
     get busyLanes() {
       return busyLanes
@@ -271,6 +263,8 @@ export function createGroupCommit<T extends Item, R>(
     }
   }
 }
+
+const bytesOf = (batch: readonly { item: Item }[]) => batch.reduce((sum, { item }) => sum + item.bytes, 0)
 
 const isUnanswered = ({ answered }: { answered: boolean }) => !answered
 

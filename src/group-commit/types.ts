@@ -1,4 +1,5 @@
 /** What group commit takes and gives: items, the store that writes them, limits, and answers that are no result. */
+import { AnswerError } from '../answer-error.ts'
 
 /** What a caller hands in; the store gets it back as it is. */
 export interface Item {
@@ -74,7 +75,7 @@ export interface Clock {
 
 /** Why a row got no answer from the store, and whether it may be stored. */
 export const reasons = {
-  full: 'the queue is full; the row was not tried',
+  full: 'too many rows wait; the row was not tried',
   closed: 'the service is closing; the row was not tried',
   away: 'the database has been away for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
@@ -83,12 +84,12 @@ export const reasons = {
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last trouble, where it had one. */
-export class Unanswered extends Error {
+export class Unanswered extends AnswerError {
   override readonly name = 'Unanswered'
   readonly reason: keyof typeof reasons
 
   constructor(reason: keyof typeof reasons, cause?: unknown) {
-    super(reasons[reason], cause === undefined ? undefined : { cause })
+    super(reasons[reason], cause)
     this.reason = reason
   }
 }

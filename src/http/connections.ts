@@ -12,6 +12,8 @@ export interface Connection {
   isRefused: boolean
   /** An answer, sent or still waiting, says that it is the last. */
   isEnding: boolean
+  /** It was opened beyond the limit: it is to end with its first answer. */
+  readonly isExcess: boolean
   /** Sends what is left to send, and destroys the socket when its client has stopped sending. */
   end(): void
 }
@@ -22,10 +24,10 @@ export type Connections = Map<Socket, Connection>
 const quietMs = 1_000
 
 /**
- * Follows every connection of a server from now on. A connection that ends is read on for as long as its client still
+ * Follows every connection of a server from now on; those that are opened beside `maximum` others are marked. A connection that ends is read on for as long as its client still
  * sends, `limitMs` at most: to destroy it earlier would reset it, and the client could lose its answer.
  */
-export function trackConnections(server: Server, limitMs: number): Connections {
+export function trackConnections(server: Server, limitMs: number, maximum: number): Connections {
   const connections: Connections = new Map()
   server.on('connection', (socket: Socket) => {
     const end = () => endConnection(socket, limitMs)
@@ -34,6 +36,7 @@ export function trackConnections(server: Server, limitMs: number): Connections {
       newest: undefined,
       isRefused: false,
       isEnding: false,
+      isExcess: connections.size >= maximum,
       end
     }
     connections.set(socket, connection)

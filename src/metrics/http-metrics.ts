@@ -1,7 +1,8 @@
 /** What is measured of HTTP: requests, failures, connections. */
-import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client'
+import { Counter, Histogram, type Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
 import { catalogue, type Failure, type FailureName } from '../failures.ts'
+import { addGauge } from './gauge.ts'
 
 /** A request and its answer. */
 export interface Answered {
@@ -11,6 +12,12 @@ export interface Answered {
   failure: Failure | null
   /** From the request's header to the end of its answer. */
   ms: number
+}
+
+/** How much there may be at a time. */
+export interface Bounds {
+  readonly maxConnections: number
+  readonly bodyMemoryBytes: number
 }
 
 /** All others count as one: a client chooses them. */
@@ -34,22 +41,14 @@ export function createHttpMetrics(registry: Registry, left: FastifyInstance['lef
     registers
   })
   for (const name of Object.keys(catalogue)) failures.inc({ name }, 0)
-  new Gauge({
-    name: 'plant_store_http_requests_in_flight',
-    help: 'Requests that have no complete answer yet',
-    registers,
-    collect() {
-      this.set(left().requests)
-    }
+  const dropped = new Counter({
+    name: 'plant_store_http_connections_dropped_total',
+    help: 'Connections that were closed at once, so far beyond MAX_CONNECTIONS that not even a refusal had room',
+    registers
   })
-  new Gauge({
-    name: 'plant_store_http_connections',
-    help: 'Open connections of clients',
-    registers,
-    collect() {
-      this.set(left().connections)
-    }
-  })
+  const gauge = addGauge.bind(undefined, registry)
+  gauge('http_requests_in_flight', 'Requests that have no complete answer yet', () => left().requests)
+  gauge('http_connections', 'Open connections of clients', () => left().connections)
 
   /** Counts a failure that was answered below the routes, where no request is measured. */
   function failed(name: FailureName) {
@@ -58,6 +57,14 @@ export function createHttpMetrics(registry: Registry, left: FastifyInstance['lef
 
   return {
     failed,
+    /** Counts a connection that was closed at once. */
+    dropped: () => dropped.inc(),
+    /** Shows what of the bounds is in use on the page. */
+    watch({ maxConnections, bodyMemoryBytes }: Bounds, bodyBytes: () => number) {
+      gauge('http_connections_limit', 'MAX_CONNECTIONS', () => maxConnections)
+      gauge('http_body_bytes', 'Bytes of the bodies that are arriving', bodyBytes)
+      gauge('http_body_bytes_limit', 'BODY_MEMORY_BYTES', () => bodyMemoryBytes)
+    },
     /** Counts an answered request. */
     answered({ route = 'unknown', method, failure, ms }: Answered) {
       const labels = { route, method: methods.has(method) ? method : 'other', failure: failure?.error ?? 0 }

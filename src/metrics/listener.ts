@@ -29,7 +29,11 @@ export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) 
   })
   await app.register(answerHeaders)
   await app.register(errorHandler)
-  await app.register(protocol, { headersTimeoutMs: timeoutMs, requestTimeoutMs: timeoutMs })
+  await app.register(protocol, {
+    headersTimeoutMs: timeoutMs,
+    requestTimeoutMs: timeoutMs,
+    maxConnections: 100
+  })
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })

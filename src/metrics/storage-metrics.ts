@@ -3,6 +3,7 @@ import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client'
 import type { PoolState } from '../database/pool.ts'
 import type { Batch, Limits } from '../group-commit/types.ts'
 import type { Load, Stored } from '../repositories/plants.ts'
+import { addGauge } from './gauge.ts'
 
 /** What is read when the metrics are. */
 export interface Storage {
@@ -53,19 +54,13 @@ export function createStorageMetrics(registry: Registry) {
 
     /** Shows a storage's state on the page. */
     watch({ limits, load, pool }: Storage) {
-      const gauge = (name: string, help: string, read: () => number) =>
-        new Gauge({
-          name: `plant_store_${name}`,
-          help,
-          registers,
-          collect() {
-            this.set(read())
-          }
-        })
+      const gauge = addGauge.bind(undefined, registry)
       gauge('queue_rows', 'Plants that wait for their answer', () => load.rows)
       gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
       gauge('queue_bytes', 'Bytes of the plants that wait for their answer', () => load.bytes)
       gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
+      const expected = 'How long the plants that wait are expected to take'
+      gauge('queue_expected_seconds', expected, () => load.expectedMs / 1000)
       gauge('lanes_busy', 'Lanes with a batch', () => load.busyLanes)
       gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
       gauge('database_away', '1 while creates are refused because the database is away', () => +load.away)

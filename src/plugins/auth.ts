@@ -3,7 +3,7 @@ import bearerAuth from '@fastify/bearer-auth'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
-import { followTokens, type TokenFile } from '../token-file.ts'
+import { type FollowedTokens, followTokens, type TokenFile } from '../token-file.ts'
 import { findCaller, isTokenShaped, type Tokens } from '../tokens.ts'
 
 declare module 'fastify' {
@@ -23,13 +23,16 @@ interface Options {
   tokens: Tokens
   /** Where the tokens came from, if from a file: it is followed. */
   file?: TokenFile | undefined
+  /** Called with the file that is followed. */
+  onFollowed?: (file: FollowedTokens) => void
 }
 
 const realm = 'Bearer realm="plant-store"'
 
 export default fp<Options>(
-  async (app, { tokens, file }) => {
+  async (app, { tokens, file, onFollowed }) => {
     const followed = file && followTokens(file, tokens, app.log)
+    if (followed) onFollowed?.(followed)
     app.addHook('onClose', async () => followed?.close())
     app.decorate('reloadTokens', async () => {
       if (followed) await followed.reload()

@@ -5,12 +5,14 @@ import { createHttpMetrics } from '../metrics/http-metrics.ts'
 import { buildMetricsServer } from '../metrics/listener.ts'
 import { processMetrics } from '../metrics/process-metrics.ts'
 import { createStorageMetrics } from '../metrics/storage-metrics.ts'
+import { createTokenMetrics } from '../metrics/token-metrics.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     metrics: {
       http: ReturnType<typeof createHttpMetrics>
       storage: ReturnType<typeof createStorageMetrics>
+      tokens: ReturnType<typeof createTokenMetrics>
     }
   }
 }
@@ -24,7 +26,9 @@ export default fp<Options>(
   async (app, { listen }) => {
     const registry = new Registry()
     const http = createHttpMetrics(registry, app.left)
-    app.decorate('metrics', { http, storage: createStorageMetrics(registry) })
+    const [storage, tokens] = [createStorageMetrics(registry), createTokenMetrics(registry)]
+    app.decorate('metrics', { http, storage, tokens })
+    app.server.on('drop', http.dropped)
     app.addHook('onResponse', (request, reply, done) => {
       const { method, failure, routeOptions } = request
       http.answered({ route: routeOptions.url, method, failure, ms: reply.elapsedTime })

@@ -25,16 +25,20 @@ interface Options {
   headersTimeoutMs: number
   /** How long a whole request may take to arrive, in ms. */
   requestTimeoutMs: number
+  /** How many connections are served; some more are answered once and closed, and those beyond are closed at once. */
+  maxConnections: number
   /** Called for each failure that is answered without Fastify. */
   onRefused?: (failure: Failure) => void
 }
 
 const silentMs = 1_000
+/** For probes, and for the answers to those who are refused. */
+const spareConnections = 1_000
 
 export default fp<Options>(
-  async (app, { headersTimeoutMs, requestTimeoutMs, onRefused }) => {
+  async (app, { headersTimeoutMs, requestTimeoutMs, maxConnections, onRefused }) => {
     const { server } = app
-    const connections = trackConnections(server, requestTimeoutMs)
+    const connections = trackConnections(server, requestTimeoutMs, maxConnections)
     const broken: BrokenRequests = new WeakMap()
     let isClosing = false
 
@@ -50,6 +54,7 @@ export default fp<Options>(
 
     server.headersTimeout = headersTimeoutMs
     server.requestTimeout = requestTimeoutMs
+    server.maxConnections = maxConnections + spareConnections
     server.maxHeadersCount = 0 // they are bounded in size; a count would drop fields, the token among them
     Object.assign(server, { httpAllowHalfOpen: true }) // a client may say that it sends no more, and wait
     server.prependListener('request', (request: IncomingMessage) => {
@@ -91,8 +96,9 @@ export default fp<Options>(
       const { raw } = request
       const connection = connections.get(raw.socket)
       const isNewest = connection?.newest === raw && !connection.isRefused
+      const isLast = isClosing || connection?.isExcess || raw.socket.readableEnded
       const isUninvited = awaits100(raw) && !raw.complete // whether its body comes is the client's choice
-      if (broken.has(raw) || (isNewest && (isClosing || raw.socket.readableEnded || isUninvited))) {
+      if (broken.has(raw) || (isNewest && (isLast || isUninvited))) {
         reply.header('connection', 'close')
         if (connection !== undefined) connection.isEnding = true
       }

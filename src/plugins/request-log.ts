@@ -21,11 +21,12 @@ export default fp(
         route: request.routeOptions.url,
         caller: request.caller || undefined,
         failure: failure?.error ?? 0,
+        batchRows: request.batchRows,
         durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
         client: findClient(request)
       }
       if (failure?.error === 500) request.log.error({ ...line, err: failure }, failure.message)
-      else if (failure?.error === 503) request.log.warn({ ...line, err: failure }, failure.message)
+      else if (failure?.error === 503) request.log.warn({ ...line, cause: failure.cause }, failure.message)
       else if (failure) request.log.info(line, failure.message)
       else if (request.method === 'POST') request.log.info(line, 'created')
       // A probe comes every second, and says nothing as long as all is well.

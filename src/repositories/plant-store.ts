@@ -15,6 +15,8 @@ export interface PlantItem extends TracedItem {
   readonly writeId: string
   /** The client may repeat it too: the write id comes from its Idempotency-Key. */
   readonly isKeyed: boolean
+  /** Called with the number of plants in each transaction that it is tried in. */
+  readonly onAttempt?: ((batchRows: number) => void) | undefined
 }
 
 /**
@@ -73,6 +75,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
 
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
+      for (const { onAttempt } of items) onAttempt?.(items.length)
       const isRepeat = rows.some(({ item, repeated }) => repeated || item.isKeyed)
       const written = await database.query<StoredPlant>(isRepeat ? repeat(items) : create(items), signal)
       if (!isRepeat && written.rowCount === items.length) return items.map(() => 'created')

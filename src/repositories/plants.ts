@@ -14,6 +14,8 @@ import { deriveWriteId, randomWriteId } from './write-id.ts'
 export interface Origin {
   caller: string
   key?: string | undefined
+  /** Called with the number of plants in each transaction that it is tried in. */
+  onAttempt?: (batchRows: number) => void
 }
 
 /** Stores plants. */
@@ -23,6 +25,8 @@ export interface PlantRepository {
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, Late, Undecided, Closing or Internal.
    */
   create(plant: NewPlant, origin: Origin): Promise<void>
+  /** Gives the Failure that any create would meet now, Overloaded, Unavailable or Closing; undefined for none. */
+  refusal(): Failure | undefined
   /** What waits, as it is now. */
   readonly load: Load
   /** Answers what waits, and refuses what comes now. */
@@ -32,7 +36,7 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their answer, and what keeps them waiting. */
-export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'busyLanes' | 'away'>
+export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'>
 
 /** Who is told of every create that succeeds, and of every attempt of a batch. */
 export interface Observer {
@@ -72,14 +76,18 @@ export function createPlantRepository(
   const store = createPlantStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
   return {
-    create({ id, name, tag }, { caller, key }) {
+    create({ id, name, tag }, { caller, key, onAttempt }) {
       const bytes = fixedBytes + Buffer.byteLength(name) + Buffer.byteLength(tag ?? '')
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
-      const item = { id, name, tag, writeId, isKeyed, bytes, span: tracing?.activeSpan() }
+      const item = { id, name, tag, writeId, isKeyed, bytes, onAttempt, span: tracing?.activeSpan() }
       return groupCommit.submit(item).then(onStored, (error) => {
         throw toFailure(error)
       })
+    },
+    refusal() {
+      const reason = groupCommit.refusal(0)
+      return reason && new Failure(failures[reason])
     },
     load: groupCommit,
     close: () => groupCommit.close()

@@ -9,11 +9,14 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The Idempotency-Key that the request came with. */
     idempotencyKey: string | undefined
+    /** How many plants were in the last transaction that its plant was tried in; undefined where it was in none. */
+    batchRows: number | undefined
   }
 }
 
 const plants: FastifyPluginAsyncTypebox = async (app) => {
   app.decorateRequest('idempotencyKey', undefined)
+  app.decorateRequest('batchRows', undefined)
   app.post('/plants', {
     schema: { body: NewPlant, response: { 200: Plant, 400: ErrorBody } },
     onRequest: [
@@ -23,15 +26,20 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         request.idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'] as string | undefined)
         done()
       },
-      (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit))
+      (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit)),
+      app.admit
     ],
     // RFC 8259 section 11: the media type has no charset parameter, which Fastify adds.
     onSend: (_, reply, payload, done) => {
       reply.header('content-type', 'application/json')
       done(null, payload)
     },
-    handler: async ({ body, caller, idempotencyKey: key }) => {
-      await app.plants.create(body, { caller, key })
+    handler: async (request) => {
+      const { body, caller, idempotencyKey: key } = request
+      const onAttempt = (batchRows: number) => {
+        request.batchRows = batchRows
+      }
+      await app.plants.create(body, { caller, key, onAttempt })
       const { name, tag } = body
       return tag === undefined ? { name } : { name, tag }
     }

@@ -1,0 +1,189 @@
+/** Load that does not wait: requests leave on a schedule, whatever became of those before. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { createHistogram } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { headers, makeBody } from '../plant.ts'
+
+/** What to load a server with. */
+export interface OpenLoad {
+  /** Requests that leave in a second, evenly spread. */
+  perSecond: number
+  /** How long they leave, in seconds; the first of them are not counted. */
+  warmUpSeconds: number
+  seconds: number
+  /** Opened before the first request leaves; a request that finds none idle waits for one, and its time runs. */
+  connections: number
+  /** How long to wait for answers at the end, in seconds. */
+  patienceSeconds: number
+}
+
+/** Times from the scheduled moment of the request to the end of its answer, in ms. */
+export interface Latency {
+  p50Ms: number
+  p99Ms: number
+  maxMs: number
+}
+
+/** What the load saw after the warm-up; what was created is counted by the time of its answer, as a rate has to be. */
+export interface OpenResult {
+  offeredPerSecond: number
+  createdPerSecond: number
+  /** Of the whole run, the warm-up included. */
+  created: number
+  /** Answers with the number 503 and Retry-After. */
+  refusedPerSecond: number
+  /** Answers of any other kind, failed connections, and requests without an answer. */
+  errors: number
+  /** The most requests that were under way at a time, each on a connection of its own. */
+  underWay: number
+  /** How late requests left: the generator's own fault, which the latencies include. */
+  late: Latency
+  createdLatency: Latency
+  refusedLatency: Latency
+}
+
+const tickMs = 1
+/** The server's queue of connections that it has not accepted yet is 511 long. */
+const connectionsAtOnce = 100
+
+type Outcome = 'created' | 'refused' | 'other'
+
+/** Posts plants to `url`. A connection that the server closes is replaced. */
+export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenResult> {
+  const { hostname, port, pathname, host } = new URL(url)
+  const fields = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+  const bodyLength = makeBody().length
+  const head = `POST ${pathname} HTTP/1.1\r\n${fields.join('')}content-length: ${bodyLength}\r\n\r\n`
+  const idle: Client[] = []
+  const open = new Set<Client>()
+  const latencies = { created: createHistogram(), refused: createHistogram(), late: createHistogram() }
+  const counted = { created: 0, refused: 0 }
+  let created = 0
+  let errors = 0
+  let mostUnderWay = 0
+  let offered = 0
+  let underWay = 0
+
+  function answered(client: Client, outcome: Outcome, isLast: boolean) {
+    const now = performance.now()
+    underWay--
+    if (outcome === 'other') errors++
+    else {
+      if (outcome === 'created') created++
+      if (now >= countFrom && now < end) counted[outcome]++
+      if (client.dueAt >= countFrom) record(latencies[outcome], now - client.dueAt)
+    }
+    if (isLast) client.socket.end()
+    else idle.push(client)
+  }
+
+  function openClient(): Client {
+    const client = createClient(connect(Number(port), hostname), answered, () => {
+      open.delete(client)
+      if (client.isBusy) answered(client, 'other', true)
+    })
+    open.add(client)
+    return client
+  }
+
+  function take(): Client | undefined {
+    for (let client = idle.pop(); client; client = idle.pop()) if (open.has(client)) return client
+    return open.size < load.connections ? openClient() : undefined
+  }
+
+  while (open.size < load.connections) {
+    const opened = Array.from(
+      { length: Math.min(connectionsAtOnce, load.connections - open.size) },
+      openClient
+    )
+    await Promise.all(opened.map(({ socket }) => once(socket, 'connect')))
+    idle.push(...opened)
+  }
+  const began = performance.now()
+  const countFrom = began + load.warmUpSeconds * 1000
+  const end = countFrom + load.seconds * 1000
+
+  for (let sent = 0; performance.now() < end; await sleep(tickMs)) {
+    const due = Math.floor(((Math.min(performance.now(), end) - began) * load.perSecond) / 1000)
+    for (; sent < due; sent++) {
+      const dueAt = began + (sent * 1000) / load.perSecond
+      const client = take()
+      if (client === undefined) break
+      mostUnderWay = Math.max(mostUnderWay, ++underWay)
+      client.send(head + makeBody(), dueAt)
+      if (dueAt < countFrom) continue
+      offered++
+      record(latencies.late, performance.now() - dueAt)
+    }
+  }
+  const patience = performance.now() + load.patienceSeconds * 1000
+  while (underWay > 0 && performance.now() < patience) await sleep(tickMs)
+  const unanswered = underWay
+  for (const { socket } of open) socket.destroy()
+  return {
+    offeredPerSecond: offered / load.seconds,
+    createdPerSecond: counted.created / load.seconds,
+    created,
+    refusedPerSecond: counted.refused / load.seconds,
+    errors: errors + unanswered,
+    underWay: mostUnderWay,
+    late: summarize(latencies.late),
+    createdLatency: summarize(latencies.created),
+    refusedLatency: summarize(latencies.refused)
+  }
+}
+
+interface Client {
+  socket: Socket
+  isBusy: boolean
+  dueAt: number
+  send(request: string, dueAt: number): void
+}
+
+/** A connection with one request at a time. */
+function createClient(
+  socket: Socket,
+  onAnswer: (client: Client, outcome: Outcome, isLast: boolean) => void,
+  onClose: () => void
+): Client {
+  let received = ''
+  socket.setNoDelay(true)
+  socket.setEncoding('latin1')
+  const client: Client = {
+    socket,
+    isBusy: false,
+    dueAt: 0,
+    send(request, dueAt) {
+      client.isBusy = true
+      client.dueAt = dueAt
+      received = ''
+      socket.write(request)
+    }
+  }
+  socket.on('data', (text: string) => {
+    received += text
+    const bodyAt = received.indexOf('\r\n\r\n') + 4
+    const [, length = ''] = /\r\ncontent-length: (\d+)/i.exec(received) ?? []
+    if (bodyAt === 3 || received.length < bodyAt + Number(length)) return
+    client.isBusy = false
+    onAnswer(client, judge(received), received.includes('\r\nconnection: close'))
+  })
+  socket.on('error', () => {})
+  socket.on('close', onClose)
+  return client
+}
+
+function judge(answer: string): Outcome {
+  if (answer.startsWith('HTTP/1.1 200 ')) return 'created'
+  return answer.includes('{"error":503,') && answer.includes('\r\nretry-after: ') ? 'refused' : 'other'
+}
+
+const record = (histogram: { record(value: number): void }, ms: number) =>
+  histogram.record(Math.max(1, Math.round(ms * 1000)))
+
+function summarize(histogram: { count: number; max: number; percentile(part: number): number }): Latency {
+  if (histogram.count === 0) return { p50Ms: Number.NaN, p99Ms: Number.NaN, maxMs: Number.NaN }
+  const [p50Ms, p99Ms] = [50, 99].map((part) => histogram.percentile(part) / 1e3) as [number, number]
+  return { p50Ms, p99Ms, maxMs: histogram.max / 1e3 }
+}

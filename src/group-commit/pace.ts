@@ -1,0 +1,30 @@
+/** How fast batches are written, and how long what waits will take. */
+import type { Limits } from './types.ts'
+
+/** A full batch counts for a quarter of the average, so that a change of the store's speed is seen in some batches. */
+const weightOfFull = 0.25
+
+/**
+ * Learns from the attempts that were written, and from no others: a failure says nothing of the store's speed, and an
+ * outage is waited for. An attempt counts by how full it was, since only full ones tell what a full one takes. Nothing
+ * is expected to take long until that is learnt.
+ */
+export function createPace({
+  lanes,
+  batchRows,
+  batchBytes
+}: Pick<Limits, 'lanes' | 'batchRows' | 'batchBytes'>) {
+  let batchMs = 0
+
+  /** How many batches these are, by the limit that makes them more. */
+  const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
+
+  return {
+    /** Takes the time of an attempt that was written. */
+    learn(rows: number, bytes: number, ms: number) {
+      batchMs += (ms - batchMs) * weightOfFull * Math.min(1, batches(rows, bytes))
+    },
+    /** Gives how long, in ms, the lanes are expected to take for these. */
+    expectMs: (rows: number, bytes: number) => (batches(rows, bytes) * batchMs) / lanes
+  }
+}

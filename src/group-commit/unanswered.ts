@@ -1,0 +1,64 @@
+/** The rows that wait for their answer: how many, how large, and until when. */
+import { List, type Place } from './list.ts'
+import type { Entry } from './queue.ts'
+import type { Clock, Item } from './types.ts'
+
+/**
+ * Makes an empty list; all rows in it wait equally long. When the deadlines of some have passed, `onExpired` is called
+ * for each, and has to settle it, then `onEnd` once.
+ */
+export function createUnanswered<T extends Item, R>(
+  deadlineMs: number,
+  clock: Clock,
+  onExpired: (entry: Entry<T, R>) => void,
+  onEnd: () => void
+) {
+  /** In order of arrival, and so in order of their deadlines: one timer, for the first, is enough. */
+  const list = new List<Entry<T, R>>()
+  let rows = 0
+  let bytes = 0
+  let cancelDeadline: (() => void) | undefined
+
+  function expire() {
+    cancelDeadline = undefined
+    const now = clock.now()
+    for (let entry = list.first; entry; entry = list.first) {
+      if (entry.deadline > now) {
+        cancelDeadline = clock.after(entry.deadline - now, expire)
+        break
+      }
+      onExpired(entry)
+    }
+    onEnd()
+  }
+
+  return {
+    get rows() {
+      return rows
+    },
+    get bytes() {
+      return bytes
+    },
+
+    /** Takes in a row that has just arrived. */
+    add(entry: Entry<T, R>) {
+      entry.inOrder = list.push(entry)
+      rows++
+      bytes += entry.item.bytes
+      cancelDeadline ??= clock.after(deadlineMs, expire)
+    },
+
+    /** Takes out a row that gets its answer now. */
+    settle(entry: Entry<T, R>) {
+      entry.answered = true
+      list.remove(entry.inOrder as Place<Entry<T, R>>)
+      rows--
+      bytes -= entry.item.bytes
+    },
+
+    /** Ends the timer, once there are no rows any more. */
+    stop() {
+      cancelDeadline?.()
+    }
+  }
+}
