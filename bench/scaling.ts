@@ -7,10 +7,7 @@ import { formatNumber, formatTable, publish } from './report.ts'
 /** What the benchmarks have written; bytes a plant. */
 interface Measured {
   bench: { machine: string; rows: Row[] }
-  simulation: {
-    bytes: { log: number; table: number; request: number; answer: number }
-    commits: { rows: number; waitMs: number }[]
-  }
+  simulation: { bytes: { log: number; table: number; request: number; answer: number } }
 }
 
 /** A core is planned to be busy for this part of the time, as by the autoscaler of deploy/kubernetes/. */
@@ -20,7 +17,8 @@ const connectionsOfReplica = 3
 const secondsOfDay = 86_400
 
 const file = join(import.meta.dirname, '../docs/performance.json')
-const { bench, simulation } = JSON.parse(await readFile(file, 'utf8')) as Measured
+const { bench, simulation } = JSON.parse(await readFile(file, 'utf8')) as Partial<Measured>
+if (!bench || !simulation) throw new Error('run npm run bench and npm run bench:simulation before')
 const service = bench.rows.filter(({ contender }) => contender === 'service')
 const busiest = service.reduce((most, row) => (row.connections > most.connections ? row : most))
 const { plantsPerSecond, serverCpuUs, databaseCpuUs } = busiest

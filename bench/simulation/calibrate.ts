@@ -34,20 +34,19 @@ export async function measureCommits(
   try {
     for (const rows of [...sizes.slice(0, 1), ...sizes]) {
       const durationsMs: number[] = []
-      const before = { server: process.cpuUsage(), database: familyCpuUs(postgres) }
-      let ownUs = 0
+      const databaseUs = familyCpuUs(postgres)
+      let serverUs = 0
       for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
-        const making = performance.now()
         const batch = Array.from({ length: rows }, () => ({ item: makeItem(), repeated: false }))
-        ownUs += (performance.now() - making) * 1000
+        const before = process.cpuUsage()
         const began = performance.now()
         await store.write(batch, signal)
         durationsMs.push(performance.now() - began)
+        serverUs += usedUs(before)
       }
-      const { user, system } = process.cpuUsage(before.server)
       const count = durationsMs.length
-      const serverMs = (user + system - ownUs) / 1000 / count
-      const databaseMs = (familyCpuUs(postgres) - before.database) / 1000 / count
+      const serverMs = serverUs / 1000 / count
+      const databaseMs = (familyCpuUs(postgres) - databaseUs) / 1000 / count
       const waitsMs = durationsMs.map((ms) => Math.max(0, ms - serverMs - databaseMs))
       commits.push({ rows, serverMs, databaseMs, waitsMs })
     }
@@ -70,8 +69,12 @@ export async function measureQueue(limits: Limits): Promise<number> {
   const rounds = 1000
   const began = process.cpuUsage()
   for (let done = 0; done < rounds; done++) await round()
-  const { user, system } = process.cpuUsage(began)
-  return (user + system) / 1000 / rounds / 64
+  return usedUs(began) / 1000 / rounds / 64
+}
+
+function usedUs(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before)
+  return user + system
 }
 
 /** Gives the bytes of a request and of its answer, without those of TCP and IP. */
