@@ -88,7 +88,8 @@ await inLab(async (lab) => {
     plantsPerSecond: of(ceiling, 'plantsPerSecond')
   }))
   const commits = mergeCommits(calibrations)
-  const forecast = createForecast({ cores, queueMs: await measureQueue(limits), commits, limits }, costs)
+  const queueMs = await measureQueue(limits)
+  const forecast = await createForecast({ cores, queueMs, commits, limits }, costs)
   const comparisons: Comparison[] = []
   for (const { connections, service } of taken) {
     const measured = {

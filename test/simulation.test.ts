@@ -108,13 +108,25 @@ t.test('the forecast interpolates what requests cost, and lengthens commits', as
     { connections: 16, requestMs: 0.2, generatorMs: 0.1, plantsPerSecond: 5000 }
   ]
   const { cores, queueMs } = parameters
-  const forecast = createForecast({ cores, queueMs, commits, limits }, costs)
+  const forecast = await createForecast({ cores, queueMs, commits, limits }, costs)
   // Of the 2 ms a request alone takes, 0.25 are on each way.
   const alone = await forecast(1, 5)
   t.ok(near(alone.p50Ms, 1 + 0.5 + 1.01), `${alone.p50Ms}`)
   const longer = await forecast(1, 5, 3)
   t.ok(near(longer.p50Ms, alone.p50Ms + 3), `${longer.p50Ms}`)
   t.strictSame(await forecast(4, 1), await forecast(4, 1), 'the same chance each time')
+})
+
+t.test('a machine that others use is slower in the forecast by as much as without storage', async (t) => {
+  const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
+  const known = { cores: 4, queueMs: 0, commits: free, limits }
+  const costs = [
+    { connections: 1, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 5000 },
+    { connections: 64, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 4000 }
+  ]
+  const forecast = await createForecast(known, costs)
+  const { plantsPerSecond } = await forecast(64, 2)
+  t.ok(near(plantsPerSecond, 4000), `${plantsPerSecond}`)
 })
 
 t.test('the plot is a drawing of every point', async (t) => {

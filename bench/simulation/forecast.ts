@@ -23,16 +23,31 @@ export function mergeCommits(calibrations: Commit[][]): Commit[] {
   })
 }
 
-/** Makes what predicts the service under a number of connections, with every commit longer by `extraMs`. */
-export function createForecast(
+const nothing: Commit[] = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
+const trialSeconds = 1
+
+/**
+ * Makes what predicts the service under a number of connections, with every commit longer by `extraMs`. The model of a
+ * service without storage must do as many requests as the one that was measured: what it does more, the machine has
+ * kept from the processes for others, and all times of requests are longer by as much.
+ */
+export async function createForecast(
   known: Pick<Parameters, 'cores' | 'queueMs' | 'commits' | 'limits'>,
-  costs: RequestCost[]
+  measured: RequestCost[]
 ) {
-  const [alone] = costs
+  const [alone] = measured
   if (alone === undefined) throw new Error('there are no costs of requests')
   // One after the other: what is neither the server's nor the generator's time is on the way, there and back.
   const roundTripMs = (alone.connections * 1000) / alone.plantsPerSecond
   const hopMs = Math.max(0, (roundTripMs - alone.requestMs - alone.generatorMs) / 2)
+  const costs: RequestCost[] = []
+  for (const cost of measured) {
+    const free = { ...known, ...cost, hopMs, queueMs: 0, commits: nothing }
+    const { connections } = cost
+    const { plantsPerSecond } = await simulate(free, { connections, seconds: trialSeconds })
+    const stretch = plantsPerSecond / cost.plantsPerSecond
+    costs.push({ ...cost, requestMs: cost.requestMs * stretch, generatorMs: cost.generatorMs * stretch })
+  }
   return (connections: number, seconds: number, extraMs = 0): Promise<Prediction> => {
     const { requestMs, generatorMs } = costAt(costs, connections)
     const commits = known.commits.map((commit) => ({
