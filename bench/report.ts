@@ -1,11 +1,20 @@
-/** Where results go: the terminal, docs/performance.md between markers, docs/performance.json. */
+/** Where results go: the terminal, a document between markers, docs/performance.json. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const docs = join(import.meta.dirname, '../docs')
 
-/** The name of a benchmark, of its markers in the document, and of its part of the JSON. */
-export type Section = 'bench' | 'growth' | 'soak' | 'overload'
+const documents = {
+  bench: 'performance.md',
+  growth: 'performance.md',
+  soak: 'performance.md',
+  overload: 'performance.md',
+  simulation: 'scaling.md',
+  scaling: 'scaling.md'
+}
+
+/** The name of a benchmark, of its markers in its document, and of its part of the JSON. */
+export type Section = keyof typeof documents
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
@@ -38,11 +47,11 @@ export async function publish(
 }
 
 async function writeDocument(section: Section, text: string) {
-  const file = join(docs, 'performance.md')
+  const file = join(docs, documents[section])
   const [begin, end] = [`<!-- ${section}:begin -->`, `<!-- ${section}:end -->`]
   const document = await readFile(file, 'utf8')
   const [from, to] = [document.indexOf(begin), document.indexOf(end)]
-  if (from === -1 || to < from) throw new Error(`performance.md has lost its markers for ${section}`)
+  if (from === -1 || to < from) throw new Error(`${documents[section]} has lost its markers for ${section}`)
   await writeFile(file, `${document.slice(0, from)}${begin}\n\n${text}\n\n${document.slice(to)}`)
 }
 

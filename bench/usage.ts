@@ -10,6 +10,12 @@ export function cpuUs(pid: number): number {
   return stat === undefined ? Number.NaN : stat.own
 }
 
+/** Gives the CPU time of this process and of its children that have ended, in µs. */
+export function ownCpuUs(): number {
+  const stat = readStat(process.pid)
+  return stat === undefined ? Number.NaN : stat.own + stat.ended
+}
+
 /** Gives the CPU time that a process and its children have used, those that have ended too, in µs. */
 export function familyCpuUs(parent: number): number {
   const stat = readStat(parent)

@@ -40,6 +40,10 @@ const Settings = Type.Object({
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
     { default: 'info', description: 'fatal, error, warn, info, debug, trace or silent' }
   ),
+  MIGRATION_LOCK: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    default: 'on',
+    description: 'on or off'
+  }),
   RATE_LIMIT: integer(0, 0, 1_000_000),
   BODY_LIMIT_BYTES: integer(1_048_576, 1, 1_073_741_824),
   BODY_MEMORY_BYTES: integer(67_108_864, 1, 17_179_869_184),
@@ -86,7 +90,10 @@ export interface Config {
 export type TrustProxy = false | string[] | ((address: string, hop: number) => boolean)
 
 /** What the migrations need to know. */
-export type MigrationConfig = Pick<Config, 'startupTimeoutMs' | 'database'>
+export interface MigrationConfig extends Pick<Config, 'startupTimeoutMs' | 'database'> {
+  /** False for an engine without advisory locks: the caller sees to it that one migrates at a time. */
+  readonly lock?: boolean
+}
 
 /** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
 export function readConfig(env: Environment): Config {
@@ -128,10 +135,14 @@ export function readConfig(env: Environment): Config {
 
 /** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
 export function readMigrationConfig(env: Environment): MigrationConfig {
-  return check((faults) => ({
-    startupTimeoutMs: readSettings(env, faults).STARTUP_TIMEOUT_MS,
-    database: readDatabase(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
-  }))
+  return check((faults) => {
+    const { STARTUP_TIMEOUT_MS, MIGRATION_LOCK } = readSettings(env, faults)
+    return {
+      startupTimeoutMs: STARTUP_TIMEOUT_MS,
+      lock: MIGRATION_LOCK === 'on',
+      database: readDatabase(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
+    }
+  })
 }
 
 function check<T>(read: (faults: string[]) => T): T {

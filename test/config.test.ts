@@ -327,10 +327,12 @@ t.test('the migrations take MIGRATION_DATABASE_URL before DATABASE_URL, and no t
   const config = readMigrationConfig({ ...owner, ...required, AUTH_TOKENS: undefined })
   t.strictSame(config, {
     startupTimeoutMs: 30_000,
+    lock: true,
     database: plain({ user: 'owner', password: '', host: 'db.test', database: 'plants' })
   })
   t.ok(Object.isFrozen(config))
   t.equal(readMigrationConfig(owner).database.user, 'owner')
+  t.equal(readMigrationConfig({ ...owner, MIGRATION_LOCK: 'off' }).lock, false)
   t.equal(readMigrationConfig({ ...required, MIGRATION_DATABASE_URL: '' }).database.user, 'gardener')
   const file = { MIGRATION_DATABASE_URL_FILE: join(t.testdir({ url: owner.MIGRATION_DATABASE_URL }), 'url') }
   t.equal(readMigrationConfig({ ...required, ...file }).database.user, 'owner')
@@ -341,6 +343,9 @@ t.test('bad settings of the migrations give one line each', async (t) => {
   t.strictSame(faultsOf(readMigrationConfig, {}), ['DATABASE_URL is required'])
   t.strictSame(faultsOf(readMigrationConfig, { ...required, STARTUP_TIMEOUT_MS: 'soon' }), [
     'STARTUP_TIMEOUT_MS must be an integer from 1 to 2147483647'
+  ])
+  t.strictSame(faultsOf(readMigrationConfig, { ...required, MIGRATION_LOCK: 'false' }), [
+    'MIGRATION_LOCK must be on or off'
   ])
   t.strictSame(faultsOf(readMigrationConfig, { ...required, MIGRATION_DATABASE_URL: 'owner:thyme' }), [
     'MIGRATION_DATABASE_URL must be a URL such as postgres://user:password@host:5432/database'

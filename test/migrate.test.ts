@@ -48,6 +48,17 @@ t.test('a migration that waits longer than its limit is a start-up fault', async
   await t.rejects(migrate(config, 'up'), new StartupFault(['another migration holds the lock for too long']))
 })
 
+t.test('without its lock a migration neither takes nor waits for one', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  const other = new pg.Client(url)
+  await other.connect()
+  t.teardown(() => other.end())
+  await other.query('select pg_advisory_lock(7241865325823964)')
+  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 500, lock: false }
+  t.strictSame(await migrate(config, 'up'), ['1763700000000_plants'])
+  t.strictSame(await migrate(config, 'down'), ['1763700000000_plants'])
+})
+
 t.test('any other error of a migration is passed on', async (t) => {
   const url = await createDatabase(t, { migrated: false })
   await query(url, 'create table plants (id bigint)')

@@ -10,21 +10,26 @@ const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 
 /**
  * Applies every migration that is missing (`up`) or takes the newest one back (`down`), and gives their names.
- * Waits for the database, and for others who migrate at the same time, up to `startupTimeoutMs` each.
+ * Waits for the database and, unless `lock` is false, for others who migrate at the same time, up to
+ * `startupTimeoutMs` each.
  * Throws a StartupFault when either takes longer.
  */
-export async function migrate(config: MigrationConfig, direction: 'up' | 'down'): Promise<string[]> {
-  await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding])
-  const client = new pg.Client(config.database)
+export async function migrate(
+  { database, startupTimeoutMs, lock = true }: MigrationConfig,
+  direction: 'up' | 'down'
+): Promise<string[]> {
+  await waitForDatabase(database, startupTimeoutMs, [hasEncoding])
+  const client = new pg.Client(database)
   await client.connect()
   try {
     // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.
-    await client.query(`set lock_timeout = ${config.startupTimeoutMs}`)
+    if (lock) await client.query(`set lock_timeout = ${startupTimeoutMs}`)
     const done = await runner({
       dbClient: client,
       dir,
       direction,
       migrationsTable: 'migrations',
+      noLock: !lock,
       advisoryLockMode: 'wait',
       log: () => {}
     }).catch((error) => {

@@ -1,0 +1,148 @@
+/** `npm run bench:simulation`: calibrates the model of group commit, measures the service, and compares the two. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { checkpoint, clear, countPlants, readLogBytes, readTableBytes, readVersion } from './database.ts'
+import { inLab } from './lab.ts'
+import { findGenerator } from './load/http.ts'
+import { describeMachine } from './machine.ts'
+import { measure, median } from './measure.ts'
+import { readOptions } from './options.ts'
+import { publish } from './report.ts'
+import {
+  cores,
+  defaultLimits,
+  measureCommits,
+  measureExchange,
+  measureQueue
+} from './simulation/calibrate.ts'
+import { createForecast, mergeCommits, type RequestCost } from './simulation/forecast.ts'
+import type { Commit } from './simulation/model.ts'
+import { writePlot } from './simulation/plot.ts'
+import { type Comparison, formatCommits, formatComparison, formatLatencies } from './simulation/tables.ts'
+import { ownCpuUs } from './usage.ts'
+
+const { isQuick, rounds, seconds, connections } = readOptions(
+  { rounds: 5, seconds: 4, connections: [1, 8, 64, 256] },
+  { rounds: 1, seconds: 1, connections: [1, 8, 64, 256] }
+)
+const commitSeconds = 0.4
+const simulatedSeconds = 4
+const extraMs = [0, 1, 2, 5, 10]
+const generator = await findGenerator()
+
+await inLab(async (lab) => {
+  const postgres = lab.postgres.process.pid as number
+  const url = await lab.createDatabase('plants')
+  const service = await lab.startServer('service', url)
+  const ceiling = await lab.startServer('ceiling', url)
+  for (const server of [service, ceiling]) await generator.load(server.url, { connections: 64, seconds: 3 })
+
+  /** Loads a server on an empty table; adds the generator's CPU time and the bytes of the log for each plant. */
+  async function load(server: typeof service, connections: number) {
+    await generator.load(server.url, { connections, seconds: 1 })
+    await server.clearLog()
+    await sleep(250)
+    await clear(url)
+    await checkpoint(url)
+    const logBytes = await readLogBytes(url)
+    const before = ownCpuUs()
+    const figures = await measure({ postgres, server: server.pid }, () =>
+      generator.load(server.url, { connections, seconds })
+    )
+    return {
+      ...figures,
+      generatorMs: (ownCpuUs() - before) / 1000 / figures.plants,
+      logBytes: ((await readLogBytes(url)) - logBytes) / figures.plants
+    }
+  }
+
+  type Load = Awaited<ReturnType<typeof load>>
+  const taken = connections.map((connections) => ({
+    connections,
+    service: [] as Load[],
+    ceiling: [] as Load[],
+    tableBytes: [] as number[]
+  }))
+  const calibrations: Commit[][] = []
+  for (let round = 1; round <= rounds; round++) {
+    await clear(url)
+    await checkpoint(url)
+    calibrations.push(await measureCommits(url, postgres, commitSeconds))
+    for (const { connections, ...results } of taken) {
+      results.ceiling.push(await load(ceiling, connections))
+      const figures = await load(service, connections)
+      results.service.push(figures)
+      const stored = await countPlants(url)
+      figures.errors += Math.max(0, figures.plants - stored)
+      results.tableBytes.push((await readTableBytes(url)) / stored)
+      const rate = Math.round(figures.plantsPerSecond)
+      process.stdout.write(`round ${round}, ${connections} connections: ${rate} plants/s\n`)
+    }
+  }
+
+  const limits = defaultLimits(url)
+  const of = (loads: Load[], figure: keyof Load) => median(loads.map((one) => one[figure]))
+  const costs: RequestCost[] = taken.map(({ connections, ceiling }) => ({
+    connections,
+    requestMs: of(ceiling, 'serverCpuUs') / 1000,
+    generatorMs: of(ceiling, 'generatorMs'),
+    plantsPerSecond: of(ceiling, 'plantsPerSecond')
+  }))
+  const commits = mergeCommits(calibrations)
+  const queueMs = await measureQueue(limits)
+  const forecast = await createForecast({ cores, queueMs, commits, limits }, costs)
+  const comparisons: Comparison[] = []
+  for (const { connections, service } of taken) {
+    const measured = {
+      plantsPerSecond: of(service, 'plantsPerSecond'),
+      p50Ms: of(service, 'p50Ms')
+    }
+    comparisons.push({ connections, measured, simulated: await forecast(connections, simulatedSeconds) })
+  }
+  const latencies = []
+  for (const extra of extraMs) {
+    for (const count of [64, 256, 1024]) {
+      latencies.push({
+        extraMs: extra,
+        connections: count,
+        ...(await forecast(count, simulatedSeconds, extra))
+      })
+    }
+  }
+  const line = []
+  for (let count = 1; count <= Math.max(...connections); count *= 2) {
+    line.push({ connections: count, ...(await forecast(count, simulatedSeconds)) })
+  }
+  const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
+  const most = taken.at(-1)
+  const exchange = await measureExchange(service.url)
+  const bytes = {
+    ...exchange,
+    log: of(most?.service ?? [], 'logBytes'),
+    table: median(most?.tableBytes ?? [])
+  }
+  if (!isQuick) await writePlot(comparisons, line)
+  await publish('simulation', {
+    text: [
+      `${machine}. Medians of ${rounds} rounds of ${seconds} s; ${simulatedSeconds} s simulated.`,
+      formatComparison(comparisons),
+      'What the model was told of a commit, each size alone:',
+      formatCommits(commits),
+      'What the model says of a commit that takes longer, such as one that waits for a standby:',
+      formatLatencies(latencies)
+    ].join('\n\n'),
+    data: {
+      machine,
+      rounds,
+      seconds,
+      bytes,
+      rows: comparisons,
+      costs,
+      commits: commits.map(({ waitsMs, ...commit }) => ({ ...commit, waitMs: median(waitsMs) })),
+      latencies
+    },
+    errors: taken
+      .flatMap((one) => [...one.service, ...one.ceiling])
+      .reduce((sum, { errors }) => sum + errors, 0),
+    isQuick
+  })
+})
