@@ -53,6 +53,8 @@ t.test('a full queue', async (t) => {
   await holder.query('begin; lock table plants in access exclusive mode')
   const waiting = service.post(plant())
   await shows(t, service, 'queue_rows', 1)
+  // Its body has been read: the queue counts it.
+  await shows(t, service, 'http_body_bytes', 0)
 
   t.test('a create is refused, whatever its body holds, and leaves a short line', async (t) => {
     for (const body of [plant(), 'not json', '{"id":"no"}']) {
