@@ -5,7 +5,7 @@ import { join } from 'node:path'
 const docs = join(import.meta.dirname, '../docs')
 
 /** The name of a benchmark, of its markers in the document, and of its part of the JSON. */
-export type Section = 'bench' | 'growth' | 'soak'
+export type Section = 'bench' | 'growth' | 'soak' | 'peers'
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
