@@ -2,15 +2,16 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-const docs = join(import.meta.dirname, '../docs')
+/** The directory of the documents. */
+export const docs = join(import.meta.dirname, '../docs')
 
 /** The name of a benchmark, of its markers in the document, and of its part of the JSON. */
 export type Section = 'bench' | 'growth' | 'soak' | 'peers'
 
-/** Formats a table of Markdown, all columns but the first to the right. */
-export function formatTable([head = [], ...rows]: string[][]): string {
+/** Formats a table of Markdown, all columns but the first to the right or, where they are texts, to the left. */
+export function formatTable([head = [], ...rows]: string[][], others: 'right' | 'left' = 'right'): string {
   const line = (cells: string[]) => `| ${cells.join(' | ')} |`
-  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))
+  const rule = head.map((_, column) => (column === 0 || others === 'left' ? '---' : '---:'))
   return [head, rule, ...rows].map(line).join('\n')
 }
 

@@ -89,7 +89,9 @@ export async function startServer(
   })
   await output.close()
   // For a server that is not ready yet when the benchmark is interrupted.
-  process.once('exit', () => child.kill('SIGKILL'))
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
   const url = `http://127.0.0.1:${port}/plants`
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null
   const end = async (signal: 'SIGTERM' | 'SIGKILL') => {

@@ -5,7 +5,10 @@ import { headers, makeBody } from '../plant.ts'
 import type { Load, LoadResult } from './load.ts'
 
 /** Posts plants to `url`. */
-export function loadByAutocannon(url: string, { connections, seconds, ids = 'int64' }: Load): Promise<LoadResult> {
+export function loadByAutocannon(
+  url: string,
+  { connections, seconds, ids = 'int64' }: Load
+): Promise<LoadResult> {
   // autocannon's own counts whole milliseconds.
   const latencyUs = createHistogram()
   let plants = 0

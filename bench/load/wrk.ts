@@ -14,7 +14,10 @@ export async function findWrk(): Promise<string | undefined> {
 }
 
 /** Posts plants to `url`, from one thread. */
-export async function loadByWrk(url: string, { connections, seconds, ids = 'int64' }: Load): Promise<LoadResult> {
+export async function loadByWrk(
+  url: string,
+  { connections, seconds, ids = 'int64' }: Load
+): Promise<LoadResult> {
   const fields = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
   const seed = `${randomInt(2 ** 32)}`

@@ -16,19 +16,24 @@ const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=erro
 // `prisma generate` downloads an engine that it does not use, unless it is told that there is one.
 process.env.PRISMA_SCHEMA_ENGINE_BINARY ??= process.execPath
 
-/** Installs from the lockfiles and builds. The service itself is installed into `directory`, where only its size counts. */
+/**
+ * Installs from the lockfiles, all at the same time, and builds. The service itself is installed into `directory`,
+ * where only its size counts.
+ */
 export async function installAll(contestants: Contestant[], directory: string): Promise<Installed[]> {
-  await run('npm', ['ci', ...quietly], peersDirectory)
-  const installed: Installed[] = []
-  for (const { title, program } of contestants) {
-    process.stdout.write(`installing ${title}\n`)
+  process.stdout.write('installing the peers\n')
+  const tools = run('npm', ['ci', ...quietly], peersDirectory)
+  const homes = contestants.map(async ({ program }) => {
     const isPeer = program.directory.startsWith(peersDirectory)
-    const home = isPeer ? program.directory : await copyPackage(program.directory, join(directory, program.name))
+    const home = isPeer
+      ? program.directory
+      : await copyPackage(program.directory, join(directory, program.name))
     await run('npm', ['ci', '--omit=dev', ...quietly], home)
+    await tools
     if (isPeer) await run('npm', ['run', 'build', '--if-present'], home)
-    installed.push(await weigh(join(home, 'node_modules')))
-  }
-  return installed
+    return weigh(join(home, 'node_modules'))
+  })
+  return Promise.all(homes)
 }
 
 async function copyPackage(from: string, to: string): Promise<string> {

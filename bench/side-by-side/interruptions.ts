@@ -23,26 +23,35 @@ const heldMs = 1000
  * The ids differ, so that servers can share a database.
  */
 export async function interruptDatabase(lab: Lab, all: Running[]): Promise<Fact[][]> {
-  const during = all.map((_, index) => validCase('PostgreSQL away for 3 s', 100 + index))
-  const after = all.map((_, index) => validCase('the first request after its return', 200 + index))
   for (const { databaseUrl } of all) await prepare(databaseUrl, [])
   await lab.postgres.stop()
-  const answers = all.map(({ server }, index) => post(server.url, during[index]?.body ?? ''))
+  const asked = all.map((running, index) =>
+    ask(running, `PostgreSQL away for ${awayMs / 1000} s`, 100 + index)
+  )
   await sleep(awayMs)
   await lab.restartPostgres()
-  const outcomes = await Promise.all(answers)
-  const facts: Fact[][] = []
-  for (const [index, { server, databaseUrl }] of all.entries()) {
-    const asked = [during[index], after[index]] as const
-    const outcome = await post(server.url, asked[1]?.body ?? '')
-    const rows = await readRows(databaseUrl)
-    const own = asked.map((one) => rows.filter(({ id }) => id === one?.wanted?.id))
-    facts.push([
-      judge(asked[0] as never, outcomes[index] as never, own[0] ?? []),
-      judge(asked[1] as never, outcome, own[1] ?? [])
-    ])
-  }
-  return facts
+  const during = await Promise.all(asked)
+  const after = await Promise.all(
+    all.map((running, index) => ask(running, 'the first request after its return', 200 + index))
+  )
+  return Promise.all([during, after].flat().map((seen) => look(seen))).then((facts) =>
+    all.map((_, index) => [facts[index], facts[all.length + index]] as Fact[])
+  )
+}
+
+async function ask(running: Running, title: string, id: number) {
+  const asked = validCase(title, id)
+  return { running, asked, outcome: await post(running.server.url, asked.body) }
+}
+
+/** The rows of others, in a database that is shared, are none of this request's. */
+async function look({ running, asked, outcome }: Awaited<ReturnType<typeof ask>>): Promise<Fact> {
+  const rows = await readRows(running.databaseUrl)
+  return judge(
+    asked,
+    outcome,
+    rows.filter(({ id }) => id === asked.wanted?.id)
+  )
 }
 
 /** Holds a request in PostgreSQL by a lock on the table, sends SIGTERM, and lets it go on a second later. */

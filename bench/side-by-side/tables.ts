@@ -2,7 +2,7 @@
 import type { Figures } from '../measure.ts'
 import { formatNumber, formatTable } from '../report.ts'
 import type { Row } from './cases.ts'
-import { type Fact, isError } from './facts.ts'
+import type { Fact } from './facts.ts'
 import type { Installed } from './install.ts'
 
 /** All that is known of one contestant. */
@@ -38,7 +38,8 @@ function formatLoadAt(results: Result[], connections: number): string {
   ]
   const lines = results.map((result) => {
     const figures = at(result)
-    const format = (figure: keyof Figures, digits: number) => formatNumber(figures?.[figure] ?? Number.NaN, digits)
+    const format = (figure: keyof Figures, digits: number) =>
+      formatNumber(figures?.[figure] ?? Number.NaN, digits)
     return [
       result.title,
       format('plantsPerSecond', 0),
@@ -66,30 +67,51 @@ export function formatFootprint(results: Result[]): string {
   return formatTable([head, ...lines])
 }
 
-/** Formats the facts, a line for each case. */
+/** Formats the facts, a line for each case, and how many of them are good. */
 export function formatFacts(results: Result[]): string {
   const lines = (results[0]?.facts ?? []).map((first, index) => [
     first.case,
     ...results.map(({ facts }) => formatFact(facts[index]))
   ])
-  const kept = results.map(({ facts }) => {
-    return `${facts.filter(({ keepsInterface }) => keepsInterface).length} of ${facts.length}`
-  })
-  return formatTable([['', ...results.map(({ title }) => title)], ...lines, ['**keeps the interface**', ...kept]])
+  const count = (among: (fact: Fact) => boolean, is: (fact: Fact) => boolean) =>
+    results.map(({ facts }) => {
+      const some = facts.filter(among)
+      return `${some.filter(is).length} of ${some.length}`
+    })
+  const kept = count(
+    () => true,
+    ({ keepsInterface }) => keepsInterface
+  )
+  const created = count(
+    ({ isValid }) => isValid,
+    ({ isCreated }) => isCreated
+  )
+  const head = ['', ...results.map(({ title }) => title)]
+  const sums = [
+    ['**keeps the interface**', ...kept],
+    ['**creates what a valid request asks for**', ...created]
+  ]
+  return formatTable([head, ...lines, ...sums], 'left')
 }
 
 function formatFact(fact: Fact | undefined): string {
   if (!fact) return 'n/a'
-  const { outcome, rows, keepsInterface } = fact
-  const answer = 'failure' in outcome ? `no answer (${outcome.failure})` : formatAnswer(outcome)
-  return `${keepsInterface ? '✓' : '✗'} ${answer}; ${rows.map(formatRow).join(', ') || 'no row'}`
+  const stored = {
+    nothing: 'nothing stored',
+    'the plant': 'stored',
+    'something else': `stored: ${fact.rows.map(formatRow).join(', ') || 'no row'}`
+  }
+  return `${fact.keepsInterface ? '✓' : '✗'} ${formatAnswer(fact)}; ${stored[fact.stored]}`
 }
 
-function formatAnswer({ status, body }: { status: number; body: string }): string {
-  if (isError(body)) return `${status}, error ${JSON.parse(body).error}`
-  return `${status} \`${body.slice(0, 100).replaceAll('|', '\\|')}\``
+function formatAnswer({ outcome, answer }: Fact): string {
+  if ('failure' in outcome) return `no answer (${outcome.failure})`
+  const { status, body } = outcome
+  if (answer === 'Plant') return String(status)
+  if (answer === 'Error') return `${status}, error ${JSON.parse(body).error}`
+  return `${status} \`${body.slice(0, 80).replaceAll('|', '\\|')}\``
 }
 
 function formatRow({ id, name, tag }: Row): string {
-  return `(${id}, ${JSON.stringify(name)}, ${JSON.stringify(tag)})`
+  return `\`${JSON.stringify([id, name, tag])}\``
 }

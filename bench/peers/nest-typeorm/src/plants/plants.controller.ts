@@ -1,6 +1,6 @@
 import { Body, Controller, HttpCode, Post } from '@nestjs/common'
-import type { CreatePlantDto } from './dto/create-plant.dto.js'
-import type { PlantsService } from './plants.service.js'
+import { CreatePlantDto } from './dto/create-plant.dto.js'
+import { PlantsService } from './plants.service.js'
 
 @Controller('plants')
 export class PlantsController {

@@ -1,7 +1,7 @@
 import { ConflictException, Injectable } from '@nestjs/common'
 import { InjectRepository } from '@nestjs/typeorm'
 import { QueryFailedError, type Repository } from 'typeorm'
-import type { CreatePlantDto } from './dto/create-plant.dto.js'
+import { CreatePlantDto } from './dto/create-plant.dto.js'
 import { Plant } from './entities/plant.entity.js'
 
 const uniqueViolation = '23505'

@@ -1,0 +1,24 @@
+/** All awkward requests, one contestant after the other. */
+import type { Lab } from '../lab.ts'
+import { cases } from './cases.ts'
+import { type Fact, judge, prepare, readRows } from './facts.ts'
+import { interruptDatabase, type Running, terminate } from './interruptions.ts'
+import { post } from './post.ts'
+
+/** Gives the facts of each contestant; none of them runs afterwards. */
+export async function gatherFacts(lab: Lab, running: Running[]): Promise<Fact[][]> {
+  const facts: Fact[][] = []
+  for (const { server, databaseUrl } of running) {
+    const own: Fact[] = []
+    for (const asked of cases) {
+      await prepare(databaseUrl, asked.before)
+      const outcome = await post(server.url, asked.body)
+      own.push(judge(asked, outcome, await readRows(databaseUrl)))
+    }
+    facts.push(own)
+  }
+  const interrupted = await interruptDatabase(lab, running)
+  const ended: Fact[] = []
+  for (const one of running) ended.push(await terminate(one))
+  return facts.map((own, index) => [...own, ...(interrupted[index] ?? []), ended[index] as Fact])
+}
