@@ -18,6 +18,9 @@ export const servers = {
   watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', 'dist/server.js']
 }
 
+/** How long a server may take to end; the service allows itself 25 s. */
+const endLimitMs = 40_000
+
 /** What a server is started from. */
 export interface Program {
   name: string
@@ -98,7 +101,9 @@ export async function startServer(
     if (hasEnded()) return
     const ended = once(child, 'exit')
     child.kill(signal)
+    const limit = setTimeout(() => child.kill('SIGKILL'), endLimitMs)
     await ended
+    clearTimeout(limit)
   }
   while (!(await isReady(url))) {
     if (hasEnded() || performance.now() > startedAt + 30_000) {

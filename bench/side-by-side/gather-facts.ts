@@ -19,6 +19,14 @@ export async function gatherFacts(lab: Lab, running: Running[]): Promise<Fact[][
   }
   const interrupted = await interruptDatabase(lab, running)
   const ended: Fact[] = []
-  for (const one of running) ended.push(await terminate(one))
+  for (const one of running) {
+    // One that has not outlived the outage is told to end in its next life.
+    const { program, databaseUrl, server } = one
+    ended.push(
+      await terminate(
+        server.hasEnded() ? { ...one, server: await lab.startServer(program, databaseUrl) } : one
+      )
+    )
+  }
   return facts.map((own, index) => [...own, ...(interrupted[index] ?? []), ended[index] as Fact])
 }

@@ -23,7 +23,7 @@ export async function startAll(lab: Lab, generator: Generator, urls: string[]): 
     const databaseUrl = urls[index] as string
     const server = await lab.startServer(program, databaseUrl)
     await generator.load(server.url, { ...firstWarmUp, ids })
-    running.push({ server, databaseUrl })
+    running.push({ program, server, databaseUrl })
   }
   return running
 }
