@@ -31,8 +31,8 @@ const panels: Panel[] = [
   { figure: 'plantsPerSecond', title: 'plants/s', hint: 'higher is better', x: 168, width: 220 },
   {
     figure: 'serverCpuUs',
-    title: 'CPU of the server, µs a plant',
-    hint: 'less is better',
+    title: 'server CPU, µs/plant',
+    hint: 'lower is better',
     x: 462,
     width: 140
   },
@@ -84,7 +84,7 @@ export function drawChart(results: Result[], machine: string, theme: Theme): str
     text({ x: 16, y: 28, size: 18, weight: 600, fill: theme.text }, title),
     text(
       { x: 16, y: 48, size: 12, fill: theme.muted },
-      'One Node.js process each, the same durable PostgreSQL; medians of alternating rounds'
+      'One Node.js process each, the same durable PostgreSQL; medians of alternating rounds, of the memory the most'
     ),
     ...names,
     ...panels.flatMap((panel) => drawPanel(panel, bars, theme)),

@@ -26,17 +26,14 @@ const heldMs = 1000
 export async function interruptDatabase(lab: Lab, all: Running[]): Promise<Fact[][]> {
   for (const { databaseUrl } of all) await prepare(databaseUrl, [])
   await lab.postgres.stop()
-  const asked = all.map((running, index) =>
-    ask(running, `PostgreSQL away for ${awayMs / 1000} s`, 100 + index)
-  )
-  await sleep(awayMs)
-  await lab.restartPostgres()
-  const during = await Promise.all(asked)
-  const after = await Promise.all(
-    all.map((running, index) => ask(running, 'the first request after its return', 200 + index))
-  )
-  return Promise.all([during, after].flat().map((seen) => look(seen))).then((facts) =>
-    all.map((_, index) => [facts[index], facts[all.length + index]] as Fact[])
+  const isBack = sleep(awayMs).then(() => lab.restartPostgres())
+  return Promise.all(
+    all.map(async (running, index) => {
+      const during = await ask(running, `PostgreSQL away for ${awayMs / 1000} s`, 100 + index)
+      await isBack
+      const after = await ask(running, 'the first request after its return', 200 + index)
+      return [await look(during), await look(after)]
+    })
   )
 }
 

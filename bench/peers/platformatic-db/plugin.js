@@ -1,7 +1,8 @@
 /**
  * Platformatic DB: its own API of the table (watt.json), but for the POST, whose answers the interface wants otherwise;
  * that one is a plugin's route over the entity, as its documentation says:
- * https://docs.platformatic.dev/docs/reference/db/configuration (ignoreRoutes; a pool of 10)
+ * https://docs.platformatic.dev/docs/reference/db/configuration (a pool of 10)
+ * https://docs.platformatic.dev/docs/reference/sql-openapi/ignore (ignoreRoutes)
  * https://docs.platformatic.dev/docs/reference/db/plugin
  * https://docs.platformatic.dev/docs/reference/sql-mapper/entities/api (insert)
  * https://github.com/fastify/fastify-bearer-auth#readme

@@ -1,6 +1,6 @@
 /**
  * NestJS on its Fastify adapter and TypeORM, as their documentation recommends:
- * https://docs.nestjs.com/http/performance (the adapter; Fastify's own logger)
+ * https://docs.nestjs.com/http/performance (the adapter; its options are Fastify's, such as the logger)
  * https://docs.nestjs.com/techniques/validation (ValidationPipe with class-validator)
  * https://docs.nestjs.com/guards and https://docs.nestjs.com/security/authentication (the token, the global guard)
  * https://docs.nestjs.com/exception-filters#catch-everything
