@@ -20,22 +20,6 @@ export interface Fact {
   keepsInterface: boolean
 }
 
-/** Makes the table hold what a case begins with. */
-export async function prepare(databaseUrl: string, before: Row[]): Promise<void> {
-  await query(databaseUrl, 'truncate plants')
-  for (const { id, name, tag } of before) {
-    // The service's table has a column more; its other columns have defaults.
-    await query(
-      databaseUrl,
-      `do $$ begin
-         insert into plants (id, name, tag) values (${id}, '${name}', '${tag}');
-       exception when not_null_violation then
-         insert into plants (id, name, tag, write_id) values (${id}, '${name}', '${tag}', gen_random_uuid());
-       end $$`
-    )
-  }
-}
-
 /** Reads the table. */
 export async function readRows(databaseUrl: string): Promise<Row[]> {
   return query(databaseUrl, 'select id::text, name, tag from plants order by plants.id')

@@ -1,7 +1,8 @@
 /** All awkward requests, one contestant after the other. */
+import { clear } from '../database.ts'
 import type { Lab } from '../lab.ts'
-import { cases } from './cases.ts'
-import { type Fact, judge, prepare, readRows } from './facts.ts'
+import { bodyOf, cases } from './cases.ts'
+import { type Fact, judge, readRows } from './facts.ts'
 import { interruptDatabase, type Running, terminate } from './interruptions.ts'
 import { post } from './post.ts'
 
@@ -11,7 +12,8 @@ export async function gatherFacts(lab: Lab, running: Running[]): Promise<Fact[][
   for (const { server, databaseUrl } of running) {
     const own: Fact[] = []
     for (const asked of cases) {
-      await prepare(databaseUrl, asked.before)
+      await clear(databaseUrl)
+      for (const row of asked.before) await post(server.url, bodyOf(row))
       const outcome = await post(server.url, asked.body)
       own.push(judge(asked, outcome, await readRows(databaseUrl)))
     }

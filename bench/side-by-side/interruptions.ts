@@ -1,10 +1,11 @@
 /** What becomes of valid requests while PostgreSQL is away, and of one that is in flight when its server is told to end. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { clear } from '../database.ts'
 import type { Lab } from '../lab.ts'
 import type { Program, Server } from '../server.ts'
 import { validCase } from './cases.ts'
-import { type Fact, judge, prepare, readRows } from './facts.ts'
+import { type Fact, judge, readRows } from './facts.ts'
 import { post } from './post.ts'
 
 /** A contestant's server and its database. */
@@ -24,7 +25,7 @@ const heldMs = 1000
  * The ids differ, so that servers can share a database.
  */
 export async function interruptDatabase(lab: Lab, all: Running[]): Promise<Fact[][]> {
-  for (const { databaseUrl } of all) await prepare(databaseUrl, [])
+  for (const { databaseUrl } of all) await clear(databaseUrl)
   await lab.postgres.stop()
   const isBack = sleep(awayMs).then(() => lab.restartPostgres())
   return Promise.all(
@@ -55,7 +56,7 @@ async function look({ running, asked, outcome }: Awaited<ReturnType<typeof ask>>
 /** Holds a request in PostgreSQL by a lock on the table, sends SIGTERM, and lets it go on a second later. */
 export async function terminate({ server, databaseUrl }: Running): Promise<Fact> {
   const asked = validCase('in flight at SIGTERM', 300)
-  await prepare(databaseUrl, [])
+  await clear(databaseUrl)
   const lock = new pg.Client(databaseUrl)
   await lock.connect()
   try {
