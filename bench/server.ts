@@ -19,7 +19,7 @@ export const servers = {
 }
 
 /** How long a server may take to be ready, on a machine that has much else to do. */
-const startLimitMs = 60_000
+const startLimitMs = 120_000
 
 /** How long a server may take to end; the service allows itself 25 s. */
 const endLimitMs = 40_000
@@ -63,7 +63,7 @@ export function findProgram(name: keyof typeof servers): Program {
   return { name, args: servers[name], directory: root, errors: 'ours' }
 }
 
-/** Starts a server on a database; `directory` takes its log. Throws when it is not ready within 60 s. */
+/** Starts a server on a database; `directory` takes its log. Throws when it is not ready within 2 minutes. */
 export async function startServer(
   { name, args, directory: cwd, errors }: Program,
   databaseUrl: string,
