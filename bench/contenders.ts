@@ -3,8 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { checkpoint, clear, countPlants } from './database.ts'
 import type { Lab } from './lab.ts'
 import type { Generator } from './load/http.ts'
+import type { Load } from './load/load.ts'
 import { loadByPgbench, type Pgbench } from './load/pgbench.ts'
 import { type Figures, measure } from './measure.ts'
+import type { Server } from './server.ts'
 
 /** One of those that are compared. */
 export interface Contender {
@@ -12,7 +14,8 @@ export interface Contender {
   measure(connections: number, seconds: number): Promise<Figures>
 }
 
-const firstWarmUp = { connections: 64, seconds: 3 }
+/** What every server gets before its first turn. */
+export const firstWarmUp = { connections: 64, seconds: 3 }
 const warmUpSeconds = 1
 /** How long a server may take to finish what the end of a load leaves unanswered. */
 const settleMs = 250
@@ -32,11 +35,7 @@ export async function startContenders(
     contenders.push({
       name,
       measure: async (connections, seconds) => {
-        await generator.load(server.url, { connections, seconds: warmUpSeconds })
-        await server.clearLog()
-        await settle(url)
-        const load = () => generator.load(server.url, { connections, seconds })
-        const figures = await measure({ postgres, server: server.pid }, load)
+        const figures = await measureServer(lab, generator, server, url, { connections, seconds })
         return name === 'ceiling' ? figures : countLost(figures, url)
       }
     })
@@ -54,6 +53,21 @@ export async function startContenders(
   return contenders
 }
 
+/** Measures a server after a second of the same load, on an empty table. */
+export async function measureServer(
+  lab: Lab,
+  generator: Generator,
+  server: Server,
+  url: string,
+  load: Load
+): Promise<Figures> {
+  await generator.load(server.url, { ...load, seconds: warmUpSeconds })
+  await server.clearLog()
+  await settle(url)
+  const subjects = { postgres: lab.postgres.process.pid, server: server.pid }
+  return measure(subjects, () => generator.load(server.url, load))
+}
+
 async function settle(url: string) {
   await sleep(settleMs)
   await clear(url)
@@ -61,7 +75,7 @@ async function settle(url: string) {
 }
 
 /** A plant that was acknowledged and is not stored is an error. */
-async function countLost(figures: Figures, url: string): Promise<Figures> {
+export async function countLost(figures: Figures, url: string): Promise<Figures> {
   const lost = Math.max(0, figures.plants - (await countPlants(url)))
   return { ...figures, errors: figures.errors + lost }
 }

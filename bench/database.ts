@@ -12,12 +12,12 @@ const settings = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on'
 /** File systems that keep nothing, by their numbers in statfs(2): tmpfs and ramfs. */
 const volatile = [0x01021994, 0x858458f6]
 
-/** Starts the server. Throws when the directory is not on a disk: what it measures would not be durability. */
-export async function startDurablePostgres(directory: string) {
+/** Starts the server, on a free port by default. Throws when the directory is not on a disk: what it measures would not be durability. */
+export async function startDurablePostgres(directory: string, port?: number) {
   const { type } = await statfs(directory)
   if (volatile.includes(type))
     throw new Error('the temporary directory is in memory: set TMPDIR to one on a disk')
-  return startPostgres({ directory, settings })
+  return startPostgres({ directory, settings, ...(port && { port }) })
 }
 
 /** Makes a migrated database on the server and gives its URL. */
@@ -74,7 +74,8 @@ export async function readVersion(url: string): Promise<string> {
   return `PostgreSQL ${server_version}`
 }
 
-async function query(url: string, sql: string) {
+/** Sends one statement over a connection of its own, and gives its rows. */
+export async function query(url: string, sql: string) {
   const client = new pg.Client(url)
   await client.connect()
   try {

@@ -4,20 +4,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Server as Postgres } from '../dev/embedded-postgres.ts'
 import { createDatabase, startDurablePostgres } from './database.ts'
-import { type Server, type servers, startServer } from './server.ts'
+import { findProgram, type Program, type Server, type servers, startServer } from './server.ts'
 
 /** Where a benchmark works. */
 export interface Lab {
   /** A temporary directory on a disk. */
   directory: string
-  postgres: Postgres
+  readonly postgres: Postgres
+  /** Starts PostgreSQL again, at the same address, after it was stopped. */
+  restartPostgres(): Promise<void>
   /** Makes a migrated database and gives its URL. */
   createDatabase(name: string): Promise<string>
-  startServer(
-    name: keyof typeof servers,
-    databaseUrl: string,
-    settings?: Record<string, string>
-  ): Promise<Server>
+  startServer(program: keyof typeof servers | Program, databaseUrl: string): Promise<Server>
 }
 
 /** Does the work in a lab of its own, and clears the lab away. */
@@ -35,14 +33,21 @@ export async function inLab(work: (lab: Lab) => Promise<void>): Promise<void> {
   try {
     const directory = await mkdtemp(join(tmpdir(), 'plant-store-bench-'))
     ends.push(() => rm(directory, { recursive: true, force: true }))
-    const postgres = await startDurablePostgres(directory)
+    let postgres = await startDurablePostgres(directory)
     ends.push(() => postgres.stop())
     const lab: Lab = {
       directory,
-      postgres,
+      get postgres() {
+        return postgres
+      },
+      restartPostgres: async () => {
+        const { port } = new URL(postgres.url('postgres'))
+        postgres = await startDurablePostgres(directory, Number(port))
+      },
       createDatabase: (name) => createDatabase(postgres.url, name),
-      startServer: async (name, databaseUrl, settings) => {
-        const server = await startServer(name, databaseUrl, directory, settings)
+      startServer: async (program, databaseUrl) => {
+        const known = typeof program === 'string' ? findProgram(program) : program
+        const server = await startServer(known, databaseUrl, directory)
         ends.push(() => server.stop())
         return server
       }

@@ -5,6 +5,7 @@ import { type Latency, loadOpenLoop } from './load/open-loop.ts'
 import { describeMachine } from './machine.ts'
 import { readOptions } from './options.ts'
 import { formatNumber, formatTable, publish } from './report.ts'
+import { findProgram } from './server.ts'
 import { calibrate, slowDown } from './slow-database.ts'
 import { cpuUs } from './usage.ts'
 
@@ -21,7 +22,10 @@ await inLab(async (lab) => {
   await slowDown(url, rate)
   const before = await calibrate(url, 3)
   const stored = await countPlants(url)
-  const server = await lab.startServer('service', url, { WRITE_DEADLINE_MS: String(deadline) })
+  const server = await lab.startServer(
+    { ...findProgram('service'), settings: { WRITE_DEADLINE_MS: String(deadline) } },
+    url
+  )
   const cpuBefore = cpuUs(server.pid)
   const result = await loadOpenLoop(server.url, {
     perSecond: factor * rate,

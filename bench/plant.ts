@@ -1,4 +1,4 @@
-/** The one request that every load sends: its body is about 60 bytes, its id random among the int64 of 19 digits. */
+/** The one request that every load sends: its body is about 60 bytes, its id is random. */
 import { randomInt } from 'node:crypto'
 
 /** The secret of the caller `bench`. */
@@ -14,9 +14,19 @@ export const plant = { name: 'Monstera', tag: 'tropical' }
 export const bodyStart = '{"id":'
 export const bodyEnd = `,${JSON.stringify(plant).slice(1)}`
 
+/** The least and the greatest of what stands before the last nine digits of an id, in two ranges of ids. */
+export const idStarts = {
+  /** The int64 of 19 digits. */
+  int64: [1_000_000_000, 9_223_372_035],
+  /** Of 16 digits, below 2^53: what JavaScript's numbers hold exactly. */
+  safe: [1_000_000, 9_007_198]
+} as const
+export type Ids = keyof typeof idStarts
+
 /** Makes a body with a fresh id; the sign's place is never empty. */
-export function makeBody(): string {
+export function makeBody(ids: Ids): string {
   const sign = randomInt(2) === 0 ? ' ' : '-'
-  const digits = `${randomInt(1_000_000_000, 9_223_372_036)}${String(randomInt(1_000_000_000)).padStart(9, '0')}`
+  const [least, greatest] = idStarts[ids]
+  const digits = `${randomInt(least, greatest + 1)}${String(randomInt(1_000_000_000)).padStart(9, '0')}`
   return `${bodyStart}${sign}${digits}${bodyEnd}`
 }

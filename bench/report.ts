@@ -2,13 +2,15 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-const docs = join(import.meta.dirname, '../docs')
+/** The directory of the documents. */
+export const docs = join(import.meta.dirname, '../docs')
 
 const documents = {
   bench: 'performance.md',
   growth: 'performance.md',
   soak: 'performance.md',
   overload: 'performance.md',
+  peers: 'performance.md',
   simulation: 'scaling.md',
   scaling: 'scaling.md'
 }
@@ -16,10 +18,10 @@ const documents = {
 /** The name of a benchmark, of its markers in its document, and of its part of the JSON. */
 export type Section = keyof typeof documents
 
-/** Formats a table of Markdown, all columns but the first to the right. */
-export function formatTable([head = [], ...rows]: string[][]): string {
+/** Formats a table of Markdown, all columns but the first to the right or, where they are texts, to the left. */
+export function formatTable([head = [], ...rows]: string[][], others: 'right' | 'left' = 'right'): string {
   const line = (cells: string[]) => `| ${cells.join(' | ')} |`
-  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))
+  const rule = head.map((_, column) => (column === 0 || others === 'left' ? '---' : '---:'))
   return [head, rule, ...rows].map(line).join('\n')
 }
 

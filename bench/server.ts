@@ -1,7 +1,7 @@
 /** A server under test: a process of its own with production's settings. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { open, truncate } from 'node:fs/promises'
+import { open, readFile, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../dev/embedded-postgres.ts'
@@ -18,6 +18,31 @@ export const servers = {
   watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', 'dist/server.js']
 }
 
+/** How long a server may take to be ready, on a machine that has much else to do. */
+const startLimitMs = 120_000
+
+/** How long a server may take to end; the service allows itself 25 s. */
+const endLimitMs = 40_000
+
+/** What a server is started from. */
+export interface Program {
+  name: string
+  /** Node's arguments. */
+  args: string[]
+  /** Where it is started. */
+  directory: string
+  /** What it writes to standard error goes to its log, or to ours. */
+  errors: 'log' | 'ours'
+  /** Environment variables beside production's. */
+  settings?: Record<string, string>
+}
+
+/** When a server counts as started, and how often it is asked, in ms. */
+interface Readiness {
+  isReady(url: string): Promise<boolean>
+  everyMs: number
+}
+
 /** A server that listens. */
 export interface Server {
   /** Where plants are posted. */
@@ -25,28 +50,36 @@ export interface Server {
   pid: number
   /** Gives the metrics page. */
   readMetrics(): Promise<string>
+  /** How long it took from the start of its process until it was ready, in ms. */
+  startUpMs: number
   /** Empties the log, which is a file on disk: hours of load would fill it. */
   clearLog(): Promise<void>
   /** Gives the bytes that a watched server's heap holds after a collection. */
   readHeap(): Promise<number>
+  /** Whether its process has ended. */
+  hasEnded(): boolean
   stop(): Promise<void>
+  kill(): Promise<void>
 }
 
-/**
- * Starts a server on a database; `directory` takes its log, `settings` replace the defaults. Throws when it does not
- * listen within 30 s.
- */
+/** Names one of the servers here as a program. */
+export function findProgram(name: keyof typeof servers): Program {
+  return { name, args: servers[name], directory: root, errors: 'ours' }
+}
+
+/** Starts a server on a database; `directory` takes its log. Throws when it is not ready within 2 minutes. */
 export async function startServer(
-  name: keyof typeof servers,
+  { name, args, directory: cwd, errors, settings }: Program,
   databaseUrl: string,
   directory: string,
-  settings: Record<string, string> = {}
+  { isReady, everyMs }: Readiness = { isReady: answers, everyMs: 100 }
 ): Promise<Server> {
   const [port, metricsPort] = [await freePort(), await freePort()]
   const log = join(directory, `${name}-${port}.log`)
   const output = await open(log, 'a')
-  const child = spawn(process.execPath, servers[name], {
-    cwd: root,
+  const startedAt = performance.now()
+  const child = spawn(process.execPath, args, {
+    cwd,
     env: {
       PATH: process.env.PATH,
       NODE_ENV: 'production',
@@ -55,38 +88,53 @@ export async function startServer(
       METRICS_PORT: String(metricsPort),
       DATABASE_URL: databaseUrl,
       AUTH_TOKENS: `bench:${token}`,
+      AUTH_TOKEN: token,
       ...settings
     },
-    stdio: ['ignore', output.fd, 'inherit', name === 'watched' ? 'ipc' : 'ignore']
+    stdio: [
+      'ignore',
+      output.fd,
+      errors === 'log' ? output.fd : 'inherit',
+      name === 'watched' ? 'ipc' : 'ignore'
+    ]
   })
   await output.close()
   // For a server that is not ready yet when the benchmark is interrupted.
-  process.once('exit', () => child.kill('SIGKILL'))
+  const kill = () => child.kill('SIGKILL')
+  process.once('exit', kill)
+  child.once('exit', () => process.off('exit', kill))
   const url = `http://127.0.0.1:${port}/plants`
-  const stop = async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    child.kill('SIGTERM')
-    await once(child, 'exit')
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null
+  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
+    if (hasEnded()) return
+    const ended = once(child, 'exit')
+    child.kill(signal)
+    const limit = setTimeout(() => child.kill('SIGKILL'), endLimitMs)
+    await ended
+    clearTimeout(limit)
   }
-  const deadline = performance.now() + 30_000
-  while (!(await answers(url))) {
-    if (child.exitCode !== null || performance.now() > deadline) {
-      await stop()
-      throw new Error(`${name} does not listen`)
+  while (!(await isReady(url))) {
+    if (hasEnded() || performance.now() > startedAt + startLimitMs) {
+      await end('SIGKILL')
+      throw new Error(`${name} does not listen: ${(await readFile(log, 'utf8')).slice(-2000)}`)
     }
-    await sleep(100)
+    await sleep(everyMs)
   }
+  const startUpMs = performance.now() - startedAt
   return {
     url,
     pid: child.pid as number,
     readMetrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
+    startUpMs,
     clearLog: () => truncate(log),
     readHeap: async () => {
       child.send('heap?')
       const [bytes] = await once(child, 'message')
       return bytes
     },
-    stop
+    hasEnded,
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL')
   }
 }
 

@@ -5,12 +5,15 @@ import { headers, makeBody } from '../plant.ts'
 import type { Load, LoadResult } from './load.ts'
 
 /** Posts plants to `url`. */
-export function loadByAutocannon(url: string, { connections, seconds }: Load): Promise<LoadResult> {
+export function loadByAutocannon(
+  url: string,
+  { connections, seconds, ids = 'int64' }: Load
+): Promise<LoadResult> {
   // autocannon's own counts whole milliseconds.
   const latencyUs = createHistogram()
   let plants = 0
   return new Promise((resolve, reject) => {
-    const request = { setupRequest: (request: autocannon.Request) => ({ ...request, body: makeBody() }) }
+    const request = { setupRequest: (request: autocannon.Request) => ({ ...request, body: makeBody(ids) }) }
     const options = { url, connections, duration: seconds, timeout: 30, method: 'POST', headers } as const
     const load = autocannon({ ...options, requests: [request] }, (error, result) => {
       if (error) return reject(error)

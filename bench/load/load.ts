@@ -1,10 +1,13 @@
 /** What a load is, and what it tells. */
+import type { Ids } from '../plant.ts'
 
 /** What to load a server with. */
 export interface Load {
   /** Each sends one request at a time. */
   connections: number
   seconds: number
+  /** The range of the plants' ids; int64 by default. */
+  ids?: Ids
 }
 
 /** What a load saw. */

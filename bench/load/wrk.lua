@@ -1,21 +1,23 @@
 -- wrk's script: each request is a fresh plant; the end is one line of JSON.
--- Its arguments: a seed, and a body's text before and behind the id.
+-- Its arguments: a seed, a body's text before and behind the id, and the least and the greatest of what stands before
+-- an id's last nine digits.
 
-local head, tail
+local head, tail, least, greatest
 local random = math.random
 
 function init(args)
   math.randomseed(tonumber(args[1]))
   -- All ids have one length, so the request is formatted once.
-  local id = '-1234567890123456789'
+  local id = '-' .. args[5] .. '123456789'
   local request = wrk.format('POST', nil, nil, args[2] .. id .. args[3])
   local from, to = request:find(id, 1, true)
+  least, greatest = tonumber(args[4]), tonumber(args[5])
   head, tail = request:sub(1, from - 1), request:sub(to + 1)
 end
 
 function request()
   local sign = random(2) == 1 and ' ' or '-'
-  return head .. sign .. ('%d%09d'):format(random(1000000000, 9223372035), random(0, 999999999)) .. tail
+  return head .. sign .. ('%d%09d'):format(random(least, greatest), random(0, 999999999)) .. tail
 end
 
 -- The service's only other status is 400; wrk counts from there on.

@@ -1,7 +1,7 @@
 /** Load by wrk, a generator in C: the least of the machine's time taken from what is measured. */
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
-import { bodyEnd, bodyStart, headers } from '../plant.ts'
+import { bodyEnd, bodyStart, headers, idStarts } from '../plant.ts'
 import type { Load, LoadResult } from './load.ts'
 import { run, tryRun } from './run.ts'
 
@@ -14,11 +14,15 @@ export async function findWrk(): Promise<string | undefined> {
 }
 
 /** Posts plants to `url`, from one thread. */
-export async function loadByWrk(url: string, { connections, seconds }: Load): Promise<LoadResult> {
+export async function loadByWrk(
+  url: string,
+  { connections, seconds, ids = 'int64' }: Load
+): Promise<LoadResult> {
   const fields = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
   const seed = `${randomInt(2 ** 32)}`
-  const output = await run('wrk', [...shape, ...fields, '-s', script, url, '--', seed, bodyStart, bodyEnd])
+  const args = [seed, bodyStart, bodyEnd, ...idStarts[ids].map(String)]
+  const output = await run('wrk', [...shape, ...fields, '-s', script, url, '--', ...args])
   const seen = JSON.parse(output.slice(output.lastIndexOf('\n{')))
   return {
     plants: seen.requests - seen.refused,

@@ -1,0 +1,63 @@
+/** The contestants under load, in alternating rounds. */
+import { countLost, firstWarmUp, measureServer } from '../contenders.ts'
+import type { Lab } from '../lab.ts'
+import type { Generator } from '../load/http.ts'
+import { type Figures, summarize } from '../measure.ts'
+import { contestants } from './contestants.ts'
+import type { Running } from './interruptions.ts'
+
+/** Most of the peers refuse ids beyond 2^53, or round them. */
+const ids = 'safe'
+
+/** What the rounds are. */
+export interface Rounds {
+  rounds: number
+  seconds: number
+  connections: number[]
+}
+
+/** Starts every contestant on its database, and gives them warm. */
+export async function startAll(lab: Lab, generator: Generator, urls: string[]): Promise<Running[]> {
+  const running: Running[] = []
+  for (const [index, { program }] of contestants.entries()) {
+    const databaseUrl = urls[index] as string
+    const server = await lab.startServer(program, databaseUrl)
+    await generator.load(server.url, { ...firstWarmUp, ids })
+    running.push({ program, server, databaseUrl })
+  }
+  return running
+}
+
+/** Gives for each contestant its figures at each number of connections. */
+export async function measureAll(
+  lab: Lab,
+  generator: Generator,
+  running: Running[],
+  { rounds, seconds, connections }: Rounds
+) {
+  const measured = connections.flatMap((connections) =>
+    running.map(({ server, databaseUrl }, index) => ({
+      connections,
+      index,
+      server,
+      databaseUrl,
+      taken: [] as Figures[]
+    }))
+  )
+  for (let round = 1; round <= rounds; round++) {
+    for (const { connections, index, server, databaseUrl, taken } of measured) {
+      const load = { connections, seconds, ids } as const
+      const figures = await measureServer(lab, generator, server, databaseUrl, load)
+      taken.push(await countLost(figures, databaseUrl))
+      const rate = Math.round(figures.plantsPerSecond)
+      process.stdout.write(
+        `round ${round}, ${connections} connections, ${contestants[index]?.title}: ${rate} plants/s\n`
+      )
+    }
+  }
+  return running.map((_, index) =>
+    measured
+      .filter((one) => one.index === index)
+      .map(({ connections, taken }) => ({ connections, ...summarize(taken) }))
+  )
+}
