@@ -7,6 +7,7 @@ import { checkAnswers } from './support/contract.ts'
 import { createDatabase } from './support/database.ts'
 import { request } from './support/raw.ts'
 import { startService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const DATABASE_URL = await createDatabase(t)
 let lastId = 0
@@ -109,8 +110,9 @@ for (const [title, before, after, expected] of cases) {
   t.test(`while the service closes, ${title}`, async (t) => {
     const { app, url, letGo } = await startSlow(t)
     const { send, answers } = await open(url)
+    const arrived = () => [...app.connections.keys()][0]?.bytesRead
     if (before !== '') await send(before)
-    await sleep(200)
+    await until(arrived, (bytes) => bytes === Buffer.byteLength(before, 'latin1'))
     const started = performance.now()
     const closed = app.close()
     await sleep(100)
@@ -122,7 +124,7 @@ for (const [title, before, after, expected] of cases) {
     if (expected.length > 0) t.equal(connection.at(-1), 'close')
     await closed
     const took = performance.now() - started
-    t.ok(took < 6_000, `closed after ${took} ms`)
+    t.ok(took < 15_000, `closed after ${took} ms`)
   })
 }
 
@@ -134,8 +136,8 @@ t.test('while the service closes, a connection that is kept alive and idle is en
   await once(socket, 'data')
   const started = performance.now()
   await app.close()
-  t.ok(performance.now() - started < 1_000)
-  t.strictSame((await answers()).answers, [created])
+  t.ok(performance.now() - started < 10_000)
+  t.strictSame((await answers()).answers, [created], 'and not by the time-out for what never arrives')
 })
 
 t.test('an idle service closes at once, and no new connection is taken', async (t) => {

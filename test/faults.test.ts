@@ -17,11 +17,16 @@ const clients = 32
 /** Requests before and after each fault. */
 const requests = 1_000
 
+/** Longer than production's: on a shared machine PostgreSQL may take long to start. */
+const deadlineMs = 20_000
+/** A statement has a third of the deadline, and its cancelling a second: both are over before it ends. */
+const standstillMs = 8_000
+
 type PostgresServer = Awaited<ReturnType<typeof startServer>>
 
 /** Runs a fault in the middle of a load on a service of its own; no client may see an error. */
 async function prove(t: Test, server: PostgresServer, databaseUrl: string, fault: () => Promise<unknown>) {
-  const service = await startService(t, { DATABASE_URL: databaseUrl })
+  const service = await startService(t, { DATABASE_URL: databaseUrl, WRITE_DEADLINE_MS: String(deadlineMs) })
   const load = startLoad({ url: () => service.url, clients })
   for (let round = 0; round < rounds; round++) {
     await load.answer(requests)
@@ -64,7 +69,7 @@ t.test('PostgreSQL stands still for seconds', async (t) => {
     const stopped = pids.map(({ pid }) => pid)
     server.signal('SIGSTOP')
     for (const pid of stopped) process.kill(pid, 'SIGSTOP')
-    await sleep(4_500)
+    await sleep(standstillMs)
     server.signal('SIGCONT')
     for (const pid of stopped) process.kill(pid, 'SIGCONT')
   })

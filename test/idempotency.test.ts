@@ -128,7 +128,13 @@ t.test('write ids are UUIDs that nothing else derives', async (t) => {
     randomWriteId(),
     randomWriteId()
   ]
-  t.equal(new Set([...all, deriveWriteId('a', '1:b'), deriveWriteId('a1', ':b')]).size, 7)
+  const pairs = [
+    ['a', '1:b'],
+    ['a1', ':b'],
+    ['a', 'b:c'],
+    ['a:b', 'c']
+  ] as const
+  t.equal(new Set([...all, ...pairs.map(([caller, key]) => deriveWriteId(caller, key))]).size, 9)
 })
 
 t.test('a client that goes away leaves its plant, and its neighbours, alone', async (t) => {

@@ -25,7 +25,7 @@ type Service = Awaited<ReturnType<typeof start>>
 async function until(service: Service, isShown: (page: ReturnType<typeof parseMetrics>) => boolean) {
   for (let attempt = 0; ; attempt++) {
     const page = parseMetrics(await service.metrics())
-    if (isShown(page) || attempt === 100) return page
+    if (isShown(page) || attempt === 500) return page
     await sleep(50)
   }
 }
@@ -191,7 +191,7 @@ t.test('no client can make a label: strange methods and paths are folded', async
     `${method} /${method} HTTP/1.1`
   ])
   for (let index = 0; index < 20; index++) starts.push(`GET /trees/${index}?x=${index} HTTP/1.1`)
-  for (const line of starts) await exchange(service.url, [request('', {}, line)], { waitMs: 100 })
+  for (const line of starts) await exchange(service.url, [request('', { connection: 'close' }, line)])
   const page = await counted(service, starts.length)
   t.strictSame(page.values(`${duration}_count`), {
     '/plants other 405': 4,
@@ -202,14 +202,14 @@ t.test('no client can make a label: strange methods and paths are folded', async
 
 t.test('failures below the routes are counted by name', async (t) => {
   const service = await start(t)
-  const send = (text: string) => exchange(service.url, [text], { waitMs: 2_000 })
+  const send = (text: string) => exchange(service.url, [text], { waitMs: 20_000 })
   await send('what?\r\n\r\n')
   await send(`GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)
   await send('CONNECT plants:443 HTTP/1.1\r\nhost: plants\r\n\r\n')
   await fetch(`${service.url}/%zz`)
   // This one has begun: it is answered in its turn, measured, and counted once.
   const fields = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
-  await exchange(service.url, [request('what?\r\n', fields)], { waitMs: 2_000 })
+  await exchange(service.url, [request('what?\r\n', fields)], { waitMs: 20_000 })
   const page = await counted(service, 2)
   t.strictSame(page.values('plant_store_http_failures_total'), {
     MalformedRequest: 3,
@@ -242,7 +242,7 @@ t.test("the listener's failures are those of the contract", async (t) => {
       failure(405, 'this path does not have this method', { allow: 'GET, HEAD' })
     )
   }
-  const [answer] = parseAnswers(await exchange(metricsUrl(), ['what?\r\n\r\n'], { waitMs: 2_000 }))
+  const [answer] = parseAnswers(await exchange(metricsUrl(), ['what?\r\n\r\n'], { waitMs: 20_000 }))
   t.match(answer, { status: 400, body: '{"error":400,"message":"the request is malformed"}' })
   t.strictSame(
     await read(await fetch(new URL('/%zz', metricsUrl()))),

@@ -25,35 +25,46 @@ const refused = failure(429, 'too many creates a second by this caller, the plan
 })
 
 let lastId = 0
-const post = (init = {}) => service.post({ id: ++lastId, name: 'n' }, init)
+const post = (init: RequestInit = {}) => service.post({ id: ++lastId, name: 'n' }, init)
 
 t.afterEach(() => sleep(1_100))
 
+/** Asks one after the other within one second, however often a slow machine has to begin anew. */
+async function inOneSecond<T>(calls: (() => Promise<T>)[]): Promise<T[]> {
+  for (;;) {
+    const began = performance.now()
+    const answers: T[] = []
+    for (const call of calls) answers.push(await call())
+    if (performance.now() - began < 1_000) return answers
+    await sleep(1_100)
+  }
+}
+
 t.test('the fourth create of a second gets 429 and is not stored, the next second has room', async (t) => {
-  for (const remaining of [2, 1, 0]) t.strictSame(await post(), created(remaining))
-  t.strictSame(await post(), refused)
+  t.strictSame(await inOneSecond([post, post, post, post]), [created(2), created(1), created(0), refused])
   t.strictSame(await service.rows('select 1 from plants where id = $1', [lastId]), [])
   await sleep(1_100)
   t.strictSame(await post(), created(2))
 })
 
 t.test('a caller is one however many tokens it has, and another caller has room of its own', async (t) => {
-  t.strictSame(await post(), created(2))
-  t.strictSame(await post(by(`${token}2`)), created(1))
-  t.strictSame(await post(), created(0))
-  t.strictSame(await post(by(`${token}2`)), refused)
-  t.strictSame(await post(by(other)), created(2))
+  const second = () => post(by(`${token}2`))
+  const another = () => post(by(other))
+  t.strictSame(await inOneSecond([post, second, post, second, another]), [
+    created(2),
+    created(1),
+    created(0),
+    refused,
+    created(2)
+  ])
 })
 
 t.test('429 comes before the Idempotency-Key and the body are looked at, and behind 401', async (t) => {
   const bad = (key: string) => ({ headers: { ...headers, 'idempotency-key': key } })
-  for (const remaining of [2, 1, 0]) {
-    t.strictSame(
-      await service.post('not json', bad('')),
-      failure(400, 'the Idempotency-Key must be 1 to 255 visible ASCII characters', limits(remaining))
-    )
-  }
-  t.strictSame(await service.post('not json', bad('')), refused)
+  const ask = () => service.post('not json', bad(''))
+  const malformed = (remaining: number) =>
+    failure(400, 'the Idempotency-Key must be 1 to 255 visible ASCII characters', limits(remaining))
+  t.strictSame(await inOneSecond([ask, ask, ask, ask]), [malformed(2), malformed(1), malformed(0), refused])
   const unknown = await post(by(`${token}3`))
   t.equal(JSON.parse(unknown.body).error, 401)
 })

@@ -16,8 +16,7 @@ const settings = {
   HOST: '127.0.0.1',
   PORT: '0',
   AUTH_TOKENS: `tester:${token}`,
-  SHUTDOWN_DELAY_MS: '0',
-  WRITE_DEADLINE_MS: '1500'
+  SHUTDOWN_DELAY_MS: '0'
 }
 
 /** Starts the service with a collector, or without one. */
@@ -137,7 +136,7 @@ t.test(
 )
 
 t.test('a locked table: the spans of the request, the batch and the statement are errors', async (t) => {
-  const { collector, plants, url, end } = await startTraced(t)
+  const { collector, plants, url, end } = await startTraced(t, { WRITE_DEADLINE_MS: '3000' })
   const holder = new pg.Client(url)
   await holder.connect()
   t.teardown(() => holder.end())
@@ -148,7 +147,7 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   await holder.query('rollback')
   const [request] = await collector.named('POST /plants')
   t.equal(request?.status.code, error)
-  t.match(request?.status.message, /^(Unavailable|Undecided)$/)
+  t.match(request?.status.message, /^(Late|Undecided)$/)
   const [batch] = await collector.named('write plants')
   t.strictSame(batch?.status, { code: error, message: 'transient' })
   await end()
@@ -166,7 +165,7 @@ t.test('a collector that is away: 200, a warning, and the end is not held up', a
   t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
   const began = performance.now()
   t.match(await end(), 'spans cannot be sent')
-  t.ok(performance.now() - began < 10_000)
+  t.ok(performance.now() - began < 20_000)
 })
 
 t.test('an exporter or a protocol that is not here: one line, and no start', async (t) => {

@@ -10,7 +10,7 @@ import { createDatabase } from './support/database.ts'
 import { listen } from './support/listen.ts'
 
 /** Long enough for one try under load. */
-const timeoutMs = 1000
+const timeoutMs = 4_000
 /** AuthenticationOk and ReadyForQuery (PostgreSQL manual, "Message Formats"). */
 const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 

@@ -45,10 +45,10 @@ export async function startCollector(t: Test) {
     resources,
     /** All that has come, as text. */
     text: () => text,
-    /** Gives the spans of a name as soon as there are `count`; what is there after 10 s. */
+    /** Gives the spans of a name as soon as there are `count`; what is there after 30 s. */
     async named(name: string, count = 1) {
       const found = () => spans.filter((span) => span.name === name)
-      for (let tries = 0; tries < 200 && found().length < count; tries++) await sleep(50)
+      for (let tries = 0; tries < 600 && found().length < count; tries++) await sleep(50)
       return found()
     },
     spans

@@ -4,6 +4,7 @@ import pg from 'pg'
 import type { Test } from 'tap'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { until } from './until.ts'
 
 interface Options {
   /** False for a database without the table. */
@@ -32,6 +33,17 @@ export async function query(url: string, sql: string, values: unknown[] = []) {
   const { rows } = await client.query(sql, values)
   await client.end()
   return rows
+}
+
+/** Returns when so many statements of the service wait for a lock in this database. */
+export async function untilBlocked(url: string, count = 1) {
+  const blocked = `
+    select pid from pg_stat_activity
+    where application_name = 'plant-store' and datname = current_database() and wait_event_type = 'Lock'`
+  await until(
+    () => query(url, blocked),
+    ({ length }) => length >= count
+  )
 }
 
 /** Changes a setting of the whole server, and returns when new connections have it. */
