@@ -11,7 +11,7 @@ const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31))
 const total = Number(process.env.FUZZ_REQUESTS ?? 20_000)
 const concurrency = 32
 /** Beyond the service's own time-outs: whoever waits longer got no answer. */
-const patienceMs = 10_000
+const patienceMs = 30_000
 
 t.comment(`FUZZ_SEED=${seed} FUZZ_REQUESTS=${total}`)
 

@@ -142,11 +142,25 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   await holder.connect()
   t.teardown(() => holder.end())
   await holder.query('begin; lock table plants in access exclusive mode')
+  const began = performance.now()
   const waiting = service.post({ id: 20, name: 'four' })
   const busy = await until(service, (page) => page.values('plant_store_pool_connections').busy === 1)
+  await sleep(100)
   await holder.query('rollback')
   t.strictSame(await waiting, success({ name: 'four' }))
-  const idle = await until(service, (page) => page.values('plant_store_pool_connections').idle === 1)
+  const idle = await until(
+    service,
+    (page) =>
+      page.values('plant_store_pool_connections').idle === 1 &&
+      `/plants POST 0` in page.values(`${duration}_count`)
+  )
+  const elapsed = (performance.now() - began) / 1000
+  for (const name of [duration, 'plant_store_batch_duration_seconds']) {
+    const sum = Object.values(idle.values(`${name}_sum`)).reduce((a, b) => a + b, 0)
+    t.ok(sum > 0 && sum <= elapsed, `${name} is in seconds: ${sum} of ${elapsed}`)
+  }
+  t.strictSame(busy.values('plant_store_pool_connections'), { busy: 1 })
+  t.strictSame(idle.values('plant_store_pool_connections'), { idle: 1 })
   const shown = (page: typeof busy) =>
     ['http_requests_in_flight', 'queue_rows', 'queue_bytes', 'lanes_busy'].map(
       (name) => page.values(`plant_store_${name}`)['']
@@ -167,6 +181,8 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   )
   const reset = await until(service, (page) => page.values('plant_store_pool_resets_total')[''] === 1)
   t.strictSame(reset.values('plant_store_pool_resets_total'), { '': 1 })
+  const again = parseMetrics(await service.metrics())
+  t.strictSame(again.values('plant_store_pool_resets_total'), { '': 1 }, 'looking at it does not count')
 })
 
 t.test('a commit whose answer is lost is repeated, and the plant is created, not replayed', async (t) => {

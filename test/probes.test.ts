@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { createDatabase, query, setServer } from './support/database.ts'
+import { listen } from './support/listen.ts'
 import { startServer } from './support/server.ts'
 import { failure, read, startService } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -65,6 +66,19 @@ t.test('a database that stands still is not waited for', async (t) => {
   server.signal('SIGCONT')
   t.equal(await becomes(url, ready), ready)
 })
+
+t.test(
+  'a server that takes connections and says nothing is not waited for, however long creates may',
+  async (t) => {
+    const { url } = await startService(t, {
+      DATABASE_URL: await listen(t, () => {}),
+      WRITE_DEADLINE_MS: '90000'
+    })
+    const began = performance.now()
+    t.strictSame(await read(await fetch(`${url}/readyz`)), notReady('the database cannot be reached'))
+    t.ok(performance.now() - began < 20_000)
+  }
+)
 
 t.test('a table that is not migrated is not ready', async (t) => {
   const { url } = await startService(t, { DATABASE_URL: await createDatabase(t, { migrated: false }) })

@@ -208,7 +208,7 @@ async function sendWith(lines: string[], at: number) {
   const [start = '', ...own] = request(`{"id":${++lastId},"name":"n"}`).split('\r\n')
   own.splice(at, 0, ...lines)
   return checkAnswers(
-    await exchange(service.url, [[start, ...own].join('\r\n')], { halfClose: true, waitMs: 5_000 })
+    await exchange(service.url, [[start, ...own].join('\r\n')], { halfClose: true, waitMs: 30_000 })
   )
 }
 

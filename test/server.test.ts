@@ -51,7 +51,7 @@ t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS
   })
   const took = performance.now() - began
   t.strictSame(end, refusal(`the database cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`))
-  t.ok(took > 3_500 && took < 30_000, `after ${took} ms`)
+  t.ok(took > 3_500 && took < 90_000, `after ${took} ms`)
 })
 
 t.test('the service gives up on a server that takes the connection and never answers', async (t) => {
@@ -60,7 +60,7 @@ t.test('the service gives up on a server that takes the connection and never ans
   const end = await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: soon })
   const took = performance.now() - began
   t.strictSame(end, refusal('the database cannot be reached: timeout expired'))
-  t.ok(took > 3_500 && took < 30_000, `after ${took} ms`)
+  t.ok(took > 3_500 && took < 90_000, `after ${took} ms`)
 })
 
 t.test('the service does not start on a database that is not migrated', async (t) => {

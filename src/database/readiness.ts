@@ -1,8 +1,11 @@
 /** Whether the database can take plants now. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures.ts'
 import type { Database } from './pool.ts'
 
-const limitMs = 2_000
+const statementLimitMs = 2_000
+/** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */
+const limitMs = 3_000
 
 // One row in any case; the columns are those that the repository needs, and so those of the newest migration.
 const statement = {
@@ -16,7 +19,11 @@ const statement = {
  * what is missing, in 3 s at the most.
  */
 export async function checkReadiness(database: Database): Promise<void> {
-  const { rows } = await database.query(statement, AbortSignal.timeout(limitMs)).catch((cause) => {
+  const answer = database.query(statement, AbortSignal.timeout(statementLimitMs))
+  const end = sleep(limitMs, undefined, { ref: false }).then(() => {
+    throw new Error(`no answer within ${limitMs} ms`)
+  })
+  const { rows } = await Promise.race([answer, end]).catch((cause) => {
     const isUnmigrated = cause.code === '42P01' || cause.code === '42703'
     const message = isUnmigrated ? 'the database is not migrated' : 'the database cannot be reached'
     throw new Failure('NotReady', { message, cause })
