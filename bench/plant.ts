@@ -24,7 +24,7 @@ export const idStarts = {
 export type Ids = keyof typeof idStarts
 
 /** Makes a body with a fresh id; the sign's place is never empty. */
-export function makeBody(ids: Ids): string {
+export function makeBody(ids: Ids = 'int64'): string {
   const sign = randomInt(2) === 0 ? ' ' : '-'
   const [least, greatest] = idStarts[ids]
   const digits = `${randomInt(least, greatest + 1)}${String(randomInt(1_000_000_000)).padStart(9, '0')}`

@@ -30,7 +30,7 @@ const transient = /^(40001|40P01|53...|57014|25P04|25006|26000|0A000)$/
 const uncertain = /^(08...|40003|57P0[1-5])$/
 const lockNotAvailable = '55P03'
 /** Something is missing or broken that every row needs; all other errors may be one row's. */
-const fatal = /^(42P01|42703|42883|3D000|3F000|XX...)$/
+const fatal = /^(42P01|42P05|42703|42883|3D000|3F000|58...|XX...)$/
 /** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
 const refused = /^(22|23|38|44|54|P0)/
 /** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
