@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { query, setServer, untilBlocked } from './support/database.ts'
+import { parseMetrics } from './support/metrics.ts'
 import { startProxy } from './support/proxy.ts'
 import { startServer } from './support/server.ts'
 import { failure, headers, startService, success } from './support/service.ts'
@@ -244,6 +245,14 @@ t.test('the table is gone: 500, and 200 when it is back', async (t) => {
   t.match(line, { failure: 500, err: { name: 'Internal', cause: { code: '42P01', severity: 'ERROR' } } })
   await session(t, 'alter table gone rename to plants')
   await recovers(t, service)
+})
+
+t.test('an I/O error: 500, and no row is suspected', async (t) => {
+  const service = await startService(t, env)
+  await withTrigger(t, `raise sqlstate '58030';`)
+  t.strictSame(await create(t, service), internal)
+  const { values } = parseMetrics(await service.metrics())
+  t.strictSame(values('plant_store_batch_duration_seconds_count'), { fatal: 1 })
 })
 
 t.test('an error of one row in a class of its own: 422, and none for its neighbours', async (t) => {
