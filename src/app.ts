@@ -13,12 +13,14 @@ import protocol from './plugins/protocol.ts'
 import rateLimit from './plugins/rate-limit.ts'
 import requestLog from './plugins/request-log.ts'
 import schema, { ajv } from './plugins/schema.ts'
+import docs from './routes/docs.ts'
+import openapi from './routes/openapi.ts'
 import plants from './routes/plants.ts'
 import probes from './routes/probes.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
-const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
+const absoluteForm = /^https?:\/\/[^/?]+\/?/i
 
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
@@ -31,7 +33,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     ajv,
     // The rest of what Node and Fastify would answer by themselves.
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
-    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, ''),
+    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, '/'),
     return503OnClosing: false,
     frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
     clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
@@ -53,6 +55,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(requestLog)
   await app.register(database, { connection: config.database, write: config.write, tracing })
   await app.register(probes, { checkReadiness: app.checkReadiness })
+  await app.register(openapi, { basePath: config.basePath })
+  if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })
   return app
 }
