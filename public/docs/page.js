@@ -30,8 +30,8 @@ globalThis.SwaggerUIBundle({
   spec,
   validatorUrl: null,
   docExpansion: 'full',
-  defaultModelsExpandDepth: 2,
-  defaultModelExpandDepth: 2,
+  defaultModelsExpandDepth: 3,
+  defaultModelExpandDepth: 3,
   tryItOutEnabled: true,
   displayRequestDuration: true
 })
