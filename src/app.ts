@@ -20,7 +20,7 @@ import probes from './routes/probes.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
-const absoluteForm = /^https?:\/\/[^/?]+\/?/i
+const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
@@ -33,7 +33,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     ajv,
     // The rest of what Node and Fastify would answer by themselves.
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
-    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, '/'),
+    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, ''),
     return503OnClosing: false,
     frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
     clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
