@@ -7,7 +7,7 @@ import auth from './plugins/auth.ts'
 import body from './plugins/body.ts'
 import database from './plugins/database.ts'
 import drain from './plugins/drain.ts'
-import errorHandler from './plugins/error-handler.ts'
+import errorHandler, { unknownPath } from './plugins/error-handler.ts'
 import metrics from './plugins/metrics.ts'
 import protocol from './plugins/protocol.ts'
 import rateLimit from './plugins/rate-limit.ts'
@@ -33,7 +33,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     ajv,
     // The rest of what Node and Fastify would answer by themselves.
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
-    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, ''),
+    // The router would take OPTIONS * for the root.
+    rewriteUrl: ({ url = '' }) => (url === '*' ? unknownPath : url.replace(absoluteForm, '')),
     return503OnClosing: false,
     frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
     clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
