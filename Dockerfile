@@ -13,7 +13,8 @@ COPY src src
 RUN npm run build
 
 FROM packages AS production
-RUN npm ci --ignore-scripts --omit=dev
+# Source maps are for debuggers that do not run here.
+RUN npm ci --ignore-scripts --omit=dev && find node_modules -name '*.map' -delete
 
 FROM ${NODE_IMAGE}
 ENV NODE_ENV=production
@@ -21,6 +22,7 @@ WORKDIR /app
 COPY --from=production /app/node_modules node_modules
 COPY package.json ./
 COPY migrations migrations
+COPY public public
 COPY --from=build /app/dist dist
 # A number, so that an orchestrator can see that it is not root.
 USER 1000:1000

@@ -7,13 +7,25 @@ run_tests() {
   grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap"
 }
 
-# Debian's package, where it can be installed.
-find_haproxy() {
+# find_debian COMMAND: Debian's package of that name, where it can be installed.
+find_debian() {
   export PATH=$PATH:/usr/sbin
-  ! command -v haproxy >/dev/null || return 0
+  ! command -v "$1" >/dev/null || return 0
   ((EUID == 0)) && command -v apt-get >/dev/null || return 1
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends haproxy
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
 } >/dev/null 2>&1
+
+find_haproxy() { find_debian haproxy; }
+
+find_chromium() { find_debian chromium && CHROMIUM=$(command -v chromium) && export CHROMIUM; }
+
+run_openapi() {
+  npm run test:openapi -- --reporter=tap | tee "$scratch/openapi.tap"
+}
+
+run_browser() {
+  npm run test:browser -- --reporter=tap | tee "$scratch/browser.tap"
+}
 
 run_balancer() {
   npm run test:balancer -- --reporter=tap | tee "$scratch/balancer.tap"

@@ -58,6 +58,7 @@ function serve() {
 function greet(address: string) {
   const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
   process.stdout.write(`
+  reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs`}
   service   ${address}${env.BASE_PATH ?? ''}/plants
   token     ${token ?? '(yours, from AUTH_TOKENS)'}
   database  ${postgres?.url(database) ?? '(yours, from DATABASE_URL)'}

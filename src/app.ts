@@ -8,12 +8,14 @@ import auth from './plugins/auth.ts'
 import body from './plugins/body.ts'
 import database from './plugins/database.ts'
 import drain from './plugins/drain.ts'
-import errorHandler from './plugins/error-handler.ts'
+import errorHandler, { unknownPath } from './plugins/error-handler.ts'
 import metrics from './plugins/metrics.ts'
 import protocol from './plugins/protocol.ts'
 import rateLimit from './plugins/rate-limit.ts'
 import requestLog from './plugins/request-log.ts'
 import schema, { ajv } from './plugins/schema.ts'
+import docs from './routes/docs.ts'
+import openapi from './routes/openapi.ts'
 import plants from './routes/plants.ts'
 import probes from './routes/probes.ts'
 import type { Tracing } from './tracing/tracing.ts'
@@ -32,7 +34,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     ajv,
     // The rest of what Node and Fastify would answer by themselves.
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
-    rewriteUrl: ({ url = '' }) => url.replace(absoluteForm, ''),
+    // The router would take OPTIONS * for the root.
+    rewriteUrl: ({ url = '' }) => (url === '*' ? unknownPath : url.replace(absoluteForm, '')),
     return503OnClosing: false,
     frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
     clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
@@ -61,6 +64,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   const { maxConnections, bodyMemoryBytes } = config
   await app.register(admission, { maxConnections, bodyMemoryBytes })
   await app.register(probes, { checkReadiness: app.checkReadiness })
+  await app.register(openapi, { basePath: config.basePath })
+  if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })
   return app
 }

@@ -31,6 +31,7 @@ const Settings = Type.Object({
     pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
     description: 'empty or a path such as /v1, without a slash at its end'
   }),
+  DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off' }),
   METRICS_HOST: Type.String({ default: '127.0.0.1' }),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
     default: 9464,
@@ -66,6 +67,8 @@ export interface Config {
   readonly host: string
   readonly port: number
   readonly basePath: string
+  /** Whether the page for people is served. */
+  readonly docs: boolean
   /** Undefined where the metrics are off. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined
   readonly logLevel: string
@@ -104,6 +107,7 @@ export function readConfig(env: Environment): Config {
       host: settings.HOST,
       port: settings.PORT,
       basePath: settings.BASE_PATH,
+      docs: settings.DOCS === 'on',
       metrics:
         settings.METRICS_PORT === 'off'
           ? undefined

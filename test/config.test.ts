@@ -40,6 +40,7 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     host: '0.0.0.0',
     port: 3000,
     basePath: '',
+    docs: true,
     metrics: { host: '127.0.0.1', port: 9464 },
     logLevel: 'info',
     trustProxy: false,
@@ -72,6 +73,7 @@ t.test('every variable is read', async (t) => {
     HOST: '::1',
     PORT: '8080',
     BASE_PATH: '/store/v1',
+    DOCS: 'off',
     METRICS_HOST: '::',
     METRICS_PORT: '9000',
     LOG_LEVEL: 'debug',
@@ -98,6 +100,7 @@ t.test('every variable is read', async (t) => {
     host: '::1',
     port: 8080,
     basePath: '/store/v1',
+    docs: false,
     metrics: { host: '::', port: 9000 },
     logLevel: 'debug',
     trustProxy: ['10.0.0.0/8', '::1'],
@@ -121,6 +124,7 @@ t.test('an empty string counts as unset', async (t) => {
   const names = [
     'HOST',
     'PORT',
+    'DOCS',
     'METRICS_PORT',
     'BASE_PATH',
     'LOG_LEVEL',
@@ -203,6 +207,7 @@ const bad: [name: string, values: string[], rule: string][] = [
     ['v1', '/', '/v1/', '//v1', '/a b', '/../v1', '/:id', '/*'],
     'must be empty or a path such as /v1, without a slash at its end'
   ],
+  ['DOCS', ['true', 'ON', '0'], 'must be on or off'],
   ['LOG_LEVEL', ['verbose', 'INFO'], 'must be fatal, error, warn, info, debug, trace or silent'],
   [
     'TRUST_PROXY',

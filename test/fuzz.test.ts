@@ -15,7 +15,7 @@ const patienceMs = 30_000
 
 t.comment(`FUZZ_SEED=${seed} FUZZ_REQUESTS=${total}`)
 
-const service = await startService(t, { HEADERS_TIMEOUT_MS: '1000', REQUEST_TIMEOUT_MS: '1500' })
+const service = await startService(t, { DOCS: 'off', HEADERS_TIMEOUT_MS: '1000', REQUEST_TIMEOUT_MS: '1500' })
 const created: string[] = []
 const faults: string[] = []
 let sent = 0

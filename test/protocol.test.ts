@@ -61,7 +61,7 @@ const cases: [string, Part[], string[]][] = [
   ['3.2.2: the absolute form', [request(plant(), {}, 'POST http://test/plants HTTP/1.1')], [created]],
   [
     '3.2.2: the absolute form, unknown path',
-    [request('', {}, 'POST HTTP://test/ HTTP/1.1')],
+    [request('', {}, 'POST HTTP://test/plant HTTP/1.1')],
     [failed(404, 'there is nothing at this path')]
   ],
   ['3.2.3: CONNECT', ['CONNECT test:80 HTTP/1.1\r\nhost: test:80\r\n\r\n'], [noMethod]],

@@ -18,7 +18,7 @@ declare module 'fastify' {
 const mediaType = 'application/json'
 
 /** A path that no route can have. */
-const unknownPath = '/'
+export const unknownPath = '//'
 
 /** Answers a request with the failure for whatever was thrown. */
 function answerFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {

@@ -4,7 +4,8 @@ import type { FastifyServerOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
 
-const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }
+/** The bounds of an id. */
+export const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }
 
 /** Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone surrogates. */
 const Text = (options: object) =>
@@ -38,7 +39,7 @@ export type NewPlant = Static<typeof NewPlant>
 
 /** What a client gets back when its request fails. */
 export const ErrorBody = Type.Object({
-  error: Type.Integer({ description: 'Numeric error value' }),
+  error: Type.Integer({ format: 'int32', description: 'Numeric error value' }),
   message: Type.String({ description: 'Error message text' })
 })
 export type ErrorBody = Static<typeof ErrorBody>

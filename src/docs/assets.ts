@@ -1,0 +1,58 @@
+/** The files of the page for people: Swagger UI's own, and ours in public/docs. Read once, and kept. */
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+
+/** A file to be sent. */
+export interface Asset {
+  readonly name: string
+  /** The media type. */
+  readonly type: string
+  /** Changes with the bytes. */
+  readonly hash: string
+  readonly bytes: Buffer
+  /** Gives the bytes compressed by gzip, which are made when they are first asked for. */
+  gzipped(): Promise<Buffer>
+}
+
+const types: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml'
+}
+
+const compress = promisify(gzip)
+const ours = new URL('../../public/docs/', import.meta.url).href
+const library = import.meta.resolve('swagger-ui-dist/')
+
+function toAsset(name: string, bytes: Buffer): Asset {
+  let compressed: Promise<Buffer> | undefined
+  return {
+    name,
+    type: types[extname(name)] as string,
+    hash: createHash('sha256').update(bytes).digest('hex').slice(0, 16),
+    bytes,
+    gzipped: () => {
+      compressed ??= compress(bytes)
+      return compressed
+    }
+  }
+}
+
+/** Reads the page and what it refers to, as `{name}`; in the place of that it gets the name with the hash. */
+export async function readPage(): Promise<{ page: Asset; assets: Asset[] }> {
+  const template = await readFile(new URL('index.html', ours), 'utf8')
+  const names = [...template.matchAll(/\{(.+?)\}/g)].map(([, name]) => name as string)
+  const assets = await Promise.all(
+    names.map(async (name) => {
+      const directory = name.startsWith('swagger-ui') ? library : ours
+      return toAsset(name, await readFile(new URL(name, directory)))
+    })
+  )
+  const versions = new Map(assets.map(({ name, hash }) => [name, `${name}?v=${hash}`]))
+  const html = template.replace(/\{(.+?)\}/g, (_, name) => versions.get(name) as string)
+  return { page: toAsset('index.html', Buffer.from(html)), assets }
+}

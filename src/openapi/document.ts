@@ -1,0 +1,115 @@
+/** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures there are. */
+import { failureExamples, tabulateFailures } from './failures.ts'
+import { schemas } from './schemas.ts'
+
+const description = `One operation: create a plant. An acknowledged plant is durable, and a request that is sent again creates nothing twice.
+
+Every answer is status 200 with a plant, or status 400 with \`{"error": …, "message": …}\`.`
+
+const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description: `1 to 255 visible ASCII characters of your choice, in quotes or bare. With it the same request can be sent any
+number of times: the first answer comes again. A key counts for one caller and one id, and never expires.`,
+  schema: { type: 'string', minLength: 1 }
+}
+
+const text = { schema: { type: 'string' } }
+const count = { schema: { type: 'integer', minimum: 0 } }
+
+const everyAnswer = {
+  'X-Request-Id': {
+    description: "The request's own, or one that the service made. The log has it too.",
+    ...text
+  }
+}
+
+const limited = {
+  'RateLimit-Limit': { description: 'Where there is a rate limit: creates a second.', ...count },
+  'RateLimit-Remaining': {
+    description: 'Where there is a rate limit: creates that are left in this second.',
+    ...count
+  },
+  'RateLimit-Reset': { description: 'Where there is a rate limit: seconds until it begins anew.', ...count }
+}
+
+const failed = {
+  'Retry-After': { description: 'With 429 and 503: seconds until it is worth another try.', ...count },
+  'WWW-Authenticate': { description: 'With 401: the challenge of RFC 6750, section 3.', ...text },
+  Allow: { description: 'With 405: the methods that the path has.', ...text }
+}
+
+const reference = (name: keyof typeof schemas) => ({ $ref: `#/components/schemas/${name}` })
+
+const createPlant = {
+  operationId: 'createPlant',
+  summary: 'Create a plant',
+  description: `Creates a new plant in the store. The client chooses its id; the answer comes when the plant is durable.
+
+Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round. Unknown properties are
+ignored.`,
+  tags: ['plants'],
+  parameters: [idempotencyKey],
+  requestBody: {
+    required: true,
+    content: {
+      'application/json': {
+        schema: reference('NewPlant'),
+        examples: {
+          tagged: { summary: 'With a tag', value: { id: 1, name: 'Monstera', tag: 'tropical' } },
+          untagged: { summary: 'Without a tag', value: { id: 2, name: 'Fern' } }
+        }
+      }
+    }
+  },
+  responses: {
+    200: {
+      description: 'The plant is stored.',
+      headers: { ...everyAnswer, ...limited },
+      content: {
+        'application/json': {
+          schema: reference('Plant'),
+          examples: {
+            tagged: { summary: 'With a tag', value: { name: 'Monstera', tag: 'tropical' } },
+            untagged: { summary: 'Without a tag', value: { name: 'Fern' } }
+          }
+        }
+      }
+    },
+    400: {
+      description: `The request failed; \`error\` is the HTTP status code that would name the failure best.
+
+${tabulateFailures()}`,
+      headers: { ...everyAnswer, ...limited, ...failed },
+      content: { 'application/json': { schema: reference('Error'), examples: failureExamples } }
+    }
+  }
+}
+
+/** Gives the document's text (OpenAPI 3.1, JSON) for a service whose paths begin with `basePath`. */
+export function writeDocument(basePath: string): string {
+  const document = {
+    openapi: '3.1.1',
+    info: {
+      title: 'Plant Store',
+      version: '1.0.0',
+      description,
+      license: { name: 'MIT', identifier: 'MIT' }
+    },
+    servers: [{ url: basePath || '/', description: 'This service' }],
+    security: [{ bearer: [] }],
+    tags: [{ name: 'plants', description: 'The plants of the store' }],
+    paths: { '/plants': { post: createPlant } },
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'An access token: `Authorization: Bearer <token>`'
+        }
+      },
+      schemas
+    }
+  }
+  return `${JSON.stringify(document, null, 2)}\n`
+}

@@ -1,0 +1,34 @@
+/** A client as its author would write it, on the types that openapi-typescript makes of the document. */
+import createClient from 'openapi-fetch'
+import type { components, paths } from './generated/plants.ts'
+
+export type NewPlant = components['schemas']['NewPlant']
+
+/** Connects to a service whose paths begin with `baseUrl`. */
+export function connect(baseUrl: string, token: string) {
+  const client = createClient<paths>({ baseUrl, headers: { authorization: `Bearer ${token}` } })
+  return {
+    /** Creates a plant; gives it, or what the service says against it. */
+    createPlant: async (plant: NewPlant, key: string) => {
+      const { data, error, response } = await client.POST('/plants', {
+        body: plant,
+        params: { header: { 'Idempotency-Key': key } }
+      })
+      return {
+        status: response.status,
+        name: data?.name,
+        tag: data?.tag,
+        error: error?.error,
+        message: error?.message
+      }
+    }
+  }
+}
+
+// What the types must refuse.
+// @ts-expect-error: a plant has a name
+export const nameless: NewPlant = { id: 1 }
+// @ts-expect-error: a tag is a string
+export const tagless: NewPlant = { id: 1, name: 'Fern', tag: null }
+// @ts-expect-error: an id is a number
+export const misnumbered: NewPlant = { id: '1', name: 'Fern' }
