@@ -9,7 +9,7 @@ RUN apt-get update \
  && find /usr/local /opt ! -type d ! -path /usr/local/bin/node -delete \
  && find /usr/local /opt -mindepth 1 -type d -empty -delete \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
- && find /tmp /root /home/node -mindepth 1 -delete \
+ && find /tmp /root /home -mindepth 1 -delete \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* /var/log/* /etc/*-
 # The same sources give the same layers: nothing keeps the time of its making.
 ARG SOURCE_DATE_EPOCH=0
@@ -24,7 +24,7 @@ COPY package.json package-lock.json .npmrc ./
 
 # No package that the build or the service uses has an install script; what has one serves development (dev/, tests).
 FROM packages AS build
-RUN npm ci --ignore-scripts
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offline
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
 COPY migrations migrations
@@ -37,7 +37,7 @@ RUN mkdir -p /out/app \
 # What no process reads goes: types, maps of sources that are not there, the packages' own tests and documents, and
 # OpenTelemetry's builds for browsers and bundlers. Licences stay.
 FROM packages AS production
-RUN npm ci --ignore-scripts --omit=dev \
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offline --omit=dev \
  && find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.tsbuildinfo' \) -delete \
  && find node_modules -type f -name '*.md' ! -iname '*licen[cs]e*' -delete \
  && find node_modules -regextype posix-extended -type d \
