@@ -12,20 +12,21 @@ const stack = await copyStack(t, { WRITE_DEADLINE_MS: '60000' })
 let nextId = 1
 
 /** Clients under way, and the proof that each of them was answered with 200 and its plant is stored once. */
-async function startClients() {
+async function startClients(t: Test) {
   const [url, accessToken] = [await stack.url(), await stack.token()]
-  const load = startLoad({ url: () => url, clients, firstId: nextId, accessToken })
+  const load = startLoad({ url: () => url, clients, pauseMs: 40, firstId: nextId, accessToken })
+  t.teardown(() => load.stop())
   await load.answer(200)
   return {
     answer: load.answer,
-    async assertServed(test: Test) {
+    async assertServed() {
       await load.answer(200)
       const outcomes = await load.stop()
       const firstId = nextId
       nextId += outcomes.length + 1_000
       const rows = (await stack.rows()).filter(({ id }) => Number(id) >= firstId && Number(id) < nextId)
-      const { failed } = assertRows(test, rows, outcomes, 400)
-      test.strictSame(failed, [], 'no client saw an error')
+      const { failed } = assertRows(t, rows, outcomes, 400)
+      t.strictSame(failed, [], 'no client saw an error')
     }
   }
 }
@@ -104,26 +105,26 @@ t.test(
 )
 
 t.test('--scale api=4 under load: all four serve, and no client sees an error', async (t) => {
-  const load = await startClients()
+  const load = await startClients(t)
   await stack.compose('up', '--detach', '--no-recreate', '--scale', 'api=4', '--wait')
   const replicas = await stack.running('api')
   t.equal(replicas.length, 4)
   const began = new Date().toISOString()
   const serves = async (id: string) => /"msg":"created"/.test(await docker(['logs', '--since', began, id]))
   for (const id of replicas) while (!(await serves(id))) await load.answer(100)
-  await load.assertServed(t)
+  await load.assertServed()
 })
 
 t.test('plain `up` goes back to two replicas under load: the drain loses no request', async (t) => {
-  const load = await startClients()
+  const load = await startClients(t)
   await stack.compose('up', '--detach', '--wait')
   t.equal((await stack.running('api')).length, 2)
-  await load.assertServed(t)
+  await load.assertServed()
 })
 
 t.test('a rolling update under load: every replica is a new one, and no client sees an error', async (t) => {
   const before = await stack.running('api')
-  const load = await startClients()
+  const load = await startClients(t)
   await execute('ops/rolling-update', [], { cwd: stack.cwd, env: { ...stack.env, REVISION: 'next' } })
   const after = await stack.running('api')
   t.equal(after.length, before.length)
@@ -131,22 +132,22 @@ t.test('a rolling update under load: every replica is a new one, and no client s
     t.notOk(before.includes(id))
     t.equal(config.Labels['org.opencontainers.image.revision'], 'next')
   }
-  await load.assertServed(t)
+  await load.assertServed()
 })
 
 t.test('an update that does not become ready is taken back', async (t) => {
   const before = await stack.running('api')
-  const load = await startClients()
+  const load = await startClients(t)
   const env = { ...stack.env, REVISION: 'broken', WRITE_LANES: 'none' }
   await t.rejects(execute('ops/rolling-update', [], { cwd: stack.cwd, env }), /the old ones serve on/)
   t.strictSame((await stack.running('api')).sort(), before.sort())
-  await load.assertServed(t)
+  await load.assertServed()
 })
 
 t.test('the database restarts under load, and no client sees an error', async (t) => {
-  const load = await startClients()
+  const load = await startClients(t)
   await stack.compose('restart', 'db')
-  await load.assertServed(t)
+  await load.assertServed()
 })
 
 t.test('Prometheus finds every replica and has the rules', async (t) => {

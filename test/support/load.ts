@@ -27,12 +27,21 @@ interface Options {
   firstId?: number
   /** Send an Idempotency-Key, and repeat a request whose connection broke or that got 503. */
   isKeyed?: boolean
+  /** How long each client rests after an answer, in ms, where the machine is to have time for other things. */
+  pauseMs?: number
   /** The access token, where it is not the tests' own. */
   accessToken?: string
 }
 
 /** Starts the clients; `stop` lets each finish its request and gives every outcome. */
-export function startLoad({ url, clients, firstId = 1, isKeyed = false, accessToken = token }: Options) {
+export function startLoad({
+  url,
+  clients,
+  firstId = 1,
+  isKeyed = false,
+  pauseMs = 0,
+  accessToken = token
+}: Options) {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
   const outcomes: Outcome[] = []
   let nextId = firstId
@@ -50,6 +59,7 @@ export function startLoad({ url, clients, firstId = 1, isKeyed = false, accessTo
         error = await create(id, name, key)
       }
       outcomes.push({ id, name, error, ms: performance.now() - began })
+      if (pauseMs > 0) await sleep(pauseMs)
     }
   }
 
