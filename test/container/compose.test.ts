@@ -2,7 +2,7 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { docker, execute, inspect } from '../../dev/docker.ts'
+import { docker, execute, inspect, statusOf, until } from '../../dev/docker.ts'
 import { assertRows, startLoad } from '../support/load.ts'
 import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
@@ -148,6 +148,18 @@ t.test('the database restarts under load, and no client sees an error', async (t
   const load = await startClients(t)
   await stack.compose('restart', 'db')
   await load.assertServed()
+})
+
+t.test('while the database is away, the answers are those of the unready replicas', async (t) => {
+  await stack.compose('stop', 'db')
+  const isEmpty = async () =>
+    (await stack.compose('logs', 'balancer')).includes("backend 'api' has no server available")
+  await until('the balancer has no ready replica', isEmpty)
+  const response = await fetch(`${await stack.url()}/readyz`)
+  t.equal(response.status, 400)
+  t.match(await response.text(), '"message":"the service is not ready"')
+  await stack.compose('start', 'db')
+  await until('it is ready', async () => (await statusOf(`${await stack.url()}/readyz`)) === 200)
 })
 
 t.test('Prometheus finds every replica and has the rules', async (t) => {
