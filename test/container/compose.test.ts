@@ -157,7 +157,7 @@ t.test('while the database is away, the answers are those of the unready replica
   await until('the balancer has no ready replica', isEmpty)
   const response = await fetch(`${await stack.url()}/readyz`)
   t.equal(response.status, 400)
-  t.match(await response.text(), '"message":"the service is not ready"')
+  t.match(await response.text(), '{"error":503,"message":"the database cannot be reached"}')
   await stack.compose('start', 'db')
   await until('it is ready', async () => (await statusOf(`${await stack.url()}/readyz`)) === 200)
 })
