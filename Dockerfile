@@ -1,5 +1,22 @@
-# The service's image: the built code with its production dependencies, run by a user who owns nothing in it.
-ARG NODE_IMAGE=node:24-trixie-slim
+# The service's image: Node without npm, the production packages and the built code; a user who owns nothing in it.
+# It runs the service, its migrations (node dist/migrate.js) and the token command (node dist/token.js NAME).
+ARG NODE_IMAGE=node:24.21.0-trixie-slim
+
+# Of /usr/local only Node stays. tini is process 1: it forwards signals, also before Node has its handlers, and reaps.
+FROM ${NODE_IMAGE} AS runtime
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends tini \
+ && find /usr/local /opt ! -type d ! -path /usr/local/bin/node -delete \
+ && find /usr/local /opt -mindepth 1 -type d -empty -delete \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+ && find /tmp /root /home -mindepth 1 -delete \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* /var/log/* /etc/*-
+# The same sources give the same layers: nothing keeps the time of its making.
+ARG SOURCE_DATE_EPOCH=0
+RUN mkdir -p /out/dev /out/proc /out/sys \
+ && for path in /*; do case $path in /dev | /out | /proc | /sys) ;; *) cp --archive "$path" /out ;; esac; done \
+ && rm -f /out/etc/hosts /out/etc/hostname /out/etc/resolv.conf \
+ && find /out -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 FROM ${NODE_IMAGE} AS packages
 WORKDIR /app
@@ -7,24 +24,51 @@ COPY package.json package-lock.json .npmrc ./
 
 # No package that the build or the service uses has an install script; what has one serves development (dev/, tests).
 FROM packages AS build
-RUN npm ci --ignore-scripts
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offline
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build
-
-FROM packages AS production
-# Source maps are for debuggers that do not run here.
-RUN npm ci --ignore-scripts --omit=dev && find node_modules -name '*.map' -delete
-
-FROM ${NODE_IMAGE}
-ENV NODE_ENV=production
-WORKDIR /app
-COPY --from=production /app/node_modules node_modules
-COPY package.json ./
 COPY migrations migrations
 COPY public public
-COPY --from=build /app/dist dist
-# A number, so that an orchestrator can see that it is not root.
+RUN npm run build
+ARG SOURCE_DATE_EPOCH=0
+RUN mkdir -p /out/app \
+ && cp -r package.json migrations public dist /out/app \
+ && find /out -exec chmod u=rwX,go=rX {} + -exec touch --date="@${SOURCE_DATE_EPOCH}" {} +
+
+# What no process reads goes: types, maps of sources that are not there, the packages' own tests and documents, and
+# the builds of OpenTelemetry and of Swagger UI for bundlers. Licences stay.
+FROM packages AS production
+RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offline --omit=dev \
+ && find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.tsbuildinfo' \) -delete \
+ && find node_modules -type f -name '*.md' ! -iname '*licen[cs]e*' -delete \
+ && find node_modules -regextype posix-extended -type d \
+      -regex '.*node_modules/(@[^/]+/)?[^/@]+/(\.github|tests?|benchmarks?|docs?|examples?)' -prune -exec rm -rf {} + \
+ && rm -rf node_modules/@opentelemetry/*/build/esm node_modules/@opentelemetry/*/build/esnext node_modules/.bin \
+      node_modules/swagger-ui-dist/swagger-ui-es-*
+ARG SOURCE_DATE_EPOCH=0
+RUN mkdir -p /out/app \
+ && mv node_modules /out/app \
+ && find /out -exec chmod u=rwX,go=rX {} + -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+# From nothing, so that what was removed above is in no layer; ordered from what seldom changes to what often does.
+FROM scratch
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin NODE_ENV=production
+COPY --from=runtime /out /
+COPY --from=production /out /
+COPY --from=build /out /
+WORKDIR /app
+# A number, so that an orchestrator can see that it is not root. Any other will do.
 USER 1000:1000
-EXPOSE 3000
+EXPOSE 3000 9464
+# The process, not the database: who restarts the unhealthy must not restart every replica while the database is away.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/healthcheck.js"]
+ENTRYPOINT ["/usr/bin/tini", "--"]
 CMD ["node", "dist/server.js"]
+ARG VERSION REVISION CREATED SOURCE
+LABEL org.opencontainers.image.title="Plant Store" \
+      org.opencontainers.image.description="A production Fastify and PostgreSQL service with one operation: create a plant" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}"

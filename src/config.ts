@@ -149,6 +149,13 @@ export function readMigrationConfig(env: Environment): MigrationConfig {
   })
 }
 
+/** Reads where a process beside the service finds it: the URL of HOST and PORT, with the loopback for all addresses. */
+export function readProbeUrl(env: Environment): string {
+  const { HOST, PORT } = check((faults) => readSettings(env, faults))
+  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST
+  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
+}
+
 function check<T>(read: (faults: string[]) => T): T {
   const faults: string[] = []
   const config = read(faults)

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { parse } from 'yaml'
 import { catalogue } from '../src/failures.ts'
 import { parseMetrics } from './support/metrics.ts'
 import { startService } from './support/service.ts'
@@ -84,3 +85,57 @@ t.test('the dashboard takes its data source from a variable, and no two panels o
   t.equal(new Set(cells).size, cells.length)
   t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
 })
+
+const compose = parse(text('docker-compose.yml'), { merge: true })
+
+t.test('docker compose passes on every setting of .env.example, but those that are its own', async (t) => {
+  const known = [...text('.env.example').matchAll(/^#?([A-Z_]+)=/gm)].map(([, name]) => name as string)
+  const passed = new Set(
+    [...text('docker-compose.yml').matchAll(/\$\{([A-Z_]+):-/g)].map(([, name]) => name as string)
+  )
+  const ownBySecrets = /^(AUTH_TOKENS|DATABASE_URL|MIGRATION_DATABASE_URL)(_FILE)?$/
+  const ownByNetwork = /^(HOST|METRICS_HOST|METRICS_PORT|TRUST_PROXY)$/
+  t.ok(known.length > 20)
+  t.strictSame(
+    known.filter((name) => !passed.has(name) && !ownBySecrets.test(name) && !ownByNetwork.test(name)),
+    []
+  )
+})
+
+t.test('images are exact releases, and each can be replaced', async (t) => {
+  const images = Object.values<{ image: string }>(compose.services).map(({ image }) => image)
+  for (const image of images.filter((image) => !image.includes('PLANT_STORE_IMAGE'))) {
+    t.match(
+      image,
+      /^\$\{[A-Z]+_IMAGE:-[a-z/]+:v?\d+\.\d+\.\d+(-[a-z]+)?\}$|^\$\{POSTGRES_IMAGE:-postgres:18\.\d+-[a-z]+\}$/
+    )
+  }
+  const { version } = JSON.parse(text('node_modules/node/package.json'))
+  t.match(text('Dockerfile'), `ARG NODE_IMAGE=node:${version}-`, 'the Node that the tests run on')
+  t.match(text('docker-compose.yml'), `\${NODE_IMAGE:-node:${version}-`)
+})
+
+t.test('Grafana finds its data source and the dashboard where docker compose puts them', async (t) => {
+  const { grafana, prometheus } = compose.services
+  const mounts = grafana.volumes.map((volume: string) => volume.split(':'))
+  const target = (source: string) => mounts.find(([from]: string[]) => from === `./${source}`)?.[1]
+  t.equal(target('ops/grafana/provisioning'), '/etc/grafana/provisioning')
+  const { datasources } = parse(text('ops/grafana/provisioning/datasources/prometheus.yml'))
+  t.match(datasources, [
+    { type: 'prometheus', access: 'proxy', url: 'http://prometheus:9090', isDefault: true }
+  ])
+  t.ok(grafana.networks.some((network: string) => prometheus.networks.includes(network)))
+  const { providers } = parse(text('ops/grafana/provisioning/dashboards/plant-store.yml'))
+  t.equal(`${providers[0].options.path}/dashboard.json`, target('ops/grafana/dashboard.json'))
+})
+
+t.test(
+  'Prometheus asks the DNS for the replicas of docker compose, at the port of their metrics',
+  async (t) => {
+    const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
+    t.match(jobs, [{ job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] }])
+    t.equal(compose.services.api.environment.METRICS_HOST, '0.0.0.0')
+    t.ok(compose.services.api.networks.includes('metrics'))
+    t.ok(compose.services.prometheus.networks.includes('metrics'))
+  }
+)

@@ -46,6 +46,6 @@ function withServers(config: string, ports: number[]): string {
     ports.map((port, index) => `  server ${name}${index + 1} 127.0.0.1:${port} ${options}`).join('\n')
   return config
     .replace(/ {2}server-template api .*\n/, `${servers('api', 'check')}\n`)
-    .replace(/ {2}server-template open .*\n/, `${servers('open', 'backup')}\n`)
-    .replace(' resolvers docker init-addr none', '')
+    .replace(/ {2}server-template open .*\n/, `${servers('open', '')}\n`)
+    .replaceAll(' resolvers docker resolve-prefer ipv4 init-addr none', ' inter 1s')
 }

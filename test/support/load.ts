@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { query } from './database.ts'
-import { headers } from './service.ts'
+import { headers, token } from './service.ts'
 
 /** One create and what became of it. */
 export interface Outcome {
@@ -14,6 +14,12 @@ export interface Outcome {
   ms: number
 }
 
+/** A row of the table: the id as text. */
+export interface Row {
+  id: string
+  name: string
+}
+
 interface Options {
   /** Where to post, asked before each request. */
   url: () => string
@@ -21,10 +27,21 @@ interface Options {
   firstId?: number
   /** Send an Idempotency-Key, and repeat a request whose connection broke or that got 503. */
   isKeyed?: boolean
+  /** How long each client rests after an answer, in ms, where the machine is to have time for other things. */
+  pauseMs?: number
+  /** The access token, where it is not the tests' own. */
+  accessToken?: string
 }
 
 /** Starts the clients; `stop` lets each finish its request and gives every outcome. */
-export function startLoad({ url, clients, firstId = 1, isKeyed = false }: Options) {
+export function startLoad({
+  url,
+  clients,
+  firstId = 1,
+  isKeyed = false,
+  pauseMs = 0,
+  accessToken = token
+}: Options) {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
   const outcomes: Outcome[] = []
   let nextId = firstId
@@ -42,6 +59,7 @@ export function startLoad({ url, clients, firstId = 1, isKeyed = false }: Option
         error = await create(id, name, key)
       }
       outcomes.push({ id, name, error, ms: performance.now() - began })
+      if (pauseMs > 0) await sleep(pauseMs)
     }
   }
 
@@ -49,7 +67,7 @@ export function startLoad({ url, clients, firstId = 1, isKeyed = false }: Option
     return new Promise((resolve) => {
       const call = request(
         `${url()}/plants`,
-        { method: 'POST', agent, headers: { ...headers, ...key } },
+        { method: 'POST', agent, headers: { ...headers, authorization: `Bearer ${accessToken}`, ...key } },
         (response) => {
           let text = ''
           response.on('data', (chunk) => (text += chunk))
@@ -84,6 +102,11 @@ export function startLoad({ url, clients, firstId = 1, isKeyed = false }: Option
 /** Asserts that exactly what was acknowledged is stored, and once; rows of creates that failed may not be there. */
 export async function assertStored(t: Test, databaseUrl: string, outcomes: Outcome[], minimum: number) {
   const rows = await query(databaseUrl, 'select id::int8::text as id, name from plants')
+  return assertRows(t, rows, outcomes, minimum)
+}
+
+/** The same for rows that were read already. */
+export function assertRows(t: Test, rows: Row[], outcomes: Outcome[], minimum: number) {
   const stored = new Map(rows.map(({ id, name }) => [Number(id), name]))
   const acknowledged = outcomes.filter(({ error }) => error === 0)
   const failed = outcomes.filter(({ error }) => error !== 0)

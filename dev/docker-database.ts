@@ -1,0 +1,43 @@
+/** A PostgreSQL in Docker, on a network of its own, for containers of the service's image. */
+import { randomBytes } from 'node:crypto'
+import { docker, until } from './docker.ts'
+
+/** What stands in a container's environment; the token is the tests' own. */
+export interface DockerDatabase {
+  /** The network that both share. */
+  network: string
+  /** The container's name. */
+  container: string
+  /** The URL within the network. */
+  url: string
+  /** Runs SQL and gives the rows as psql prints them: a line each, fields parted by "|". */
+  sql(text: string): Promise<string[]>
+  /** Removes both. */
+  remove(): Promise<void>
+}
+
+/** Starts it and waits until it answers. */
+export async function startDatabase(): Promise<DockerDatabase> {
+  const name = `plant-store-test-${randomBytes(4).toString('hex')}`
+  const image = process.env.POSTGRES_IMAGE || 'postgres:18'
+  const psql = ['exec', name, 'psql', '--username=postgres', '--host=127.0.0.1', '-At', '-c']
+  await docker(['network', 'create', name])
+  const trust = ['--env', 'POSTGRES_HOST_AUTH_METHOD=trust']
+  await docker(['run', '--detach', '--name', name, '--network', name, ...trust, image])
+  await until('the database answers', () =>
+    docker([...psql, 'select 1']).then(
+      () => true,
+      () => false
+    )
+  )
+  return {
+    network: name,
+    container: name,
+    url: `postgres://postgres@${name}:5432/postgres`,
+    sql: async (text) => (await docker([...psql, text])).split('\n').filter((line) => line !== ''),
+    async remove() {
+      await docker(['rm', '--force', '--volumes', name])
+      await docker(['network', 'rm', name])
+    }
+  }
+}

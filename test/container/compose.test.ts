@@ -1,0 +1,184 @@
+/** The stack of docker-compose.yml: the README's tour, and what clients see while operators work on it. */
+import { mkdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { docker, execute, inspect, statusOf, until } from '../../dev/docker.ts'
+import { assertRows, startLoad } from '../support/load.ts'
+import { copyStack } from './stack.ts'
+import { isPrinted, readSteps, toScript } from './tour.ts'
+
+const clients = 16
+const stack = await copyStack(t, { WRITE_DEADLINE_MS: '60000' })
+let nextId = 1
+
+/** Clients under way, and the proof that each of them was answered with 200 and its plant is stored once. */
+async function startClients(t: Test) {
+  const [url, accessToken] = [await stack.url(), await stack.token()]
+  const load = startLoad({ url: () => url, clients, pauseMs: 40, firstId: nextId, accessToken })
+  t.teardown(() => load.stop())
+  await load.answer(200)
+  return {
+    answer: load.answer,
+    async assertServed() {
+      await load.answer(200)
+      const outcomes = await load.stop()
+      const firstId = nextId
+      nextId += outcomes.length + 1_000
+      const rows = (await stack.rows()).filter(({ id }) => Number(id) >= firstId && Number(id) < nextId)
+      const { failed } = assertRows(t, rows, outcomes, 400)
+      t.strictSame(failed, [], 'no client saw an error')
+    }
+  }
+}
+
+t.test("the README's tour, line by line", async (t) => {
+  const steps = readSteps('### The tour')
+  t.ok(steps.length >= 7)
+  const out = join(stack.cwd, 'coverage')
+  await mkdir(out)
+  // The tour's port may be taken here: the balancer's is a free one.
+  const address = '"$(docker compose port balancer 3000)"'
+  const script = toScript(steps).replaceAll('127.0.0.1:3000', address)
+  await execute('bash', ['-c', script], { cwd: stack.cwd, env: { ...stack.env, OUT: out } })
+  for (const [index, step] of steps.entries()) {
+    const text = await readFile(join(out, String(index)), 'utf8')
+    if (!t.ok(isPrinted(step, text), step.command)) t.comment(`printed:\n${text}`)
+  }
+})
+
+t.test('only the balancer is published, on 127.0.0.1, and every container is confined', async (t) => {
+  const ids = (await stack.compose('ps', '--all', '--quiet')).split('\n')
+  const containers = await inspect(...ids)
+  const service = (container: { Config: { Labels: Record<string, string> } }) =>
+    container.Config.Labels['com.docker.compose.service'] ?? ''
+  t.strictSame(containers.map(service).sort(), ['api', 'api', 'balancer', 'db', 'migrate', 'setup'])
+  for (const container of containers) {
+    const { HostConfig: host, Config: config, NetworkSettings: network } = container
+    const published = Object.values(network.Ports ?? {}).flatMap((ports) => ports ?? [])
+    const addresses = (published as { HostIp: string }[]).map(({ HostIp }) => HostIp)
+    t.strictSame(addresses, service(container) === 'balancer' ? ['127.0.0.1'] : [], service(container))
+    t.match(host, { ReadonlyRootfs: true, CapDrop: ['ALL'], Privileged: false }, service(container))
+    t.strictSame(host.SecurityOpt, ['no-new-privileges:true'])
+    for (const limit of [host.Memory, host.NanoCpus, host.PidsLimit]) t.ok(limit > 0, 'it is limited')
+    const secret = config.Env.filter((entry: string) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry))
+    t.strictSame(secret, [], 'no secret is in its environment')
+    if (service(container) === 'api') t.equal(config.StopTimeout, 30)
+  }
+})
+
+t.test('a client cannot choose the address that the log has of it', async (t) => {
+  const headers = { 'x-forwarded-for': '203.0.113.7', 'x-request-id': 'forged-address' }
+  t.equal((await fetch(`${await stack.url()}/plants`, { headers })).status, 400)
+  await t.resolves(async () => {
+    for (let log = ''; !log.includes('"forged-address"'); ) log = await stack.compose('logs', 'api')
+  })
+  const line =
+    (await stack.compose('logs', 'api')).split('\n').find((line) => line.includes('"forged-address"')) ?? ''
+  t.match(line, /"client":"\d+\.\d+\.\d+\.\d+"/)
+  t.notMatch(line, '203.0.113.7')
+})
+
+t.test(
+  'a second caller gets a token of its own without a restart, and the service may not change its table',
+  async (t) => {
+    const token = await stack.token('another')
+    t.match(token, /^\S{43}$/)
+    t.not(token, await stack.token())
+    t.equal(await stack.token('another'), token, 'it is made once')
+    const url = `${await stack.url()}/plants`
+    const post = async (name: string) => {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+      const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ id: -1, name }) })
+      return JSON.parse(await response.text())
+    }
+    let answer = await post('Aloe')
+    // The replicas read the file every second.
+    for (let attempt = 0; answer.error === 401 && attempt < 300; attempt++) answer = await post('Aloe')
+    t.match(answer.error === 409 ? { name: 'Aloe' } : answer, { name: 'Aloe' })
+    const privileges = `select string_agg(privilege_type, ' ' order by privilege_type) from information_schema.role_table_grants
+    where grantee = 'service' and table_name = 'plants'`
+    t.equal(
+      await stack.compose('exec', '-T', 'db', 'psql', '-U', 'plants', '-At', '-c', privileges),
+      'INSERT SELECT UPDATE'
+    )
+  }
+)
+
+t.test('--scale api=4 under load: all four serve, and no client sees an error', async (t) => {
+  const load = await startClients(t)
+  await stack.compose('up', '--detach', '--no-recreate', '--scale', 'api=4', '--wait')
+  const replicas = await stack.running('api')
+  t.equal(replicas.length, 4)
+  const began = new Date().toISOString()
+  const serves = async (id: string) => /"msg":"created"/.test(await docker(['logs', '--since', began, id]))
+  for (const id of replicas) while (!(await serves(id))) await load.answer(100)
+  await load.assertServed()
+})
+
+t.test('plain `up` goes back to two replicas under load: the drain loses no request', async (t) => {
+  const load = await startClients(t)
+  await stack.compose('up', '--detach', '--wait')
+  t.equal((await stack.running('api')).length, 2)
+  await load.assertServed()
+})
+
+t.test('a rolling update under load: every replica is a new one, and no client sees an error', async (t) => {
+  const before = await stack.running('api')
+  const load = await startClients(t)
+  await execute('ops/rolling-update', [], { cwd: stack.cwd, env: { ...stack.env, REVISION: 'next' } })
+  const after = await stack.running('api')
+  t.equal(after.length, before.length)
+  for (const { Id: id, Config: config } of await inspect(...after)) {
+    t.notOk(before.includes(id))
+    t.equal(config.Labels['org.opencontainers.image.revision'], 'next')
+  }
+  await load.assertServed()
+})
+
+t.test('an update that does not become ready is taken back', async (t) => {
+  const before = await stack.running('api')
+  const load = await startClients(t)
+  const env = { ...stack.env, REVISION: 'broken', WRITE_LANES: 'none' }
+  await t.rejects(execute('ops/rolling-update', [], { cwd: stack.cwd, env }), /the old ones serve on/)
+  t.strictSame((await stack.running('api')).sort(), before.sort())
+  await load.assertServed()
+})
+
+t.test('the database restarts under load, and no client sees an error', async (t) => {
+  const load = await startClients(t)
+  await stack.compose('restart', 'db')
+  await load.assertServed()
+})
+
+t.test('while the database is away, the answers are those of the unready replicas', async (t) => {
+  await stack.compose('stop', 'db')
+  const isEmpty = async () =>
+    (await stack.compose('logs', 'balancer')).includes("backend 'api' has no server available")
+  await until('the balancer has no ready replica', isEmpty)
+  const response = await fetch(`${await stack.url()}/readyz`)
+  t.equal(response.status, 400)
+  t.match(await response.text(), '{"error":503,"message":"the database cannot be reached"}')
+  await stack.compose('start', 'db')
+  await until('it is ready', async () => (await statusOf(`${await stack.url()}/readyz`)) === 200)
+})
+
+t.test('Prometheus finds every replica and has the rules', async (t) => {
+  await stack.compose('--profile=observability', 'up', '--wait', 'prometheus')
+  await stack.metric('sum(up{job="plant-store"})', 2)
+  const rules = `http://${await stack.compose('port', 'prometheus', '9090')}/api/v1/rules`
+  const { data } = JSON.parse(await (await fetch(rules)).text())
+  t.match(data.groups, [{ name: 'plant-store' }])
+  t.ok(data.groups[0].rules.length > 10)
+})
+
+t.test('`down` keeps the plants and the token, `down -v` nothing', async (t) => {
+  const [plants, token] = [(await stack.rows()).length, await stack.token()]
+  t.ok(plants > 0)
+  await stack.compose('--profile=observability', 'down')
+  await stack.compose('up', '--wait')
+  t.equal((await stack.rows()).length, plants)
+  t.equal(await stack.token(), token)
+  await stack.compose('--profile=observability', 'down', '--volumes')
+  const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`
+  t.equal(await docker(['volume', 'ls', '--quiet', '--filter', filter]), '')
+})

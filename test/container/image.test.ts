@@ -1,0 +1,221 @@
+/** The image: what is in it, and how it runs, with everything taken from it that a container can lose. */
+import { randomBytes, randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { buildImage, docker, inspect, root, statusOf, until } from '../../dev/docker.ts'
+import { startDatabase } from '../../dev/docker-database.ts'
+import { assertRows, startLoad } from '../support/load.ts'
+import { token } from '../support/service.ts'
+
+const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
+const again = `${tag}-again`
+// Without the cache, which takes a file that differs in its time only for the same.
+const flags = ['--no-cache', '--build-arg=SOURCE_DATE_EPOCH=1700000000', '--build-arg=VERSION=1.2.3']
+const packageName = /^(?:@[^/]+\/)?[^/]+$/
+
+t.teardown(() => docker(['image', 'rm', '--force', tag, again]))
+await buildImage(tag, [...flags, '--build-arg=REVISION=abc', '--build-arg=SOURCE=https://example.org/plants'])
+const files = (await runAsRoot('find / -xdev -type f -printf "%m %T@ %p\\n"')).split('\n').map((line) => {
+  const [mode = '', time = '', ...path] = line.split(' ')
+  return { mode: Number.parseInt(mode, 8), time: Number(time), path: path.join(' ') }
+})
+
+function runAsRoot(script: string) {
+  return docker(['run', '--rm', '--user=0', '--entrypoint=sh', tag, '-c', script])
+}
+
+/** Runs the image as a stranger to it, with nothing that a container can do without; gives the container's name. */
+async function runHardened(t: Test, flags: string[], command: string[] = []) {
+  const name = `${tag}-${randomBytes(4).toString('hex')}`
+  const uid = randomInt(100_000, 60_000_000)
+  const hardened = [
+    '--read-only',
+    '--cap-drop=ALL',
+    '--security-opt=no-new-privileges',
+    `--user=${uid}:${uid}`
+  ]
+  t.teardown(() => docker(['rm', '--force', name]))
+  await docker(['run', '--detach', '--name', name, ...hardened, ...flags, tag, ...command])
+  return name
+}
+
+/** The service on a migrated database, and where it is reached. */
+async function startHardened(t: Test) {
+  const database = await startDatabase()
+  t.teardown(() => database.remove())
+  const settings = ['--network', database.network, '--env', `DATABASE_URL=${database.url}`]
+  const migration = await runHardened(t, settings, ['node', 'dist/migrate.js'])
+  t.equal(await docker(['wait', migration]), '0')
+  t.match(await docker(['logs', migration]), /^migrated up: /)
+  const name = await runHardened(t, [
+    ...settings,
+    `--env=AUTH_TOKENS=tester:${token}`,
+    '--publish=127.0.0.1::3000',
+    '--health-interval=1s',
+    '--health-timeout=30s',
+    '--stop-timeout=120',
+    '--env=SHUTDOWN_TIMEOUT_MS=100000'
+  ])
+  return { name, database, url: `http://${await docker(['port', name, '3000/tcp'])}` }
+}
+
+const health = async (name: string) => (await inspect(name))[0].State.Health.Status
+
+t.test('it holds the production packages of the lockfile, and no others', async (t) => {
+  const lockfile = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  const expected = Object.entries<{ dev?: boolean; os?: string[] }>(lockfile.packages)
+    .filter(([path, { dev, os }]) => path !== '' && !dev && (os === undefined || os.includes('linux')))
+    .map(([path]) => path)
+  const found = files
+    .filter(({ path }) => path.startsWith('/app/node_modules/') && path.endsWith('/package.json'))
+    .map(({ path }) => path.slice('/app/'.length, -'/package.json'.length))
+    .filter((path) => packageName.test(path.split('node_modules/').at(-1) as string))
+  t.strictSame(found.sort(), expected.sort())
+})
+
+t.test('it holds no package manager, no sources, no tests, and nothing that makes a user root', async (t) => {
+  const paths = files.map(({ path }) => path)
+  t.ok(paths.includes('/usr/local/bin/node'))
+  t.ok(paths.includes('/app/dist/server.js'))
+  const unwanted = {
+    'a package manager': /\/(npm|npx|corepack|yarn|yarnpkg|pnpm)$|node_modules\/(npm|corepack|yarn)\//,
+    'TypeScript or a map': /\.([mc]?ts|map|tsbuildinfo)$/,
+    'a compiler': /^\/usr\/(local\/)?bin\/(gcc|cc|g\+\+|make|python3?|tsc)$/,
+    'headers of Node': /^\/usr\/local\/include\//,
+    'tests of a package': /\/node_modules\/(@[^/]+\/)?[^/@]+\/(tests?|benchmarks?|docs?|examples?)\//,
+    'a file of this checkout that no process reads':
+      /^\/app\/(?!node_modules\/|dist\/|migrations\/|package\.json$)/
+  }
+  for (const [what, pattern] of Object.entries(unwanted)) {
+    t.strictSame(
+      paths
+        .filter((path) => path.startsWith('/app/') || path.startsWith('/usr/'))
+        .filter((path) => pattern.test(path)),
+      [],
+      what
+    )
+  }
+  t.strictSame(
+    files.filter(({ mode }) => (mode & 0o6000) !== 0),
+    [],
+    'no file is setuid or setgid'
+  )
+  const writable = 'find / -xdev ! -type l -writable ! -path /tmp ! -path /var/tmp ! -path /run/lock'
+  t.equal(
+    await docker([
+      'run',
+      '--rm',
+      '--entrypoint=sh',
+      tag,
+      '-c',
+      `${writable} ! -path '/proc*' ! -path '/dev*' 2>/dev/null || true`
+    ]),
+    '',
+    'its user can write to no file of it'
+  )
+})
+
+t.test('it says what it is', async (t) => {
+  const [{ Config: config }] = await inspect(tag)
+  t.match(config, {
+    User: /^[1-9]\d*:[1-9]\d*$/,
+    WorkingDir: '/app',
+    Entrypoint: ['/usr/bin/tini', '--'],
+    Cmd: ['node', 'dist/server.js'],
+    Healthcheck: { Test: ['CMD', 'node', 'dist/healthcheck.js'] },
+    Labels: {
+      'org.opencontainers.image.title': 'Plant Store',
+      'org.opencontainers.image.description': /./,
+      'org.opencontainers.image.licenses': 'MIT',
+      'org.opencontainers.image.version': '1.2.3',
+      'org.opencontainers.image.revision': 'abc',
+      'org.opencontainers.image.source': 'https://example.org/plants'
+    }
+  })
+})
+
+t.test('the same sources give the same layers, and no file is younger than SOURCE_DATE_EPOCH', async (t) => {
+  await buildImage(again, flags)
+  const [first, second] = await inspect(tag, again)
+  t.strictSame(second.RootFS.Layers, first.RootFS.Layers)
+  const made = files.filter(({ path }) => !/^\/(\.dockerenv$|etc\/(hosts|hostname|resolv\.conf)$)/.test(path))
+  t.strictSame(
+    made.filter(({ time }) => time > 1_700_000_000),
+    []
+  )
+})
+
+t.test('the token command runs in it', async (t) => {
+  const name = await runHardened(t, ['--network=none'], ['node', 'dist/token.js', 'me'])
+  t.equal(await docker(['wait', name]), '0')
+  t.match(await docker(['logs', name]), /^token {2}\S{43}\nentry {2}me:sha256:[0-9a-f]{64}$/)
+})
+
+t.test(
+  'its health goes from starting to healthy; readiness follows the database, health does not',
+  async (t) => {
+    const { name, database, url } = await startHardened(t)
+    t.equal(await health(name), 'starting')
+    await until('it is healthy', async () => (await health(name)) === 'healthy')
+    t.equal(await statusOf(`${url}/readyz`), 200)
+    await docker(['stop', database.container])
+    await until('it is unready', async () => (await statusOf(`${url}/readyz`)) === 400)
+    const probed = (await inspect(name))[0].State.Health.Log.at(-1).Start
+    await until(
+      'it was probed since',
+      async () => (await inspect(name))[0].State.Health.Log.at(-1).Start > probed
+    )
+    t.equal(await health(name), 'healthy')
+    t.equal(await statusOf(`${url}/livez`), 200)
+    await docker(['start', database.container])
+    await until('it is ready again', async () => (await statusOf(`${url}/readyz`)) === 200)
+    await t.rejects(
+      docker(['exec', '--env=PORT=1', name, 'node', 'dist/healthcheck.js']),
+      'nobody listens there'
+    )
+  }
+)
+
+t.test(
+  'SIGTERM under load: what was acknowledged is stored, what was refused is not, the exit code is 0',
+  async (t) => {
+    const { name, database, url } = await startHardened(t)
+    await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
+    const load = startLoad({ url: () => url, clients: 16 })
+    await load.answer(500)
+    await docker(['stop', '--time=120', name])
+    const [{ State: state }] = await inspect(name)
+    const rows = (await database.sql('select id, name from plants')).map((line) => {
+      const [id = '', name = ''] = line.split('|')
+      return { id, name }
+    })
+    const { failed } = assertRows(t, rows, await load.stop(), 500)
+    const stored = new Set(rows.map(({ id }) => Number(id)))
+    t.strictSame(
+      failed.filter(({ id, error }) => error !== -1 || stored.has(id)),
+      [],
+      'the only failures are connections to a port that was closed'
+    )
+    t.equal(state.ExitCode, 0)
+  }
+)
+
+t.test('SIGTERM while it waits for its database ends it at once, and nothing stays a zombie', async (t) => {
+  const name = await runHardened(t, [
+    '--network=none',
+    '--env=DATABASE_URL=postgres://u:p@127.0.0.1:1/d',
+    `--env=AUTH_TOKENS=tester:${token}`,
+    '--env=STARTUP_TIMEOUT_MS=600000'
+  ])
+  // The shell ends before its child, which process 1 inherits.
+  await docker(['exec', name, 'sh', '-c', 'sleep 1 &'])
+  const processes = () => docker(['exec', name, 'sh', '-c', 'cat /proc/[0-9]*/status 2>/dev/null || true'])
+  await until(
+    'the child has ended',
+    async () => !/^Name:\tsleep\n(.*\n)?State:\t[^Z]/m.test(await processes())
+  )
+  t.notMatch(await processes(), /^State:\tZ/m)
+  await docker(['stop', '--time=60', name])
+  t.equal((await inspect(name))[0].State.ExitCode, 128 + 15)
+})

@@ -1,0 +1,46 @@
+/** The README's tour as it stands there: commands, and below each what it prints. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '../../dev/docker.ts'
+
+/** A command, and the lines that it prints, if they are told; "…" in them stands for anything. */
+export interface Step {
+  command: string
+  output: string[]
+}
+
+/** Reads the indented lines of a section: a command each, or, behind "# ", a line that the command above it prints. */
+export function readSteps(heading: string): Step[] {
+  const readme = readFileSync(join(root, 'README.md'), 'utf8')
+  const section = readme.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? ''
+  const steps: Step[] = []
+  for (const line of section.split('\n')) {
+    if (line.startsWith('    # ')) steps.at(-1)?.output.push(line.slice('    # '.length).trimEnd())
+    else if (line.startsWith('    ')) steps.push({ command: line.trim(), output: [] })
+  }
+  return steps
+}
+
+/** Writes a Bash script that runs the steps in one shell and leaves what each prints in the file of its number. */
+export function toScript(steps: Step[]): string {
+  const lines = steps.map(({ command }, index) => `{ ${command}\n} >"$OUT/${index}"`)
+  return ['set -euo pipefail', ...lines].join('\n')
+}
+
+/** Tells whether what a command printed is what the README says. */
+export function isPrinted({ output }: Step, text: string): boolean {
+  if (output.length === 0) return true
+  const lines = text.split('\n').map((line) => line.trimEnd())
+  while (lines.at(-1) === '') lines.pop()
+  const pattern = (line: string) =>
+    new RegExp(
+      `^${line
+        .split('…')
+        .map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+        .join('.+')}$`
+    )
+  return (
+    lines.length === output.length &&
+    output.every((line, index) => pattern(line).test(lines[index] as string))
+  )
+}
