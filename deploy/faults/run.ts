@@ -1,0 +1,88 @@
+/** Runs a stack's faults under load, one after the other, and prints one table. */
+import { startLoad } from './load.ts'
+import { type Finding, judge, type StoredPlant, toTable } from './report.ts'
+import { type Stack, until } from './stack.ts'
+
+/** What goes wrong, and how it is mended. */
+export interface Fault {
+  name: string
+  /** Runs under load. Throws when the stack does not react as it should. */
+  strike(): Promise<unknown>
+  /** Runs under load too, once creates succeed again: brings back what is gone, and waits for it. */
+  mend?(): Promise<unknown>
+  /** The fault breaks connections of clients, who send their requests again by Idempotency-Key. */
+  breaksClients?: boolean
+}
+
+interface Options {
+  stack: Stack
+  /** The service and port that clients use. */
+  entry: { service: string; port: number }
+  faults: Fault[]
+  /** Gives the rows of `plants` whose ids are in the range. */
+  readRows(firstId: number, lastId: number): Promise<StoredPlant[]>
+  /** Throws when something else is wrong once the faults are over. */
+  check?(): Promise<unknown>
+}
+
+const caller = 'dev'
+const token = 'insecure-development-token'
+const clients = 16
+/** Creates that must succeed before and after each fault. */
+const creates = 300
+const idsPerFault = 10_000_000
+
+/**
+ * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
+ * ends with 0, or with 1 when anything was not as promised.
+ */
+export async function runFaults({ stack, entry, faults, readRows, check }: Options): Promise<void> {
+  const violations: string[] = []
+  const findings: Finding[] = []
+  const stop = async () => {
+    await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void stop().finally(() => process.exit(1)))
+  }
+  try {
+    say(`starting ${stack.project}`)
+    await stack.up()
+    const url = await stack.url(entry.service, entry.port)
+    await until('the service is ready', async () => ((await fetch(`${url}/readyz`)).ok ? true : undefined))
+    for (const [index, fault] of faults.entries()) {
+      say(fault.name)
+      const finding = await runFault(url, fault, (index + 1) * idsPerFault, readRows)
+      say(JSON.stringify(finding.line))
+      findings.push(finding)
+    }
+    await check?.()
+  } catch (error) {
+    violations.push(error instanceof Error ? String(error.stack) : String(error))
+    process.stderr.write(await stack.compose('logs', '--no-color', '--tail', '40').catch(String))
+  } finally {
+    await stop()
+  }
+  violations.push(...findings.flatMap((finding) => finding.violations))
+  process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
+  for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
+  process.exitCode = violations.length === 0 ? 0 : 1
+}
+
+async function runFault(url: string, fault: Fault, firstId: number, readRows: Options['readRows']) {
+  const load = startLoad({ url, token, clients, firstId, isRepeating: fault.breaksClients ?? false })
+  try {
+    await load.succeed(creates)
+    await fault.strike()
+    await load.succeed(creates)
+    await fault.mend?.()
+    await load.succeed(creates)
+  } finally {
+    await load.stop()
+  }
+  return judge(fault.name, caller, await load.stop(), await readRows(firstId, firstId + idsPerFault - 1))
+}
+
+function say(text: string) {
+  process.stdout.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`)
+}
