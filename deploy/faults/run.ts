@@ -18,6 +18,8 @@ interface Options {
   stack: Stack
   /** The service and port that clients use. */
   entry: { service: string; port: number }
+  /** The service's WRITE_DEADLINE_MS. */
+  deadlineMs: number
   faults: Fault[]
   /** Gives the rows of `plants` whose ids are in the range. */
   readRows(firstId: number, lastId: number): Promise<StoredPlant[]>
@@ -29,14 +31,14 @@ const caller = 'dev'
 const token = 'insecure-development-token'
 const clients = 16
 /** Creates that must succeed before and after each fault. */
-const creates = 300
+const enough = 300
 const idsPerFault = 10_000_000
 
 /**
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
  * ends with 0, or with 1 when anything was not as promised.
  */
-export async function runFaults({ stack, entry, faults, readRows, check }: Options): Promise<void> {
+export async function runFaults({ stack, entry, deadlineMs, faults, readRows, check }: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
   const stop = async () => {
@@ -52,35 +54,46 @@ export async function runFaults({ stack, entry, faults, readRows, check }: Optio
     await until('the service is ready', async () => ((await fetch(`${url}/readyz`)).ok ? true : undefined))
     for (const [index, fault] of faults.entries()) {
       say(fault.name)
-      const finding = await runFault(url, fault, (index + 1) * idsPerFault, readRows)
+      const firstId = (index + 1) * idsPerFault
+      const creates = await runFault(url, fault, firstId)
+      const rows = await readRows(firstId, firstId + idsPerFault - 1)
+      const finding = judge({ fault: fault.name, caller, creates, rows, deadlineMs })
       say(JSON.stringify(finding.line))
       findings.push(finding)
     }
     await check?.()
   } catch (error) {
     violations.push(error instanceof Error ? String(error.stack) : String(error))
-    process.stderr.write(await stack.compose('logs', '--no-color', '--tail', '40').catch(String))
+    process.stderr.write(await stack.compose('logs', '--no-color', '--tail', '15').catch(String))
   } finally {
     await stop()
   }
   violations.push(...findings.flatMap((finding) => finding.violations))
-  process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
+  if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
   for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
   process.exitCode = violations.length === 0 ? 0 : 1
 }
 
-async function runFault(url: string, fault: Fault, firstId: number, readRows: Options['readRows']) {
+/** Chooses faults by a script's argument: all of them, with `--short` the short form, else those with it in their name. */
+export function chooseFaults(argument: string | undefined, all: Fault[], short: Fault[]): Fault[] {
+  if (argument === '--short') return short
+  const chosen = all.filter(({ name }) => name.includes(argument ?? ''))
+  if (chosen.length === 0) throw new Error(`no fault's name has "${argument}" in it`)
+  return chosen
+}
+
+async function runFault(url: string, fault: Fault, firstId: number) {
   const load = startLoad({ url, token, clients, firstId, isRepeating: fault.breaksClients ?? false })
   try {
-    await load.succeed(creates)
+    await load.succeed(enough)
     await fault.strike()
-    await load.succeed(creates)
+    await load.succeed(enough)
     await fault.mend?.()
-    await load.succeed(creates)
+    await load.succeed(enough)
   } finally {
     await load.stop()
   }
-  return judge(fault.name, caller, await load.stop(), await readRows(firstId, firstId + idsPerFault - 1))
+  return await load.stop()
 }
 
 function say(text: string) {

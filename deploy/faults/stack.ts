@@ -31,7 +31,7 @@ export function createStack(folder: string, prefix: string, images: string[]) {
     child.stderr?.on('data', (chunk) => (complaints += chunk))
     const [code] = await once(child, 'close')
     if (code === 0) return output
-    throw new Error(`docker ${args.join(' ')} ended with ${code}: ${complaints.slice(-2_000)}`)
+    throw new Error(`docker ${args.join(' ')} ended with ${code}: ${(complaints || output).slice(-2_000)}`)
   }
 
   const compose = (...args: string[]) => docker('compose', ...args)

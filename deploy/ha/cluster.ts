@@ -32,7 +32,22 @@ export function createCluster(stack: Stack) {
     })
   }
 
-  const network = (name: string) => `${stack.project}_${name}`
+  /** In the node's network, but from a container of its own: the node may not change its interfaces. */
+  const ip = (node: Node, ...command: string[]) =>
+    stack.docker(
+      ...['run', '--rm', '--network', `container:${stack.container(node)}`],
+      ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
+      ...[`${stack.project}-node`, 'ip', ...command]
+    )
+
+  async function setLink(node: Node, network: string, state: 'up' | 'down') {
+    const format = `{{(index .NetworkSettings.Networks "${stack.project}_${network}").MacAddress}}`
+    const address = (await stack.docker('inspect', '--format', format, stack.container(node))).trim()
+    const links: { ifname: string; address: string }[] = JSON.parse(await ip(node, '-json', 'link'))
+    const link = links.find((each) => each.address === address)
+    if (link === undefined) throw new Error(`${node} has no interface on the network ${network}`)
+    await ip(node, 'link', 'set', 'dev', link.ifname, state)
+  }
 
   return {
     findPrimary,
@@ -57,11 +72,9 @@ export function createCluster(stack: Stack) {
       stack.exec(from, ...patronictl, 'switchover', 'plants', '--leader', from, '--candidate', to, '--force'),
     kill: (container: string) => stack.docker('kill', '--signal', 'KILL', container),
     start: (container: string) => stack.docker('start', container),
-    /** Takes a node off a network, as when its cable is pulled: nothing tells the other end. */
-    cut: (node: Node, name: string) =>
-      stack.docker('network', 'disconnect', '--force', network(name), stack.container(node)),
-    connect: (node: Node, name: string) =>
-      stack.docker('network', 'connect', '--alias', `${node}.${name}`, network(name), stack.container(node)),
+    /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
+    cut: (node: Node, name: string) => setLink(node, name, 'down'),
+    connect: (node: Node, name: string) => setLink(node, name, 'up'),
     /** Runs a query on a node, and gives its lines. */
     async query(node: Node, sql: string): Promise<string[]> {
       const output = await stack.exec(

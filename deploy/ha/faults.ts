@@ -1,6 +1,7 @@
-/** The highly available stack under load and faults: `node deploy/ha/faults.ts [--short]`. */
+/** The highly available stack under load and faults: `node deploy/ha/faults.ts [--short | part of a fault's name]`. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, runFaults } from '../faults/run.ts'
+import { selectPlants } from '../faults/report.ts'
+import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { createStack, until } from '../faults/stack.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
 
@@ -95,17 +96,13 @@ const replicaKilled: Fault = {
 const short = [switchover, killed, replicaKilled]
 const all = [switchover, killed, cutOff, cutOffButReachable, standbyKilled, etcdKilled, replicaKilled]
 
-const select = (firstId: number, lastId: number) => `
-  select row_to_json(p) from (
-    select id, name, tag, write_id from plants where id between ${firstId} and ${lastId} order by id
-  ) as p`
-
 await runFaults({
   stack,
   entry: { service: 'balancer', port: 3000 },
-  faults: process.argv.includes('--short') ? short : all,
+  deadlineMs: 35_000,
+  faults: chooseFaults(process.argv[2], all, short),
   async readRows(firstId, lastId) {
-    const lines = await cluster.query(await cluster.findPrimary(), select(firstId, lastId))
+    const lines = await cluster.query(await cluster.findPrimary(), selectPlants(firstId, lastId))
     return lines.map((line) => JSON.parse(line))
   },
   /** Every node, also those that were struck, ends up with the same rows. */
