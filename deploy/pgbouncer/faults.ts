@@ -24,6 +24,14 @@ async function countCancelled(): Promise<number> {
   return log.split('canceling statement due to user request').length - 1
 }
 
+/** The replicas have up to three connections each; PgBouncer has `default_pool_size`. */
+async function sharesConnections() {
+  const [count] = await query(
+    `select count(*) from pg_stat_activity where usename = 'plants' and application_name = 'plant-store'`
+  )
+  if (Number(count) < 1 || Number(count) > 3) throw new Error(`PostgreSQL has ${count} connections`)
+}
+
 const restarted = (what: string, service: string): Fault => ({
   name: `${what} is restarted`,
   strike: () => stack.docker('restart', stack.container(service))
@@ -61,6 +69,7 @@ await runFaults({
   entry: { service: 'balancer', port: 3000 },
   deadlineMs,
   faults: chooseFaults(process.argv[2], all, short),
+  check: sharesConnections,
   readRows: async (firstId, lastId) =>
     (await query(selectPlants(firstId, lastId))).map((line) => JSON.parse(line))
 })
