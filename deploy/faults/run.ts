@@ -1,7 +1,7 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
 import { startLoad } from './load.ts'
 import { type Finding, judge, type StoredPlant, toTable } from './report.ts'
-import { type Stack, until } from './stack.ts'
+import { client, type Stack, until } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
 export interface Fault {
@@ -27,8 +27,6 @@ interface Options {
   check?(): Promise<unknown>
 }
 
-const caller = 'dev'
-const token = 'insecure-development-token'
 const clients = 16
 /** Creates that must succeed before and after each fault. */
 const enough = 300
@@ -57,7 +55,7 @@ export async function runFaults({ stack, entry, deadlineMs, faults, readRows, ch
       const firstId = (index + 1) * idsPerFault
       const creates = await runFault(url, fault, firstId)
       const rows = await readRows(firstId, firstId + idsPerFault - 1)
-      const finding = judge({ fault: fault.name, caller, creates, rows, deadlineMs })
+      const finding = judge({ fault: fault.name, caller: client.caller, creates, rows, deadlineMs })
       say(JSON.stringify(finding.line))
       findings.push(finding)
     }
@@ -83,7 +81,13 @@ export function chooseFaults(argument: string | undefined, all: Fault[], short: 
 }
 
 async function runFault(url: string, fault: Fault, firstId: number) {
-  const load = startLoad({ url, token, clients, firstId, isRepeating: fault.breaksClients ?? false })
+  const load = startLoad({
+    url,
+    token: client.token,
+    clients,
+    firstId,
+    isRepeating: fault.breaksClients ?? false
+  })
   try {
     await load.succeed(enough)
     await fault.strike()

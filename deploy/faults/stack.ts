@@ -6,6 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
 
+/** Who creates plants in a stack, and by which token. */
+export const client = { caller: 'dev', token: 'insecure-development-token' }
+
 const longestOutput = 512 * 1024 * 1024
 
 /**
@@ -19,6 +22,7 @@ export function createStack(folder: string, prefix: string, images: string[]) {
     COMPOSE_PROJECT_NAME: project,
     COMPOSE_ENV_FILES: '.env.example',
     COMPOSE_FILE: 'compose.yaml',
+    AUTH_TOKENS: `${client.caller}:${client.token}`,
     PORT: '0'
   }
 
