@@ -1,0 +1,124 @@
+/** Compares what clients were told with what is stored, and prints the table. */
+import { deriveWriteId } from '../../src/repositories/write-id.ts'
+import { type Create, keyOf, plantOf } from './load.ts'
+
+/** A row of the table `plants`. */
+export interface StoredPlant {
+  id: number
+  name: string
+  tag: string | null
+  write_id: string
+}
+
+/** The query for the plants whose ids are in a range: a row of JSON each, as a StoredPlant. */
+export const selectPlants = (firstId: number, lastId: number) => `
+  select row_to_json(p) from (
+    select id, name, tag, write_id from plants where id between ${firstId} and ${lastId}
+  ) as p`
+
+/** A line of the printed table. */
+export interface Line {
+  fault: string
+  requests: number
+  acknowledged: number
+  stored: number
+  errors: number
+  'sent again': number
+  /** The longest time between two successive acknowledgements, whoever got them. */
+  'longest pause': string
+  /** The longest time from a create's first request to its answer. */
+  'slowest answer': string
+}
+
+/** What a fault has shown: its line, and everything that must not be. */
+export interface Finding {
+  line: Line
+  violations: string[]
+}
+
+const shown = 5
+
+/** An outage as long as the write deadline can look a little shorter between two acknowledgements. */
+const outagePart = 0.95
+
+interface Evidence {
+  fault: string
+  /** Whose the token of the load is. */
+  caller: string
+  creates: Create[]
+  /** Everything that is stored under the ids of the load. */
+  rows: StoredPlant[]
+  /** The service's WRITE_DEADLINE_MS. */
+  deadlineMs: number
+}
+
+/**
+ * Judges the creates of one fault by the rows of their ids: each acknowledged plant is stored with its content and the
+ * write id of its key, nothing is stored twice or that nobody sent, and no client saw an error. Only where nothing was
+ * acknowledged for as long as the write deadline is failure 503 what is promised.
+ */
+export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): Finding {
+  const stored = new Map(rows.map((row) => [row.id, row]))
+  const sent = new Set(creates.map(({ id }) => id))
+  const acknowledged = creates.filter(({ error }) => error === 0)
+  const failed = creates.filter(({ error }) => error !== 0)
+  const lost = acknowledged.filter(({ id }) => !stored.has(id))
+  const changed = rows.filter((row) => !isAsSent(row, caller))
+  const pauseMs = longestPause(acknowledged)
+  const isLongOutage = pauseMs >= deadlineMs * outagePart
+  const wronged = failed.filter(({ error }) => !(isLongOutage && error === 503))
+  const strange = rows.filter(({ id }) => !sent.has(id))
+  const violations = [
+    ...list('acknowledged, but not stored', lost),
+    ...list('stored with other content, or by another write', changed),
+    ...list('stored, but never sent', strange),
+    ...list('stored twice', rows.length === stored.size ? [] : rows),
+    ...list('a client saw an error', wronged),
+    ...(acknowledged.length === 0 ? ['no create succeeded'] : [])
+  ].map((violation) => `${fault}: ${violation}`)
+  return {
+    line: {
+      fault,
+      requests: creates.length,
+      acknowledged: acknowledged.length,
+      stored: rows.length,
+      errors: failed.length,
+      'sent again': creates.reduce((sum, { repeats }) => sum + repeats, 0),
+      'longest pause': seconds(pauseMs),
+      'slowest answer': seconds(Math.max(0, ...creates.map(({ began, ended }) => ended - began)))
+    },
+    violations
+  }
+}
+
+function isAsSent(row: StoredPlant, caller: string): boolean {
+  const { name, tag = null } = plantOf(row.id)
+  return row.name === name && row.tag === tag && row.write_id === deriveWriteId(caller, keyOf(row.id))
+}
+
+function longestPause(acknowledged: Create[]): number {
+  const times = acknowledged.map(({ ended }) => ended).sort((a, b) => a - b)
+  return times.reduce((longest, time, index) => Math.max(longest, time - (times[index - 1] ?? time)), 0)
+}
+
+function list(what: string, found: readonly object[]): string[] {
+  return found.length === 0 ? [] : [`${what} (${found.length}): ${JSON.stringify(found.slice(0, shown))}`]
+}
+
+const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`
+
+/** Writes lines as a Markdown table. */
+export function toTable(lines: Line[]): string {
+  const names = Object.keys(lines[0] ?? {}) as (keyof Line)[]
+  const table = [
+    names,
+    names.map(() => '---'),
+    ...lines.map((line) => names.map((name) => String(line[name])))
+  ]
+  const widths = names.map((_, column) => Math.max(...table.map((cells) => (cells[column] ?? '').length)))
+  const pad = (cell: string, column: number) =>
+    column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)
+  const text = table.map((cells) => `| ${cells.map(pad).join(' | ')} |`)
+  text[1] = `|${widths.map((width, column) => '-'.repeat(width + 1) + (column === 0 ? '-' : ':')).join('|')}|`
+  return text.join('\n')
+}

@@ -1,0 +1,105 @@
+/** Runs a stack's faults under load, one after the other, and prints one table. */
+import { startLoad } from './load.ts'
+import { type Finding, judge, type StoredPlant, toTable } from './report.ts'
+import { client, type Stack, until } from './stack.ts'
+
+/** What goes wrong, and how it is mended. */
+export interface Fault {
+  name: string
+  /** Runs under load. Throws when the stack does not react as it should. */
+  strike(): Promise<unknown>
+  /** Runs under load too, once creates succeed again: brings back what is gone, and waits for it. */
+  mend?(): Promise<unknown>
+  /** The fault breaks connections of clients, who send their requests again by Idempotency-Key. */
+  breaksClients?: boolean
+}
+
+interface Options {
+  stack: Stack
+  /** The service and port that clients use. */
+  entry: { service: string; port: number }
+  /** The service's WRITE_DEADLINE_MS. */
+  deadlineMs: number
+  faults: Fault[]
+  /** Gives the rows of `plants` whose ids are in the range. */
+  readRows(firstId: number, lastId: number): Promise<StoredPlant[]>
+  /** Throws when something else is wrong once the faults are over. */
+  check?(): Promise<unknown>
+}
+
+const clients = 16
+/** Creates that must succeed before and after each fault. */
+const enough = 300
+const idsPerFault = 10_000_000
+
+/**
+ * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
+ * ends with 0, or with 1 when anything was not as promised.
+ */
+export async function runFaults({ stack, entry, deadlineMs, faults, readRows, check }: Options) {
+  const violations: string[] = []
+  const findings: Finding[] = []
+  const stop = async () => {
+    await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void stop().finally(() => process.exit(1)))
+  }
+  try {
+    say(`starting ${stack.project}`)
+    await stack.up()
+    const url = await stack.url(entry.service, entry.port)
+    await until('the service is ready', async () => ((await fetch(`${url}/readyz`)).ok ? true : undefined))
+    for (const [index, fault] of faults.entries()) {
+      say(fault.name)
+      const firstId = (index + 1) * idsPerFault
+      const creates = await runFault(url, fault, firstId)
+      const rows = await readRows(firstId, firstId + idsPerFault - 1)
+      const finding = judge({ fault: fault.name, caller: client.caller, creates, rows, deadlineMs })
+      say(JSON.stringify(finding.line))
+      findings.push(finding)
+    }
+    await check?.()
+  } catch (error) {
+    violations.push(error instanceof Error ? String(error.stack) : String(error))
+    process.stderr.write(await stack.compose('logs', '--no-color', '--tail', '15').catch(String))
+  } finally {
+    await stop()
+  }
+  violations.push(...findings.flatMap((finding) => finding.violations))
+  if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
+  for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
+  process.exitCode = violations.length === 0 ? 0 : 1
+}
+
+/** Chooses faults by a script's argument: all of them, with `--short` the short form, else those with it in their name. */
+export function chooseFaults(argument: string | undefined, all: Fault[], short: Fault[]): Fault[] {
+  if (argument === '--short') return short
+  const chosen = all.filter(({ name }) => name.includes(argument ?? ''))
+  if (chosen.length === 0) throw new Error(`no fault's name has "${argument}" in it`)
+  return chosen
+}
+
+async function runFault(url: string, fault: Fault, firstId: number) {
+  const load = startLoad({
+    url,
+    token: client.token,
+    clients,
+    firstId,
+    isRepeating: fault.breaksClients ?? false
+  })
+  try {
+    await load.succeed(enough)
+    await fault.strike()
+    await load.succeed(enough)
+    await fault.mend?.()
+    await load.succeed(enough)
+  } finally {
+    await load.stop()
+  }
+  return await load.stop()
+}
+
+function say(text: string) {
+  process.stdout.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`)
+}

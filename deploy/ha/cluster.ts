@@ -1,0 +1,91 @@
+/** The database nodes of the stack, as Patroni sees them, and what can be done to them. */
+import { type Stack, until } from '../faults/stack.ts'
+
+interface Member {
+  Member: string
+  Role: string
+  State: string
+  TL: number
+  'Replay Lag'?: number
+}
+
+/** Database nodes. */
+export type Node = (typeof nodes)[number]
+
+export const nodes = ['node1', 'node2', 'node3'] as const
+
+const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
+
+/** Gives the operations on the nodes of a stack. */
+export function createCluster(stack: Stack) {
+  async function members(witness: Node): Promise<Member[]> {
+    return JSON.parse(await stack.exec(witness, ...patronictl, 'list', '--format', 'json'))
+  }
+
+  /** The node that holds the leader lease, in the eyes of another. */
+  async function findPrimary(witness: Node = 'node1'): Promise<Node> {
+    return await until('there is a primary', async () => {
+      const leader = (await members(witness)).find(
+        ({ Role, State }) => Role === 'Leader' && State === 'running'
+      )
+      return leader?.Member as Node | undefined
+    })
+  }
+
+  /** In the node's network, but from a container of its own: the node may not change its interfaces. */
+  const ip = (node: Node, ...command: string[]) =>
+    stack.docker(
+      ...['run', '--rm', '--network', `container:${stack.container(node)}`],
+      ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
+      ...[`${stack.project}-node`, 'ip', ...command]
+    )
+
+  async function setLink(node: Node, network: string, state: 'up' | 'down') {
+    const format = `{{(index .NetworkSettings.Networks "${stack.project}_${network}").MacAddress}}`
+    const address = (await stack.docker('inspect', '--format', format, stack.container(node))).trim()
+    const links: { ifname: string; address: string }[] = JSON.parse(await ip(node, '-json', 'link'))
+    const link = links.find((each) => each.address === address)
+    if (link === undefined) throw new Error(`${node} has no interface on the network ${network}`)
+    await ip(node, 'link', 'set', 'dev', link.ifname, state)
+  }
+
+  return {
+    findPrimary,
+    /** Returns when one node is the primary, the others follow it on its timeline, and it waits for both. */
+    isWhole: (witness: Node = 'node1') =>
+      until('the cluster is whole', async () => {
+        const all = await members(witness)
+        const leader = all.find(({ Role, State }) => Role === 'Leader' && State === 'running')
+        const followers = all.filter(({ Role, State }) => Role === 'Quorum Standby' && State === 'streaming')
+        return (
+          (followers.length === nodes.length - 1 && followers.every(({ TL }) => TL === leader?.TL)) ||
+          undefined
+        )
+      }),
+    /** Returns when another node than this one is the primary. */
+    isReplaced: (node: Node) =>
+      until(`${node} is replaced`, async () => {
+        const primary = await findPrimary(otherThan(node))
+        return primary === node ? undefined : primary
+      }),
+    switchover: (from: Node, to: Node) =>
+      stack.exec(from, ...patronictl, 'switchover', 'plants', '--leader', from, '--candidate', to, '--force'),
+    kill: (container: string) => stack.docker('kill', '--signal', 'KILL', container),
+    start: (container: string) => stack.docker('start', container),
+    /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
+    cut: (node: Node, name: string) => setLink(node, name, 'down'),
+    connect: (node: Node, name: string) => setLink(node, name, 'up'),
+    /** Runs a query on a node, and gives its lines. */
+    async query(node: Node, sql: string): Promise<string[]> {
+      const output = await stack.exec(
+        node,
+        ...['psql', '--no-psqlrc', '--tuples-only', '--no-align', '--username=postgres', '--dbname=plants'],
+        `--command=${sql}`
+      )
+      return output.split('\n').filter((line) => line !== '')
+    }
+  }
+}
+
+/** Gives another node. */
+export const otherThan = (node: Node) => nodes.find((other) => other !== node) as Node

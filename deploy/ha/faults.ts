@@ -1,0 +1,117 @@
+/** The highly available stack under load and faults: `node deploy/ha/faults.ts [--short | part of a fault's name]`. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { selectPlants } from '../faults/report.ts'
+import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
+import { createStack, until } from '../faults/stack.ts'
+import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
+
+const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'])
+const cluster = createCluster(stack)
+
+/** Strikes the node that is the primary; afterwards another one is, and the old one comes back as a standby. */
+function primaryFault(
+  name: string,
+  strike: (node: Node) => Promise<unknown>,
+  mend?: (node: Node) => Promise<unknown>
+): Fault {
+  let primary: Node
+  return {
+    name,
+    async strike() {
+      primary = await cluster.findPrimary()
+      await strike(primary)
+      await cluster.isReplaced(primary)
+    },
+    async mend() {
+      await mend?.(primary)
+      await cluster.isWhole(otherThan(primary))
+    }
+  }
+}
+
+const switchover = primaryFault('switchover', (node) => cluster.switchover(node, otherThan(node)))
+
+const killed = primaryFault(
+  'SIGKILL of the primary',
+  (node) => cluster.kill(stack.container(node)),
+  (node) => cluster.start(stack.container(node))
+)
+
+const cutOff = primaryFault(
+  'the primary is cut off from everything',
+  async (node) => {
+    await Promise.all(['cluster', 'database'].map((network) => cluster.cut(node, network)))
+  },
+  async (node) => {
+    await Promise.all(['cluster', 'database'].map((network) => cluster.connect(node, network)))
+  }
+)
+
+const cutOffButReachable = primaryFault(
+  'the primary is cut off from etcd and the standbys, not from the service',
+  (node) => cluster.cut(node, 'cluster'),
+  (node) => cluster.connect(node, 'cluster')
+)
+
+const standbyKilled: Fault = (() => {
+  let standby: Node
+  return {
+    name: 'SIGKILL of a standby',
+    async strike() {
+      standby = otherThan(await cluster.findPrimary())
+      await cluster.kill(stack.container(standby))
+    },
+    async mend() {
+      await cluster.start(stack.container(standby))
+      await cluster.isWhole(otherThan(standby))
+    }
+  }
+})()
+
+const etcdKilled: Fault = (() => {
+  const containers = ['etcd1', 'etcd2', 'etcd3'].map((service) => stack.container(service))
+  let primary: Node
+  return {
+    name: 'SIGKILL of all etcd nodes, for longer than the lease',
+    async strike() {
+      primary = await cluster.findPrimary()
+      await Promise.all(containers.map(cluster.kill))
+      await sleep(30_000)
+    },
+    async mend() {
+      await Promise.all(containers.map(cluster.start))
+      await cluster.isWhole()
+      if ((await cluster.findPrimary()) !== primary) throw new Error('the primary has changed without need')
+    }
+  }
+})()
+
+const replicaKilled: Fault = {
+  name: 'SIGKILL of one replica of the service',
+  breaksClients: true,
+  strike: () => cluster.kill(stack.container('api', 2)),
+  mend: () => cluster.start(stack.container('api', 2))
+}
+
+const short = [switchover, killed, replicaKilled]
+const all = [switchover, killed, cutOff, cutOffButReachable, standbyKilled, etcdKilled, replicaKilled]
+
+await runFaults({
+  stack,
+  entry: { service: 'balancer', port: 3000 },
+  deadlineMs: 35_000,
+  faults: chooseFaults(process.argv[2], all, short),
+  async readRows(firstId, lastId) {
+    const lines = await cluster.query(await cluster.findPrimary(), selectPlants(firstId, lastId))
+    return lines.map((line) => JSON.parse(line))
+  },
+  /** Every node, also those that were struck, ends up with the same rows. */
+  async check() {
+    const digest = `select count(*), md5(string_agg(p::text, '' order by id)) from plants as p`
+    await cluster.isWhole()
+    await until('every node holds the same rows', async () => {
+      const digests = await Promise.all(nodes.map((node) => cluster.query(node, digest)))
+      return new Set(digests.flat()).size === 1 || undefined
+    })
+  }
+})

@@ -1,0 +1,75 @@
+/** The service through PgBouncer under load and faults: `node deploy/pgbouncer/faults.ts [--short | part of a fault's name]`. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { selectPlants } from '../faults/report.ts'
+import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
+import { createStack } from '../faults/stack.ts'
+
+/** A slow machine's restarts must not reach it. */
+const deadlineMs = 20_000
+process.env.WRITE_DEADLINE_MS = String(deadlineMs)
+/** Longer than a statement's third of the deadline. */
+const lockSeconds = 10
+
+const stack = createStack(import.meta.dirname, 'plant-store-pgbouncer', ['pgbouncer', 'api'])
+
+async function query(sql: string): Promise<string[]> {
+  const psql = ['psql', '--no-psqlrc', '--tuples-only', '--no-align', '--username=plants', '--dbname=plants']
+  const output = await stack.exec('db', ...psql, `--command=${sql}`)
+  return output.split('\n').filter((line) => line !== '')
+}
+
+/** Statements that were cancelled by request so far: who else would ask for it? */
+async function countCancelled(): Promise<number> {
+  const log = await stack.compose('logs', '--no-color', 'db')
+  return log.split('canceling statement due to user request').length - 1
+}
+
+/** The replicas have up to three connections each; PgBouncer has `default_pool_size`. */
+async function sharesConnections() {
+  const [count] = await query(
+    `select count(*) from pg_stat_activity where usename = 'plants' and application_name = 'plant-store'`
+  )
+  if (Number(count) < 1 || Number(count) > 3) throw new Error(`PostgreSQL has ${count} connections`)
+}
+
+const restarted = (what: string, service: string): Fault => ({
+  name: `${what} is restarted`,
+  strike: () => stack.docker('restart', stack.container(service))
+})
+
+const killed = (what: string, service: string): Fault => ({
+  name: `SIGKILL of ${what}`,
+  async strike() {
+    await stack.docker('kill', '--signal', 'KILL', stack.container(service))
+    await sleep(1_000)
+    await stack.docker('start', stack.container(service))
+  }
+})
+
+const locked: Fault = {
+  name: 'the table is locked until statements are cancelled',
+  async strike() {
+    const before = await countCancelled()
+    await query(`begin; lock table plants in access exclusive mode; select pg_sleep(${lockSeconds}); commit`)
+    if ((await countCancelled()) === before) throw new Error('no cancel request went through PgBouncer')
+  }
+}
+
+const all = [
+  restarted('PgBouncer', 'pgbouncer'),
+  killed('PgBouncer', 'pgbouncer'),
+  restarted('PostgreSQL', 'db'),
+  killed('PostgreSQL', 'db'),
+  locked
+]
+const short = [killed('PgBouncer', 'pgbouncer'), restarted('PostgreSQL', 'db'), locked]
+
+await runFaults({
+  stack,
+  entry: { service: 'balancer', port: 3000 },
+  deadlineMs,
+  faults: chooseFaults(process.argv[2], all, short),
+  check: sharesConnections,
+  readRows: async (firstId, lastId) =>
+    (await query(selectPlants(firstId, lastId))).map((line) => JSON.parse(line))
+})

@@ -1,0 +1,82 @@
+/** The judgement over a stack's faults finds everything that must not be. */
+import t from 'tap'
+import { type Create, keyOf, plantOf } from '../deploy/faults/load.ts'
+import { judge, type StoredPlant, toTable } from '../deploy/faults/report.ts'
+import { deriveWriteId } from '../src/repositories/write-id.ts'
+
+const caller = 'somebody'
+const deadlineMs = 10_000
+
+const create = (id: number, change: Partial<Create> = {}): Create => {
+  return { id, error: 0, answer: '', repeats: 0, began: id * 1_000, ended: id * 1_000 + 250, ...change }
+}
+
+const row = (id: number, change: Partial<StoredPlant> = {}): StoredPlant => {
+  const { name, tag = null } = plantOf(id)
+  return { id, name, tag, write_id: deriveWriteId(caller, keyOf(id)), ...change }
+}
+
+const creates = [create(1), create(2, { repeats: 2 }), create(3)]
+const rows = [row(1), row(2), row(3)]
+
+const find = (changed: { creates?: Create[]; rows?: StoredPlant[] }) =>
+  judge({ fault: 'a fault', caller, creates, rows, deadlineMs, ...changed })
+
+t.test('what was acknowledged is stored: nothing is found, and the line says it all', async (t) => {
+  const { line, violations } = find({})
+  t.strictSame(violations, [])
+  t.strictSame(line, {
+    fault: 'a fault',
+    requests: 3,
+    acknowledged: 3,
+    stored: 3,
+    errors: 0,
+    'sent again': 2,
+    'longest pause': '1.00 s',
+    'slowest answer': '0.25 s'
+  })
+  t.equal(
+    toTable([line]),
+    [
+      '| fault   | requests | acknowledged | stored | errors | sent again | longest pause | slowest answer |',
+      '|---------|---------:|-------------:|-------:|-------:|-----------:|--------------:|---------------:|',
+      '| a fault |        3 |            3 |      3 |      0 |          2 |        1.00 s |         0.25 s |'
+    ].join('\n')
+  )
+})
+
+const failed = create(3, { error: 503 })
+/** The same, with nothing acknowledged for as long as the deadline. */
+const afterOutage = [create(1), create(3, { error: 503 }), create(12)]
+
+for (const [title, changed, violation] of [
+  ['an acknowledged plant that is not stored', { rows: rows.slice(1) }, 'acknowledged, but not stored (1)'],
+  ['another name', { rows: [row(1, { name: 'x' }), row(2), row(3)] }, 'stored with other content'],
+  ['another tag', { rows: [row(1, { tag: null }), row(2), row(3)] }, 'stored with other content'],
+  ['another write id', { rows: [row(1, { write_id: 'x' }), row(2), row(3)] }, 'or by another write (1)'],
+  ['a plant that nobody sent', { rows: [...rows, row(4)] }, 'stored, but never sent (1)'],
+  ['a plant that is there twice', { rows: [...rows, row(3)] }, 'stored twice'],
+  ['an error in a short outage', { creates: [create(1), create(2), failed] }, 'a client saw an error (1)'],
+  [
+    'an error that no outage explains',
+    { creates: [create(1), create(3, { error: 500 }), create(12)], rows: [row(1), row(12)] },
+    'a client saw an error (1)'
+  ],
+  ['no success at all', { creates: [failed], rows: [] }, 'no create succeeded']
+] as const) {
+  t.test(`${title} is found`, async (t) => {
+    const { violations } = find({ ...changed } as Parameters<typeof find>[0])
+    t.ok(
+      violations.some((each) => each.startsWith('a fault: ') && each.includes(violation)),
+      violations.join()
+    )
+  })
+}
+
+t.test(
+  'failure 503 is as promised where the outage was as long as the deadline, stored or not',
+  async (t) => {
+    t.strictSame(find({ creates: afterOutage, rows: [row(1), row(12)] }).violations, [])
+    t.strictSame(find({ creates: afterOutage, rows: [row(1), row(3), row(12)] }).violations, [])
+  }
+)
