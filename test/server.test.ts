@@ -129,6 +129,7 @@ t.test(
       route: '/plants',
       caller: 'shop',
       failure: 0,
+      batchRows: 1,
       client: '127.0.0.1',
       msg: 'created'
     })

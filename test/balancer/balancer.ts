@@ -47,5 +47,6 @@ function withServers(config: string, ports: number[]): string {
   return config
     .replace(/ {2}server-template api .*\n/, `${servers('api', 'check')}\n`)
     .replace(/ {2}server-template open .*\n/, `${servers('open', '')}\n`)
+    .replace(' init-state down', '') // HAProxy 3.1 and later; these servers are not found by DNS
     .replaceAll(' resolvers docker resolve-prefer ipv4 init-addr none', ' inter 1s')
 }

@@ -104,6 +104,24 @@ t.test(
   }
 )
 
+t.test('replicas that do not listen yet get no request', async (t) => {
+  const { COMPOSE_PROJECT_NAME: project, PLANT_STORE_IMAGE: image } = stack.env
+  const names = [1, 2, 3, 4].map((number) => `${project}-slow-${number}`)
+  t.teardown(() => docker(['rm', '--force', ...names]))
+  const load = await startClients(t)
+  const found = async () =>
+    (await stack.compose('logs', 'balancer')).match(/Server api\/api\d+ .* \(resolves again\)/g)?.length ?? 0
+  const before = await found()
+  for (const name of names) {
+    const network = [`--network=${project}_front`, '--network-alias=api']
+    await docker(['create', '--name', name, ...network, image, 'sleep', 'infinity'])
+  }
+  await docker(['start', ...names])
+  await until('the balancer has their addresses', async () => (await found()) >= before + names.length)
+  await load.answer(1_000)
+  await load.assertServed()
+})
+
 t.test('--scale api=4 under load: all four serve, and no client sees an error', async (t) => {
   const load = await startClients(t)
   await stack.compose('up', '--detach', '--no-recreate', '--scale', 'api=4', '--wait')

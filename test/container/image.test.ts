@@ -85,7 +85,7 @@ t.test('it holds no package manager, no sources, no tests, and nothing that make
     'headers of Node': /^\/usr\/local\/include\//,
     'tests of a package': /\/node_modules\/(@[^/]+\/)?[^/@]+\/(tests?|benchmarks?|docs?|examples?)\//,
     'a file of this checkout that no process reads':
-      /^\/app\/(?!node_modules\/|dist\/|migrations\/|package\.json$)/
+      /^\/app\/(?!node_modules\/|dist\/|migrations\/|public\/|package\.json$)/
   }
   for (const [what, pattern] of Object.entries(unwanted)) {
     t.strictSame(
