@@ -1,6 +1,6 @@
 /** The application: server options and explicit registrations. Production and tests build the same one. */
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
-import type { Config } from './config.ts'
+import type { Config } from './config/config.ts'
 import { identifyRequest } from './http/request-id.ts'
 import admission from './plugins/admission.ts'
 import answerHeaders from './plugins/answer-headers.ts'

@@ -1,5 +1,5 @@
 /** The process that migrates the database: `migrate.ts [up|down]`. */
-import { readMigrationConfig } from './config.ts'
+import { readMigrationConfig } from './config/config.ts'
 import { migrate } from './database/migrate.ts'
 import { reportStartupFault, StartupFault } from './startup-fault.ts'
 

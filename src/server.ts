@@ -1,7 +1,7 @@
 /** The process: reads the environment, waits for the database, listens, and ends on a signal. */
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
-import { readConfig } from './config.ts'
+import { readConfig } from './config/config.ts'
 import { hasEncoding, isMigrated, waitForDatabase } from './database/wait-for-database.ts'
 import { createLogger } from './logger.ts'
 import { reportStartupFault } from './startup-fault.ts'

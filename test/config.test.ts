@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
-import { readConfig, readMigrationConfig } from '../src/config.ts'
+import { readConfig, readMigrationConfig } from '../src/config/config.ts'
 import { StartupFault } from '../src/startup-fault.ts'
 
 /** What pg-connection-string makes its objects of. */

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { readProbeUrl } from '../src/config.ts'
+import { readProbeUrl } from '../src/config/config.ts'
 import { run } from './support/process.ts'
 
 /** A service that answers each path with a status of its own, on an address. */

@@ -1,7 +1,7 @@
 /** The product's application on another storage: what src/server.ts starts, with the repository replaced. */
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from '../../src/app.ts'
-import { type Config, readConfig } from '../../src/config.ts'
+import { type Config, readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
 import type { PlantRepository } from '../../src/repositories/plants.ts'
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { availableParallelism } from 'node:os'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { createDatabase } from '../../src/database/pool.ts'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { Limits } from '../../src/group-commit/types.ts'

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import pg from 'pg'
-import type { MigrationConfig } from '../config.ts'
+import type { MigrationConfig } from '../config/config.ts'
 import { StartupFault } from '../startup-fault.ts'
 import { hasEncoding, waitForDatabase } from './wait-for-database.ts'
 

@@ -1,17 +1,18 @@
 /** Whether the database can take plants now. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures.ts'
+import { isUnmigrated, selectNeeded } from './needed-table.ts'
 import type { Database } from './pool.ts'
 
 const statementLimitMs = 2_000
 /** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */
 const limitMs = 3_000
 
-// One row in any case; the columns are those that the repository needs, and so those of the newest migration.
+// One row in any case.
 const statement = {
   text: `
     select current_setting('transaction_read_only') as read_only
-    from (values (1)) as one left join (select id, name, tag, write_id, created_at from plants limit 0) as needed on true`
+    from (values (1)) as one left join (${selectNeeded}) as needed on true`
 }
 
 /**
@@ -24,8 +25,7 @@ export async function checkReadiness(database: Database): Promise<void> {
     throw new Error(`no answer within ${limitMs} ms`)
   })
   const { rows } = await Promise.race([answer, end]).catch((cause) => {
-    const isUnmigrated = cause.code === '42P01' || cause.code === '42703'
-    const message = isUnmigrated ? 'the database is not migrated' : 'the database cannot be reached'
+    const message = isUnmigrated(cause) ? 'the database is not migrated' : 'the database cannot be reached'
     throw new Failure('NotReady', { message, cause })
   })
   if (rows[0]?.read_only !== 'off') throw new Failure('NotReady', { message: 'the database is read-only' })

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { StartupFault } from '../startup-fault.ts'
+import { isUnmigrated, selectNeeded } from './needed-table.ts'
 import type { ConnectionOptions } from './url.ts'
 
 const pauseMs = 250
@@ -17,14 +18,13 @@ export const hasEncoding: Check = async (client) => {
   return undefined
 }
 
-/** The table must have every column that the repository writes and reads. */
+/** The table must be as this build needs it. */
 export const isMigrated: Check = async (client) => {
   try {
-    await client.query('select id, name, tag, write_id from plants limit 0')
+    await client.query(selectNeeded)
     return undefined
   } catch (error) {
-    const { code } = error as pg.DatabaseError
-    if (code === '42P01' || code === '42703') return 'the database is not migrated: run the migrations first'
+    if (isUnmigrated(error)) return 'the database is not migrated: run the migrations first'
     throw error
   }
 }

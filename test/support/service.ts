@@ -1,7 +1,7 @@
 /** The service as production builds it, on a port and a database of its own. */
 import type { Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
 import { createDatabase, query } from './database.ts'
 

@@ -1,0 +1,108 @@
+/** The settings: read once from the environment, checked, typed and frozen. */
+import { isIP } from 'node:net'
+import type { ConnectionOptions } from '../database/url.ts'
+import type { Limits } from '../group-commit/types.ts'
+import { StartupFault } from '../startup-fault.ts'
+import type { TokenFile } from '../token-file.ts'
+import type { Tokens } from '../tokens.ts'
+import { type Environment, readDatabase, readTokens } from './secrets.ts'
+import { checkTogether, readSettings } from './settings.ts'
+import { readTrustProxy, type TrustProxy } from './trust-proxy.ts'
+
+/** What the service needs to know; names as in the README's table, times in ms, sizes in bytes. */
+export interface Config {
+  readonly host: string
+  readonly port: number
+  readonly basePath: string
+  /** Whether the page for people is served. */
+  readonly docs: boolean
+  /** Undefined where the metrics are off. */
+  readonly metrics: { readonly host: string; readonly port: number } | undefined
+  readonly logLevel: string
+  readonly trustProxy: TrustProxy
+  readonly rateLimit: number
+  readonly bodyLimitBytes: number
+  readonly bodyMemoryBytes: number
+  readonly maxConnections: number
+  readonly headersTimeoutMs: number
+  readonly requestTimeoutMs: number
+  readonly startupTimeoutMs: number
+  readonly shutdownDelayMs: number
+  readonly shutdownTimeoutMs: number
+  readonly write: Limits
+  readonly database: ConnectionOptions
+  readonly tokens: Tokens
+  /** Where the tokens came from, if from a file. */
+  readonly tokenFile: TokenFile | undefined
+}
+
+/** What the migrations need to know. */
+export interface MigrationConfig extends Pick<Config, 'startupTimeoutMs' | 'database'> {
+  /** False for an engine without advisory locks: the caller sees to it that one migrates at a time. */
+  readonly lock?: boolean
+}
+
+/** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
+export function readConfig(env: Environment): Config {
+  return check((faults) => {
+    const settings = readSettings(env, faults)
+    if (faults.length === 0) checkTogether(settings, faults)
+    return {
+      host: settings.HOST,
+      port: settings.PORT,
+      basePath: settings.BASE_PATH,
+      docs: settings.DOCS === 'on',
+      metrics:
+        settings.METRICS_PORT === 'off'
+          ? undefined
+          : { host: settings.METRICS_HOST, port: settings.METRICS_PORT },
+      logLevel: settings.LOG_LEVEL,
+      trustProxy: readTrustProxy(env.TRUST_PROXY, faults),
+      rateLimit: settings.RATE_LIMIT,
+      bodyLimitBytes: settings.BODY_LIMIT_BYTES,
+      bodyMemoryBytes: settings.BODY_MEMORY_BYTES,
+      maxConnections: settings.MAX_CONNECTIONS,
+      headersTimeoutMs: settings.HEADERS_TIMEOUT_MS,
+      requestTimeoutMs: settings.REQUEST_TIMEOUT_MS,
+      startupTimeoutMs: settings.STARTUP_TIMEOUT_MS,
+      shutdownDelayMs: settings.SHUTDOWN_DELAY_MS,
+      shutdownTimeoutMs: settings.SHUTDOWN_TIMEOUT_MS,
+      write: {
+        deadlineMs: settings.WRITE_DEADLINE_MS,
+        lanes: settings.WRITE_LANES,
+        batchRows: settings.WRITE_BATCH_ROWS,
+        batchBytes: settings.WRITE_BATCH_BYTES,
+        queueRows: settings.WRITE_QUEUE_ROWS,
+        queueBytes: settings.WRITE_QUEUE_BYTES
+      },
+      database: readDatabase(env, ['DATABASE_URL'], faults),
+      ...readTokens(env, faults)
+    }
+  })
+}
+
+/** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
+export function readMigrationConfig(env: Environment): MigrationConfig {
+  return check((faults) => {
+    const { STARTUP_TIMEOUT_MS, MIGRATION_LOCK } = readSettings(env, faults)
+    return {
+      startupTimeoutMs: STARTUP_TIMEOUT_MS,
+      lock: MIGRATION_LOCK === 'on',
+      database: readDatabase(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
+    }
+  })
+}
+
+/** Reads where a process beside the service finds it: the URL of HOST and PORT, with the loopback for all addresses. */
+export function readProbeUrl(env: Environment): string {
+  const { HOST, PORT } = check((faults) => readSettings(env, faults))
+  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST
+  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
+}
+
+function check<T>(read: (faults: string[]) => T): T {
+  const faults: string[] = []
+  const config = read(faults)
+  if (faults.length > 0) throw new StartupFault(faults)
+  return Object.freeze(config)
+}

@@ -1,0 +1,83 @@
+/** The plain settings: their defaults, their ranges and the rules that bind one to another. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { Environment } from './secrets.ts'
+
+const integer = (fallback: number, minimum: number, maximum: number) =>
+  Type.Integer({
+    default: fallback,
+    minimum,
+    maximum,
+    description: `an integer from ${minimum} to ${maximum}`
+  })
+
+/** Longer than Node's timers can wait. */
+const maximumMs = 2 ** 31 - 1
+
+/** The plain settings; `description` completes the sentence "NAME must be …". */
+const Settings = Type.Object({
+  HOST: Type.String({ default: '0.0.0.0' }),
+  PORT: integer(3000, 0, 65_535),
+  BASE_PATH: Type.String({
+    default: '',
+    pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
+    description: 'empty or a path such as /v1, without a slash at its end'
+  }),
+  DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off' }),
+  METRICS_HOST: Type.String({ default: '127.0.0.1' }),
+  METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
+    default: 9464,
+    description: 'an integer from 0 to 65535, or off'
+  }),
+  LOG_LEVEL: Type.Union(
+    ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
+    { default: 'info', description: 'fatal, error, warn, info, debug, trace or silent' }
+  ),
+  MIGRATION_LOCK: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    default: 'on',
+    description: 'on or off'
+  }),
+  RATE_LIMIT: integer(0, 0, 1_000_000),
+  BODY_LIMIT_BYTES: integer(1_048_576, 1, 1_073_741_824),
+  BODY_MEMORY_BYTES: integer(67_108_864, 1, 17_179_869_184),
+  MAX_CONNECTIONS: integer(16_384, 1, 1_000_000),
+  HEADERS_TIMEOUT_MS: integer(10_000, 1, maximumMs),
+  REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs),
+  STARTUP_TIMEOUT_MS: integer(30_000, 1, maximumMs),
+  SHUTDOWN_DELAY_MS: integer(5_000, 0, maximumMs),
+  SHUTDOWN_TIMEOUT_MS: integer(25_000, 1, maximumMs),
+  WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs),
+  WRITE_LANES: integer(2, 1, 1_000),
+  WRITE_BATCH_ROWS: integer(256, 1, 1_000_000),
+  WRITE_BATCH_BYTES: integer(1_048_576, 1, 1_073_741_824),
+  WRITE_QUEUE_ROWS: integer(16_384, 1, 1_000_000),
+  WRITE_QUEUE_BYTES: integer(67_108_864, 1, 17_179_869_184)
+})
+
+/** Reads them; adds a line to `faults` for each that is bad. */
+export function readSettings(env: Environment, faults: string[]): Static<typeof Settings> {
+  const given: Record<string, unknown> = {}
+  for (const [name, property] of Object.entries(Settings.properties)) {
+    const text = env[name] || undefined
+    given[name] = property.type !== 'string' && /^\d+$/.test(text ?? '') ? Number(text) : text
+  }
+  const settings = Value.Default(Settings, given) as Static<typeof Settings>
+  for (const [name, property] of Object.entries(Settings.properties)) {
+    if (!Value.Check(property, settings[name as keyof typeof settings])) {
+      faults.push(`${name} must be ${property.description}`)
+    }
+  }
+  return settings
+}
+
+/** Adds a line to `faults` for each rule between two settings that is broken. */
+export function checkTogether(settings: Static<typeof Settings>, faults: string[]): void {
+  for (const name of ['BODY_MEMORY_BYTES', 'WRITE_QUEUE_BYTES'] as const) {
+    if (settings[name] < settings.BODY_LIMIT_BYTES) {
+      faults.push(`${name} must not be less than BODY_LIMIT_BYTES`)
+    }
+  }
+  if (settings.SHUTDOWN_TIMEOUT_MS <= settings.SHUTDOWN_DELAY_MS) {
+    faults.push('SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_DELAY_MS')
+  }
+}
