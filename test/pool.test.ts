@@ -1,7 +1,7 @@
 /** The pool on a real PostgreSQL: what happens to connections and statements that are given up. */
 import t from 'tap'
 import { NoConnection } from '../src/database/errors.ts'
-import { createDatabase as createPool } from '../src/database/pool.ts'
+import { createPool } from '../src/database/pool.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
 import { createDatabase, query } from './support/database.ts'
 import { until } from './support/until.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { readConfig } from '../../src/config/config.ts'
-import { createDatabase } from '../../src/database/pool.ts'
+import { createPool } from '../../src/database/pool.ts'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { Limits } from '../../src/group-commit/types.ts'
 import { createPlantStore, type PlantItem } from '../../src/repositories/plant-store.ts'
@@ -27,7 +27,7 @@ export async function measureCommits(
   seconds: number
 ): Promise<Commit[]> {
   const { database: connection } = readConfig({ DATABASE_URL: databaseUrl, AUTH_TOKENS: token })
-  const database = createDatabase({ connection, size: 1, limitMs: 10_000, log: { warn: () => {} } })
+  const database = createPool({ connection, size: 1, limitMs: 10_000, log: { warn: () => {} } })
   const store = createPlantStore(database)
   const { signal } = new AbortController()
   const commits: Commit[] = []

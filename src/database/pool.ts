@@ -44,7 +44,7 @@ const cancelGraceMs = 1_000
 const maximumAgeSeconds = 1_800
 
 /** Makes the pool. */
-export function createDatabase({ connection, size, limitMs, log }: Options): Database {
+export function createPool({ connection, size, limitMs, log }: Options): Database {
   let pool = open()
   let resets = 0
 

@@ -1,12 +1,12 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
+import { pauseMs, systemClock } from './clock.ts'
+import { Entry, type Hold } from './entry.ts'
 import { createOutage } from './outage.ts'
 import { createPace } from './pace.ts'
-import { createQueue, Entry, type Hold } from './queue.ts'
+import { createQueue } from './queue.ts'
 import { type Batch, type Clock, type Item, type Limits, missing, type Store, Unanswered } from './types.ts'
 import { createUnanswered } from './unanswered.ts'
 
-const shortestPauseMs = 20
-const longestPauseMs = 1000
 const repeatsOfMissing = 3
 /** A locked part costs a lock time-out, an innocent one next to nothing: many parts find the locked rows sooner. */
 const partsOfLocked = 16
@@ -18,15 +18,6 @@ interface Options {
   /** Called when the database has been away for longer than the deadline, and when it is back. */
   onOutage?: (away: boolean) => void
   clock?: Clock
-}
-
-const systemClock: Clock = {
-  now: () => performance.now(),
-  random: Math.random,
-  after(ms, callback) {
-    const timer = setTimeout(callback, ms)
-    return () => clearTimeout(timer)
-  }
 }
 
 /**
@@ -47,7 +38,6 @@ export function createGroupCommit<T extends Item, R>(
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
   let closed = false
-  let lastSignOfLife = Number.NEGATIVE_INFINITY
 
   /**
    * Stores an item; it is durable when the promise resolves, to the store's result for it. Rejects with the store's
@@ -108,11 +98,11 @@ export function createGroupCommit<T extends Item, R>(
           entry.repeated ||= outcome === 'uncertain'
           entry.cause = error
         }
-        await pauseLane(batch, pauseMs(failures))
+        await pauseLane(batch, pauseMs(failures, clock))
         batch = batch.filter(isUnanswered)
         continue
       }
-      signOfLife()
+      outage.signOfLife()
       if (outcome !== 'fatal' && !isSingle) {
         const size = Math.ceil(batch.length / (outcome === 'locked' ? partsOfLocked : 2))
         for (let from = 0; from < batch.length; from += size) await commit(batch.slice(from, from + size))
@@ -158,7 +148,6 @@ export function createGroupCommit<T extends Item, R>(
   function onAway(away: boolean) {
     if (!closed) onOutage?.(away)
     if (away) return
-    lastSignOfLife = clock.now()
     for (const wake of pausedLanes) wake()
   }
 
@@ -167,7 +156,7 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   function conclude(batch: Entry<T, R>[], results: readonly (R | Error | typeof missing)[]) {
-    signOfLife()
+    outage.signOfLife()
     for (const [index, entry] of batch.entries()) {
       const result = results[index] as R | Error | typeof missing
       if (entry.answered) continue
@@ -195,21 +184,15 @@ export function createGroupCommit<T extends Item, R>(
     entry.cause = cause
     entry.suspect = true
     queue.leave(entry)
-    entry.endPause = clock.after(pauseMs(entry.pauses++), () => {
+    entry.endPause = clock.after(pauseMs(entry.pauses++, clock), () => {
       queue.enter(entry)
       start()
     })
   }
 
-  function signOfLife() {
-    lastSignOfLife = clock.now()
-    outage.end()
-  }
-
   /** Answers a row whose deadline has passed. */
   function giveUp(entry: Entry<T, R>) {
-    // The database has answered nothing in this row's whole time.
-    if (lastSignOfLife < entry.deadline - limits.deadlineMs) outage.begin()
+    outage.expired(entry.deadline - limits.deadlineMs)
     unanswered.settle(entry)
     const isOpen = entry.repeated || entry.hold?.isAttempt
     entry.reject(new Unanswered(isOpen ? 'unknown' : 'expired', entry.cause))
@@ -218,11 +201,6 @@ export function createGroupCommit<T extends Item, R>(
     if (entry.hold?.isAttempt) return
     entry.endPause?.()
     queue.withdraw(entry)
-  }
-
-  /** An exponential pause with jitter, so that neither lanes nor services repeat in step. */
-  function pauseMs(failures: number) {
-    return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
   }
 
   /** Refuses new rows; resolves when every row has its answer and no attempt runs. */
@@ -234,7 +212,7 @@ export function createGroupCommit<T extends Item, R>(
 
   function finish() {
     unanswered.stop()
-    outage.end()
+    outage.stop()
     drained.resolve()
   }
 

@@ -4,12 +4,14 @@ import type { Clock } from './types.ts'
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is away, and what to do when that changes. An outage begins by
- * `begin`, with a probe at once and one every 500 ms, and ends by `end` or by a probe that succeeds.
+ * Takes the probe, which rejects while the database is away, and what to do when that changes. An outage begins when
+ * nothing was heard of the database in the whole time of a row that has expired; it has a probe at once and one every
+ * 500 ms, and ends by a probe that succeeds or by any other sign of life.
  */
 export function createOutage(probe: () => Promise<unknown>, clock: Clock, onChange: (away: boolean) => void) {
   let away = false
   let probing = false
+  let lastSignOfLife = Number.NEGATIVE_INFINITY
   let cancelProbe = () => {}
 
   async function look() {
@@ -19,11 +21,17 @@ export function createOutage(probe: () => Promise<unknown>, clock: Clock, onChan
       () => false
     )
     probing = false
-    if (back) end()
+    if (back) signOfLife()
     else if (away) cancelProbe = clock.after(probeEveryMs, look)
   }
 
-  function end() {
+  /** The database has answered, if only with an error. */
+  function signOfLife() {
+    lastSignOfLife = clock.now()
+    stop()
+  }
+
+  function stop() {
     if (!away) return
     away = false
     cancelProbe()
@@ -34,13 +42,16 @@ export function createOutage(probe: () => Promise<unknown>, clock: Clock, onChan
     get away() {
       return away
     },
-    begin() {
-      if (away) return
+    /** A row that arrived then, in ms of the clock, has expired. */
+    expired(arrival: number) {
+      if (away || lastSignOfLife >= arrival) return
       away = true
       onChange(true)
       // A probe of the outage before may still be under way: it serves this one.
       if (!probing) void look()
     },
-    end
+    signOfLife,
+    /** Ends it without a sign of life. */
+    stop
   }
 }

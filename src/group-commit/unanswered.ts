@@ -1,6 +1,6 @@
 /** The rows that wait for their answer: how many, how large, and until when. */
+import type { Entry } from './entry.ts'
 import { List, type Place } from './list.ts'
-import type { Entry } from './queue.ts'
 import type { Clock, Item } from './types.ts'
 
 /**

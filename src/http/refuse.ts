@@ -7,7 +7,7 @@ import { answerHeaders } from './answer-headers.ts'
 import type { Connection } from './connections.ts'
 
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
-const failures: Record<string, FailureName> = {
+const byParserCode: Record<string, FailureName> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
   HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
@@ -17,7 +17,7 @@ const failures: Record<string, FailureName> = {
 
 /** Gives the failure for an error of Node's HTTP parser or of its time-outs. */
 export function toProtocolFailure({ code = '' }: NodeJS.ErrnoException): Failure {
-  return new Failure(failures[code] ?? 'MalformedRequest')
+  return new Failure(byParserCode[code] ?? 'MalformedRequest')
 }
 
 /** Requests whose header was accepted before the rest turned out malformed or too slow, with their failure. */

@@ -1,6 +1,6 @@
 /** The repositories and, under them, the database connections' whole life. */
 import fp from 'fastify-plugin'
-import { createDatabase } from '../database/pool.ts'
+import { createPool } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import type { Limits } from '../group-commit/types.ts'
@@ -28,7 +28,7 @@ const spareConnections = 1
 
 export default fp<Options>(
   async (app, { connection, write, tracing }) => {
-    const database = createDatabase({
+    const database = createPool({
       connection,
       size: write.lanes + spareConnections,
       limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),

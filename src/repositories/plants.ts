@@ -44,7 +44,7 @@ export interface Observer {
   onBatch(batch: Batch): void
 }
 
-const failures: Record<keyof typeof reasons, FailureName> = {
+const byReason: Record<keyof typeof reasons, FailureName> = {
   full: 'Overloaded',
   closed: 'Closing',
   away: 'Unavailable',
@@ -82,20 +82,20 @@ export function createPlantRepository(
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
       const item = { id, name, tag, writeId, isKeyed, bytes, onAttempt, span: tracing?.activeSpan() }
       return groupCommit.submit(item).then(onStored, (error) => {
-        throw toFailure(error)
+        throw toCreateFailure(error)
       })
     },
     refusal() {
       const reason = groupCommit.refusal(0)
-      return reason && new Failure(failures[reason])
+      return reason && new Failure(byReason[reason])
     },
     load: groupCommit,
     close: () => groupCommit.close()
   }
 }
 
-function toFailure(error: unknown): Failure {
+function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof Unanswered) return new Failure(failures[error.reason], { cause: error })
+  if (error instanceof Unanswered) return new Failure(byReason[error.reason], { cause: error })
   return toStorageFailure(error)
 }
