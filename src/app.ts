@@ -23,6 +23,9 @@ import type { Tracing } from './tracing/tracing.ts'
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
+/** Longer than balancers keep idle connections, or their next request meets one that closes: AWS's 60 s, Google's 600 s. */
+const idleMs = 620_000
+
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
   const app = Fastify({
@@ -34,6 +37,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     ajv,
     // The rest of what Node and Fastify would answer by themselves.
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
+    keepAliveTimeout: idleMs,
     // The router would take OPTIONS * for the root.
     rewriteUrl: ({ url = '' }) => (url === '*' ? unknownPath : url.replace(absoluteForm, '')),
     return503OnClosing: false,

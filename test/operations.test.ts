@@ -1,6 +1,6 @@
 /** What operators are given: rules, dashboard and documents speak of the metrics that there are. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { catalogue } from '../src/failures.ts'
@@ -69,6 +69,63 @@ t.test('each alert has a summary, a description, a test, and its section in the 
     t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
     t.match(alert, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
     t.match(tests, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
+  }
+})
+
+t.test('the dashboard shows every metric of the service', async (t) => {
+  const shown = new Set(
+    namesIn(text('ops/grafana/dashboard.json')).map((name) => name.replace(/_(bucket|sum|count)$/, ''))
+  )
+  t.strictSame(
+    Object.keys(types).filter((name) => name.startsWith('plant_store_') && !shown.has(name)),
+    []
+  )
+})
+
+t.test("the balancer's own answers keep the contract", async (t) => {
+  const files = readdirSync(join(root, 'ops/haproxy/errors'))
+  t.ok(files.length > 5)
+  for (const file of files) {
+    const [head = '', body = ''] = text(`ops/haproxy/errors/${file}`).split('\r\n\r\n')
+    const [start, ...fields] = head.split('\r\n')
+    t.equal(start, 'HTTP/1.1 400 Bad Request', file)
+    const headers = Object.fromEntries(fields.map((field) => field.split(': ', 2)))
+    const { error, message, ...others } = JSON.parse(body)
+    t.equal(`${error}.http`, file === '502.http' ? '503.http' : file, file)
+    t.strictSame([typeof message, others], ['string', {}], file)
+    t.strictSame(
+      headers,
+      {
+        'content-type': 'application/json',
+        'content-length': String(Buffer.byteLength(body)),
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+        ...([429, 502, 503].includes(error) && { 'retry-after': '1' }),
+        connection: 'close'
+      },
+      file
+    )
+  }
+})
+
+t.test('the documents name scripts, files and tests that there are, and every test file', async (t) => {
+  const { scripts } = JSON.parse(text('package.json'))
+  const documents = [...globSync('*.md', { cwd: root }), ...globSync('{docs,deploy}/**/*.md', { cwd: root })]
+  t.ok(documents.length > 10)
+  for (const document of documents.filter((document) => document !== 'CHANGELOG.md')) {
+    for (const [, script = ''] of text(document).matchAll(/\bnpm run ([\w:]+)/g)) {
+      t.ok(script in scripts, `${document}: npm run ${script}`)
+    }
+    for (const [, file = ''] of text(document).matchAll(
+      /\bnode ((?:src|test|bench|dev|deploy)\/[\w./-]+)/g
+    )) {
+      t.ok(existsSync(join(root, file)), `${document}: node ${file}`)
+    }
+  }
+  const proofs = text('docs/testing.md')
+  for (const file of globSync('test/**/*.test.ts', { cwd: root })) {
+    t.match(proofs, new RegExp(`\\b${basename(file, '.test.ts')}\\b`), file)
   }
 })
 

@@ -87,6 +87,14 @@ t.test('a table that is not migrated is not ready', async (t) => {
   t.strictSame(await read(await fetch(`${url}/readyz`)), notReady('the database is not migrated'))
 })
 
+t.test('a table that the service may not read is not ready', async (t) => {
+  const { url } = await startService(t, {
+    DATABASE_URL: `${await createDatabase(t)}?options=-c%20role%3Dpg_monitor`
+  })
+  const answer = notReady('the database does not let the service read its table')
+  t.strictSame(await read(await fetch(`${url}/readyz`)), answer)
+})
+
 t.test('1,000 probes at once ask the database once, and a probe a second later once more', async (t) => {
   let asked = 0
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()

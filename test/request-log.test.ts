@@ -1,7 +1,10 @@
 /** What a request is called in the log and in its answer, and whose it is said to be. */
+import pg from 'pg'
 import t from 'tap'
+import { parseMetrics } from './support/metrics.ts'
 import { exchange, parseAnswers, request } from './support/raw.ts'
 import { everyAnswer, failure, headers, maskId, post, startService, success } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const service = await startService(t)
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -43,6 +46,28 @@ t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in
   const twice = request('', { 'x-request-id': 'a', 'X-Request-Id': 'b' })
   const [answer] = parseAnswers(await exchange(service.url, [twice], { halfClose: true }))
   t.match(answer?.headers['x-request-id'], uuid)
+})
+
+t.test('a create tells how many were written with it', async (t) => {
+  const { post, log, databaseUrl, metrics } = await startService(t, { WRITE_LANES: '1' })
+  const holder = new pg.Client(databaseUrl)
+  await holder.connect()
+  t.teardown(() => holder.end())
+  await holder.query('begin; lock table plants in access exclusive mode')
+  const first = post({ id: 1, name: 'n' })
+  const wait = (name: string, value: number) =>
+    until(
+      async () =>
+        parseMetrics(await metrics()).samples.find((sample) => sample.name === `plant_store_${name}`),
+      (sample) => sample?.value === value
+    )
+  await wait('lanes_busy', 1)
+  const others = [2, 3, 4].map((id) => post({ id, name: 'n' }))
+  await wait('queue_rows', 4)
+  await holder.query('rollback')
+  for (const answer of await Promise.all([first, ...others])) t.equal(answer.status, 200)
+  const rows = log().flatMap(({ batchRows }) => (batchRows === undefined ? [] : [batchRows]))
+  t.strictSame(rows.sort(), [1, 3, 3, 3])
 })
 
 t.test("a valid traceparent's trace id is logged", async (t) => {

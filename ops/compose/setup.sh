@@ -14,9 +14,13 @@ cd /secrets
 
 # put FILE: from standard input, all of it or nothing.
 put() {
-  cat >"$1.new"
-  mv "$1.new" "$1"
+  cat >"${1%/*}/.new"
+  mv "${1%/*}/.new" "$1"
 }
+
+# One at a time: both would add to one file.
+exec 9>tokens/.lock
+flock 9
 
 random() { node --print 'crypto.randomBytes(32).toString("hex")'; }
 
@@ -29,11 +33,10 @@ fi
 
 if [ ! -e "tokens/$name" ]; then
   made=$(node /app/dist/token.js "$name")
+  # The service gets the digest, not the token; and gets it first, so that no token is kept that it does not know.
+  { if [ -e api/tokens ]; then cat api/tokens; fi; printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens
   umask 077
   printf '%s\n' "$made" | sed -n 's/^token  //p' | put "tokens/$name"
-  umask 022
-  # The service gets the digest, not the token.
-  { if [ -e api/tokens ]; then cat api/tokens; fi; printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens
 fi
 printf 'The access token of %s:\n' "$name" >&2
 cat "tokens/$name"

@@ -25,8 +25,13 @@ export async function checkReadiness(database: Database): Promise<void> {
     throw new Error(`no answer within ${limitMs} ms`)
   })
   const { rows } = await Promise.race([answer, end]).catch((cause) => {
-    const message = isUnmigrated(cause) ? 'the database is not migrated' : 'the database cannot be reached'
-    throw new Failure('NotReady', { message, cause })
+    throw new Failure('NotReady', { message: nameTrouble(cause), cause })
   })
   if (rows[0]?.read_only !== 'off') throw new Failure('NotReady', { message: 'the database is read-only' })
+}
+
+function nameTrouble(error: { code?: string }): string {
+  if (isUnmigrated(error)) return 'the database is not migrated'
+  if (error.code === '42501') return 'the database does not let the service read its table'
+  return 'the database cannot be reached'
 }

@@ -162,6 +162,28 @@ t.test('an update that does not become ready is taken back', async (t) => {
   await load.assertServed()
 })
 
+t.test(
+  'an update with one replica that does not become ready takes the others back without a loss',
+  async (t) => {
+    const before = await stack.running('api')
+    const load = await startClients(t)
+    const began = new Date().toISOString()
+    const env = { ...stack.env, REVISION: 'half' }
+    const update = execute('ops/rolling-update', [], { cwd: stack.cwd, env })
+    update.catch(() => {})
+    const fresh = async () => (await stack.running('api')).filter((id) => !before.includes(id))
+    await until('two new replicas run', async () => (await fresh()).length === before.length, 20)
+    const [good = '', bad = ''] = await fresh()
+    await docker(['network', 'disconnect', `${stack.env.COMPOSE_PROJECT_NAME}_back`, bad])
+    const serves = async () => /"msg":"created"/.test(await docker(['logs', '--since', began, good]))
+    await until('the good one serves', serves)
+    await docker(['kill', bad])
+    await t.rejects(update, /the old ones serve on/)
+    t.strictSame((await stack.running('api')).sort(), before.sort())
+    await load.assertServed()
+  }
+)
+
 t.test('the database restarts under load, and no client sees an error', async (t) => {
   const load = await startClients(t)
   await stack.compose('restart', 'db')
@@ -169,9 +191,12 @@ t.test('the database restarts under load, and no client sees an error', async (t
 })
 
 t.test('while the database is away, the answers are those of the unready replicas', async (t) => {
+  const since = new Date().toISOString()
   await stack.compose('stop', 'db')
   const isEmpty = async () =>
-    (await stack.compose('logs', 'balancer')).includes("backend 'api' has no server available")
+    (await stack.compose('logs', '--since', since, 'balancer')).includes(
+      "backend 'api' has no server available"
+    )
   await until('the balancer has no ready replica', isEmpty)
   const response = await fetch(`${await stack.url()}/readyz`)
   t.equal(response.status, 400)
