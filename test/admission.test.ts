@@ -177,12 +177,39 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
   })
 
   t.test('a body that breaks off gives its room back', async (t) => {
-    const slow = await open(t, service)
-    await shows(t, service, 'http_body_bytes', 0)
-    slow.write(half)
-    await shows(t, service, 'http_body_bytes', body.length)
-    slow.destroy()
-    await shows(t, service, 'http_body_bytes', 0)
+    const starts: [string, number][] = [
+      [half, body.length],
+      [request('', chunked) + chunk('x'.repeat(20)), 20]
+    ]
+    for (const [start, bytes] of starts) {
+      for (const leave of ['destroy', 'resetAndDestroy'] as const) {
+        const slow = await open(t, service)
+        await shows(t, service, 'http_body_bytes', 0)
+        slow.write(start)
+        await shows(t, service, 'http_body_bytes', bytes)
+        slow[leave]()
+        await shows(t, service, 'http_body_bytes', 0)
+      }
+    }
+  })
+
+  t.test('what comes behind an answer takes no room', async (t) => {
+    const early: [string, RegExp][] = [
+      [request('', chunked, 'GET /livez HTTP/1.1'), /alive/],
+      [request('', { ...chunked, authorization: undefined }), /"error":401/],
+      [request('', chunked) + chunk('x'.repeat(101)), /"error":413/]
+    ]
+    for (const [start, expected] of early) {
+      const endless = await open(t, service)
+      endless.write(start)
+      t.match((await answer(endless)).body, expected)
+      await new Promise<void>((resolve) => endless.write(chunk('x'.repeat(90)).repeat(100), () => resolve()))
+      const other = await open(t, service)
+      other.write(`${request('', chunked)}${chunk(plant('x'.repeat(40)))}0\r\n\r\n`)
+      t.strictSame(await answer(other), created, 'there is room for another')
+      await shows(t, service, 'http_body_bytes', 0)
+      endless.destroy()
+    }
   })
 
   t.test('a refused body gives its room back, and a good chunked one is taken', async (t) => {

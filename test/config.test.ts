@@ -188,9 +188,13 @@ t.test('TRUST_PROXY takes a number of hops: so many peers are believed', async (
 })
 
 t.test('a queue, or a memory for bodies, that could not hold the largest body is a fault', async (t) => {
-  for (const name of ['WRITE_QUEUE_BYTES', 'BODY_MEMORY_BYTES']) {
-    t.strictSame(faults({ [name]: '1048575' }), [`${name} must not be less than BODY_LIMIT_BYTES`])
-  }
+  t.strictSame(faults({ BODY_MEMORY_BYTES: '1048575' }), [
+    'BODY_MEMORY_BYTES must not be less than BODY_LIMIT_BYTES'
+  ])
+  t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048639' }), [
+    'WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES + 64'
+  ])
+  t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048640' }), [])
 })
 
 t.test('a limit for closing that its delay uses up is a fault', async (t) => {

@@ -28,7 +28,7 @@ interface Call {
 /** How an attempt goes: its time, and whether the connection breaks before or after the commit. */
 interface Weather {
   ms: number
-  kind: 'well' | 'before' | 'after' | 'hangBefore' | 'hangAfter'
+  kind: 'well' | 'before' | 'after' | 'hangBefore' | 'hangAfter' | 'slow'
   missing: boolean
 }
 
@@ -58,14 +58,14 @@ const arrival = fc.record({
   id: fc.oneof(fc.bigInt({ min: 0n, max: 3n }), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
   bytes: fc.integer({ min: 1, max: 20 }),
   key: fc.option(fc.constantFrom('k', 'l')),
-  content: fc.constantFrom('fern', 'fern', 'fern', 'moss', 'moss', 'moss', 'bad')
+  content: fc.constantFrom('fern', 'fern', 'fern', 'moss', 'moss', 'moss', 'bad', 'once')
 })
 
 const weather: fc.Arbitrary<Weather> = fc.record({
   ms: fc.oneof(fc.nat(5), fc.nat(200)),
   kind: fc.oneof(
     { weight: 6, arbitrary: fc.constant('well' as const) },
-    { weight: 4, arbitrary: fc.constantFrom('before', 'after') },
+    { weight: 4, arbitrary: fc.constantFrom('before', 'after', 'slow') },
     { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') }
   ),
   missing: fc.nat(9).map((dice) => dice === 0)
@@ -150,7 +150,8 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     Math.max(plants.length / limits.batchRows, sumBytes(plants) / limits.batchBytes)
 
   function learn(rows: readonly Row<Plant>[], ms: number) {
-    batchMs += (ms - batchMs) * 0.25 * Math.min(1, batches(rows.map(({ item }) => item)))
+    const fill = batches(rows.map(({ item }) => item))
+    batchMs += (ms / Math.max(1, fill) - batchMs) * 0.25 * Math.min(1, fill)
   }
 
   function end(rows: readonly Row<Plant>[]) {
@@ -183,7 +184,14 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       for (const { item } of rows) troubled.add(item.id)
       throw new StoreError('locked')
     }
-    if (rows.some(({ item }) => item.content === 'bad')) throw new StoreError('refused')
+    if (kind === 'slow') {
+      for (const { item } of rows) troubled.add(item.id)
+      throw new StoreError('slow')
+    }
+    // A trigger may refuse a row because of what is there, be it the row itself.
+    const isRefused = ({ item }: Row<Plant>) =>
+      item.content === 'bad' || (item.content === 'once' && table.has(item.id))
+    if (rows.some(isRefused)) throw new StoreError('refused')
     // What is there is found.
     if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
       for (const { item } of rows) troubled.add(item.id)
@@ -307,7 +315,8 @@ function checkAnswer(
   else if (answer === 'created') check(mine && there.content === plant.content, 'acknowledged and not stored')
   else if (answer === 'duplicate') check(there !== undefined && !mine, 'its own row is called a duplicate')
   else if (answer === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
-  else if (answer === 'refused') check(plant.content === 'bad' && there?.call !== plant.call, 'no bad row')
+  else if (answer === 'refused')
+    check(['bad', 'once'].includes(plant.content) && there?.call !== plant.call, 'refused and stored')
   else if (answer === 'expired' || answer === 'missing')
     check(there?.call !== plant.call, `${answer} and stored`)
   else check(answer === 'unknown' && tried, `an unexpected answer: ${answer}`)

@@ -486,6 +486,35 @@ t.test('refused data', async (t) => {
   })
 })
 
+t.test('a batch that was cut off is tried by halves; a row that is slow in itself waits alone', async (t) => {
+  const { submit, last, log, answers, clock, group } = setUp()
+  submit('0', '1', '2', '3')
+  await last().succeed()
+  await last().fail('slow')
+  await last().fail('slow')
+  await last().fail('slow')
+  await last().succeed()
+  await last().succeed()
+  t.same(log(), ['0', '1 2 3', '1 2', '1', '2', '3'])
+  t.same(answers, { '0': 'stored 0', '2': 'stored 2', '3': 'stored 3' })
+  t.equal(group.busyLanes, 0, 'it waits outside the lanes')
+  await clock.move(20)
+  await last().succeed()
+  t.same(log().at(-1), '1')
+  t.equal(answers['1'], 'stored 1')
+})
+
+t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {
+  for (const trouble of ['refused', 'fatal'] as const) {
+    const { submit, last, answers, clock } = setUp()
+    submit('1')
+    await last().fail('uncertain')
+    await clock.move(20)
+    await last().fail(trouble)
+    t.same(answers, { '1': 'unknown' })
+  }
+})
+
 t.test('a lane that still has rows to try leaves what becomes free to another lane', async (t) => {
   t.test('a row whose id is free after a refusal', async (t) => {
     const { submit, attempts, last, log } = setUp({ lanes: 2 })

@@ -46,6 +46,14 @@ const cases: [string, Part[], string[]][] = [
     [`${request(plant())}PRI /plants\r\n\r\n`],
     [created, version]
   ],
+  [
+    '6.1: Transfer-Encoding in HTTP/1.0 makes all that follows doubtful',
+    [
+      request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0'),
+      `${chunk(plant())}0\r\n\r\n${request(plant())}`
+    ],
+    [failed(400, 'transfer-encoding is not of HTTP/1.0')]
+  ],
   // RFC 9112, section 3: request line
   ['3: two blanks between method and target', [request(plant(), {}, 'POST  /plants HTTP/1.1')], [created]],
   ['3.1: a method that nobody knows', [request(plant(), {}, 'PLANT /plants HTTP/1.1')], [malformed]],

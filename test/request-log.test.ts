@@ -1,4 +1,5 @@
 /** What a request is called in the log and in its answer, and whose it is said to be. */
+import { connect } from 'node:net'
 import pg from 'pg'
 import t from 'tap'
 import { parseMetrics } from './support/metrics.ts'
@@ -148,6 +149,34 @@ t.test('a request whose body breaks off leaves one line', async (t) => {
   await exchange(service.url, [sent, 'xyz\r\n'], { halfClose: true })
   t.match(service.log().slice(before), [{ caller: 'tester', failure: 400, msg: 'the request is malformed' }])
   t.equal(service.log().length, before + 1)
+})
+
+t.test('a client that resets before its answer leaves a line', async (t) => {
+  const holder = new pg.Client(service.databaseUrl)
+  await holder.connect()
+  t.teardown(() => holder.end())
+  await holder.query('begin; lock table plants in access exclusive mode')
+  const { hostname, port } = new URL(service.url)
+  const socket = connect(Number(port), hostname)
+  socket.write(request(`{"id":${++lastId},"name":"n"}`, { 'x-request-id': 'gone' }))
+  await until(service.metrics, (page) => page.includes('plant_store_queue_rows 1'))
+  socket.resetAndDestroy()
+  const line = await until(
+    async () => service.log().find(({ requestId }) => requestId === 'gone'),
+    (found) => found !== undefined
+  )
+  const { time, durationMs, ...fields } = line
+  t.strictSame(fields, {
+    level: 30,
+    requestId: 'gone',
+    method: 'POST',
+    route: '/plants',
+    caller: 'tester',
+    batchRows: 1,
+    client: '127.0.0.1',
+    msg: 'the client has left before its answer'
+  })
+  await holder.query('rollback')
 })
 
 t.test('without TRUST_PROXY X-Forwarded-For says nothing', async (t) => {

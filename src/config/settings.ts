@@ -72,10 +72,12 @@ export function readSettings(env: Environment, faults: string[]): Static<typeof 
 
 /** Adds a line to `faults` for each rule between two settings that is broken. */
 export function checkTogether(settings: Static<typeof Settings>, faults: string[]): void {
-  for (const name of ['BODY_MEMORY_BYTES', 'WRITE_QUEUE_BYTES'] as const) {
-    if (settings[name] < settings.BODY_LIMIT_BYTES) {
-      faults.push(`${name} must not be less than BODY_LIMIT_BYTES`)
-    }
+  if (settings.BODY_MEMORY_BYTES < settings.BODY_LIMIT_BYTES) {
+    faults.push('BODY_MEMORY_BYTES must not be less than BODY_LIMIT_BYTES')
+  }
+  // A plant takes less than its body, and 64 bytes beside its texts.
+  if (settings.WRITE_QUEUE_BYTES < settings.BODY_LIMIT_BYTES + 64) {
+    faults.push('WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES + 64')
   }
   if (settings.SHUTDOWN_TIMEOUT_MS <= settings.SHUTDOWN_DELAY_MS) {
     faults.push('SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_DELAY_MS')

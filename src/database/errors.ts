@@ -21,14 +21,16 @@ export class OutcomeOpen extends Error {
 }
 
 /**
- * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a statement
- * that was cancelled, a transaction time-out, a read-only server, a prepared statement that a pooler has lost or that
+ * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a
+ * transaction time-out, a read-only server, a prepared statement that a pooler has lost or that
  * a change of the table has made useless.
  */
-const transient = /^(40001|40P01|53...|57014|25P04|25006|26000|0A000)$/
+const transient = /^(40001|40P01|53...|25P04|25006|26000|0A000)$/
 /** A connection exception, a server or a session that ends: what became of the statement is open. */
 const uncertain = /^(08...|40003|57P0[1-5])$/
 const lockNotAvailable = '55P03'
+/** Cancelled: by our own limit, the operator's statement_timeout, or by hand. */
+const queryCanceled = '57014'
 /** Something is missing or broken that every row needs; all other errors may be one row's. */
 const fatal = /^(42P01|42P05|42703|42883|3D000|3F000|58...|XX...)$/
 /** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
@@ -57,6 +59,7 @@ export function classify(error: unknown): Trouble {
   if (code === undefined || uncertain.test(code)) return 'uncertain'
   if (transient.test(code)) return 'transient'
   if (code === lockNotAvailable) return 'locked'
+  if (code === queryCanceled) return 'slow'
   return fatal.test(code) ? 'fatal' : 'refused'
 }
 

@@ -19,7 +19,9 @@ export async function migrate(
   direction: 'up' | 'down'
 ): Promise<string[]> {
   await waitForDatabase(database, startupTimeoutMs, [hasEncoding])
-  const client = new pg.Client(database)
+  const client = new pg.Client({ ...database, connectionTimeoutMillis: startupTimeoutMs })
+  // A connection that is lost fails the next statement; without a listener it would end the process before.
+  client.on('error', () => {})
   await client.connect()
   try {
     // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.
@@ -34,7 +36,7 @@ export async function migrate(
       log: () => {}
     }).catch((error) => {
       if (error.code !== '55P03') throw error
-      throw new StartupFault(['another migration holds the lock for too long'])
+      throw new StartupFault(['another migration, or a transaction on the table, holds a lock for too long'])
     })
     return done.map((migration) => migration.name)
   } finally {

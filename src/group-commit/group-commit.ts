@@ -102,15 +102,17 @@ export function createGroupCommit<T extends Item, R>(
         batch = batch.filter(isUnanswered)
         continue
       }
-      outage.signOfLife()
+      // One that was cut off shows a server that cancels, not one that writes.
+      if (outcome !== 'slow') outage.signOfLife()
       if (outcome !== 'fatal' && !isSingle) {
         const size = Math.ceil(batch.length / (outcome === 'locked' ? partsOfLocked : 2))
         for (let from = 0; from < batch.length; from += size) await commit(batch.slice(from, from + size))
         return
       }
       for (const entry of batch) {
-        if (outcome === 'locked') pause(entry, error)
-        else fail(entry, error)
+        if (outcome === 'locked' || outcome === 'slow') pause(entry, error)
+        // An earlier attempt may have written it all the same.
+        else fail(entry, entry.repeated ? new Unanswered('unknown', error) : error)
       }
       return start()
     }

@@ -22,7 +22,9 @@ export function createPace({
   return {
     /** Takes the time of an attempt that was written. */
     learn(rows: number, bytes: number, ms: number) {
-      batchMs += (ms - batchMs) * weightOfFull * Math.min(1, batches(rows, bytes))
+      const fill = batches(rows, bytes)
+      // A row that is larger than a batch goes alone, and counts for several.
+      batchMs += (ms / Math.max(1, fill) - batchMs) * weightOfFull * Math.min(1, fill)
     },
     /** Gives how long, in ms, the lanes are expected to take for these. */
     expectMs: (rows: number, bytes: number) => (batches(rows, bytes) * batchMs) / lanes

@@ -22,9 +22,10 @@ export const missing = Symbol('missing')
 /**
  * What the failure of a whole attempt means for its rows. `transient`: the database cannot serve now, nothing is
  * written; `uncertain`: the same, and whether the rows are written is open; `locked`: a lock was not to be had, nothing
- * is written; `refused`: the data is at fault, nothing is written; `fatal`: repeating is of no use.
+ * is written; `slow`: it took too long, nothing is written; `refused`: the data is at fault, nothing is written;
+ * `fatal`: repeating is of no use.
  */
-export type Trouble = 'transient' | 'uncertain' | 'locked' | 'refused' | 'fatal'
+export type Trouble = 'transient' | 'uncertain' | 'locked' | 'slow' | 'refused' | 'fatal'
 
 /** What the rows are written to. */
 export interface Store<T extends Item, R> {
@@ -79,7 +80,7 @@ export const reasons = {
   closed: 'the service is closing; the row was not tried',
   away: 'the database has been away for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
-  unknown: 'the deadline has passed; the row may be stored',
+  unknown: 'the outcome of an attempt is open; the row may be stored',
   missing: 'the row is neither written nor found, however often it is tried'
 } as const
 

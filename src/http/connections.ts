@@ -24,8 +24,9 @@ export type Connections = Map<Socket, Connection>
 const quietMs = 1_000
 
 /**
- * Follows every connection of a server from now on; those that are opened beside `maximum` others are marked. A connection that ends is read on for as long as its client still
- * sends, `limitMs` at most: to destroy it earlier would reset it, and the client could lose its answer.
+ * Follows every connection of a server from now on; those that are opened beside `maximum` others are marked. A
+ * connection that ends is read on for as long as its client still sends, `limitMs` at most: to destroy it earlier would
+ * reset it, and the client could lose its answer.
  */
 export function trackConnections(server: Server, limitMs: number, maximum: number): Connections {
   const connections: Connections = new Map()
@@ -41,6 +42,8 @@ export function trackConnections(server: Server, limitMs: number, maximum: numbe
     }
     connections.set(socket, connection)
     socket.once('close', () => connections.delete(socket))
+    // Node takes its own listener away before a CONNECT; a reset would then end the process.
+    socket.on('error', () => {})
     // Node calls this behind the last answer, and its own would destroy the socket at once.
     socket.destroySoon = () => {
       if (!connection.isRefused || connection.isEnding) end()

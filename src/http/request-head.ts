@@ -9,8 +9,9 @@ const singletons = new Set(['authorization', 'content-encoding', 'content-type',
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
 
 /**
- * Gives the failure of a request's header as a whole, if it has one: the version (RFC 9112, section 2.3), repeated fields (RFC 9110, section 5.3), Host
- * (RFC 9112, section 3.2), Transfer-Encoding (RFC 9112, section 6.1), Expect (RFC 9110, section 10.1.1).
+ * Gives the failure of a request's header as a whole, if it has one: the version (RFC 9112, section 2.3), repeated
+ * fields (RFC 9110, section 5.3), Host (RFC 9112, section 3.2), Transfer-Encoding (RFC 9112, section 6.1), Expect
+ * (RFC 9110, section 10.1.1).
  */
 export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage): Failure | undefined {
   // Node's parser takes 0.9 and 2.0 too.
@@ -20,10 +21,16 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
   if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host)) {
     return malformed('the header field host is missing or malformed')
   }
+  if (isFramingFaulty({ headers, httpVersion })) return malformed('transfer-encoding is not of HTTP/1.0')
   const { 'transfer-encoding': coding = 'chunked', expect = '100-continue' } = headers
   if (coding.toLowerCase() !== 'chunked') return new Failure('TransferCodingNotSupported')
   if (expect.toLowerCase() !== '100-continue') return new Failure('ExpectationFailed')
   return undefined
+}
+
+/** Tells whether the end of a request cannot be trusted, and so nothing behind it (RFC 9112, section 6.1). */
+export function isFramingFaulty({ headers, httpVersion }: Pick<IncomingMessage, 'headers' | 'httpVersion'>) {
+  return httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 }
 
 function findRepeated(rawHeaders: string[]): string | undefined {

@@ -14,7 +14,15 @@ export interface Storage {
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
-const outcomes: Batch['outcome'][] = ['written', 'transient', 'uncertain', 'locked', 'refused', 'fatal']
+const outcomes: Batch['outcome'][] = [
+  'written',
+  'transient',
+  'uncertain',
+  'locked',
+  'slow',
+  'refused',
+  'fatal'
+]
 const kinds: Stored[] = ['created', 'replayed']
 
 /** Adds the metrics of the storage to a registry, and gives what counts them. */

@@ -1,5 +1,5 @@
 /** Admission: creates that there is no room for are refused before anything of their bodies is read. */
-import type { onRequestHookHandler } from 'fastify'
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
 import type { Bounds } from '../metrics/http-metrics.ts'
@@ -13,7 +13,9 @@ declare module 'fastify' {
     admit: onRequestHookHandler
   }
   interface FastifyRequest {
-    /** How many bytes of its body are held for it, until it is read. */
+    /** Its body is arriving, with room that was made for it. */
+    isAdmitted: boolean
+    /** How many bytes are held for it. */
     bodyBytes: number
   }
 }
@@ -25,6 +27,7 @@ export default fp<Bounds>(
   async (app, { maxConnections, bodyMemoryBytes }) => {
     let held = 0
     app.metrics.http.watch({ maxConnections, bodyMemoryBytes }, () => held)
+    app.decorateRequest('isAdmitted', false)
     app.decorateRequest('bodyBytes', 0)
 
     /** Gives false where there is no room for so many bytes more. */
@@ -35,27 +38,33 @@ export default fp<Bounds>(
       return true
     }
 
-    function release(request: { bodyBytes: number }) {
+    function release(request: FastifyRequest) {
+      request.isAdmitted = false
       held -= request.bodyBytes
       request.bodyBytes = 0
     }
 
-    app.decorate('admit', (request, _, done) => {
+    app.decorate('admit', (request, reply, done) => {
       if (app.connections.get(request.raw.socket)?.isExcess) {
         return done(new Failure('Overloaded', tooManyConnections))
       }
       const refusal = app.plants.refusal()
       if (refusal) return done(refusal)
       // A chunked body does not say how long it is: it is counted as it comes.
-      const isHeld = hold(request, Number(request.headers['content-length'] ?? 0))
-      done(isHeld ? undefined : new Failure('Overloaded', tooManyBodies))
+      request.isAdmitted = hold(request, Number(request.headers['content-length'] ?? 0))
+      if (!request.isAdmitted) return done(new Failure('Overloaded', tooManyBodies))
+      // Of one that is refused later, breaks off or is reset: an answer that cannot be sent has no other event.
+      reply.raw.once('close', () => release(request))
+      done()
     })
     app.addHook('preParsing', (request, _, payload, done) => {
       const { raw, headers } = request
-      if (headers['transfer-encoding'] !== undefined) {
+      if (request.isAdmitted && headers['transfer-encoding'] !== undefined) {
         const count = (chunk: Buffer) => {
-          if (hold(request, chunk.length)) return
+          // What comes behind the answer is dropped and takes no room.
+          if (request.isAdmitted && hold(request, chunk.length)) return
           raw.off('data', count)
+          if (!request.isAdmitted) return
           // Whoever reads the body ends with it; what still comes is dropped.
           raw.emit('error', new Failure('Overloaded', tooManyBodies))
         }
@@ -64,11 +73,6 @@ export default fp<Bounds>(
       done(null, payload)
     })
     app.addHook('preValidation', (request, _, done) => {
-      release(request)
-      done()
-    })
-    // Of what was refused, or broke off.
-    app.addHook('onResponse', (request, _, done) => {
       release(request)
       done()
     })

@@ -7,7 +7,7 @@ import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
 import { type Connections, trackConnections } from '../http/connections.ts'
 import { type BrokenRequests, refuse, toProtocolFailure } from '../http/refuse.ts'
-import { checkHead } from '../http/request-head.ts'
+import { checkHead, isFramingFaulty } from '../http/request-head.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -96,7 +96,7 @@ export default fp<Options>(
       const { raw } = request
       const connection = connections.get(raw.socket)
       const isNewest = connection?.newest === raw && !connection.isRefused
-      const isLast = isClosing || connection?.isExcess || raw.socket.readableEnded
+      const isLast = isClosing || connection?.isExcess || raw.socket.readableEnded || isFramingFaulty(raw)
       const isUninvited = awaits100(raw) && !raw.complete // whether its body comes is the client's choice
       if (broken.has(raw) || (isNewest && (isLast || isUninvited))) {
         reply.header('connection', 'close')
