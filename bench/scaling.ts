@@ -43,7 +43,7 @@ const costs = formatTable([
     `${formatNumber(1e9 / 8 / Math.max(bytes.request, bytes.answer), 0)} plants/s`
   ],
   [
-    "PostgreSQL's log",
+    "PostgreSQL's log, without whole pages",
     `${formatNumber(bytes.log, 0)} bytes`,
     `${formatNumber(1e9 / 8 / bytes.log, 0)} plants/s`
   ],
@@ -69,7 +69,7 @@ const head = [
   'replicas of one core',
   'cores of PostgreSQL',
   'connections',
-  'log MB/s',
+  'log MB/s, without whole pages',
   'network Gbit/s',
   'table TB/day'
 ]

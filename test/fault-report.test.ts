@@ -62,6 +62,14 @@ for (const [title, changed, violation] of [
     { creates: [create(1), create(3, { error: 500 }), create(12)], rows: [row(1), row(12)] },
     'a client saw an error (1)'
   ],
+  [
+    'an error outside of the outage',
+    {
+      creates: [...afterOutage, create(20), create(21, { error: 503 }), create(22)],
+      rows: [1, 12, 20, 22].map((id) => row(id))
+    },
+    'a client saw an error (1)'
+  ],
   ['no success at all', { creates: [failed], rows: [] }, 'no create succeeded']
 ] as const) {
   t.test(`${title} is found`, async (t) => {

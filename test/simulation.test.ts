@@ -104,8 +104,8 @@ t.test('a server that waits for nothing is limited by its own thread', async (t)
 
 t.test('the forecast interpolates what requests cost, and lengthens commits', async (t) => {
   const costs = [
-    { connections: 1, requestMs: 1, generatorMs: 0.5, plantsPerSecond: 500 },
-    { connections: 16, requestMs: 0.2, generatorMs: 0.1, plantsPerSecond: 5000 }
+    { connections: 1, heldMs: 0, requestMs: 1, generatorMs: 0.5, plantsPerSecond: 500 },
+    { connections: 16, heldMs: 0, requestMs: 0.2, generatorMs: 0.1, plantsPerSecond: 5000 }
   ]
   const { cores, queueMs } = parameters
   const forecast = await createForecast({ cores, queueMs, commits, limits }, costs)
@@ -121,8 +121,8 @@ t.test('a machine that others use is slower in the forecast by as much as withou
   const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
   const known = { cores: 4, queueMs: 0, commits: free, limits }
   const costs = [
-    { connections: 1, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 5000 },
-    { connections: 64, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 4000 }
+    { connections: 1, heldMs: 0, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 5000 },
+    { connections: 64, heldMs: 1, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 4000 }
   ]
   const forecast = await createForecast(known, costs)
   const { plantsPerSecond } = await forecast(64, 2)

@@ -5,6 +5,8 @@ import { type Commit, type Parameters, type Prediction, simulate } from './model
 /** What a request costs without storage, at one number of connections: more at once cost less each. */
 export interface RequestCost {
   connections: number
+  /** How long the storage held each batch, in ms; 0 where it answered each request at once. */
+  heldMs: number
   requestMs: number
   generatorMs: number
   plantsPerSecond: number
@@ -23,7 +25,6 @@ export function mergeCommits(calibrations: Commit[][]): Commit[] {
   })
 }
 
-const nothing: Commit[] = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
 const trialSeconds = 1
 
 /**
@@ -42,11 +43,14 @@ export async function createForecast(
   const hopMs = Math.max(0, (roundTripMs - alone.requestMs - alone.generatorMs) / 2)
   const costs: RequestCost[] = []
   for (const cost of measured) {
-    const free = { ...known, ...cost, hopMs, queueMs: 0, commits: nothing }
-    const { connections } = cost
+    const { connections, heldMs } = cost
+    const commits = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [heldMs] }]
+    // What group commit costs is in the figure of a server that has it.
+    const free = { ...known, ...cost, hopMs, queueMs: 0, commits }
     const { plantsPerSecond } = await simulate(free, { connections, seconds: trialSeconds })
     const stretch = plantsPerSecond / cost.plantsPerSecond
-    costs.push({ ...cost, requestMs: cost.requestMs * stretch, generatorMs: cost.generatorMs * stretch })
+    const requestMs = cost.requestMs * stretch - (heldMs > 0 ? known.queueMs : 0)
+    costs.push({ ...cost, requestMs, generatorMs: cost.generatorMs * stretch })
   }
   return (connections: number, seconds: number, extraMs = 0): Promise<Prediction> => {
     const { requestMs, generatorMs } = costAt(costs, connections)

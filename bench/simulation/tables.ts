@@ -37,6 +37,20 @@ export function formatComparison(comparisons: Comparison[]): string {
   return formatTable([head, ...lines])
 }
 
+/** How far the model may be off, as a part of what was measured. */
+const aim = 0.15
+
+/** Says how many of the figures are within the aim, and how far the worst is off. */
+export function formatAim(comparisons: Comparison[]): string {
+  const offs = comparisons.flatMap(({ measured, simulated }) => [
+    Math.abs(simulated.plantsPerSecond / measured.plantsPerSecond - 1),
+    Math.abs(simulated.p50Ms / measured.p50Ms - 1)
+  ])
+  const met = offs.filter((off) => off <= aim).length
+  const worst = formatNumber(Math.max(...offs) * 100, 0)
+  return `The aim, ${aim * 100} %, is met by ${met} of ${offs.length} figures; the worst is off by ${worst} %.`
+}
+
 /** Formats what commits of each size took. */
 export function formatCommits(commits: Commit[]): string {
   const head = ['rows', 'service CPU ms', 'PostgreSQL CPU ms', 'wait ms, median', 'wait ms, mean', 'commits']

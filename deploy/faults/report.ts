@@ -24,7 +24,7 @@ export interface Line {
   stored: number
   errors: number
   'sent again': number
-  /** The longest time between two successive acknowledgements, whoever got them. */
+  /** The longest time without an acknowledgement, whoever got the others. */
   'longest pause': string
   /** The longest time from a create's first request to its answer. */
   'slowest answer': string
@@ -37,6 +37,12 @@ export interface Finding {
 }
 
 const shown = 5
+
+/** A pause between two acknowledgements. */
+interface Pause {
+  from: number
+  to: number
+}
 
 /** An outage as long as the write deadline can look a little shorter between two acknowledgements. */
 const outagePart = 0.95
@@ -54,8 +60,8 @@ interface Evidence {
 
 /**
  * Judges the creates of one fault by the rows of their ids: each acknowledged plant is stored with its content and the
- * write id of its key, nothing is stored twice or that nobody sent, and no client saw an error. Only where nothing was
- * acknowledged for as long as the write deadline is failure 503 what is promised.
+ * write id of its key, nothing is stored twice or that nobody sent, and no client saw an error. Only to a create that met a
+ * time as long as the write deadline in which nothing was acknowledged is failure 503 what is promised.
  */
 export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): Finding {
   const stored = new Map(rows.map((row) => [row.id, row]))
@@ -64,9 +70,11 @@ export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): F
   const failed = creates.filter(({ error }) => error !== 0)
   const lost = acknowledged.filter(({ id }) => !stored.has(id))
   const changed = rows.filter((row) => !isAsSent(row, caller))
-  const pauseMs = longestPause(acknowledged)
-  const isLongOutage = pauseMs >= deadlineMs * outagePart
-  const wronged = failed.filter(({ error }) => !(isLongOutage && error === 503))
+  const pauses = findPauses(creates)
+  const outages = pauses.filter(({ from, to }) => to - from >= deadlineMs * outagePart)
+  const isIn = ({ began, ended }: Create, { from, to }: Pause) => began <= to && ended >= from
+  const isExcused = (create: Create) => create.error === 503 && outages.some((outage) => isIn(create, outage))
+  const wronged = failed.filter((create) => !isExcused(create))
   const strange = rows.filter(({ id }) => !sent.has(id))
   const violations = [
     ...list('acknowledged, but not stored', lost),
@@ -84,7 +92,7 @@ export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): F
       stored: rows.length,
       errors: failed.length,
       'sent again': creates.reduce((sum, { repeats }) => sum + repeats, 0),
-      'longest pause': seconds(pauseMs),
+      'longest pause': seconds(Math.max(0, ...pauses.map(({ from, to }) => to - from))),
       'slowest answer': seconds(Math.max(0, ...creates.map(({ began, ended }) => ended - began)))
     },
     violations
@@ -96,9 +104,13 @@ function isAsSent(row: StoredPlant, caller: string): boolean {
   return row.name === name && row.tag === tag && row.write_id === deriveWriteId(caller, keyOf(row.id))
 }
 
-function longestPause(acknowledged: Create[]): number {
-  const times = acknowledged.map(({ ended }) => ended).sort((a, b) => a - b)
-  return times.reduce((longest, time, index) => Math.max(longest, time - (times[index - 1] ?? time)), 0)
+/** Also the one before the first acknowledgement and the one behind the last. */
+function findPauses(creates: Create[]): Pause[] {
+  const acknowledged = creates.filter(({ error }) => error === 0).map(({ ended }) => ended)
+  const first = creates.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
+  const last = creates.reduce((most, { ended }) => Math.max(most, ended), Number.NEGATIVE_INFINITY)
+  const times = [first, ...acknowledged.sort((a, b) => a - b), last]
+  return times.slice(1).map((to, index) => ({ from: times[index] as number, to }))
 }
 
 function list(what: string, found: readonly object[]): string[] {
