@@ -44,7 +44,9 @@ RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offlin
  && find node_modules -regextype posix-extended -type d \
       -regex '.*node_modules/(@[^/]+/)?[^/@]+/(\.github|tests?|benchmarks?|docs?|examples?)' -prune -exec rm -rf {} + \
  && rm -rf node_modules/@opentelemetry/*/build/esm node_modules/@opentelemetry/*/build/esnext node_modules/.bin \
-      node_modules/swagger-ui-dist/swagger-ui-es-*
+      node_modules/swagger-ui-dist/swagger-ui-es-* node_modules/swagger-ui-dist/swagger-ui-standalone-preset.* \
+      node_modules/swagger-ui-dist/swagger-ui.js node_modules/swagger-ui-dist/log.* node_modules/swagger-ui-dist/index.* \
+      node_modules/swagger-ui-dist/oauth2-redirect.* node_modules/swagger-ui-dist/swagger-initializer.js
 ARG SOURCE_DATE_EPOCH=0
 RUN mkdir -p /out/app \
  && mv node_modules /out/app \

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { buildImage, docker, inspect, root, statusOf, until } from '../../dev/docker.ts'
 import { startDatabase } from '../../dev/docker-database.ts'
 import { assertRows, startLoad } from '../support/load.ts'
-import { token } from '../support/service.ts'
+import { headers, token } from '../support/service.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
 const again = `${tag}-again`
@@ -41,7 +41,7 @@ async function runHardened(t: Test, flags: string[], command: string[] = []) {
 }
 
 /** The service on a migrated database, and where it is reached. */
-async function startHardened(t: Test) {
+async function startHardened(t: Test, more: string[] = []) {
   const database = await startDatabase()
   t.teardown(() => database.remove())
   const settings = ['--network', database.network, '--env', `DATABASE_URL=${database.url}`]
@@ -55,7 +55,8 @@ async function startHardened(t: Test) {
     '--health-interval=1s',
     '--health-timeout=30s',
     '--stop-timeout=120',
-    '--env=SHUTDOWN_TIMEOUT_MS=100000'
+    '--env=SHUTDOWN_TIMEOUT_MS=100000',
+    ...more
   ])
   return { name, database, url: `http://${await docker(['port', name, '3000/tcp'])}` }
 }
@@ -200,6 +201,20 @@ t.test(
     t.equal(state.ExitCode, 0)
   }
 )
+
+t.test('it traces where it is told to', async (t) => {
+  const { name, url } = await startHardened(t, [
+    '--env=OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1',
+    '--env=OTEL_BSP_SCHEDULE_DELAY=100'
+  ])
+  await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
+  const answer = await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' })
+  t.equal(answer.status, 200)
+  t.equal(await answer.text(), '{"name":"Fern"}')
+  await until('its spans are missed', async () =>
+    (await docker(['logs', name])).includes('"msg":"spans cannot be sent')
+  )
+})
 
 t.test('SIGTERM while it waits for its database ends it at once, and nothing stays a zombie', async (t) => {
   const name = await runHardened(t, [
