@@ -194,6 +194,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
   })
 
   t.test('what comes behind an answer takes no room', async (t) => {
+    const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '1000' })
     const early: [string, RegExp][] = [
       [request('', chunked, 'GET /livez HTTP/1.1'), /alive/],
       [request('', { ...chunked, authorization: undefined }), /"error":401/],

@@ -150,7 +150,7 @@ t.test('values at their bounds are taken', async (t) => {
   t.equal(readConfig({ ...required, BODY_LIMIT_BYTES: '1' }).bodyLimitBytes, 1)
   const large = {
     BODY_LIMIT_BYTES: '1073741824',
-    WRITE_QUEUE_BYTES: '1073741824',
+    WRITE_QUEUE_BYTES: '1073741888',
     BODY_MEMORY_BYTES: '1073741824'
   }
   t.equal(readConfig({ ...required, ...large }).bodyLimitBytes, 1_073_741_824)

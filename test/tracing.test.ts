@@ -149,7 +149,7 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   t.equal(request?.status.code, error)
   t.match(request?.status.message, /^(Late|Undecided)$/)
   const [batch] = await collector.named('write plants')
-  t.strictSame(batch?.status, { code: error, message: 'transient' })
+  t.strictSame(batch?.status, { code: error, message: 'slow' })
   await end()
   const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:create a plant'))
   t.strictSame(statements[0]?.status, { code: error })

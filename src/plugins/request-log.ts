@@ -30,7 +30,7 @@ export default fp(
     app.addHook('onRequest', (request, reply, done) => {
       // There is no answer whose end Fastify could report; its plant may be stored.
       reply.raw.once('close', () => {
-        if (reply.raw.writableFinished) return
+        if (reply.raw.writableFinished || !request.raw.socket.destroyed) return
         const { failure, ...line } = describe(request, reply)
         request.log.info(line, 'the client has left before its answer')
       })
