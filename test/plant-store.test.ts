@@ -6,7 +6,7 @@ import { Failure } from '../src/failures.ts'
 import { missing } from '../src/group-commit/types.ts'
 import { createPlantStore, type PlantItem } from '../src/repositories/plant-store.ts'
 
-type Result = { rows: object[]; rowCount: number } | Error
+type Result = { rows: object[]; rowCount?: number } | Error
 
 /** A database that gives these results, one after the other. */
 function createStore(...results: Result[]) {
@@ -37,17 +37,18 @@ const row = (id: bigint, writeId = `w${id}`, name = 'n') => ({
   tag: null,
   write_id: writeId
 })
-const result = (rowCount: number, ...rows: object[]): Result => ({ rows, rowCount })
+const result = (...rows: object[]): Result => ({ rows })
+const wrote = (...ids: bigint[]): Result => result(...ids.map((id) => ({ id: String(id) })))
 const first = (...ids: bigint[]) => ids.map((id) => ({ item: item(id), repeated: false }))
 
 t.test(
   'a row alone takes the short statement, several the long one, repeats the one that writes again',
   async (t) => {
     const { store, statements } = createStore(
-      result(1),
-      result(2),
-      result(1, row(1n)),
-      result(2, row(1n), row(2n))
+      wrote(1n),
+      wrote(1n, 2n),
+      result(row(1n)),
+      result(row(1n), row(2n))
     )
     t.strictSame(await store.write(first(1n), signal), ['created'])
     t.strictSame(await store.write(first(1n, 2n), signal), ['created', 'created'])
@@ -65,8 +66,8 @@ t.test(
   }
 )
 
-t.test('a first write that falls short looks which rows are its own', async (t) => {
-  const { store, statements } = createStore(result(1), result(2, row(1n), row(2n, 'theirs')))
+t.test('a first write that falls short looks for the rows that it has not written', async (t) => {
+  const { store, statements } = createStore(wrote(1n), result(row(2n, 'theirs')))
   const [own, taken, gone] = await store.write(first(1n, 2n, 3n), signal)
   t.equal(own, 'created')
   t.match(taken, new Failure('DuplicatePlant'))
@@ -74,25 +75,43 @@ t.test('a first write that falls short looks which rows are its own', async (t) 
   t.strictSame(statements, ['create plants', 'find plants'])
 })
 
+t.test('a server that counts the rows that it was sent is not believed', async (t) => {
+  const { store } = createStore({ ...wrote(1n), rowCount: 2 }, result(row(2n, 'theirs')))
+  const [own, taken] = await store.write(first(1n, 2n), signal)
+  t.equal(own, 'created')
+  t.match(taken, new Failure('DuplicatePlant'))
+})
+
 t.test('a repeat that only finds its row writes it again: it may not be replicated', async (t) => {
-  const { store } = createStore(result(0), result(1, row(1n)))
+  const { store } = createStore(result(), result(row(1n)))
   t.strictSame(await store.write([{ item: item(1n), repeated: true }], signal), [missing])
 })
 
 t.test('rows that are written and cannot be looked at may be stored', async (t) => {
-  const { store } = createStore(result(1), new Error('no connection'))
+  const { store } = createStore(wrote(1n), new Error('no connection'))
   const error = await store.write(first(1n, 2n), signal).catch((reason) => reason)
   t.match(error, { name: 'OutcomeOpen', cause: { message: 'no connection' } })
   t.equal(store.classify(error), 'uncertain')
 })
 
+t.test(
+  'an internal error leaves the outcome open where Citus has lost a worker, and nowhere else',
+  async (t) => {
+    const { store } = createStore()
+    const internal = { code: 'XX000', severity: 'ERROR' }
+    t.equal(store.classify({ ...internal, file: 'remote_transaction.c' }), 'uncertain')
+    t.equal(store.classify({ ...internal, file: 'relcache.c' }), 'fatal')
+    t.equal(store.classify(internal), 'fatal')
+  }
+)
+
 t.test("a row of this attempt is the client's, whatever a trigger has made of it", async (t) => {
-  const { store } = createStore(result(1, { ...row(1n, 'w1', 'trimmed'), is_new: true }))
+  const { store } = createStore(result({ ...row(1n, 'w1', 'trimmed'), is_new: true }))
   t.strictSame(await store.write([{ item: item(1n, true), repeated: false }], signal), ['created'])
 })
 
 t.test('a key that was used with other content is told so', async (t) => {
-  const { store } = createStore(result(1, row(1n, 'w1', 'other')))
+  const { store } = createStore(result(row(1n, 'w1', 'other')))
   const [outcome] = await store.write([{ item: item(1n, true), repeated: false }], signal)
   t.match(outcome, new Failure('ReusedKey'))
 })
@@ -107,7 +126,7 @@ t.test(
       [false, true, false, 'created']
     ]
     for (const [isKeyed, repeated, is_new, stored] of cases) {
-      const { store } = createStore(result(1, { ...row(1n), is_new }))
+      const { store } = createStore(result({ ...row(1n), is_new }))
       t.strictSame(await store.write([{ item: item(1n, isKeyed), repeated }], signal), [stored])
     }
   }

@@ -28,6 +28,13 @@ export class OutcomeOpen extends Error {
 const transient = /^(40001|40P01|53...|25P04|25006|26000|0A000)$/
 /** A connection exception, a server or a session that ends: what became of the statement is open. */
 const uncertain = /^(08...|40003|57P0[1-5])$/
+/**
+ * The source files in which Citus speaks to its workers: where a connection breaks in the midst of a transaction, it
+ * has no better codes than those of an internal error and of an I/O error.
+ */
+const broken = /^(XX000|58030)$/
+const onWorkers =
+  /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
 const lockNotAvailable = '55P03'
 /** Cancelled: by our own limit, the operator's statement_timeout, or by hand. */
 const queryCanceled = '57014'
@@ -52,11 +59,17 @@ export function isConnectionLost(error: unknown): boolean {
   return code === undefined || lost.test(code)
 }
 
+function isFromWorkers(error: unknown): boolean {
+  const { file = '' } = error as { file?: string }
+  return onWorkers.test(file)
+}
+
 /** Says what an error means for the rows of the statement that met it. */
 export function classify(error: unknown): Trouble {
   const code = codeOf(error)
   if (error instanceof NoConnection) return 'transient'
   if (code === undefined || uncertain.test(code)) return 'uncertain'
+  if (broken.test(code) && isFromWorkers(error)) return 'uncertain'
   if (transient.test(code)) return 'transient'
   if (code === lockNotAvailable) return 'locked'
   if (code === queryCanceled) return 'slow'

@@ -51,6 +51,10 @@ const insertOne = `
   from ${lockTimeout}
   on conflict (id)`
 
+// What comes back is counted, not what the server says that it has inserted: Citus counts the rows that were sent, also
+// those whose id is taken (citusdata/citus#3377).
+const createOnly = 'do nothing returning id'
+
 // Finding the row is not enough for a repeated write: it can be visible before it is replicated. Only a commit that
 // writes waits for a synchronous standby, so the row is written again where the write id is ours. A row that is new has
 // the time of this transaction.
@@ -59,8 +63,8 @@ const writeAgain = `
   returning id, name, tag, write_id, created_at = now() as is_new`
 
 const statements = {
-  first: { name: 'create plants', text: `${insertMany} do nothing` },
-  firstOfOne: { name: 'create a plant', text: `${insertOne} do nothing` },
+  first: { name: 'create plants', text: `${insertMany} ${createOnly}` },
+  firstOfOne: { name: 'create a plant', text: `${insertOne} ${createOnly}` },
   repeat: { name: 'create plants again', text: `${insertMany} ${writeAgain}` },
   find: {
     name: 'find plants',
@@ -78,7 +82,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
       for (const { onAttempt } of items) onAttempt?.(items.length)
       const isRepeat = rows.some(({ item, repeated }) => repeated || item.isKeyed)
       const written = await database.query<StoredPlant>(isRepeat ? repeat(items) : create(items), signal)
-      if (!isRepeat && written.rowCount === items.length) return items.map(() => 'created')
+      if (!isRepeat && written.rows.length === items.length) return items.map(() => 'created')
       const certain = byId(written.rows)
       const others = items.filter(({ id }) => !certain.has(String(id)))
       const found = others.length === 0 ? [] : await findAfterWrite(others, signal)
@@ -87,6 +91,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
         const id = String(item.id)
         const row = certain.get(id) ?? visible.get(id)
         if (row === undefined) return missing
+        if (!isRepeat && certain.has(id)) return 'created'
         if (row.write_id !== item.writeId) return new Failure('DuplicatePlant')
         // Our row, but from an attempt whose commit nobody has waited for: it is to be written again.
         if (isRepeat && !certain.has(id)) return missing
