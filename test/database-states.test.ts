@@ -255,6 +255,12 @@ t.test('an I/O error: 500, and no row is suspected', async (t) => {
   t.strictSame(values('plant_store_batch_duration_seconds_count'), { fatal: 1 })
 })
 
+t.test('an internal error: 500', async (t) => {
+  const service = await startService(t, env)
+  await withTrigger(t, `raise sqlstate 'XX000';`)
+  t.strictSame(await create(t, service), internal)
+})
+
 t.test('an error of one row in a class of its own: 422, and none for its neighbours', async (t) => {
   const service = await startService(t, patient)
   const bad = ++lastId

@@ -12,9 +12,8 @@ export interface StoredPlant {
 
 /** The query for the plants whose ids are in a range: a row of JSON each, as a StoredPlant. */
 export const selectPlants = (firstId: number, lastId: number) => `
-  select row_to_json(p) from (
-    select id, name, tag, write_id from plants where id between ${firstId} and ${lastId}
-  ) as p`
+  select json_build_object('id', id, 'name', name, 'tag', tag, 'write_id', write_id)
+  from plants where id between ${firstId} and ${lastId}`
 
 /** A line of the printed table. */
 export interface Line {

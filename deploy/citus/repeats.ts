@@ -1,0 +1,51 @@
+/** What clients get who ask for an id that is taken or send a request again, many at the same time. */
+import { catalogue } from '../../src/failures.ts'
+import { client } from '../faults/stack.ts'
+
+const ids = Array.from({ length: 64 }, (_, index) => -1_000 - index)
+const rivals = [1, 2, 3, 4]
+const taken = JSON.stringify(catalogue.DuplicatePlant)
+const reused = JSON.stringify(catalogue.ReusedKey)
+
+/** Gives a function that creates a plant, with an Idempotency-Key or without, and gives the body of its answer. */
+export function createClient(url: string) {
+  return async (id: number, name: string, key?: string): Promise<string> => {
+    const response = await fetch(`${url}/plants`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${client.token}`,
+        'content-type': 'application/json',
+        ...(key && { 'idempotency-key': key })
+      },
+      body: JSON.stringify({ id, name })
+    })
+    return await response.text()
+  }
+}
+
+/** Creates plants with ids around −1,000. Throws when an answer is not what was promised. */
+export async function checkRepeats(url: string) {
+  const create = createClient(url)
+  const forEach = (ask: (id: number) => Promise<string>) => Promise.all(ids.map(ask))
+  const together = (ask: (id: number, rival: number) => Promise<string>) =>
+    Promise.all(ids.map((id) => Promise.all(rivals.map((rival) => ask(id, rival)))))
+
+  for (const answers of await together((id, rival) => create(id, `rival ${rival}`))) {
+    const winners = rivals.filter((rival) => answers[rival - 1] === `{"name":"rival ${rival}"}`)
+    const losers = answers.filter((answer) => answer === taken)
+    if (winners.length !== 1 || losers.length !== rivals.length - 1) throw new Error(`rivals got ${answers}`)
+  }
+  expect('an id that is taken', await forEach((id) => create(id, 'late')), taken)
+
+  const keyed = (id: number, name = 'keyed', key = `key${id}`) => create(id - ids.length, name, key)
+  const same = '{"name":"keyed"}'
+  expect('the same request, several times at once', (await together((id) => keyed(id))).flat(), same)
+  expect('the same request again', await forEach((id) => keyed(id)), same)
+  expect('the same key with other content', await forEach((id) => keyed(id, 'other')), reused)
+  expect('another key', await forEach((id) => keyed(id, 'keyed', 'another')), taken)
+}
+
+function expect(what: string, answers: string[], expected: string) {
+  const other = answers.find((answer) => answer !== expected)
+  if (other !== undefined) throw new Error(`${what} got ${other} in the place of ${expected}`)
+}
