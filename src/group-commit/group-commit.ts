@@ -102,8 +102,7 @@ export function createGroupCommit<T extends Item, R>(
         batch = batch.filter(isUnanswered)
         continue
       }
-      // One that was cut off shows a server that cancels, not one that writes.
-      if (outcome !== 'slow') outage.signOfLife()
+      outage.signOfLife()
       if (outcome !== 'fatal' && !isSingle) {
         const size = Math.ceil(batch.length / (outcome === 'locked' ? partsOfLocked : 2))
         for (let from = 0; from < batch.length; from += size) await commit(batch.slice(from, from + size))
