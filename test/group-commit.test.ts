@@ -505,14 +505,25 @@ t.test('a batch that was cut off is tried by halves; a row that is slow in itsel
 })
 
 t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {
-  for (const trouble of ['refused', 'fatal'] as const) {
-    const { submit, last, answers, clock } = setUp()
-    submit('1')
-    await last().fail('uncertain')
-    await clock.move(20)
-    await last().fail(trouble)
-    t.same(answers, { '1': 'unknown' })
-  }
+  const { submit, last, answers, clock } = setUp()
+  submit('1')
+  await last().fail('uncertain')
+  await clock.move(20)
+  await last().fail('refused')
+  t.same(answers, { '1': 'unknown' })
+})
+
+t.test('a row that may be stored is asked for again after a fatal failure, too', async (t) => {
+  const { submit, last, log, answers, clock } = setUp()
+  submit('1')
+  await last().fail('uncertain')
+  await clock.move(20)
+  await last().fail('fatal')
+  t.same(answers, {}, 'it is neither given up nor called an error')
+  await clock.move(20)
+  await last().succeed()
+  t.same(log(), ['1', '1', '1'])
+  t.same(answers, { '1': 'stored 1' })
 })
 
 t.test('a lane that still has rows to try leaves what becomes free to another lane', async (t) => {

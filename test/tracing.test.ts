@@ -6,6 +6,7 @@ import { isTracingOn } from '../src/tracing/tracing.ts'
 import { startCollector } from './support/collector.ts'
 import { createDatabase } from './support/database.ts'
 import { run, start } from './support/process.ts'
+import { startServer } from './support/server.ts'
 import { failure, headers, post, success, token } from './support/service.ts'
 
 const unset = 0
@@ -154,6 +155,30 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:create a plant'))
   t.strictSame(statements[0]?.status, { code: error })
   t.notMatch(collector.text(), 'canceling statement')
+})
+
+t.test('a database that is away is found back by probes that belong to no request', async (t) => {
+  const database = await startServer(t)
+  const { collector, plants, service, end } = await startTraced(t, {
+    DATABASE_URL: database.url,
+    WRITE_DEADLINE_MS: '1500'
+  })
+  await database.down()
+  t.equal(JSON.parse((await post(plants, { id: 1, name: 'n' })).body).error, 503)
+  await service.output(/"the database is away/)
+  await database.up()
+  await service.output(/"the database is back"/)
+  t.strictSame(await post(plants, { id: 2, name: 'n' }), success({ name: 'n' }))
+  await end()
+  const attempts = new Set(
+    collector.spans.filter(({ name }) => name === 'write plants').map(({ spanId }) => spanId)
+  )
+  const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:'))
+  t.ok(statements.length > 0)
+  t.strictSame(
+    statements.filter(({ parentSpanId = '' }) => parentSpanId !== '' && !attempts.has(parentSpanId)),
+    []
+  )
 })
 
 t.test('a collector that is away: 200, a warning, and the end is not held up', async (t) => {

@@ -109,8 +109,9 @@ export function createGroupCommit<T extends Item, R>(
         return
       }
       for (const entry of batch) {
-        if (outcome === 'locked' || outcome === 'slow') pause(entry, error)
-        // An earlier attempt may have written it all the same.
+        // What an earlier attempt may have written is asked for again, whatever is broken: it can be a crash that is mended.
+        const isOpen = outcome === 'fatal' && entry.repeated
+        if (outcome === 'locked' || outcome === 'slow' || isOpen) pause(entry, error)
         else fail(entry, entry.repeated ? new Unanswered('unknown', error) : error)
       }
       return start()
