@@ -11,10 +11,6 @@ run_ha() { run_stack ha; }
 run_pgbouncer() { run_stack pgbouncer; }
 
 # Finds the image of Citus that compose.yaml names, here or in its registry.
-find_citus() {
-  local image
-  image=${CITUS_IMAGE:-$(sed -En 's/.*\$\{CITUS_IMAGE:-([^}]+)\}.*/\1/p' deploy/citus/compose.yaml)}
-  docker image inspect "$image" || docker pull --quiet "$image"
-} >/dev/null 2>&1
+find_citus() { has_image "${CITUS_IMAGE:-$(default_image CITUS_IMAGE deploy/citus/compose.yaml)}"; }
 
 run_citus() { run_stack citus; }

@@ -91,10 +91,14 @@ run_container() {
 
 # choose_image VARIABLE IMAGE: docker-compose.yml's exact release, or this image where that cannot be had.
 choose_image() {
-  local default
-  default=$(sed -En "s/.*\\$\{$1:-([^}]+)\}.*/\1/p" docker-compose.yml | head -n 1)
-  docker image inspect "$default" >/dev/null 2>&1 || docker pull --quiet "$default" 2>/dev/null || export "$1=$2"
+  has_image "$(default_image "$1" docker-compose.yml)" || export "$1=$2"
 }
+
+# default_image VARIABLE FILE: the image that a Compose file takes where the variable is not set.
+default_image() { sed -En "s/.*\\$\{$1:-([^}]+)\}.*/\1/p" "$2" | head -n 1; }
+
+# has_image IMAGE: it is here, or could be pulled.
+has_image() { docker image inspect "$1" || docker pull --quiet "$1"; } >/dev/null 2>&1
 
 # Finds promtool on the PATH, in Debian's package (nothing is installed), or in Prometheus's image; fails without.
 find_promtool() {

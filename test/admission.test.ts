@@ -1,11 +1,9 @@
 /** Admission: what is refused when the storage, the connections or the bodies have no more room, and what is not. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
 import t, { type Test } from 'tap'
-import { createDatabase } from './support/database.ts'
-import { parseMetrics } from './support/metrics.ts'
+import { createDatabase, lockTable } from './support/database.ts'
+import { shows } from './support/metrics.ts'
 import { exchange, parseAnswers, request } from './support/raw.ts'
 import { failure, headers, maskId, startService, success } from './support/service.ts'
 
@@ -20,13 +18,6 @@ const bodies = overloaded('too many bodies are arriving, the plant is not stored
 
 let lastId = 0
 const plant = (name = 'n') => JSON.stringify({ id: ++lastId, name })
-
-/** Waits for a gauge of the page to have this value. */
-async function shows(t: Test, service: Service, name: string, value: number) {
-  const read = async () => parseMetrics(await service.metrics()).values(`plant_store_${name}`)[''] ?? 0
-  for (let attempt = 0; attempt < 200 && (await read()) !== value; attempt++) await sleep(50)
-  t.equal(await read(), value, name)
-}
 
 /** Opens a connection that only the end of the test closes. */
 async function open(t: Test, { url }: Service): Promise<Socket> {
@@ -47,10 +38,7 @@ async function answer(socket: Socket) {
 
 t.test('a full queue', async (t) => {
   const service = await start(t, { WRITE_QUEUE_ROWS: '1' })
-  const holder = new pg.Client(databaseUrl)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, databaseUrl)
   const waiting = service.post(plant())
   await shows(t, service, 'queue_rows', 1)
   // Its body has been read: the queue counts it.

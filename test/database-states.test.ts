@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { query, setServer, untilBlocked } from './support/database.ts'
+import { lockTable, openSession, query, setServer, untilBlocked } from './support/database.ts'
 import { parseMetrics } from './support/metrics.ts'
 import { startProxy } from './support/proxy.ts'
 import { startServer } from './support/server.ts'
@@ -35,14 +35,7 @@ const isUnavailable = (answer: unknown) =>
   [late, undecided].some((expected) => isDeepStrictEqual(answer, expected))
 
 /** A connection that holds something while the service is asked. */
-async function session(t: Test, sql: string) {
-  const client = new pg.Client(server.url)
-  client.on('error', () => {})
-  await client.connect()
-  t.teardown(() => client.end())
-  await client.query(sql)
-  return client
-}
+const session = (t: Test, sql: string) => openSession(t, server.url, sql)
 
 /** Posts a fresh plant, or one of a given id, and checks that the answer is in time. */
 async function create(
@@ -126,7 +119,7 @@ t.test('standing still: 503 that leaves it open, and 200 when it goes on', async
 
 t.test('a locked table: 503, and 200 when the lock is gone', async (t) => {
   const service = await startService(t, env)
-  const holder = await session(t, 'begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, server.url)
   const answers = await Promise.all([create(t, service), create(t, service), create(t, service)])
   for (const answer of answers) t.ok(isUnavailable(answer))
   await holder.query('rollback')
@@ -162,7 +155,7 @@ t.test('no connection left: 503, and 200 when there is one', async (t) => {
 
 t.test('backends that are ended in mid-query: 200 all the same', async (t) => {
   const service = await startService(t, { ...env, WRITE_DEADLINE_MS: '20000' })
-  const holder = await session(t, 'begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, server.url)
   const waiting = create(t, service)
   await untilBlocked(server.url)
   await holder.query(

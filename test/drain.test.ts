@@ -1,8 +1,7 @@
 /** The process leaves: what its clients, its balancer and its log see. */
 import { Agent, get, request as httpRequest } from 'node:http'
-import pg from 'pg'
 import t, { type Test } from 'tap'
-import { createDatabase, untilBlocked } from './support/database.ts'
+import { createDatabase, lockTable, untilBlocked } from './support/database.ts'
 import { start } from './support/process.ts'
 import { exchange, request } from './support/raw.ts'
 import { token } from './support/service.ts'
@@ -84,10 +83,7 @@ t.test('a second signal ends it now, with exit code 1', async (t) => {
 
 t.test('beyond its limit it is cut off, with exit code 1 and what was left', async (t) => {
   const { url, kill, ended } = await startProcess(t, { SHUTDOWN_DELAY_MS: '0', SHUTDOWN_TIMEOUT_MS: '1500' })
-  const holder = new pg.Client(DATABASE_URL)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, DATABASE_URL)
   const waiting = exchange(url, [request(plant())])
   await untilBlocked(DATABASE_URL)
   kill('SIGTERM')

@@ -3,11 +3,10 @@ import { spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
 import t, { type Test } from 'tap'
 import { createLogger } from '../src/logger.ts'
 import { buildMetricsServer } from '../src/metrics/listener.ts'
-import { createDatabase } from './support/database.ts'
+import { createDatabase, lockTable } from './support/database.ts'
 import { parseMetrics } from './support/metrics.ts'
 import { startProxy } from './support/proxy.ts'
 import { exchange, parseAnswers, request } from './support/raw.ts'
@@ -138,10 +137,7 @@ t.test('a concurrent load: the batches hold what was created', async (t) => {
 
 t.test('what is under way, and the limits, are shown as they are', async (t) => {
   const service = await start(t, { WRITE_LANES: '3', WRITE_QUEUE_ROWS: '500', WRITE_QUEUE_BYTES: '2000000' })
-  const holder = new pg.Client(databaseUrl)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, databaseUrl)
   const began = performance.now()
   const waiting = service.post({ id: 20, name: 'four' })
   const busy = await until(service, (page) => page.values('plant_store_pool_connections').busy === 1)

@@ -1,8 +1,8 @@
 /** What a request is called in the log and in its answer, and whose it is said to be. */
 import { connect } from 'node:net'
-import pg from 'pg'
 import t from 'tap'
-import { parseMetrics } from './support/metrics.ts'
+import { lockTable } from './support/database.ts'
+import { shows } from './support/metrics.ts'
 import { exchange, parseAnswers, request } from './support/raw.ts'
 import { everyAnswer, failure, headers, maskId, post, startService, success } from './support/service.ts'
 import { until } from './support/until.ts'
@@ -50,21 +50,13 @@ t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in
 })
 
 t.test('a create tells how many were written with it', async (t) => {
-  const { post, log, databaseUrl, metrics } = await startService(t, { WRITE_LANES: '1' })
-  const holder = new pg.Client(databaseUrl)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access exclusive mode')
+  const ours = await startService(t, { WRITE_LANES: '1' })
+  const { post, log, databaseUrl } = ours
+  const holder = await lockTable(t, databaseUrl)
   const first = post({ id: 1, name: 'n' })
-  const wait = (name: string, value: number) =>
-    until(
-      async () =>
-        parseMetrics(await metrics()).samples.find((sample) => sample.name === `plant_store_${name}`),
-      (sample) => sample?.value === value
-    )
-  await wait('lanes_busy', 1)
+  await shows(t, ours, 'lanes_busy', 1)
   const others = [2, 3, 4].map((id) => post({ id, name: 'n' }))
-  await wait('queue_rows', 4)
+  await shows(t, ours, 'queue_rows', 4)
   await holder.query('rollback')
   for (const answer of await Promise.all([first, ...others])) t.equal(answer.status, 200)
   const rows = log().flatMap(({ batchRows }) => (batchRows === undefined ? [] : [batchRows]))
@@ -152,14 +144,11 @@ t.test('a request whose body breaks off leaves one line', async (t) => {
 })
 
 t.test('a client that resets before its answer leaves a line', async (t) => {
-  const holder = new pg.Client(service.databaseUrl)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, service.databaseUrl)
   const { hostname, port } = new URL(service.url)
   const socket = connect(Number(port), hostname)
   socket.write(request(`{"id":${++lastId},"name":"n"}`, { 'x-request-id': 'gone' }))
-  await until(service.metrics, (page) => page.includes('plant_store_queue_rows 1'))
+  await shows(t, service, 'queue_rows', 1)
   socket.resetAndDestroy()
   const line = await until(
     async () => service.log().find(({ requestId }) => requestId === 'gone'),

@@ -1,10 +1,9 @@
 /** Tracing: the spans of requests, batches and statements at a collector, and nothing of it when it is off. */
-import pg from 'pg'
 import t, { type Test } from 'tap'
 import { freePort } from '../dev/embedded-postgres.ts'
 import { isTracingOn } from '../src/tracing/tracing.ts'
 import { startCollector } from './support/collector.ts'
-import { createDatabase } from './support/database.ts'
+import { createDatabase, lockTable } from './support/database.ts'
 import { run, start } from './support/process.ts'
 import { startServer } from './support/server.ts'
 import { failure, headers, post, success, token } from './support/service.ts'
@@ -138,10 +137,7 @@ t.test(
 
 t.test('a locked table: the spans of the request, the batch and the statement are errors', async (t) => {
   const { collector, plants, url, end } = await startTraced(t, { WRITE_DEADLINE_MS: '3000' })
-  const holder = new pg.Client(url)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access exclusive mode')
+  const holder = await lockTable(t, url)
   const answer = await post(plants, { id: 1, name: 'n' })
   t.equal(answer.status, 400)
   t.equal(JSON.parse(answer.body).error, 503)

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { until } from './until.ts'
 
 /** A span as OTLP's JSON has it, its attributes as an object. */
 export interface Span {
@@ -48,8 +48,7 @@ export async function startCollector(t: Test) {
     /** Gives the spans of a name as soon as there are `count`; what is there after 30 s. */
     async named(name: string, count = 1) {
       const found = () => spans.filter((span) => span.name === name)
-      for (let tries = 0; tries < 600 && found().length < count; tries++) await sleep(50)
-      return found()
+      return until(found, (spans) => spans.length >= count)
     },
     spans
   }

@@ -35,6 +35,20 @@ export async function query(url: string, sql: string, values: unknown[] = []) {
   return rows
 }
 
+/** Runs a statement on a connection that stays open until teardown, and gives the connection. */
+export async function openSession(t: Test, url: string, sql: string) {
+  const client = new pg.Client(url)
+  client.on('error', () => {})
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query(sql)
+  return client
+}
+
+/** Keeps everybody else from the table until the session that it gives rolls back. */
+export const lockTable = (t: Test, url: string) =>
+  openSession(t, url, 'begin; lock table plants in access exclusive mode')
+
 /** Returns when so many statements of the service wait for a lock in this database. */
 export async function untilBlocked(url: string, count = 1) {
   const blocked = `

@@ -1,4 +1,6 @@
 /** A metrics page, taken apart. */
+import type { Test } from 'tap'
+import { until } from './until.ts'
 
 /** One line of the page. */
 export interface Sample {
@@ -30,4 +32,10 @@ export function parseMetrics(page: string) {
       return Object.fromEntries(entries) as Record<string, number>
     }
   }
+}
+
+/** Waits for `plant_store_<name>` on a service's page to have this value. */
+export async function shows(t: Test, service: { metrics(): Promise<string> }, name: string, value: number) {
+  const read = async () => parseMetrics(await service.metrics()).values(`plant_store_${name}`)[''] ?? 0
+  t.equal(await until(read, (seen) => seen === value), value, name)
 }
