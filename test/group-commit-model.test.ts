@@ -277,6 +277,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   }
 
   async function moveTo(at: number) {
+    clock.endTurn()
     await settled()
     checkMoment()
     while ((clock.nextAt ?? Number.POSITIVE_INFINITY) <= at) {

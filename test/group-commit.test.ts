@@ -92,8 +92,8 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
     { ...roomy, ...limits },
     onBatch ? { clock, onBatch } : { clock }
   )
-  /** Labels such as `7a`: the digits are the id. */
-  function submit(...labels: string[]) {
+  /** Plants that arrive in one turn of the event loop. Labels such as `7a`: the digits are the id. */
+  function submitTogether(...labels: string[]) {
     for (const label of labels) {
       const item = { id: BigInt(Number.parseInt(label, 10)), bytes: 10, label }
       group.submit(item).then(
@@ -101,15 +101,20 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
         (error) => (answers[label] = error instanceof Unanswered ? error.reason : error.message)
       )
     }
+    clock.endTurn()
+  }
+  /** Plants that arrive in a turn each. */
+  function submit(...labels: string[]) {
+    for (const label of labels) submitTogether(label)
   }
   const last = () => attempts.at(-1) as Attempt
   const log = () => attempts.map(({ labels }) => labels)
-  return { clock, group, attempts, answers, probes, submit, last, log }
+  return { clock, group, attempts, answers, probes, submit, submitTogether, last, log }
 }
 
 t.test('lanes', async (t) => {
   t.test(
-    'a lone row is written in the tick of its arrival, and its answer starts the next batch',
+    'a lone row is written in the turn of its arrival, and its answer starts the next batch',
     async (t) => {
       const { submit, log, last, answers, clock } = setUp()
       submit('1')
@@ -139,11 +144,31 @@ t.test('lanes', async (t) => {
     t.equal(group.busyLanes, 0)
   })
 
+  t.test('what arrives in one turn shares a batch, and leaves the other lanes free', async (t) => {
+    const { submitTogether, log, group } = setUp({ lanes: 2, batchRows: 3 })
+    submitTogether('1', '2', '3')
+    t.same(log(), ['1 2 3'])
+    t.equal(group.busyLanes, 1)
+    submitTogether('4', '5', '6', '7')
+    t.same(log(), ['1 2 3', '4 5 6'])
+  })
+
+  t.test('what closes in the turn of a row writes it', async (t) => {
+    const { group, clock, last, log } = setUp()
+    const answer = group.submit({ id: 1n, bytes: 1, label: '1' })
+    const closed = group.close()
+    clock.endTurn()
+    await last().succeed()
+    t.equal(await answer, 'stored 1')
+    await closed
+    t.same(log(), ['1'])
+  })
+
   t.test('ids beyond 2^53 sort exactly', async (t) => {
-    const { group, last, attempts } = setUp()
+    const { group, last, clock } = setUp()
     const add = (id: bigint) => void group.submit({ id, bytes: 1, label: String(id) })
-    for (const id of [0n, 9007199254740993n, 9007199254740992n, -9223372036854775808n]) add(id)
-    await attempts[0]?.succeed()
+    for (const id of [9007199254740993n, 9007199254740992n, -9223372036854775808n]) add(id)
+    clock.endTurn()
     t.equal(last().labels, '-9223372036854775808 9007199254740992 9007199254740993')
   })
 
@@ -156,13 +181,14 @@ t.test('lanes', async (t) => {
   })
 
   t.test('a batch is bounded in bytes; a row that is larger goes alone', async (t) => {
-    const { group, last, log } = setUp({ batchBytes: 100 })
-    const sizes = [1, 60, 40, 1, 500, 100, 1]
+    const { group, clock, last, log } = setUp({ batchBytes: 100 })
+    const sizes = [60, 40, 1, 500, 100, 1]
     for (const [index, bytes] of sizes.entries()) {
       void group.submit({ id: BigInt(index), bytes, label: String(bytes) })
     }
+    clock.endTurn()
     for (const _ of sizes) await last().succeed()
-    t.same(log(), ['1', '60 40', '1', '500', '100', '1'])
+    t.same(log(), ['60 40', '1', '500', '100', '1'])
   })
 })
 

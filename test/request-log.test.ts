@@ -63,6 +63,22 @@ t.test('a create tells how many were written with it', async (t) => {
   t.strictSame(rows.sort(), [1, 3, 3, 3])
 })
 
+t.test('creates that arrive together are written together, although a lane is free', async (t) => {
+  const ours = await startService(t)
+  const bodies = [1, 2, 3, 4, 5].map((id) => JSON.stringify({ id, name: 'n' }))
+  const answers = parseAnswers(
+    await exchange(ours.url, [bodies.map((body) => request(body)).join('')], { halfClose: true })
+  )
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200, 200]
+  )
+  t.strictSame(
+    ours.log().flatMap(({ batchRows }) => batchRows ?? []),
+    [5, 5, 5, 5, 5]
+  )
+})
+
 t.test("a valid traceparent's trace id is logged", async (t) => {
   for (const flags of ['00', '01', 'ff']) {
     await create({ traceparent: `00-${traceId}-${parentId}-${flags}` })

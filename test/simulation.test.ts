@@ -118,7 +118,7 @@ t.test('the forecast interpolates what requests cost, and lengthens commits', as
 })
 
 t.test('a machine that others use is slower in the forecast by as much as without storage', async (t) => {
-  const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
+  const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [1] }]
   const known = { cores: 4, queueMs: 0, commits: free, limits }
   const costs = [
     { connections: 1, heldMs: 0, requestMs: 0.1, generatorMs: 0.01, plantsPerSecond: 5000 },

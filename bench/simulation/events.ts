@@ -10,7 +10,7 @@ interface Event {
 }
 
 /** Time in ms that moves from event to event, and chance that repeats itself. */
-export interface Events extends Clock {
+export interface Events extends Omit<Clock, 'soon'> {
   /** Lets all promises that have settled call back before the next event. */
   settle(): void
   /** Runs until `ms`. */

@@ -79,7 +79,9 @@ export async function simulate(
     classify: () => 'fatal',
     probe: async () => {}
   }
-  const groupCommit = createGroupCommit(store, limits, { clock: events })
+  // The requests that have arrived are read before.
+  const soon = (callback: () => void) => service.run(0, callback)
+  const groupCommit = createGroupCommit(store, limits, { clock: { ...events, soon } })
   let nextId = 0n
 
   function send() {

@@ -21,9 +21,9 @@ interface Options {
 }
 
 /**
- * Makes a group commit over a store. A free lane takes what waits at once, without a timer; while all lanes are busy
- * rows gather into the next batch. A batch that meets a transient failure keeps its lane and pauses there: an outage
- * then costs one attempt a lane and pause, and the rows that arrive meanwhile gather.
+ * Makes a group commit over a store. A free lane takes what has arrived in this turn of the event loop, without a
+ * timer; while all lanes are busy rows gather into the next batch. A batch that meets a transient failure keeps its
+ * lane and pauses there: an outage then costs one attempt a lane and pause, and the rows that arrive meanwhile gather.
  */
 export function createGroupCommit<T extends Item, R>(
   store: Store<T, R>,
@@ -37,6 +37,7 @@ export function createGroupCommit<T extends Item, R>(
   const pausedLanes = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  let willStart = false
   let closed = false
 
   /**
@@ -50,7 +51,7 @@ export function createGroupCommit<T extends Item, R>(
       const entry = new Entry<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
       unanswered.add(entry)
       queue.add(entry)
-      start()
+      startSoon()
     })
   }
 
@@ -64,6 +65,16 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   const expectedMs = () => pace.expectMs(unanswered.rows, unanswered.bytes)
+
+  /** Requests come many in one turn: a lane that took the first of them alone would be busy when the others are read. */
+  function startSoon() {
+    if (willStart || busyLanes === limits.lanes) return
+    willStart = true
+    clock.soon(() => {
+      willStart = false
+      start()
+    })
+  }
 
   function start() {
     while (busyLanes < limits.lanes) {

@@ -70,6 +70,8 @@ export interface Clock {
   now(): number
   /** From 0 up to 1. */
   random(): number
+  /** Calls back once, when what has reached the process by now is read. */
+  soon(callback: () => void): void
   /** Calls back once after `ms`, unless what it gives is called before. */
   after(ms: number, callback: () => void): () => void
 }

@@ -12,12 +12,14 @@ export const settled = () => new Promise<void>((resolve) => setImmediate(resolve
 /** Makes a clock at 0 ms; `random` always gives 0 by default, which halves each pause. */
 export function createVirtualClock(random = () => 0) {
   const timers = new Set<Timer>()
+  const soon: (() => void)[] = []
   let now = 0
 
   const next = () => [...timers].sort((a, b) => a.at - b.at)[0]
   const clock: Clock = {
     now: () => now,
     random,
+    soon: (callback) => void soon.push(callback),
     after(ms, callback) {
       const timer = { at: now + ms, callback }
       timers.add(timer)
@@ -25,13 +27,20 @@ export function createVirtualClock(random = () => 0) {
     }
   }
 
+  /** Ends a turn of the event loop. */
+  function endTurn() {
+    for (const callback of soon.splice(0)) callback()
+  }
+
   /** Moves the clock to `at`, timer by timer. */
   async function moveTo(at: number) {
+    endTurn()
     await settled()
     for (let timer = next(); timer && timer.at <= at; timer = next()) {
       timers.delete(timer)
       now = timer.at
       timer.callback()
+      endTurn()
       await settled()
     }
     now = at
@@ -39,6 +48,7 @@ export function createVirtualClock(random = () => 0) {
 
   return {
     ...clock,
+    endTurn,
     moveTo,
     move: (ms: number) => moveTo(now + ms),
     /** Timers that have not rung. */
