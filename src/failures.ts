@@ -33,7 +33,7 @@ export const catalogue = {
   ReusedKey: { error: 422, message: 'the Idempotency-Key was used for this id with another name or tag' },
   RateLimited: {
     error: 429,
-    message: 'too many creates a second by this caller, the plant is not stored: try again'
+    message: 'too many creates a second by this caller, this request has stored nothing: try again'
   },
   HeadersTooLarge: { error: 431, message: 'the request line and header fields are too large' },
   Internal: { error: 500, message: 'internal error' },
@@ -43,22 +43,22 @@ export const catalogue = {
   },
   Overloaded: {
     error: 503,
-    message: 'too many creates are waiting, the plant is not stored: try again',
+    message: 'too many creates are waiting, this request has stored nothing: try again',
     headers: soon
   },
   Unavailable: {
     error: 503,
-    message: 'the database is away, the plant is not stored: try again',
+    message: 'the database is away, this request has stored nothing: try again',
     headers: soon
   },
   Late: {
     error: 503,
-    message: 'the plant could not be stored in time, it is not stored: try again',
+    message: 'the plant could not be stored in time, this request has stored nothing: try again',
     headers: soon
   },
   Closing: {
     error: 503,
-    message: 'the service is closing, the plant is not stored: try again',
+    message: 'the service is closing, this request has stored nothing: try again',
     headers: soon
   },
   Undecided: {

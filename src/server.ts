@@ -2,7 +2,7 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { readConfig } from './config/config.ts'
-import { hasEncoding, isMigrated, waitForDatabase } from './database/wait-for-database.ts'
+import { hasEncoding, isMigrated, sendsWarnings, waitForDatabase } from './database/wait-for-database.ts'
 import { createLogger } from './logger.ts'
 import { reportStartupFault } from './startup-fault.ts'
 import { isTracingOn } from './tracing/tracing.ts'
@@ -13,7 +13,7 @@ try {
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => app.reloadTokens())
-  await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, isMigrated])
+  await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, sendsWarnings, isMigrated])
   await app.listen({ host: config.host, port: config.port })
   // Not before: it would end a process that cannot listen with exit code 0.
   closeWithGrace(

@@ -13,8 +13,12 @@ const deadlineMs = 3_000
 /** Shared machines are slow at times; what must not happen is an answer long after the deadline. */
 const marginMs = 15_000
 const retry = { 'retry-after': '1' }
-const unavailable = failure(503, 'the database is away, the plant is not stored: try again', retry)
-const late = failure(503, 'the plant could not be stored in time, it is not stored: try again', retry)
+const unavailable = failure(503, 'the database is away, this request has stored nothing: try again', retry)
+const late = failure(
+  503,
+  'the plant could not be stored in time, this request has stored nothing: try again',
+  retry
+)
 const undecided = failure(
   503,
   'the database did not answer in time, the plant may be stored: send the same request again',

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../src/group-commit/group-commit.ts'
 import { type Limits, missing, type Row, type Trouble, Unanswered } from '../src/group-commit/types.ts'
-import { createVirtualClock, settled } from './support/virtual-clock.ts'
+import { createVirtualClock } from './support/virtual-clock.ts'
 
 interface Plant {
   id: bigint
@@ -54,6 +54,7 @@ const limits: fc.Arbitrary<Limits> = fc.record({
 })
 
 const arrival = fc.record({
+  endsTurn: fc.boolean(),
   waitMs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.nat(10), fc.nat(700)),
   id: fc.oneof(fc.bigInt({ min: 0n, max: 3n }), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
   bytes: fc.integer({ min: 1, max: 20 }),
@@ -277,8 +278,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   }
 
   async function moveTo(at: number) {
-    clock.endTurn()
-    await settled()
+    await clock.settle()
     checkMoment()
     while ((clock.nextAt ?? Number.POSITIVE_INFINITY) <= at) {
       await clock.moveTo(clock.nextAt as number)
@@ -290,6 +290,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   for (const arrival of arrivals) {
     if (arrival.waitMs > 0) await moveTo(clock.now() + arrival.waitMs)
     submit(arrival)
+    if (arrival.endsTurn) clock.endTurn()
   }
   let closed = false
   void group.close().then(() => (closed = true))

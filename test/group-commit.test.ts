@@ -9,7 +9,7 @@ import {
   type Trouble,
   Unanswered
 } from '../src/group-commit/types.ts'
-import { createVirtualClock, settled } from './support/virtual-clock.ts'
+import { createVirtualClock } from './support/virtual-clock.ts'
 
 interface Plant {
   id: bigint
@@ -63,11 +63,11 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
           at: clock.now(),
           succeed(...results) {
             resolve(rows.map(({ item }, index) => results[index] ?? `stored ${item.label}`))
-            return settled()
+            return clock.settle()
           },
           fail(trouble) {
             reject(new StoreError(trouble))
-            return settled()
+            return clock.settle()
           }
         })
         return promise
@@ -79,11 +79,11 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
           at: clock.now(),
           succeed() {
             resolve()
-            return settled()
+            return clock.settle()
           },
           fail() {
             reject(new Error('away'))
-            return settled()
+            return clock.settle()
           }
         })
         return promise
@@ -151,6 +151,14 @@ t.test('lanes', async (t) => {
     t.equal(group.busyLanes, 1)
     submitTogether('4', '5', '6', '7')
     t.same(log(), ['1 2 3', '4 5 6'])
+  })
+
+  t.test('a batch that is full does not wait for the end of the turn', async (t) => {
+    const { group, clock, log } = setUp({ lanes: 2, batchRows: 2 })
+    for (const id of [1n, 2n, 3n]) void group.submit({ id, bytes: 1, label: String(id) })
+    t.same(log(), ['1 2'])
+    clock.endTurn()
+    t.same(log(), ['1 2', '3'])
   })
 
   t.test('what closes in the turn of a row writes it', async (t) => {
@@ -274,22 +282,22 @@ t.test('one id', async (t) => {
 
 t.test('bounds', async (t) => {
   t.test('a full queue refuses at once, rows in lanes and behind their id included', async (t) => {
-    const { submit, answers, group, last } = setUp({ queueRows: 3 })
+    const { submit, answers, group, last, clock } = setUp({ queueRows: 3 })
     submit('1a', '1b', '2', '3')
-    await settled()
+    await clock.settle()
     t.same(answers, { '3': 'full' })
     t.equal(group.rows, 3)
     await last().succeed()
     submit('4', '5')
-    await settled()
+    await clock.settle()
     t.same(answers, { '1a': 'stored 1a', '3': 'full', '5': 'full' })
   })
 
   t.test('a queue full in bytes refuses what does not fit', async (t) => {
-    const { group, submit, answers, last } = setUp({ queueBytes: 25 })
+    const { group, submit, answers, last, clock } = setUp({ queueBytes: 25 })
     submit('1', '2', '3')
     t.equal(group.bytes, 20)
-    await settled()
+    await clock.settle()
     t.same(answers, { '3': 'full' })
     await last().succeed()
     await last().succeed()
@@ -303,7 +311,7 @@ t.test('bounds', async (t) => {
     const taken = async () => {
       const before = group.rows
       for (let count = 0; count < 10; count++) submit(String(++id))
-      await settled()
+      await clock.settle()
       return group.rows - before
     }
     const write = async (ms: number) => {
@@ -334,7 +342,7 @@ t.test('bounds', async (t) => {
     await clock.move(900)
     await last().fail('transient')
     submit('2', '3', '4')
-    await settled()
+    await clock.settle()
     t.equal(group.expectedMs, 0)
     t.same(answers, {})
   })
@@ -742,7 +750,7 @@ t.test('outages', async (t) => {
     await attempts[2]?.fail('uncertain')
     t.ok(group.away)
     submit('3')
-    await settled()
+    await clock.settle()
     t.equal(answers['3'], 'away')
     t.same(
       probes.map(({ at }) => at),

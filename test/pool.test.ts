@@ -1,9 +1,10 @@
 /** The pool on a real PostgreSQL: what happens to connections and statements that are given up. */
-import t from 'tap'
-import { NoConnection } from '../src/database/errors.ts'
+import t, { type Test } from 'tap'
+import { classify, NoConnection, OutcomeOpen } from '../src/database/errors.ts'
 import { createPool } from '../src/database/pool.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
 import { createDatabase, query } from './support/database.ts'
+import { startProxy } from './support/proxy.ts'
 import { until } from './support/until.ts'
 
 const url = await createDatabase(t)
@@ -48,4 +49,51 @@ t.test('what is given up before it has a connection is never sent', async (t) =>
   await t.rejects(second, NoConnection)
   await first
   t.strictSame(await query(url, `select 1 from pg_class where relname = 'never'`), [])
+})
+
+/** A pool of one connection, through a proxy. */
+async function createPoolBehind(t: Test, limitMs: number) {
+  const proxy = await startProxy(t, Number(new URL(url).port))
+  const pool = createPool({
+    ...options,
+    connection: { ...connection, host: '127.0.0.1', port: proxy.port },
+    limitMs
+  })
+  t.teardown(() => pool.end())
+  return { proxy, pool }
+}
+
+t.test(
+  'a statement on a connection that fell silent behind an error is given up, and the pool goes on',
+  async (t) => {
+    const { proxy, pool } = await createPoolBehind(t, 2_000)
+    await pool.query({ text: 'select 1' })
+    proxy.silenceAfterError()
+    await t.rejects(pool.query({ text: 'select 1 / 0' }), { code: '22012' })
+    const began = performance.now()
+    await t.rejects(pool.query({ text: 'select 2' }), {
+      message: 'the server does not react to a cancel request'
+    })
+    t.ok(performance.now() - began < 20_000)
+    t.equal(pool.state.resets, 1)
+    t.equal((await pool.query({ text: 'select 3' })).rows.length, 1)
+  }
+)
+
+t.test('a success of a statement that was cancelled is not believed', async (t) => {
+  const { proxy, pool } = await createPoolBehind(t, 3_000)
+  await pool.query({ text: 'select 1' })
+  proxy.refuse()
+  await t.rejects(pool.query({ text: 'select pg_sleep(3.5)' }), OutcomeOpen)
+})
+
+t.test('a transaction time-out ends the connection, and leaves open what was written', async (t) => {
+  const own = await createDatabase(t)
+  await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
+  const pool = createPool({ ...options, connection: parseDatabaseUrl(own) })
+  t.teardown(() => pool.end())
+  const error = await pool.query({ text: 'select pg_sleep(20)' }).catch((error) => error)
+  t.match(error, { code: '25P04', severity: 'FATAL' })
+  t.equal(classify(error), 'uncertain')
+  t.equal(pool.state.resets, 1)
 })

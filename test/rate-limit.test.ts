@@ -19,10 +19,14 @@ const created = (remaining: number) => {
   const answer = success({ name: 'n' })
   return { ...answer, headers: { ...answer.headers, ...limits(remaining) } }
 }
-const refused = failure(429, 'too many creates a second by this caller, the plant is not stored: try again', {
-  ...limits(0),
-  'retry-after': '1'
-})
+const refused = failure(
+  429,
+  'too many creates a second by this caller, this request has stored nothing: try again',
+  {
+    ...limits(0),
+    'retry-after': '1'
+  }
+)
 
 let lastId = 0
 const post = (init: RequestInit = {}) => service.post({ id: ++lastId, name: 'n' }, init)

@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import pg from 'pg'
 import t from 'tap'
 import { parseDatabaseUrl } from '../src/database/url.ts'
-import { hasEncoding, isMigrated, waitForDatabase } from '../src/database/wait-for-database.ts'
+import { hasEncoding, isMigrated, sendsWarnings, waitForDatabase } from '../src/database/wait-for-database.ts'
 import { StartupFault } from '../src/startup-fault.ts'
 import { createDatabase } from './support/database.ts'
 import { listen } from './support/listen.ts'
@@ -15,7 +15,7 @@ const timeoutMs = 4_000
 const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 
 const wait = (url: string, ms = timeoutMs) =>
-  waitForDatabase(parseDatabaseUrl(url), ms, [hasEncoding, isMigrated])
+  waitForDatabase(parseDatabaseUrl(url), ms, [hasEncoding, sendsWarnings, isMigrated])
 
 async function query(url: string, sql: string) {
   const client = new pg.Client(url)
@@ -92,5 +92,12 @@ t.test('a role that may not read the table is given up', async (t) => {
 t.test('an encoding other than UTF8 is refused at once', async (t) => {
   const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
   const fault = "the database's encoding must be UTF8, it is SQL_ASCII"
+  await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+})
+
+t.test('a database that keeps warnings back is refused at once', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, `alter database ${new URL(url).pathname.slice(1)} set client_min_messages = error`)
+  const fault = 'client_min_messages must be warning or lower, it is error'
   await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
 })

@@ -1,9 +1,9 @@
 /** The service on Citus under load and faults: `node deploy/citus/faults.ts [--short | part of a fault's name]`. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { selectPlants } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { createStack } from '../faults/stack.ts'
-import { createCluster, type Node } from './cluster.ts'
+import { createStrikes } from '../faults/strikes.ts'
+import { createCluster } from './cluster.ts'
 import { checkRepeats, createClient } from './repeats.ts'
 
 /** A slow machine's restarts must not reach it. */
@@ -16,28 +16,7 @@ const stack = createStack(import.meta.dirname, 'plant-store-citus', ['api'])
 const cluster = createCluster(stack)
 const entry = { service: 'balancer', port: 3000 }
 
-const killed = (what: string, node: Node): Fault => ({
-  name: `SIGKILL of ${what}`,
-  async strike() {
-    await stack.docker('kill', '--signal', 'KILL', stack.container(node))
-    await sleep(1_000)
-    await stack.docker('start', stack.container(node))
-  }
-})
-
-const restarted = (what: string, node: Node): Fault => ({
-  name: `${what} is restarted`,
-  strike: () => stack.docker('restart', stack.container(node))
-})
-
-const paused = (pauseMs: number): Fault => ({
-  name: `a worker hangs for ${pauseMs / 1000} s`,
-  async strike() {
-    await stack.docker('pause', stack.container('worker2'))
-    await sleep(pauseMs)
-    await stack.docker('unpause', stack.container('worker2'))
-  }
-})
+const { killed, restarted, paused } = createStrikes(stack)
 
 const inDoubt: Fault = {
   name: 'a transaction in doubt holds an id',
@@ -53,13 +32,13 @@ const inDoubt: Fault = {
 const all = [
   killed('a worker', 'worker1'),
   killed('the coordinator', 'coordinator'),
-  paused(shortPauseMs),
+  paused('a worker', 'worker2', shortPauseMs),
   inDoubt,
   killed('the other worker', 'worker2'),
   killed('the coordinator once more', 'coordinator'),
   restarted('a worker', 'worker1'),
   restarted('the coordinator', 'coordinator'),
-  paused(longPauseMs)
+  paused('a worker', 'worker2', longPauseMs)
 ]
 const short = all.slice(0, 4)
 

@@ -1,8 +1,8 @@
 /** The service through PgBouncer under load and faults: `node deploy/pgbouncer/faults.ts [--short | part of a fault's name]`. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { selectPlants } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { createStack } from '../faults/stack.ts'
+import { createStrikes } from '../faults/strikes.ts'
 
 /** A slow machine's restarts must not reach it. */
 const deadlineMs = 20_000
@@ -32,19 +32,7 @@ async function sharesConnections() {
   if (Number(count) < 1 || Number(count) > 3) throw new Error(`PostgreSQL has ${count} connections`)
 }
 
-const restarted = (what: string, service: string): Fault => ({
-  name: `${what} is restarted`,
-  strike: () => stack.docker('restart', stack.container(service))
-})
-
-const killed = (what: string, service: string): Fault => ({
-  name: `SIGKILL of ${what}`,
-  async strike() {
-    await stack.docker('kill', '--signal', 'KILL', stack.container(service))
-    await sleep(1_000)
-    await stack.docker('start', stack.container(service))
-  }
-})
+const { killed, restarted } = createStrikes(stack)
 
 const locked: Fault = {
   name: 'the table is locked until statements are cancelled',

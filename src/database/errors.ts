@@ -22,12 +22,12 @@ export class OutcomeOpen extends Error {
 
 /**
  * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a
- * transaction time-out, a read-only server, a prepared statement that a pooler has lost or that
+ * read-only server, a prepared statement that a pooler has lost or that
  * a change of the table has made useless.
  */
-const transient = /^(40001|40P01|53...|25P04|25006|26000|0A000)$/
-/** A connection exception, a server or a session that ends: what became of the statement is open. */
-const uncertain = /^(08...|40003|57P0[1-5])$/
+const transient = /^(40001|40P01|53...|25006|26000|0A000)$/
+/** A connection exception, a server or a session that ends, also by a transaction time-out: what became of the statement is open. */
+const uncertain = /^(08...|25P04|40003|57P0[1-5])$/
 /**
  * The source files in which Citus speaks to its workers: where a connection breaks in the midst of a transaction, it
  * has no better codes than those of an internal error and of an I/O error.
@@ -45,7 +45,7 @@ const refused = /^(22|23|38|44|54|P0)/
 /** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
 const custom = /^[6-9I-OQ-WYZ]/
 /** A connection that meets one of these has lost its server or its statements, or has one that is not the primary. */
-const lost = /^(08...|57P0[1-5]|25006|26000|0A000)$/
+const lost = /^(08...|25P04|57P0[1-5]|25006|26000|0A000)$/
 
 /** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
 function codeOf(error: unknown): string | undefined {

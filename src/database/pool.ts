@@ -9,8 +9,9 @@ import type { ConnectionOptions } from './url.ts'
 /** Runs statements, each on a connection of the pool. */
 export interface Database {
   /**
-   * Runs one statement. It is cancelled at the server when `signal` aborts or when it takes longer than the limit; the
-   * promise then rejects within a second. Rejects with what PostgreSQL or the driver reports.
+   * Runs one statement. It is cancelled at the server when `signal` aborts or when it takes longer than the limit, and
+   * the promise rejects within a second; while it waits for a connection, when that is had or the limit has passed.
+   * Rejects with what PostgreSQL or the driver reports.
    */
   query<Row extends pg.QueryResultRow>(
     statement: pg.QueryConfig,
@@ -127,20 +128,20 @@ async function run(
 ) {
   let graceTimer: NodeJS.Timeout | undefined
   let isCancelled = false
-  let isReleased = false
-  const release = (destroy: boolean) => {
-    if (!isReleased) client.release(destroy)
-    isReleased = true
-  }
+  const silence = Promise.withResolvers<never>()
   const cancel = () => {
     isCancelled = true
     cancelStatement(client as pg.PoolClient & Target)
-    // From a server that does not react the connection is taken away, which ends the statement on our side.
-    graceTimer ??= setTimeout(release, cancelGraceMs, true)
+    // A server that does not react is not waited for: to end its connection may take as long as TCP tries.
+    graceTimer ??= setTimeout(
+      silence.reject,
+      cancelGraceMs,
+      new Error('the server does not react to a cancel request')
+    )
   }
   const timer = setTimeout(cancel, limitMs)
   signal?.addEventListener('abort', cancel, { once: true })
-  const outcome = await client.query(statement).then(
+  const outcome = await Promise.race([client.query(statement), silence.promise]).then(
     (result) => ({ result, error: undefined, isLost: false }),
     (error) => ({ result: undefined, error, isLost: isConnectionLost(error) })
   )
@@ -148,7 +149,10 @@ async function run(
   clearTimeout(graceTimer)
   signal?.removeEventListener('abort', cancel)
   // A cancel request that comes late would meet the next statement of this connection.
-  release(outcome.isLost || isCancelled)
-  if (!unreplicated.delete(client)) return outcome
-  return { ...outcome, result: undefined, error: new OutcomeOpen('the commit is not replicated') }
+  client.release(outcome.isLost || isCancelled)
+  // A success that was cancelled may be such a commit, too: the server's settings can keep its warning back.
+  const isOpen = unreplicated.delete(client) || (isCancelled && outcome.result !== undefined)
+  return isOpen
+    ? { ...outcome, result: undefined, error: new OutcomeOpen('the commit is not replicated') }
+    : outcome
 }

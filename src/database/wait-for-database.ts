@@ -18,6 +18,14 @@ export const hasEncoding: Check = async (client) => {
   return undefined
 }
 
+/** Warnings must be sent: one is the only sign of a commit that is cancelled before its standby has it. */
+export const sendsWarnings: Check = async (client) => {
+  const { rows } = await client.query('show client_min_messages')
+  if (rows[0].client_min_messages === 'error')
+    throw new StartupFault(['client_min_messages must be warning or lower, it is error'])
+  return undefined
+}
+
 /** The table must be as this build needs it. */
 export const isMigrated: Check = async (client) => {
   try {

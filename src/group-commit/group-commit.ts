@@ -21,8 +21,8 @@ interface Options {
 }
 
 /**
- * Makes a group commit over a store. A free lane takes what has arrived in this turn of the event loop, without a
- * timer; while all lanes are busy rows gather into the next batch. A batch that meets a transient failure keeps its
+ * Makes a group commit over a store. A free lane takes what waits at the end of the event loop's turn, without a timer;
+ * while all lanes are busy rows gather into the next batch. A batch that meets a transient failure keeps its
  * lane and pauses there: an outage then costs one attempt a lane and pause, and the rows that arrive meanwhile gather.
  */
 export function createGroupCommit<T extends Item, R>(
@@ -37,6 +37,7 @@ export function createGroupCommit<T extends Item, R>(
   const pausedLanes = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  let arrivedInTurn = 0
   let willStart = false
   let closed = false
 
@@ -52,6 +53,8 @@ export function createGroupCommit<T extends Item, R>(
       unanswered.add(entry)
       queue.add(entry)
       startSoon()
+      // A batch that is full gains nothing by waiting.
+      if (++arrivedInTurn % limits.batchRows === 0) start()
     })
   }
 
@@ -66,12 +69,13 @@ export function createGroupCommit<T extends Item, R>(
 
   const expectedMs = () => pace.expectMs(unanswered.rows, unanswered.bytes)
 
-  /** Requests come many in one turn: a lane that took the first of them alone would be busy when the others are read. */
+  /** Many requests come in one turn: a lane that took the first of them alone would be busy when the others are read. */
   function startSoon() {
     if (willStart || busyLanes === limits.lanes) return
     willStart = true
     clock.soon(() => {
       willStart = false
+      arrivedInTurn = 0
       start()
     })
   }
@@ -89,7 +93,7 @@ export function createGroupCommit<T extends Item, R>(
   async function run(batch: Entry<T, R>[]) {
     await commit(batch)
     busyLanes--
-    start()
+    startSoon()
   }
 
   /** Tries rows in this lane until each has its answer or pauses outside the lanes. */

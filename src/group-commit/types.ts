@@ -16,14 +16,14 @@ export interface Row<T extends Item> {
   readonly repeated: boolean
 }
 
-/** The outcome of a row that the store neither wrote nor found: it is tried again. */
+/** The outcome of a row that the store has not written now, nor found another's in its place: it is tried again. */
 export const missing = Symbol('missing')
 
 /**
  * What the failure of a whole attempt means for its rows. `transient`: the database cannot serve now, nothing is
  * written; `uncertain`: the same, and whether the rows are written is open; `locked`: a lock was not to be had, nothing
  * is written; `slow`: it took too long, nothing is written; `refused`: the data is at fault, nothing is written;
- * `fatal`: repeating is of no use.
+ * `fatal`: something is broken that every row needs, and only what an earlier attempt may have written is tried again.
  */
 export type Trouble = 'transient' | 'uncertain' | 'locked' | 'slow' | 'refused' | 'fatal'
 
@@ -83,7 +83,7 @@ export const reasons = {
   away: 'the database has been away for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
   unknown: 'the outcome of an attempt is open; the row may be stored',
-  missing: 'the row is neither written nor found, however often it is tried'
+  missing: 'the row is not written, however often it is tried'
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last trouble, where it had one. */

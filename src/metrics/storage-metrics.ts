@@ -42,7 +42,7 @@ export function createStorageMetrics(registry: Registry) {
   })
   const batchDuration = new Histogram({
     name: 'plant_store_batch_duration_seconds',
-    help: 'Time of one attempt to commit a batch; every outcome but written and fatal is followed by repeats',
+    help: 'Time of one attempt to commit a batch, by how it ended',
     labelNames: ['outcome'],
     buckets: seconds,
     registers

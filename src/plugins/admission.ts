@@ -20,8 +20,8 @@ declare module 'fastify' {
   }
 }
 
-const tooManyConnections = { message: 'too many connections, the plant is not stored: try again' }
-const tooManyBodies = { message: 'too many bodies are arriving, the plant is not stored: try again' }
+const tooManyConnections = { message: 'too many connections, this request has stored nothing: try again' }
+const tooManyBodies = { message: 'too many bodies are arriving, this request has stored nothing: try again' }
 
 export default fp<Bounds>(
   async (app, { maxConnections, bodyMemoryBytes }) => {

@@ -109,7 +109,7 @@ t.test('with every instance away the balancer answers within the contract', asyn
   t.equal(answer?.headers['retry-after'], '1')
   t.strictSame(JSON.parse(answer?.body ?? ''), {
     error: 503,
-    message: 'the service cannot be reached, the plant is not stored: try again'
+    message: 'the service cannot be reached, this request has stored nothing: try again'
   })
 })
 

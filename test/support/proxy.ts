@@ -3,11 +3,18 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
+/** The type of the message (PostgreSQL manual, "Message Formats"). */
+const errorResponse = 'E'.charCodeAt(0)
+
 /** Starts the proxy to a port on 127.0.0.1; ends it at teardown. */
 export async function startProxy(t: Test, port: number) {
   const sockets = new Set<Socket>()
   let losses = 0
+  let isSilentAfterError = false
+  let isRefusing = false
   const proxy = createServer((client) => {
+    if (isRefusing) return client.destroy()
+    let isSilent = false
     const server = connect(port, '127.0.0.1')
     for (const socket of [client, server]) {
       sockets.add(socket)
@@ -24,7 +31,11 @@ export async function startProxy(t: Test, port: number) {
       if (losses > 0 && answer.includes('INSERT 0 ')) {
         losses--
         client.destroy()
-      } else client.write(answer)
+      } else if (isSilentAfterError && answer.at(0) === errorResponse) {
+        isSilentAfterError = false
+        isSilent = true
+        client.write(answer.subarray(0, 1 + answer.readInt32BE(1)))
+      } else if (!isSilent) client.write(answer)
     })
   }).listen(0, '127.0.0.1')
   await once(proxy, 'listening')
@@ -37,6 +48,14 @@ export async function startProxy(t: Test, port: number) {
     /** Cuts the next connections on which a write is answered. */
     lose(count: number) {
       losses += count
+    },
+    /** Lets the next error through, if it begins a packet, and nothing behind it. */
+    silenceAfterError() {
+      isSilentAfterError = true
+    },
+    /** Refuses all connections from now on. */
+    refuse() {
+      isRefusing = true
     },
     /** How many of them are still to come. */
     left: () => losses

@@ -7,7 +7,7 @@ interface Timer {
 }
 
 /** Lets everything run that needs no time. */
-export const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 /** Makes a clock at 0 ms; `random` always gives 0 by default, which halves each pause. */
 export function createVirtualClock(random = () => 0) {
@@ -32,16 +32,22 @@ export function createVirtualClock(random = () => 0) {
     for (const callback of soon.splice(0)) callback()
   }
 
+  /** Ends turns until nothing is left to do now. */
+  async function settle() {
+    do {
+      endTurn()
+      await settled()
+    } while (soon.length > 0)
+  }
+
   /** Moves the clock to `at`, timer by timer. */
   async function moveTo(at: number) {
-    endTurn()
-    await settled()
+    await settle()
     for (let timer = next(); timer && timer.at <= at; timer = next()) {
       timers.delete(timer)
       now = timer.at
       timer.callback()
-      endTurn()
-      await settled()
+      await settle()
     }
     now = at
   }
@@ -49,6 +55,7 @@ export function createVirtualClock(random = () => 0) {
   return {
     ...clock,
     endTurn,
+    settle,
     moveTo,
     move: (ms: number) => moveTo(now + ms),
     /** Timers that have not rung. */
