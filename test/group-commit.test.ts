@@ -161,6 +161,14 @@ t.test('lanes', async (t) => {
     t.same(log(), ['1 2', '3'])
   })
 
+  t.test('an answer that comes in the turn of the deadline counts', async (t) => {
+    const { submit, clock, last, answers } = setUp({ deadlineMs: 1_000 })
+    submit('1')
+    clock.after(1_000, () => void last().succeed())
+    await clock.move(1_000)
+    t.same(answers, { '1': 'stored 1' })
+  })
+
   t.test('what closes in the turn of a row writes it', async (t) => {
     const { group, clock, last, log } = setUp()
     const answer = group.submit({ id: 1n, bytes: 1, label: '1' })

@@ -44,7 +44,7 @@ t.test('a migration that waits longer than its limit is a start-up fault', async
   await other.connect()
   t.teardown(() => other.end())
   await other.query('select pg_advisory_lock(7241865325823964)')
-  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 500 }
+  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 4_000 }
   await t.rejects(
     migrate(config, 'up'),
     new StartupFault(['another migration, or a transaction on the table, holds a lock for too long'])
@@ -57,7 +57,7 @@ t.test('without its lock a migration neither takes nor waits for one', async (t)
   await other.connect()
   t.teardown(() => other.end())
   await other.query('select pg_advisory_lock(7241865325823964)')
-  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 500, lock: false }
+  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 30_000, lock: false }
   t.strictSame(await migrate(config, 'up'), ['1763700000000_plants'])
   t.strictSame(await migrate(config, 'down'), ['1763700000000_plants'])
 })

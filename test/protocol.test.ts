@@ -222,7 +222,11 @@ const cases: [string, Part[], string[]][] = [
   ['10.1.1: 100-continue', [request(plant(), { expect: '100-Continue' })], ['100 ', created]],
   [
     '10.1.1: 100-continue behind requests that wait for their answers, the body still to come',
-    [request(plant()) + request('', { expect: '100-continue', 'content-length': '24' }), 300, '{"id":9003,'],
+    [
+      request(plant()) + request('', { expect: '100-continue', 'content-length': '24' }),
+      /100 Continue/,
+      '{"id":9003,'
+    ],
     [created, '100 ', malformed]
   ],
   [

@@ -45,7 +45,8 @@ export async function measureAll(
     }))
   )
   for (let round = 1; round <= rounds; round++) {
-    for (const { connections, index, server, databaseUrl, taken } of measured) {
+    const turns = round % 2 === 0 ? measured.toReversed() : measured
+    for (const { connections, index, server, databaseUrl, taken } of turns) {
       const load = { connections, seconds, ids } as const
       const figures = await measureServer(lab, generator, server, databaseUrl, load)
       taken.push(await countLost(figures, databaseUrl))

@@ -96,7 +96,7 @@ export function startLoad({ url, token, clients, firstId, isRepeating }: Options
   const workers = Array.from({ length: clients }, work)
   return {
     /** Returns when so many more creates have succeeded; throws when that takes longer than `limitMs`. */
-    async succeed(count: number, limitMs = 120_000) {
+    async succeed(count: number, limitMs = 600_000) {
       const end = performance.now() + limitMs
       const acknowledged = () => creates.reduce((sum, { error }) => sum + Number(error === 0), 0)
       const enough = acknowledged() + count

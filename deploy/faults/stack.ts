@@ -72,7 +72,7 @@ export function createStack(folder: string, prefix: string, images: string[]) {
 export async function until<T>(
   what: string,
   check: () => Promise<T | undefined>,
-  limitMs = 120_000
+  limitMs = 600_000
 ): Promise<T> {
   const end = performance.now() + limitMs
   let trouble: unknown

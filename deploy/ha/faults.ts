@@ -18,6 +18,7 @@ function primaryFault(
   return {
     name,
     async strike() {
+      await cluster.isWhole()
       primary = await cluster.findPrimary()
       await strike(primary)
       await cluster.isReplaced(primary)

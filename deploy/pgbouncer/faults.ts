@@ -1,7 +1,7 @@
 /** The service through PgBouncer under load and faults: `node deploy/pgbouncer/faults.ts [--short | part of a fault's name]`. */
 import { selectPlants } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
-import { createStack } from '../faults/stack.ts'
+import { createStack, until } from '../faults/stack.ts'
 import { createStrikes } from '../faults/strikes.ts'
 
 /** A slow machine's restarts must not reach it. */
@@ -26,10 +26,11 @@ async function countCancelled(): Promise<number> {
 
 /** The replicas have up to three connections each; PgBouncer has `default_pool_size`. */
 async function sharesConnections() {
-  const [count] = await query(
-    `select count(*) from pg_stat_activity where usename = 'plants' and application_name = 'plant-store'`
-  )
-  if (Number(count) < 1 || Number(count) > 3) throw new Error(`PostgreSQL has ${count} connections`)
+  const sql = `select count(*) from pg_stat_activity where usename = 'plants' and application_name = 'plant-store'`
+  await until('PostgreSQL has no more connections than PgBouncer may open', async () => {
+    const count = Number(await query(sql))
+    return (count >= 1 && count <= 3) || undefined
+  })
 }
 
 const { killed, restarted } = createStrikes(stack)

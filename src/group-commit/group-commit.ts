@@ -21,8 +21,8 @@ interface Options {
 }
 
 /**
- * Makes a group commit over a store. A free lane takes what waits at the end of the event loop's turn, without a timer;
- * while all lanes are busy rows gather into the next batch. A batch that meets a transient failure keeps its
+ * Makes a group commit over a store. An idle lane takes what has come by the end of the event loop's turn, without a
+ * timer; while all lanes are busy rows gather into the next batch. A batch that meets a transient failure keeps its
  * lane and pauses there: an outage then costs one attempt a lane and pause, and the rows that arrive meanwhile gather.
  */
 export function createGroupCommit<T extends Item, R>(
@@ -93,7 +93,7 @@ export function createGroupCommit<T extends Item, R>(
   async function run(batch: Entry<T, R>[]) {
     await commit(batch)
     busyLanes--
-    startSoon()
+    start()
   }
 
   /** Tries rows in this lane until each has its answer or pauses outside the lanes. */

@@ -19,12 +19,17 @@ export function createUnanswered<T extends Item, R>(
   let bytes = 0
   let cancelDeadline: (() => void) | undefined
 
+  /** The answers that have reached the process by now count: after a standstill they are read behind the timers. */
+  function expireSoon() {
+    clock.soon(expire)
+  }
+
   function expire() {
     cancelDeadline = undefined
     const now = clock.now()
     for (let entry = list.first; entry; entry = list.first) {
       if (entry.deadline > now) {
-        cancelDeadline = clock.after(entry.deadline - now, expire)
+        cancelDeadline = clock.after(entry.deadline - now, expireSoon)
         break
       }
       onExpired(entry)
@@ -45,7 +50,7 @@ export function createUnanswered<T extends Item, R>(
       entry.inOrder = list.push(entry)
       rows++
       bytes += entry.item.bytes
-      cancelDeadline ??= clock.after(deadlineMs, expire)
+      cancelDeadline ??= clock.after(deadlineMs, expireSoon)
     },
 
     /** Takes out a row that gets its answer now. */

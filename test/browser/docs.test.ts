@@ -15,7 +15,11 @@ if (!existsSync(executablePath)) throw new Error(`there is no ${executablePath}:
 const screenshots = join(import.meta.dirname, '../../.data/screenshots')
 await mkdir(screenshots, { recursive: true })
 // Chromium's sandbox does not work for root.
-const browser = await chromium.launch({ executablePath, chromiumSandbox: process.getuid?.() !== 0 })
+const browser = await chromium.launch({
+  executablePath,
+  timeout: 120_000,
+  chromiumSandbox: process.getuid?.() !== 0
+})
 t.teardown(() => browser.close())
 
 /** Runs in the page. */

@@ -11,9 +11,15 @@ export async function startProxy(t: Test, port: number) {
   const sockets = new Set<Socket>()
   let losses = 0
   let isSilentAfterError = false
-  let isRefusing = false
+  let held: (() => void)[] | undefined
   const proxy = createServer((client) => {
-    if (isRefusing) return client.destroy()
+    if (held) {
+      client.destroy()
+      const late = held
+      held = undefined
+      for (const pass of late) pass()
+      return
+    }
     let isSilent = false
     const server = connect(port, '127.0.0.1')
     for (const socket of [client, server]) {
@@ -27,6 +33,7 @@ export async function startProxy(t: Test, port: number) {
     }
     client.pipe(server)
     server.on('data', (answer) => {
+      if (held) return void held.push(() => client.write(answer))
       // The answer to a write, which is durable by now, never arrives.
       if (losses > 0 && answer.includes('INSERT 0 ')) {
         losses--
@@ -53,9 +60,9 @@ export async function startProxy(t: Test, port: number) {
     silenceAfterError() {
       isSilentAfterError = true
     },
-    /** Refuses all connections from now on. */
-    refuse() {
-      isRefusing = true
+    /** Holds all answers until the next connection comes, which is that of a cancel request and is refused. */
+    holdUntilCancelled() {
+      held = []
     },
     /** How many of them are still to come. */
     left: () => losses

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { token } from './service.ts'
+import { until } from './until.ts'
 
 /** An answer, taken apart. */
 export interface Answer {
@@ -11,8 +12,8 @@ export interface Answer {
   body: string
 }
 
-/** A part of what is sent: text in latin1, bytes, or a pause in ms. */
-export type Part = string | Buffer | number
+/** A part of what is sent: text in latin1, bytes, a pause in ms, or a wait until what has come back matches. */
+export type Part = string | Buffer | number | RegExp
 
 interface Options {
   /** Say that nothing more will be sent when all is sent. */
@@ -30,16 +31,17 @@ export async function exchange(url: string, parts: Part[], { halfClose = false, 
   socket.on('error', () => {})
   const ended = Promise.race([once(socket, 'end'), once(socket, 'close')]).catch(() => {})
   await once(socket, 'connect')
-  await send(socket, parts)
+  await send(socket, parts, () => Buffer.concat(chunks).toString('latin1'))
   if (halfClose) socket.end()
-  await (waitMs === undefined ? ended : Promise.race([ended, sleep(waitMs)]))
+  await (waitMs === undefined ? ended : Promise.race([ended, sleep(waitMs, undefined, { ref: false })]))
   socket.destroy()
   return Buffer.concat(chunks)
 }
 
-async function send(socket: Socket, parts: Part[]) {
+async function send(socket: Socket, parts: Part[], received: () => string) {
   for (const part of parts) {
     if (typeof part === 'number') await sleep(part)
+    else if (part instanceof RegExp) await until(received, (text) => part.test(text))
     else await new Promise<void>((resolve) => socket.write(part as string, 'latin1', () => resolve()))
   }
 }

@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { freePort, startPostgres } from '../../dev/embedded-postgres.ts'
+import { startPostgres } from '../../dev/embedded-postgres.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 
 /** Starts a server with a migrated database; ends it at teardown. */
 export async function startServer(t: Test, settings: Record<string, string> = {}) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))
-  const port = await freePort()
-  let server = await startPostgres({ directory, port, settings })
+  let server = await startPostgres({ directory, settings })
   const url = server.url('postgres')
+  const port = Number(new URL(url).port)
   await migrate({ database: parseDatabaseUrl(url), startupTimeoutMs: 30_000 }, 'up')
   t.teardown(async () => {
     server.process.kill('SIGCONT')
@@ -33,12 +33,13 @@ export async function startServer(t: Test, settings: Record<string, string> = {}
     },
     /** Starts it again; after a crash its last processes may need a moment to go. */
     async up() {
-      for (let attempt = 0; ; attempt++) {
+      const end = performance.now() + 120_000
+      for (;;) {
         try {
           server = await startPostgres({ directory, port, settings })
           return
         } catch (error) {
-          if (attempt === 50) throw error
+          if (performance.now() > end) throw error
           await sleep(100)
         }
       }

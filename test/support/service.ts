@@ -18,6 +18,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     DATABASE_URL: databaseUrl,
     AUTH_TOKENS: `tester:${token}`,
     METRICS_PORT: '0',
+    WRITE_DEADLINE_MS: '60000', // a slow machine's commits must not reach it
     ...env
   })
   const log: string[] = []

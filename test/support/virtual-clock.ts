@@ -34,19 +34,21 @@ export function createVirtualClock(random = () => 0) {
 
   /** Ends turns until nothing is left to do now. */
   async function settle() {
-    do {
+    await settled()
+    while (soon.length > 0) {
       endTurn()
       await settled()
-    } while (soon.length > 0)
+    }
   }
 
-  /** Moves the clock to `at`, timer by timer. */
+  /** Moves the clock to `at`; timers of one moment ring in one turn. */
   async function moveTo(at: number) {
     await settle()
     for (let timer = next(); timer && timer.at <= at; timer = next()) {
-      timers.delete(timer)
       now = timer.at
-      timer.callback()
+      for (const due of timers) {
+        if (due.at <= now && timers.delete(due)) due.callback()
+      }
       await settle()
     }
     now = at
