@@ -19,9 +19,7 @@ export function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T
   return {
     classify: (error) => store.classify(error),
     write(rows, signal) {
-      const callers = rows
-        .flatMap(({ item }) => (item.span as SpanContext | undefined) ?? [])
-        .filter(isSampled)
+      const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
       const [first] = callers
       // A lane may run in the context of whichever request has woken it.
       if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
