@@ -21,12 +21,11 @@ export class OutcomeOpen extends Error {
 }
 
 /**
- * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a
- * read-only server, a prepared statement that a pooler has lost or that
- * a change of the table has made useless.
+ * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a read-only
+ * server, a prepared statement that a pooler has lost or that a change of the table has made useless.
  */
 const transient = /^(40001|40P01|53...|25006|26000|0A000)$/
-/** A connection exception, a server or a session that ends, also by a transaction time-out: what became of the statement is open. */
+/** A connection exception, a server or session that ends, also by a transaction time-out: the outcome is open. */
 const uncertain = /^(08...|25P04|40003|57P0[1-5])$/
 /**
  * The source files in which Citus speaks to its workers: where a connection breaks in the midst of a transaction, it

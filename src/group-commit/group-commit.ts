@@ -37,8 +37,8 @@ export function createGroupCommit<T extends Item, R>(
   const pausedLanes = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
-  let arrivedInTurn = 0
-  let willStart = false
+  /** Rows of this turn that have found a lane idle. */
+  let rowsOfTurn = 0
   let closed = false
 
   /**
@@ -53,8 +53,6 @@ export function createGroupCommit<T extends Item, R>(
       unanswered.add(entry)
       queue.add(entry)
       startSoon()
-      // A batch that is full gains nothing by waiting.
-      if (++arrivedInTurn % limits.batchRows === 0) start()
     })
   }
 
@@ -69,15 +67,19 @@ export function createGroupCommit<T extends Item, R>(
 
   const expectedMs = () => pace.expectMs(unanswered.rows, unanswered.bytes)
 
-  /** Many requests come in one turn: a lane that took the first of them alone would be busy when the others are read. */
+  /**
+   * Many requests come in one turn: a lane that took the first of them alone would be busy when the others are read. A
+   * batch that is full gains nothing by waiting.
+   */
   function startSoon() {
-    if (willStart || busyLanes === limits.lanes) return
-    willStart = true
-    clock.soon(() => {
-      willStart = false
-      arrivedInTurn = 0
-      start()
-    })
+    if (busyLanes === limits.lanes) return
+    if (rowsOfTurn++ === 0) clock.soon(endTurn)
+    if (rowsOfTurn % limits.batchRows === 0) start()
+  }
+
+  function endTurn() {
+    rowsOfTurn = 0
+    start()
   }
 
   function start() {

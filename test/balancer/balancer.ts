@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
+import { statusOf, until } from '../../dev/docker.ts'
 import { freePort } from '../../dev/embedded-postgres.ts'
 
 const folder = join(import.meta.dirname, '../../ops/haproxy')
@@ -33,12 +33,8 @@ export async function startBalancer(t: Test, ports: number[]): Promise<string> {
     await rm(directory, { recursive: true, force: true })
   })
   const url = `http://127.0.0.1:${port}`
-  const end = performance.now() + 120_000
-  for (;;) {
-    if (await fetch(`${url}/readyz`).catch(() => undefined)) return url
-    if (performance.now() > end) throw new Error('HAProxy did not start')
-    await sleep(100)
-  }
+  await until('HAProxy answers', async () => (await statusOf(`${url}/readyz`)) !== undefined)
+  return url
 }
 
 /** Names the servers where the configuration finds them by DNS, and leaves the rest of it as it is. */
