@@ -13,7 +13,7 @@ interface Measured {
 /** A core is planned to be busy for this part of the time, as by the autoscaler of deploy/kubernetes/. */
 const utilization = 0.6
 /** WRITE_LANES, and one for the probes. */
-const connectionsOfReplica = 3
+const connectionsOfReplica = 4
 const secondsOfDay = 86_400
 
 const file = join(import.meta.dirname, '../docs/performance.json')

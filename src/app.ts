@@ -5,6 +5,7 @@ import { identifyRequest } from './http/request-id.ts'
 import admission from './plugins/admission.ts'
 import answerHeaders from './plugins/answer-headers.ts'
 import auth from './plugins/auth.ts'
+import backpressure from './plugins/backpressure.ts'
 import body from './plugins/body.ts'
 import database from './plugins/database.ts'
 import drain from './plugins/drain.ts'
@@ -55,6 +56,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   })
   await app.register(drain)
   await app.register(metrics, { listen: config.metrics })
+  await app.register(backpressure)
   await app.register(body)
   await app.register(schema)
   await app.register(auth, {

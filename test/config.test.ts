@@ -55,7 +55,7 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     shutdownTimeoutMs: 25_000,
     write: {
       deadlineMs: 10_000,
-      lanes: 2,
+      lanes: 3,
       batchRows: 256,
       batchBytes: 1_048_576,
       queueRows: 16_384,
@@ -88,7 +88,7 @@ t.test('every variable is read', async (t) => {
     SHUTDOWN_DELAY_MS: '0',
     SHUTDOWN_TIMEOUT_MS: '1000',
     WRITE_DEADLINE_MS: '2000',
-    WRITE_LANES: '3',
+    WRITE_LANES: '4',
     WRITE_BATCH_ROWS: '64',
     WRITE_BATCH_BYTES: '4096',
     WRITE_QUEUE_ROWS: '128',
@@ -113,7 +113,7 @@ t.test('every variable is read', async (t) => {
     startupTimeoutMs: 5000,
     shutdownDelayMs: 0,
     shutdownTimeoutMs: 1000,
-    write: { deadlineMs: 2000, lanes: 3, batchRows: 64, batchBytes: 4096, queueRows: 128, queueBytes: 8192 },
+    write: { deadlineMs: 2000, lanes: 4, batchRows: 64, batchBytes: 4096, queueRows: 128, queueBytes: 8192 },
     database: plain({ user: '', password: '', host: 'db.test', database: 'other' }),
     tokens: new Map([[hash('sha256', secret), 'shop']]),
     tokenFile: undefined

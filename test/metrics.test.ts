@@ -90,6 +90,7 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_http_connections_dropped_total: ['counter'],
     plant_store_http_connections: ['gauge'],
     plant_store_http_connections_limit: ['gauge'],
+    plant_store_http_connections_held: ['gauge'],
     plant_store_http_body_bytes: ['gauge'],
     plant_store_http_body_bytes_limit: ['gauge'],
     plant_store_plants_total: ['counter', 'outcome'],
@@ -136,7 +137,7 @@ t.test('a concurrent load: the batches hold what was created', async (t) => {
 })
 
 t.test('what is under way, and the limits, are shown as they are', async (t) => {
-  const service = await start(t, { WRITE_LANES: '3', WRITE_QUEUE_ROWS: '500', WRITE_QUEUE_BYTES: '2000000' })
+  const service = await start(t, { WRITE_LANES: '5', WRITE_QUEUE_ROWS: '500', WRITE_QUEUE_BYTES: '2000000' })
   const holder = await lockTable(t, databaseUrl)
   const began = performance.now()
   const waiting = service.post({ id: 20, name: 'four' })
@@ -166,7 +167,7 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   t.ok((busy.values('plant_store_http_connections')[''] ?? 0) >= 1)
   t.strictSame(busy.values('plant_store_queue_rows_limit'), { '': 500 })
   t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 2_000_000 })
-  t.strictSame(busy.values('plant_store_lanes_limit'), { '': 3 })
+  t.strictSame(busy.values('plant_store_lanes_limit'), { '': 5 })
   t.strictSame(busy.values('plant_store_http_connections_limit'), { '': 16_384 })
   t.strictSame(busy.values('plant_store_http_body_bytes_limit'), { '': 67_108_864 })
   t.strictSame(idle.values('plant_store_pool_resets_total'), {})

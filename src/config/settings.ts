@@ -47,7 +47,7 @@ const Settings = Type.Object({
   SHUTDOWN_DELAY_MS: integer(5_000, 0, maximumMs),
   SHUTDOWN_TIMEOUT_MS: integer(25_000, 1, maximumMs),
   WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs),
-  WRITE_LANES: integer(2, 1, 1_000),
+  WRITE_LANES: integer(3, 1, 1_000),
   WRITE_BATCH_ROWS: integer(256, 1, 1_000_000),
   WRITE_BATCH_BYTES: integer(1_048_576, 1, 1_073_741_824),
   WRITE_QUEUE_ROWS: integer(16_384, 1, 1_000_000),

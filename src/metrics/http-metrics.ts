@@ -65,6 +65,10 @@ export function createHttpMetrics(registry: Registry, left: FastifyInstance['lef
       gauge('http_body_bytes', 'Bytes of the bodies that are arriving', bodyBytes)
       gauge('http_body_bytes_limit', 'BODY_MEMORY_BYTES', () => bodyMemoryBytes)
     },
+    /** Shows how many connections are held on the page. */
+    watchHeld(connections: () => number) {
+      gauge('http_connections_held', 'Connections that are not read from for a moment', connections)
+    },
     /** Counts an answered request. */
     answered({ route = 'unknown', method, failure, ms }: Answered) {
       const labels = { route, method: methods.has(method) ? method : 'other', failure: failure?.error ?? 0 }
