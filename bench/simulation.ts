@@ -20,6 +20,7 @@ import type { Commit } from './simulation/model.ts'
 import { writePlot } from './simulation/plot.ts'
 import {
   type Comparison,
+  compare,
   formatAim,
   formatCommits,
   formatComparison,
@@ -28,7 +29,7 @@ import {
 import { ownCpuUs } from './usage.ts'
 
 const { isQuick, rounds, seconds, connections } = readOptions(
-  { rounds: 7, seconds: 3, connections: [1, 8, 64, 256] },
+  { rounds: 9, seconds: 3, connections: [1, 8, 64, 256] },
   { rounds: 1, seconds: 1, connections: [1, 8, 64, 256] }
 )
 const commitSeconds = 0.4
@@ -91,25 +92,37 @@ await inLab(async (lab) => {
   }
 
   const limits = defaultLimits(url)
-  const of = (loads: Load[], figure: keyof Load) => median(loads.map((one) => one[figure]))
-  const costs: RequestCost[] = taken.map(({ connections, free }) => ({
-    connections,
-    heldMs: connections > mostAlone ? heldMs : 0,
-    requestMs: of(free, 'serverCpuUs') / 1000,
-    generatorMs: of(free, 'generatorMs'),
-    plantsPerSecond: of(free, 'plantsPerSecond')
-  }))
-  const commits = mergeCommits(calibrations)
   const queueMs = await measureQueue(limits)
-  const forecast = await createForecast({ cores, queueMs, commits, limits }, costs)
+  const of = (loads: Load[], figure: keyof Load) => median(loads.map((one) => one[figure]))
+  const costsOf = (pick: (loads: Load[]) => Load[]): RequestCost[] =>
+    taken.map(({ connections, free }) => ({
+      connections,
+      heldMs: connections > mostAlone ? heldMs : 0,
+      requestMs: of(pick(free), 'serverCpuUs') / 1000,
+      generatorMs: of(pick(free), 'generatorMs'),
+      plantsPerSecond: of(pick(free), 'plantsPerSecond')
+    }))
+  const known = { cores, queueMs, limits }
+  const forecasts = await Promise.all(
+    calibrations.map((commits, round) =>
+      createForecast(
+        { ...known, commits },
+        costsOf((loads) => loads.slice(round, round + 1))
+      )
+    )
+  )
   const comparisons: Comparison[] = []
   for (const { connections, service } of taken) {
-    const measured = {
-      plantsPerSecond: of(service, 'plantsPerSecond'),
-      p50Ms: of(service, 'p50Ms')
+    const compared = []
+    for (const [round, measured] of service.entries()) {
+      const forecast = forecasts[round] as (typeof forecasts)[number]
+      compared.push({ measured, simulated: await forecast(connections, simulatedSeconds) })
     }
-    comparisons.push({ connections, measured, simulated: await forecast(connections, simulatedSeconds) })
+    comparisons.push(compare(connections, compared))
   }
+  const commits = mergeCommits(calibrations)
+  const costs = costsOf((loads) => loads)
+  const forecast = await createForecast({ ...known, commits }, costs)
   const latencies = []
   for (const extra of extraMs) {
     for (const count of [64, 256, 1024]) {

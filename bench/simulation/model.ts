@@ -85,7 +85,8 @@ export async function simulate(
   let nextId = 0n
 
   function send() {
-    generator.run(generatorMs, () => {
+    // No two take quite the same, or all connections would move in step.
+    generator.run(generatorMs * (0.5 + events.random()), () => {
       const sent = events.now()
       events.after(hopMs, () =>
         service.run(requestMs / 2 + queueMs, async () => {

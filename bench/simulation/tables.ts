@@ -3,11 +3,44 @@ import { median } from '../measure.ts'
 import { formatNumber, formatTable } from '../report.ts'
 import type { Commit, Prediction } from './model.ts'
 
+interface Figures {
+  plantsPerSecond: number
+  p50Ms: number
+}
+
 /** What was measured and what the model says, at one number of connections. */
 export interface Comparison {
   connections: number
-  measured: { plantsPerSecond: number; p50Ms: number }
+  measured: Figures
   simulated: Prediction
+  /** How far the model is off, as a part of what was measured. */
+  off: Figures
+}
+
+/**
+ * Makes the comparison from what was measured and simulated in each round. The differences are taken within a round,
+ * where the machine was the same, and their medians given, as of all figures.
+ */
+export function compare(
+  connections: number,
+  rounds: { measured: Figures; simulated: Prediction }[]
+): Comparison {
+  const of = (value: (round: (typeof rounds)[number]) => number) => median(rounds.map(value))
+  const off = (figure: keyof Figures) =>
+    of(({ measured, simulated }) => simulated[figure] / measured[figure] - 1)
+  return {
+    connections,
+    measured: {
+      plantsPerSecond: of(({ measured }) => measured.plantsPerSecond),
+      p50Ms: of(({ measured }) => measured.p50Ms)
+    },
+    simulated: {
+      plantsPerSecond: of(({ simulated }) => simulated.plantsPerSecond),
+      p50Ms: of(({ simulated }) => simulated.p50Ms),
+      rowsPerBatch: of(({ simulated }) => simulated.rowsPerBatch)
+    },
+    off: { plantsPerSecond: off('plantsPerSecond'), p50Ms: off('p50Ms') }
+  }
 }
 
 /** Formats measured and simulated figures beside each other, and by how much they differ. */
@@ -22,16 +55,15 @@ export function formatComparison(comparisons: Comparison[]): string {
     'off by',
     'rows a batch, simulated'
   ]
-  const off = (simulated: number, measured: number) =>
-    `${formatNumber((simulated / measured - 1) * 100, 0)} %`
-  const lines = comparisons.map(({ connections, measured, simulated }) => [
+  const percent = (part: number) => `${formatNumber(part * 100, 0)} %`
+  const lines = comparisons.map(({ connections, measured, simulated, off }) => [
     String(connections),
     formatNumber(measured.plantsPerSecond, 0),
     formatNumber(simulated.plantsPerSecond, 0),
-    off(simulated.plantsPerSecond, measured.plantsPerSecond),
+    percent(off.plantsPerSecond),
     formatNumber(measured.p50Ms, 2),
     formatNumber(simulated.p50Ms, 2),
-    off(simulated.p50Ms, measured.p50Ms),
+    percent(off.p50Ms),
     formatNumber(simulated.rowsPerBatch, 1)
   ])
   return formatTable([head, ...lines])
@@ -42,10 +74,7 @@ const aim = 0.15
 
 /** Says how many of the figures are within the aim, and how far the worst is off. */
 export function formatAim(comparisons: Comparison[]): string {
-  const offs = comparisons.flatMap(({ measured, simulated }) => [
-    Math.abs(simulated.plantsPerSecond / measured.plantsPerSecond - 1),
-    Math.abs(simulated.p50Ms / measured.p50Ms - 1)
-  ])
+  const offs = comparisons.flatMap(({ off }) => [Math.abs(off.plantsPerSecond), Math.abs(off.p50Ms)])
   const met = offs.filter((off) => off <= aim).length
   const worst = formatNumber(Math.max(...offs) * 100, 0)
   return `The aim, ${aim * 100} %, is met by ${met} of ${offs.length} figures; the worst is off by ${worst} %.`
