@@ -74,7 +74,7 @@ t.test('all come at once first, and few in a turn from then on', async (t) => {
   await haveAnswers(t, await hammer(t, refused(), 10), 10)
   t.equal(turns[0], clients)
   const most = Math.max(...turns.slice(1))
-  t.ok(most <= 64, `${most} in a turn`)
+  t.ok(most <= 128, `${most} in a turn`)
 })
 
 t.test('a body that comes later is read, and the connection goes on', async (t) => {
@@ -95,9 +95,38 @@ t.test('requests that came together are answered together', async (t) => {
   await haveAnswers(t, await hammer(t, refused() + refused() + refused(), 1), 3)
 })
 
+t.test('a request of which a part has come is read to its end', async (t) => {
+  const all = await hammer(t, refused() + refused().slice(0, -body.length), 1)
+  await haveAnswers(t, all, 2)
+  t.equal(held.size, 0)
+})
+
 t.test('the last answer of a connection closes it', async (t) => {
   const all = await hammer(t, refused({ connection: 'close' }), 1)
   await Promise.all(all.map(({ socket }) => once(socket, 'close')))
+  await haveAnswers(t, all, 1)
+  t.equal(held.size, 0)
+})
+
+t.test('so does what is no request behind it', async (t) => {
+  const all = await hammer(t, `${refused()}?\r\n\r\n`, 2)
+  await Promise.all(all.map(({ socket }) => once(socket, 'close')))
+  const answers = all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
+  t.strictSame(
+    answers.map(({ body }) => JSON.parse(body).error),
+    all.flatMap(() => [401, 400])
+  )
+  t.equal(held.size, 0)
+})
+
+t.test('before the service closes everybody is read from', async (t) => {
+  const all = await hammer(t, refused(), 1)
+  await until(
+    () => [...held].some((socket) => socket.isPaused()),
+    (isHeld) => isHeld
+  )
+  service.app.readFromAll()
+  t.notOk([...held].some((socket) => socket.isPaused()))
   await haveAnswers(t, all, 1)
 })
 

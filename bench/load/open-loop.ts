@@ -28,6 +28,10 @@ export interface Latency {
 /** What the load saw after the warm-up; what was created is counted by the time of its answer, as a rate has to be. */
 export interface OpenResult {
   offeredPerSecond: number
+  /** Requests that were due and had found no idle connection until the end. */
+  unsent: number
+  /** The part of the time in which the generator itself was busy, 0 to 1. */
+  busy: number
   createdPerSecond: number
   /** Of the whole run, the warm-up included. */
   created: number
@@ -104,7 +108,9 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
   const countFrom = began + load.warmUpSeconds * 1000
   const end = countFrom + load.seconds * 1000
 
-  for (let sent = 0; performance.now() < end; await sleep(tickMs)) {
+  const utilization = performance.eventLoopUtilization()
+  let sent = 0
+  for (; performance.now() < end; await sleep(tickMs)) {
     const due = Math.floor(((Math.min(performance.now(), end) - began) * load.perSecond) / 1000)
     for (; sent < due; sent++) {
       const dueAt = began + (sent * 1000) / load.perSecond
@@ -117,12 +123,16 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
       record(latencies.late, performance.now() - dueAt)
     }
   }
+  const busy = performance.eventLoopUtilization(utilization).utilization
+  const unsent = Math.round(((end - began) * load.perSecond) / 1000) - sent
   const patience = performance.now() + load.patienceSeconds * 1000
   while (underWay > 0 && performance.now() < patience) await sleep(tickMs)
   const unanswered = underWay
   for (const { socket } of open) socket.destroy()
   return {
     offeredPerSecond: offered / load.seconds,
+    unsent,
+    busy,
     createdPerSecond: counted.created / load.seconds,
     created,
     refusedPerSecond: counted.refused / load.seconds,

@@ -24,7 +24,7 @@ async function countCancelled(): Promise<number> {
   return log.split('canceling statement due to user request').length - 1
 }
 
-/** The replicas have up to three connections each; PgBouncer has `default_pool_size`. */
+/** The replicas have up to four connections each; PgBouncer has `default_pool_size`. */
 async function sharesConnections() {
   const sql = `select count(*) from pg_stat_activity where usename = 'plants' and application_name = 'plant-store'`
   const check = async () => {

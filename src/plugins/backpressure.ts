@@ -3,6 +3,13 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import fp from 'fastify-plugin'
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Reads from every client again, as before the last answers. */
+    readFromAll(): void
+  }
+}
+
 /**
  * So many failures of one turn of the event loop cost their clients nothing. Few, since libuv ends a turn only when less
  * than a thousand connections have something to read: clients that are refused and send again at once would keep
@@ -13,10 +20,10 @@ const freeOfTurn = 32
 export default fp(
   async (app) => {
     /** Connections whose next request is left unread, in the order in which they go on: as many in each turn. */
-    const held: Socket[] = []
+    const held = new Set<Socket>()
     let failuresOfTurn = 0
     let endsSoon = false
-    app.metrics.http.watchHeld(() => held.length)
+    app.metrics.http.watchHeld(() => held.size)
 
     function endTurnSoon() {
       if (!endsSoon) setImmediate(endTurn)
@@ -26,16 +33,29 @@ export default fp(
     function endTurn() {
       endsSoon = false
       failuresOfTurn = 0
-      for (const socket of held.splice(0, freeOfTurn)) socket.resume()
-      if (held.length > 0) endTurnSoon()
+      let left = freeOfTurn
+      for (const socket of held) {
+        if (left-- === 0) break
+        release(socket)
+      }
+      if (held.size > 0) endTurnSoon()
     }
 
-    function hold({ socket }: IncomingMessage) {
+    function hold(request: IncomingMessage) {
+      const { socket } = request
+      // What has begun to arrive is read, and so is the end of a connection that closes.
+      if (app.connections.get(socket)?.newest !== request || socket.writableEnded) return
       socket.pause()
-      held.push(socket)
+      held.add(socket)
       endTurnSoon()
     }
 
+    function release(socket: Socket) {
+      held.delete(socket)
+      socket.resume()
+    }
+
+    app.decorate('readFromAll', () => held.forEach(release))
     app.addHook('onResponse', ({ failure, raw: request }, _, done) => {
       if (failure) {
         endTurnSoon()
@@ -47,5 +67,5 @@ export default fp(
       done()
     })
   },
-  { name: 'backpressure', dependencies: ['metrics', 'error-handler'] }
+  { name: 'backpressure', dependencies: ['protocol', 'metrics', 'error-handler'] }
 )

@@ -26,6 +26,8 @@ export default fp(
       app.log.info({ delayMs }, 'draining: not ready any more')
       await sleep(delayMs)
       app.endConnections()
+      // What they have sent by now is answered before the notice is over.
+      app.readFromAll()
       // Whoever has no connection needs no notice.
       if (app.connections.size > 0) await sleep(noticeMs)
     })
