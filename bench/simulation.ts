@@ -29,7 +29,7 @@ import {
 import { ownCpuUs } from './usage.ts'
 
 const { isQuick, rounds, seconds, connections } = readOptions(
-  { rounds: 9, seconds: 3, connections: [1, 8, 64, 256] },
+  { rounds: 11, seconds: 2, connections: [1, 8, 64, 256] },
   { rounds: 1, seconds: 1, connections: [1, 8, 64, 256] }
 )
 const commitSeconds = 0.4

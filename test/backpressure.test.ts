@@ -57,7 +57,7 @@ async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
 }
 
 /** Waits until each has so many answers, and nobody is held any more. */
-async function haveAnswers(t: Test, all: Client[], total: number) {
+async function haveAnswers(t: Test, all: Client[], total: number, expected = unauthorized) {
   await until(
     () => all.filter((client) => answersOf(client) === total).length,
     (count) => count === all.length
@@ -65,7 +65,7 @@ async function haveAnswers(t: Test, all: Client[], total: number) {
   const answers = all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
   t.strictSame(
     answers.map(({ status, body }) => ({ status, body })),
-    Array(all.length * total).fill(unauthorized)
+    Array(all.length * total).fill(expected)
   )
   await shows(t, service, 'http_connections_held', 0)
 }
@@ -75,6 +75,14 @@ t.test('all come at once first, and few in a turn from then on', async (t) => {
   t.equal(turns[0], clients)
   const most = Math.max(...turns.slice(1))
   t.ok(most <= 128, `${most} in a turn`)
+})
+
+t.test('neither do those whose bodies are refused', async (t) => {
+  await haveAnswers(t, await hammer(t, request('{"id":1}'), 2), 2, {
+    status: 400,
+    body: '{"error":422,"message":"name is required"}'
+  })
+  t.ok(held.size >= clients / 2)
 })
 
 t.test('a body that comes later is read, and the connection goes on', async (t) => {
