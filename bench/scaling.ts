@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Row } from './comparison.ts'
 import { formatNumber, formatTable, publish } from './report.ts'
+import { defaultLimits } from './simulation/calibrate.ts'
 
 /** What the benchmarks have written; bytes a plant. */
 interface Measured {
@@ -13,7 +14,7 @@ interface Measured {
 /** A core is planned to be busy for this part of the time, as by the autoscaler of deploy/kubernetes/. */
 const utilization = 0.6
 /** WRITE_LANES, and one for the probes. */
-const connectionsOfReplica = 4
+const connectionsOfReplica = defaultLimits('postgres://localhost/plants').lanes + 1
 const secondsOfDay = 86_400
 
 const file = join(import.meta.dirname, '../docs/performance.json')

@@ -94,20 +94,19 @@ await inLab(async (lab) => {
   const limits = defaultLimits(url)
   const queueMs = await measureQueue(limits)
   const of = (loads: Load[], figure: keyof Load) => median(loads.map((one) => one[figure]))
-  const costsOf = (pick: (loads: Load[]) => Load[]): RequestCost[] =>
-    taken.map(({ connections, free }) => ({
-      connections,
-      heldMs: connections > mostAlone ? heldMs : 0,
-      requestMs: of(pick(free), 'serverCpuUs') / 1000,
-      generatorMs: of(pick(free), 'generatorMs'),
-      plantsPerSecond: of(pick(free), 'plantsPerSecond')
-    }))
+  const costOf = (connections: number, free: Load[]): RequestCost => ({
+    connections,
+    heldMs: connections > mostAlone ? heldMs : 0,
+    requestMs: of(free, 'serverCpuUs') / 1000,
+    generatorMs: of(free, 'generatorMs'),
+    plantsPerSecond: of(free, 'plantsPerSecond')
+  })
   const known = { cores, queueMs, limits }
   const forecasts = await Promise.all(
     calibrations.map((commits, round) =>
       createForecast(
         { ...known, commits },
-        costsOf((loads) => loads.slice(round, round + 1))
+        taken.map(({ connections, free }) => costOf(connections, [free[round] as Load]))
       )
     )
   )
@@ -121,7 +120,7 @@ await inLab(async (lab) => {
     comparisons.push(compare(connections, compared))
   }
   const commits = mergeCommits(calibrations)
-  const costs = costsOf((loads) => loads)
+  const costs = taken.map(({ connections, free }) => costOf(connections, free))
   const forecast = await createForecast({ ...known, commits }, costs)
   const latencies = []
   for (const extra of extraMs) {

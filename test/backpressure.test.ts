@@ -56,15 +56,17 @@ async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
   return all
 }
 
+/** Gives all their answers, taken apart. */
+const read = (all: Client[]) => all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
+
 /** Waits until each has so many answers, and nobody is held any more. */
 async function haveAnswers(t: Test, all: Client[], total: number, expected = unauthorized) {
   await until(
     () => all.filter((client) => answersOf(client) === total).length,
     (count) => count === all.length
   )
-  const answers = all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
   t.strictSame(
-    answers.map(({ status, body }) => ({ status, body })),
+    read(all).map(({ status, body }) => ({ status, body })),
     Array(all.length * total).fill(expected)
   )
   await shows(t, service, 'http_connections_held', 0)
@@ -77,7 +79,7 @@ t.test('all come at once first, and few in a turn from then on', async (t) => {
   t.ok(most <= 128, `${most} in a turn`)
 })
 
-t.test('neither do those whose bodies are refused', async (t) => {
+t.test('those whose bodies are refused are held as well', async (t) => {
   await haveAnswers(t, await hammer(t, request('{"id":1}'), 2), 2, {
     status: 400,
     body: '{"error":422,"message":"name is required"}'
@@ -119,9 +121,8 @@ t.test('the last answer of a connection closes it', async (t) => {
 t.test('so does what is no request behind it', async (t) => {
   const all = await hammer(t, `${refused()}?\r\n\r\n`, 2)
   await Promise.all(all.map(({ socket }) => once(socket, 'close')))
-  const answers = all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
   t.strictSame(
-    answers.map(({ body }) => JSON.parse(body).error),
+    read(all).map(({ body }) => JSON.parse(body).error),
     all.flatMap(() => [401, 400])
   )
   t.equal(held.size, 0)

@@ -5,6 +5,7 @@ import { createEvents } from '../bench/simulation/events.ts'
 import { createForecast } from '../bench/simulation/forecast.ts'
 import { type Parameters, simulate } from '../bench/simulation/model.ts'
 import { draw } from '../bench/simulation/plot.ts'
+import { compare } from '../bench/simulation/tables.ts'
 
 const limits = {
   lanes: 1,
@@ -127,6 +128,20 @@ t.test('a machine that others use is slower in the forecast by as much as withou
   const forecast = await createForecast(known, costs)
   const { plantsPerSecond } = await forecast(64, 2)
   t.ok(near(plantsPerSecond, 4000), `${plantsPerSecond}`)
+})
+
+t.test('figures are compared within each round', async (t) => {
+  const round = (measured: number, simulated: number) => ({
+    measured: { plantsPerSecond: measured, p50Ms: 2 * measured },
+    simulated: { plantsPerSecond: simulated, p50Ms: simulated, rowsPerBatch: simulated }
+  })
+  // The medians of the plants are the same.
+  t.strictSame(compare(8, [round(100, 200), round(200, 100), round(50, 75)]), {
+    connections: 8,
+    measured: { plantsPerSecond: 100, p50Ms: 200 },
+    simulated: { plantsPerSecond: 100, p50Ms: 100, rowsPerBatch: 100 },
+    off: { plantsPerSecond: 0.5, p50Ms: -0.25 }
+  })
 })
 
 t.test('the plot is a drawing of every point', async (t) => {

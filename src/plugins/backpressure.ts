@@ -41,6 +41,14 @@ export default fp(
       if (held.size > 0) endTurnSoon()
     }
 
+    function failed(request: IncomingMessage) {
+      endTurnSoon()
+      if (++failuresOfTurn <= freeOfTurn) return
+      // Node reads on by itself until the rest of a refused body has come.
+      if (request.complete) hold(request)
+      else request.once('end', () => hold(request))
+    }
+
     function hold(request: IncomingMessage) {
       const { socket } = request
       // What has begun to arrive is read, and so is the end of a connection that closes.
@@ -57,13 +65,7 @@ export default fp(
 
     app.decorate('readFromAll', () => held.forEach(release))
     app.addHook('onResponse', ({ failure, raw: request }, _, done) => {
-      if (failure) {
-        endTurnSoon()
-        if (++failuresOfTurn <= freeOfTurn) return done()
-        // Node reads on by itself until the rest of a refused body has come.
-        if (request.complete) hold(request)
-        else request.once('end', () => hold(request))
-      }
+      if (failure) failed(request)
       done()
     })
   },
