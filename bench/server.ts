@@ -14,7 +14,6 @@ export const servers = {
   service: ['dist/server.js'],
   plain: ['bench/servers/plain.ts'],
   ceiling: ['bench/servers/ceiling.ts'],
-  held: ['bench/servers/held.ts'],
   /** The service, with a look into its heap. */
   watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', 'dist/server.js']
 }

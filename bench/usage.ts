@@ -25,6 +25,19 @@ export function familyCpuUs(parent: number): number {
   return children.reduce((sum, child) => sum + (child?.own ?? 0), stat.own + stat.ended)
 }
 
+/**
+ * Gives the time, in µs, that the cores have spent on processes, and that on interrupts and, of a virtual machine, on
+ * others (proc_stat(5)): what processes are not charged for.
+ */
+export function coresUs(): { charged: number; uncharged: number } {
+  const [, user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = (
+    tryRead('/proc/stat') ?? ''
+  )
+    .split(/\s+/, 9)
+    .map(Number)
+  return { charged: (user + nice + system) * tickUs, uncharged: (irq + softirq + steal) * tickUs }
+}
+
 /** Gives the memory that a process has resident now, in MiB. */
 export function residentMiB(pid: number): number {
   return readStatus(pid, 'VmRSS')

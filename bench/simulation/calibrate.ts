@@ -4,7 +4,6 @@ import { type IncomingMessage, request } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { readConfig } from '../../src/config/config.ts'
 import { createPool } from '../../src/database/pool.ts'
-import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { Limits } from '../../src/group-commit/types.ts'
 import { createPlantStore, type PlantItem } from '../../src/repositories/plant-store.ts'
 import { randomWriteId } from '../../src/repositories/write-id.ts'
@@ -12,7 +11,7 @@ import { headers, makeBody, plant, token } from '../plant.ts'
 import { familyCpuUs } from '../usage.ts'
 import type { Commit } from './model.ts'
 
-const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+const sizes = [1, 8, 64, 256]
 
 /** Gives the limits that a service without settings of its own has. */
 export const defaultLimits = (databaseUrl: string): Limits =>
@@ -20,24 +19,32 @@ export const defaultLimits = (databaseUrl: string): Limits =>
 
 export const cores = availableParallelism()
 
-/** Commits batches of each size for a while, one after the other, by the service's own store. */
+/**
+ * Commits batches of each size for a while by the service's own store. Before each commit goes an exchange over HTTP, as
+ * in a service: it finds the caches filled with other work.
+ */
 export async function measureCommits(
   databaseUrl: string,
   postgres: number,
-  seconds: number
+  seconds: number,
+  exchange: () => Promise<unknown>
 ): Promise<Commit[]> {
   const { database: connection } = readConfig({ DATABASE_URL: databaseUrl, AUTH_TOKENS: token })
   const database = createPool({ connection, size: 1, limitMs: 10_000, log: { warn: () => {} } })
   const store = createPlantStore(database)
   const { signal } = new AbortController()
+  const makeBatch = (rows: number) =>
+    Array.from({ length: rows }, () => ({ item: makeItem(), repeated: false }))
   const commits: Commit[] = []
   try {
-    for (const rows of [...sizes.slice(0, 1), ...sizes]) {
+    await store.write(makeBatch(1), signal) // the first one connects
+    for (const rows of sizes) {
       const durationsMs: number[] = []
       const databaseUs = familyCpuUs(postgres)
       let serverUs = 0
       for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
-        const batch = Array.from({ length: rows }, () => ({ item: makeItem(), repeated: false }))
+        await exchange()
+        const batch = makeBatch(rows)
         const before = process.cpuUsage()
         const began = performance.now()
         await store.write(batch, signal)
@@ -53,26 +60,11 @@ export async function measureCommits(
   } finally {
     await database.end()
   }
-  return commits.slice(1) // the first one was the warm-up
+  return commits
 }
 
-/** Gives the CPU time, in ms, that group commit and a row's write id take, over a store that takes none. */
-export async function measureQueue(limits: Limits): Promise<number> {
-  const store = {
-    write: async (rows: readonly unknown[]) => rows.map(() => 'created' as const),
-    classify: () => 'fatal' as const,
-    probe: async () => {}
-  }
-  const { submit } = createGroupCommit<PlantItem, 'created'>(store, limits)
-  const round = () => Promise.all(Array.from({ length: 64 }, () => submit(makeItem())))
-  for (let warmUp = 0; warmUp < 500; warmUp++) await round()
-  const rounds = 1000
-  const began = process.cpuUsage()
-  for (let done = 0; done < rounds; done++) await round()
-  return usedUs(began) / 1000 / rounds / 64
-}
-
-function usedUs(before: NodeJS.CpuUsage): number {
+/** Gives the CPU time, in µs, that this process has used since then. */
+export function usedUs(before: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(before)
   return user + system
 }

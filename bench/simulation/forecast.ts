@@ -2,14 +2,27 @@
 import { median } from '../measure.ts'
 import { type Commit, type Parameters, type Prediction, simulate } from './model.ts'
 
-/** What a request costs without storage, at one number of connections: more at once cost less each. */
+/** What a request costs apart from its commit, at one number of connections: more at once cost less each. */
 export interface RequestCost {
   connections: number
-  /** How long the storage held each batch, in ms; 0 where it answered each request at once. */
-  heldMs: number
   requestMs: number
   generatorMs: number
-  plantsPerSecond: number
+  /** How much longer than its CPU time work takes, because the cores do what no process is charged for; at least 1. */
+  stretch: number
+  /** From one process to another, beside the CPU times. */
+  hopMs: number
+}
+
+/** Gives the medians of the costs at one number of connections. */
+export function mergeCosts(costs: RequestCost[]): RequestCost {
+  const of = (figure: keyof RequestCost) => median(costs.map((cost) => cost[figure]))
+  return {
+    connections: of('connections'),
+    requestMs: of('requestMs'),
+    generatorMs: of('generatorMs'),
+    stretch: of('stretch'),
+    hopMs: of('hopMs')
+  }
 }
 
 /** Gives the medians of the CPU times of several calibrations, and all their waits. */
@@ -25,61 +38,42 @@ export function mergeCommits(calibrations: Commit[][]): Commit[] {
   })
 }
 
-const trialSeconds = 1
-/** Where the storage is waited for, twice the CPU is less than twice the time: the stretch is found step by step. */
-const trials = 4
+/** A load: how many connections for how long, and by how much every commit is longer, in ms. */
+interface Load {
+  connections: number
+  seconds: number
+  extraMs?: number
+}
 
-/**
- * Makes what predicts the service under a number of connections, with every commit longer by `extraMs`. The model of a
- * service without storage must do as many requests as the one that was measured: what it does more, the machine has
- * kept from the processes for others, and all times of requests are longer by as much.
- */
-export async function createForecast(
-  known: Pick<Parameters, 'cores' | 'queueMs' | 'commits' | 'limits'>,
-  measured: RequestCost[]
-) {
-  const [alone] = measured
-  if (alone === undefined) throw new Error('there are no costs of requests')
-  // One after the other: what is neither the server's nor the generator's time is on the way, there and back.
-  const roundTripMs = (alone.connections * 1000) / alone.plantsPerSecond
-  const hopMs = Math.max(0, (roundTripMs - alone.requestMs - alone.generatorMs) / 2)
-  const costs: RequestCost[] = []
-  for (const cost of measured) {
-    const { connections, heldMs } = cost
-    const commits = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [heldMs] }]
-    // What group commit costs is in the figure of a server that has it.
-    const free = { ...known, hopMs, queueMs: 0, commits }
-    let stretch = 1
-    for (let trial = 0; trial < trials; trial++) {
-      const stretched = { requestMs: cost.requestMs * stretch, generatorMs: cost.generatorMs * stretch }
-      const { plantsPerSecond } = await simulate(
-        { ...free, ...stretched },
-        { connections, seconds: trialSeconds }
-      )
-      stretch *= plantsPerSecond / cost.plantsPerSecond
-    }
-    const requestMs = cost.requestMs * stretch - (heldMs > 0 ? known.queueMs : 0)
-    costs.push({ ...cost, requestMs, generatorMs: cost.generatorMs * stretch })
-  }
-  return (connections: number, seconds: number, extraMs = 0): Promise<Prediction> => {
-    const { requestMs, generatorMs } = costAt(costs, connections)
-    const commits = known.commits.map((commit) => ({
-      ...commit,
-      waitsMs: commit.waitsMs.map((ms) => ms + extraMs)
-    }))
-    return simulate({ ...known, commits, requestMs, generatorMs, hopMs }, { connections, seconds })
+/** Makes what predicts the service under a load, from what requests cost and what commits take. */
+export function createForecast(known: Pick<Parameters, 'cores' | 'parts' | 'limits'>, costs: RequestCost[]) {
+  const stretched = costs.map(({ stretch, ...cost }) => ({
+    ...cost,
+    requestMs: cost.requestMs * stretch,
+    generatorMs: cost.generatorMs * stretch
+  }))
+  return (commits: Commit[], { connections, seconds, extraMs = 0 }: Load): Promise<Prediction> => {
+    const cost = costAt(stretched, connections)
+    const longer = commits.map((commit) => ({ ...commit, waitsMs: commit.waitsMs.map((ms) => ms + extraMs) }))
+    const parameters = { ...known, ...cost, commits: longer }
+    return simulate(parameters, { connections, seconds })
   }
 }
 
 /** Between two numbers of connections that were measured, by their logarithms. */
-function costAt(costs: RequestCost[], connections: number) {
-  const above = costs.find((cost) => cost.connections >= connections) ?? (costs.at(-1) as RequestCost)
+function costAt(costs: Omit<RequestCost, 'stretch'>[], connections: number) {
+  const above = costs.find((cost) => cost.connections >= connections) ?? costs.at(-1)
   const below = costs.findLast((cost) => cost.connections <= connections) ?? above
+  if (above === undefined || below === undefined) throw new Error('there are no costs of requests')
   const part =
     above === below
       ? 0
       : Math.log(connections / below.connections) / Math.log(above.connections / below.connections)
-  const between = (figure: 'requestMs' | 'generatorMs') =>
+  const between = (figure: 'requestMs' | 'generatorMs' | 'hopMs') =>
     below[figure] + part * (above[figure] - below[figure])
-  return { requestMs: between('requestMs'), generatorMs: between('generatorMs') }
+  return {
+    requestMs: between('requestMs'),
+    generatorMs: between('generatorMs'),
+    hopMs: between('hopMs')
+  }
 }

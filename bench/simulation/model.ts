@@ -2,7 +2,9 @@
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { Limits, Store } from '../../src/group-commit/types.ts'
 import { createCores } from './cores.ts'
+import { createEventLoop } from './event-loop.ts'
 import { createEvents } from './events.ts'
+import type { Parts } from './parts.ts'
 
 /** What commits of one size took when they were the only work: CPU times in ms, and the rest of each one's time. */
 export interface Commit {
@@ -21,8 +23,8 @@ export interface Parameters {
   generatorMs: number
   /** CPU of the service for one request without storage. */
   requestMs: number
-  /** CPU of group commit for one row. */
-  queueMs: number
+  /** How it is spent. */
+  parts: Parts
   /** From one process to another, beside the CPU times. */
   hopMs: number
   /** By size, the smallest first. */
@@ -39,7 +41,7 @@ export interface Prediction {
 
 /** Runs `connections`, each sending its next request when it has its answer, for a warm-up and `seconds` after it. */
 export async function simulate(
-  { cores, generatorMs, requestMs, queueMs, hopMs, commits, limits }: Parameters,
+  { cores, generatorMs, requestMs, parts, hopMs, commits, limits }: Parameters,
   {
     connections,
     seconds,
@@ -48,8 +50,8 @@ export async function simulate(
 ): Promise<Prediction> {
   const events = createEvents(createRandom(connections))
   const createThread = createCores(events, cores)
-  const generator = createThread()
-  const service = createThread()
+  const generator = createEventLoop(createThread())
+  const service = createEventLoop(createThread())
   const backends = Array.from({ length: limits.lanes }, createThread)
   const flush = createLog(events)
   const latenciesMs: number[] = []
@@ -59,7 +61,8 @@ export async function simulate(
   const store: Store<{ id: bigint; bytes: number }, undefined> = {
     write: ({ length }) =>
       new Promise((resolve) => {
-        const { serverMs, databaseMs, waitMs } = pick(commits, length, events.random)
+        const { serverMs, databaseMs, waitsMs } = commitOf(commits, length, events.random())
+        const waitMs = waitsMs[Math.floor(events.random() * waitsMs.length)] as number
         const backend = backends.pop() as (typeof backends)[number]
         if (isWarm) batches++
         const done = () => {
@@ -67,33 +70,36 @@ export async function simulate(
           resolve(new Array(length).fill(undefined))
           events.settle()
         }
-        // The driver sends in its next turn: behind the answers to the batch before.
+        // The driver sends behind the answers to the batch before.
         events.after(0, () =>
-          service.run(
-            serverMs / 2,
-            () => backend.run(databaseMs, () => flush(waitMs, () => service.run(serverMs / 2, done))),
-            true
+          service.run(serverMs / 2, () =>
+            backend.run(databaseMs, () => flush(waitMs, () => service.read(serverMs / 2, done)))
           )
         )
       }),
     classify: () => 'fatal',
     probe: async () => {}
   }
-  // The requests that have arrived are read before.
-  const soon = (callback: () => void) => service.run(0, callback)
-  const groupCommit = createGroupCommit(store, limits, { clock: { ...events, soon } })
+  const groupCommit = createGroupCommit(store, limits, { clock: { ...events, soon: service.soon } })
   let nextId = 0n
 
+  /** As wrk does: it reads all answers that have come, and sends in its next turn. */
   function send() {
     // No two take quite the same, or all connections would move in step.
-    generator.run(generatorMs * (0.5 + events.random()), () => {
-      const sent = events.now()
-      events.after(hopMs, () =>
-        service.run(requestMs / 2 + queueMs, async () => {
-          await groupCommit.submit({ id: nextId++, bytes: 64 })
-          service.run(requestMs / 2, () => events.after(hopMs, () => receive(sent)), true)
-        })
-      )
+    const halfMs = (generatorMs * (0.5 + events.random())) / 2
+    generator.read(halfMs, () =>
+      generator.read(halfMs, () => {
+        const sent = events.now()
+        events.after(hopMs, () => service.read(requestMs * parts.read, () => void answer(sent)))
+      })
+    )
+  }
+
+  async function answer(sent: number) {
+    await groupCommit.submit({ id: nextId++, bytes: 64 })
+    service.run(requestMs * parts.answer, () => {
+      events.after(hopMs, () => receive(sent))
+      service.run(requestMs * parts.finish, () => {})
     })
   }
 
@@ -136,19 +142,15 @@ function createLog(events: { after(ms: number, callback: () => void): unknown })
   }
 }
 
-/** Gives the times of a commit between the sizes that were measured; the wait is one that was seen. */
-function pick(commits: Commit[], rows: number, random: () => number) {
+/** Gives the times of a commit between the sizes that were measured; `waitsMs` are those of one of the two. */
+export function commitOf(commits: Commit[], rows: number, chance = 0): Commit {
   const above = commits.find((commit) => commit.rows >= rows) ?? (commits.at(-1) as Commit)
   const below = commits.findLast((commit) => commit.rows <= rows) ?? above
   const part = above === below ? 1 : (rows - below.rows) / (above.rows - below.rows)
   const between = (figure: 'serverMs' | 'databaseMs') =>
     below[figure] + part * (above[figure] - below[figure])
-  const { waitsMs } = random() < part ? above : below
-  return {
-    serverMs: between('serverMs'),
-    databaseMs: between('databaseMs'),
-    waitMs: waitsMs[Math.floor(random() * waitsMs.length)] as number
-  }
+  const { waitsMs } = chance < part ? above : below
+  return { rows, serverMs: between('serverMs'), databaseMs: between('databaseMs'), waitsMs }
 }
 
 /** Gives the same chance in each run: mulberry32, by Tommy Ettinger. */

@@ -3,18 +3,15 @@ import { median } from '../measure.ts'
 import { formatNumber, formatTable } from '../report.ts'
 import type { Commit, Prediction } from './model.ts'
 
-interface Figures {
-  plantsPerSecond: number
-  p50Ms: number
-}
+type Off = Omit<Prediction, 'rowsPerBatch'>
 
 /** What was measured and what the model says, at one number of connections. */
 export interface Comparison {
   connections: number
-  measured: Figures
+  measured: Prediction
   simulated: Prediction
   /** How far the model is off, as a part of what was measured. */
-  off: Figures
+  off: Off
 }
 
 /**
@@ -23,22 +20,21 @@ export interface Comparison {
  */
 export function compare(
   connections: number,
-  rounds: { measured: Figures; simulated: Prediction }[]
+  rounds: { measured: Prediction; simulated: Prediction }[]
 ): Comparison {
-  const of = (value: (round: (typeof rounds)[number]) => number) => median(rounds.map(value))
-  const off = (figure: keyof Figures) =>
-    of(({ measured, simulated }) => simulated[figure] / measured[figure] - 1)
+  const middle = (kind: 'measured' | 'simulated', figure: keyof Prediction) =>
+    median(rounds.map((round) => round[kind][figure]))
+  const figures = (kind: 'measured' | 'simulated'): Prediction => ({
+    plantsPerSecond: middle(kind, 'plantsPerSecond'),
+    p50Ms: middle(kind, 'p50Ms'),
+    rowsPerBatch: middle(kind, 'rowsPerBatch')
+  })
+  const off = (figure: keyof Off) =>
+    median(rounds.map(({ measured, simulated }) => simulated[figure] / measured[figure] - 1))
   return {
     connections,
-    measured: {
-      plantsPerSecond: of(({ measured }) => measured.plantsPerSecond),
-      p50Ms: of(({ measured }) => measured.p50Ms)
-    },
-    simulated: {
-      plantsPerSecond: of(({ simulated }) => simulated.plantsPerSecond),
-      p50Ms: of(({ simulated }) => simulated.p50Ms),
-      rowsPerBatch: of(({ simulated }) => simulated.rowsPerBatch)
-    },
+    measured: figures('measured'),
+    simulated: figures('simulated'),
     off: { plantsPerSecond: off('plantsPerSecond'), p50Ms: off('p50Ms') }
   }
 }
@@ -53,7 +49,8 @@ export function formatComparison(comparisons: Comparison[]): string {
     'p50 ms measured',
     'simulated',
     'off by',
-    'rows a batch, simulated'
+    'rows a batch measured',
+    'simulated'
   ]
   const percent = (part: number) => `${formatNumber(part * 100, 0)} %`
   const lines = comparisons.map(({ connections, measured, simulated, off }) => [
@@ -64,6 +61,7 @@ export function formatComparison(comparisons: Comparison[]): string {
     formatNumber(measured.p50Ms, 2),
     formatNumber(simulated.p50Ms, 2),
     percent(off.p50Ms),
+    formatNumber(measured.rowsPerBatch, 1),
     formatNumber(simulated.rowsPerBatch, 1)
   ])
   return formatTable([head, ...lines])
