@@ -26,16 +26,16 @@ export function familyCpuUs(parent: number): number {
 }
 
 /**
- * Gives the time, in µs, that the cores have spent on processes, and that on interrupts and, of a virtual machine, on
- * others (proc_stat(5)): what processes are not charged for.
+ * Gives the time, in µs, that the cores have worked, and that in which they would have and the host did other things
+ * (steal, proc_stat(5)), which no process is charged for.
  */
-export function coresUs(): { charged: number; uncharged: number } {
+export function coresUs(): { busy: number; stolen: number } {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = (
     tryRead('/proc/stat') ?? ''
   )
     .split(/\s+/, 9)
     .map(Number)
-  return { charged: (user + nice + system) * tickUs, uncharged: (irq + softirq + steal) * tickUs }
+  return { busy: (user + nice + system + irq + softirq) * tickUs, stolen: steal * tickUs }
 }
 
 /** Gives the memory that a process has resident now, in MiB. */

@@ -50,7 +50,7 @@ t.test('events come in order of time, then of their making; a cancelled one does
   t.equal(events.now(), 10)
 })
 
-t.test('threads share the cores evenly; urgent work goes first', async (t) => {
+t.test('a thread keeps its core until it is done, or for a slice; urgent work goes first', async (t) => {
   const events = createEvents(() => 0)
   const createThread = createCores(events, 2)
   const ends: Record<string, number> = {}
@@ -58,14 +58,19 @@ t.test('threads share the cores evenly; urgent work goes first', async (t) => {
     ends[name] = Math.round(events.now() * 1e6) / 1e6
   }
   const [a, b, c] = [createThread(), createThread(), createThread()]
-  a.run(2, end('a1'))
-  a.run(1, end('a2'))
+  a.run(1, end('a'))
   b.run(4, end('b'))
-  c.run(4, () => c.run(1, end('urgent'), true))
+  c.run(1, () => c.run(1, end('urgent'), true))
   c.run(2, end('usual'))
-  await events.runTo(100)
-  // Three threads on two cores: a's 3 ms take 4.5; then b and c have a core each.
-  t.strictSame(ends, { a1: 3, a2: 4.5, b: 5.5, urgent: 6.5, usual: 8.5 })
+  await events.runTo(10)
+  // The third waits for the first.
+  t.strictSame(ends, { a: 1, urgent: 3, b: 4, usual: 5 })
+  a.run(2, end('a'))
+  b.run(2, end('b'))
+  c.run(2, end('c'))
+  await events.runTo(20)
+  // After 1.4 ms the third has a core, and one of the others waits for the rest of the other's 2 ms.
+  t.strictSame(ends, { a: 12, b: 12.6, c: 13.4, urgent: 3, usual: 5 })
 })
 
 t.test('a turn takes what has come by its start, and does all of one event before the next', async (t) => {

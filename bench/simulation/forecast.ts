@@ -7,7 +7,7 @@ export interface RequestCost {
   connections: number
   requestMs: number
   generatorMs: number
-  /** How much longer than its CPU time work takes, because the cores do what no process is charged for; at least 1. */
+  /** How much longer than its CPU time work takes, because the host takes the cores for others; at least 1. */
   stretch: number
   /** From one process to another, beside the CPU times. */
   hopMs: number

@@ -45,12 +45,12 @@ export async function takeRounds(
     const figures = await measure({ postgres, server: server.pid }, () =>
       generator.load(server.url, { connections, seconds })
     )
-    const { charged, uncharged } = coresUs()
+    const { busy, stolen } = coresUs()
     return {
       ...figures,
       generatorMs: (ownCpuUs() - before.own) / 1000 / figures.plants,
       logBytes: ((await readLogBytes(url)) - logBytes) / figures.plants,
-      stretch: 1 + (uncharged - before.cores.uncharged) / (charged - before.cores.charged)
+      stretch: 1 + (stolen - before.cores.stolen) / (busy - before.cores.busy)
     }
   }
 
