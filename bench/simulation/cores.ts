@@ -19,7 +19,7 @@ interface Queue {
   had: number
 }
 
-/** How long a thread keeps its core while others wait, in ms: Linux's with two cores, 0.7 ms and as much again. */
+/** How long a thread keeps its core while others wait, in ms: assumed, Linux's default with two cores. */
 const sliceMs = 1.4
 
 const first = ({ urgent, usual }: Queue) => urgent[0] ?? usual[0]
