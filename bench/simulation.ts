@@ -22,7 +22,7 @@ const extraMs = [0, 1, 2, 5, 10]
 
 await inLab(async (lab) => {
   const generator = await findGenerator()
-  const taken = await takeRounds(lab, generator, { rounds, seconds, connections })
+  const { taken, exchange } = await takeRounds(lab, generator, { rounds, seconds, connections })
   const limits = defaultLimits(lab.postgres.url('plants'))
   const known = { cores, parts: await measureParts(), limits }
 
@@ -75,10 +75,9 @@ await inLab(async (lab) => {
       rounds,
       seconds,
       bytes: {
+        ...exchange,
         log: bytesOf('log'),
-        table: bytesOf('table'),
-        request: bytesOf('request'),
-        answer: bytesOf('answer')
+        table: bytesOf('table')
       },
       rows: comparisons,
       parts: known.parts,

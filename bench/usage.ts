@@ -25,6 +25,12 @@ export function familyCpuUs(parent: number): number {
   return children.reduce((sum, child) => sum + (child?.own ?? 0), stat.own + stat.ended)
 }
 
+/** Gives the CPU time, in µs, that this process has used since then. */
+export function usedUs(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before)
+  return user + system
+}
+
 /**
  * Gives the time, in µs, that the cores have worked, and that in which they would have and the host did other things
  * (steal, proc_stat(5)), which no process is charged for.

@@ -160,7 +160,7 @@ t.test('the forecast interpolates what requests cost, and lengthens commits', as
   t.strictSame(await forecast(commits, again), await forecast(commits, again), 'the same chance each time')
 })
 
-t.test('a machine whose cores do other things is slower in the forecast by as much', async (t) => {
+t.test('a machine whose host does other things is slower in the forecast by as much', async (t) => {
   const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
   const known = { cores: 4, parts: parameters.parts, limits }
   const cost = { requestMs: 0.1, generatorMs: 0.01, stretch: 1.25, hopMs: 0 }

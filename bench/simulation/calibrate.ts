@@ -8,7 +8,7 @@ import type { Limits } from '../../src/group-commit/types.ts'
 import { createPlantStore, type PlantItem } from '../../src/repositories/plant-store.ts'
 import { randomWriteId } from '../../src/repositories/write-id.ts'
 import { headers, makeBody, plant, token } from '../plant.ts'
-import { familyCpuUs } from '../usage.ts'
+import { familyCpuUs, usedUs } from '../usage.ts'
 import type { Commit } from './model.ts'
 
 const sizes = [1, 8, 64, 256]
@@ -63,13 +63,10 @@ export async function measureCommits(
   return commits
 }
 
-/** Gives the CPU time, in µs, that this process has used since then. */
-export function usedUs(before: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(before)
-  return user + system
-}
-
-/** Gives the bytes of a request and of its answer, without those of TCP and IP. */
+/**
+ * Sends a request, and gives its bytes and those of its answer, without those of TCP and IP; they are counted from the
+ * connection's beginning, so only the first over a connection gives its own.
+ */
 export async function measureExchange(url: string): Promise<{ request: number; answer: number }> {
   const body = makeBody()
   const sending = request(url, {

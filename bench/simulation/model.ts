@@ -21,7 +21,7 @@ export interface Parameters {
   cores: number
   /** CPU of the load generator for one request. */
   generatorMs: number
-  /** CPU of the service for one request without storage. */
+  /** CPU of the service for one request, apart from its commit. */
   requestMs: number
   /** How it is spent. */
   parts: Parts

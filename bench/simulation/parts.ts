@@ -7,7 +7,7 @@ import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
 import { headers, makeBody, token } from '../plant.ts'
-import { usedUs } from './calibrate.ts'
+import { usedUs } from '../usage.ts'
 
 /** Parts of a request's CPU time; their sum is 1. */
 export interface Parts {

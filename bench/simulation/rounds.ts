@@ -14,26 +14,27 @@ export interface Sample {
   service: Figures & { rowsPerBatch: number }
   cost: RequestCost
   commits: Commit[]
-  /** Of one plant: of PostgreSQL's log, of the table and its index, and over HTTP. */
-  bytes: { log: number; table: number; request: number; answer: number }
+  /** Of one plant: of PostgreSQL's log, and of the table and its index. */
+  bytes: { log: number; table: number }
   errors: number
 }
 
-/** For each size: as many commits as the service makes alone in a round, so that a stall of the disk weighs the same. */
+/** For each size; in a shorter time a stall of the disk would weigh too much. */
 const commitSeconds = 0.8
 const warmUp = { connections: 64, seconds: 3 }
 
-/** Measures all numbers of connections in turn, round by round; gives the samples of each round. */
+/** Measures all numbers of connections in turn, round by round; gives the samples of each round, and an exchange's bytes. */
 export async function takeRounds(
   lab: Lab,
   generator: Generator,
   { rounds, seconds, connections }: { rounds: number; seconds: number; connections: number[] }
-): Promise<Sample[][]> {
+): Promise<{ taken: Sample[][]; exchange: Awaited<ReturnType<typeof measureExchange>> }> {
   const postgres = lab.postgres.process.pid as number
   const url = await lab.createDatabase('plants')
   const service = await lab.startServer('service', url)
   const ceiling = await lab.startServer('ceiling', url)
   for (const server of [service, ceiling]) await generator.load(server.url, warmUp)
+  const exchange = await measureExchange(service.url)
 
   /** Loads a server on an empty table. */
   async function load(server: Server, connections: number) {
@@ -83,8 +84,7 @@ export async function takeRounds(
       commits,
       bytes: {
         log: figures.logBytes,
-        table: (await readTableBytes(url)) / stored,
-        ...(await measureExchange(service.url))
+        table: (await readTableBytes(url)) / stored
       },
       errors: told.errors + alone.errors + figures.errors + Math.max(0, figures.plants - stored)
     }
@@ -103,7 +103,7 @@ export async function takeRounds(
     }
     taken.push(samples)
   }
-  return taken
+  return { taken, exchange }
 }
 
 /** Gives how many batches the service has committed, and their rows, from its metrics. */
