@@ -14,7 +14,7 @@ import { type Sample, takeRounds } from './simulation/rounds.ts'
 import { compare, formatAim, formatCommits, formatComparison, formatLatencies } from './simulation/tables.ts'
 
 const { isQuick, rounds, seconds, connections } = readOptions(
-  { rounds: 15, seconds: 1, connections: [1, 8, 64, 256] },
+  { rounds: 30, seconds: 1, connections: [1, 8, 64, 256] },
   { rounds: 1, seconds: 1, connections: [1, 8, 64, 256] }
 )
 const simulatedSeconds = 4
