@@ -2,87 +2,116 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Row } from './comparison.ts'
-import { formatNumber, formatTable, publish } from './report.ts'
+import type { Figures } from './measure.ts'
+import { docs, formatNumber, formatTable, publish } from './report.ts'
 import { defaultLimits } from './simulation/calibrate.ts'
+import { commitOf } from './simulation/database.ts'
 
-/** What the benchmarks have written; bytes a plant. */
+/** What the benchmarks have written; bytes of one plant. */
 interface Measured {
   bench: { machine: string; rows: Row[] }
-  simulation: { bytes: { log: number; table: number; request: number; answer: number } }
+  growth: { machine: string; connections: number; rows: (Figures & { rows: number })[] }
+  simulation: {
+    bytes: { log: number; table: number; request: number; answer: number }
+    commits: { rows: number; serverMs: number; databaseMs: number }[]
+  }
 }
 
 /** A core is planned to be busy for this part of the time, as by the autoscaler of deploy/kubernetes/. */
 const utilization = 0.6
+const limits = defaultLimits('postgres://localhost/plants')
 /** WRITE_LANES, and one for the probes. */
-const connectionsOfReplica = defaultLimits('postgres://localhost/plants').lanes + 1
+const connectionsOfReplica = limits.lanes + 1
 const secondsOfDay = 86_400
 
-const file = join(import.meta.dirname, '../docs/performance.json')
-const { bench, simulation } = JSON.parse(await readFile(file, 'utf8')) as Partial<Measured>
-if (!bench || !simulation) throw new Error('run npm run bench and npm run bench:simulation before')
-const service = bench.rows.filter(({ contender }) => contender === 'service')
-const busiest = service.reduce((most, row) => (row.connections > most.connections ? row : most))
-const { plantsPerSecond, serverCpuUs, databaseCpuUs } = busiest
-const { bytes } = simulation
-const replicas = (rate: number) => Math.ceil((rate * serverCpuUs) / 1e6 / utilization)
+const measured: Partial<Measured> = JSON.parse(await readFile(join(docs, 'performance.json'), 'utf8'))
+const { bench, growth, simulation } = measured
+const largest = growth?.rows.at(-1)
+if (!bench || !growth || !largest || !simulation) {
+  throw new Error('run npm run bench, npm run bench:growth and npm run bench:simulation before')
+}
 
-const costs = formatTable([
-  ['of one plant', 'measured', 'one core, or 1 Gbit/s, is enough for'],
-  [
-    'CPU of the service',
-    `${formatNumber(serverCpuUs, 1)} µs`,
-    `${formatNumber(1e6 / serverCpuUs, 0)} plants/s`
-  ],
-  [
-    'CPU of PostgreSQL',
-    `${formatNumber(databaseCpuUs, 1)} µs`,
-    `${formatNumber(1e6 / databaseCpuUs, 0)} plants/s`
-  ],
-  [
-    'request and answer',
-    `${bytes.request} + ${bytes.answer} bytes`,
-    `${formatNumber(1e9 / 8 / Math.max(bytes.request, bytes.answer), 0)} plants/s`
-  ],
-  [
-    "PostgreSQL's log, without whole pages",
-    `${formatNumber(bytes.log, 0)} bytes`,
-    `${formatNumber(1e9 / 8 / bytes.log, 0)} plants/s`
-  ],
-  ['table and index', `${formatNumber(bytes.table, 0)} bytes`, '']
+const tenths = (value: number) => formatNumber(value, 1)
+const whole = (value: number) => formatNumber(value, 0)
+
+const costs = [
+  ...bench.rows.filter(({ contender }) => contender === 'service').map((row) => ({ ...row, rows: 0 })),
+  ...growth.rows.filter(({ rows }) => rows > 0).map((row) => ({ ...row, connections: growth.connections }))
+].map(({ connections, rows, plantsPerSecond, serverCpuUs, databaseCpuUs }) => [
+  whole(connections),
+  whole(rows),
+  whole(plantsPerSecond),
+  tenths(serverCpuUs),
+  tenths(databaseCpuUs),
+  tenths(serverCpuUs / databaseCpuUs)
 ])
 
+const { bytes } = simulation
+const larger = Math.max(bytes.request, bytes.answer)
+const gigabit = (bytes: number) => `${whole(1e9 / 8 / bytes)} plants/s`
+const sizes = [
+  ["request and answer, without TCP's and IP's own", `${bytes.request} + ${bytes.answer}`, gigabit(larger)],
+  ["PostgreSQL's log, without whole pages, to each standby", whole(bytes.log), gigabit(bytes.log)],
+  ['table and index', whole(bytes.table), '']
+]
+
 const steps = [1, 10, 100, 1000].map((factor) => {
-  const rate = plantsPerSecond * factor
+  const rate = largest.plantsPerSecond * factor
+  const replicas = Math.ceil((rate * largest.serverCpuUs) / 1e6 / utilization)
   return [
-    `× ${formatNumber(factor, 0)}`,
-    formatNumber(rate, 0),
-    formatNumber(replicas(rate), 0),
-    formatNumber((rate * databaseCpuUs) / 1e6 / utilization, 1),
-    formatNumber(replicas(rate) * connectionsOfReplica, 0),
-    formatNumber((rate * bytes.log) / 1e6, 0),
-    formatNumber((rate * Math.max(bytes.request, bytes.answer) * 8) / 1e9, 2),
+    `× ${whole(factor)}`,
+    whole(rate),
+    whole(replicas),
+    tenths((rate * largest.databaseCpuUs) / 1e6 / utilization),
+    whole(replicas * connectionsOfReplica),
+    whole((rate * bytes.log) / 1e6),
+    formatNumber((rate * larger * 8) / 1e9, 2),
     formatNumber((rate * bytes.table * secondsOfDay) / 1e12, 2)
   ]
 })
-const head = [
-  "today's rate",
-  'plants/s',
-  'replicas of one core',
-  'cores of PostgreSQL',
-  'connections',
-  'log MB/s, without whole pages',
-  'network Gbit/s',
-  'table TB/day'
-]
+
+const commits = simulation.commits.map((commit) => ({ ...commit, waitsMs: [] }))
+const batchMs = (shards: number) => shards * commitOf(commits, limits.batchRows / shards).databaseMs
+const shards = [1, 2, 4, 8, 32].map((count) => [
+  whole(count),
+  whole(limits.batchRows / count),
+  formatNumber(batchMs(count), 2),
+  formatNumber(batchMs(count) / batchMs(1), 2)
+])
 
 await publish('scaling', {
   text: [
-    `From ${bench.machine}: the service with ${busiest.connections} connections, ${formatNumber(plantsPerSecond, 0)} plants/s from one process.`,
-    costs,
-    `**${formatNumber(serverCpuUs / databaseCpuUs, 1)} replicas saturate one core of PostgreSQL**, as long as each has enough connections to fill its batches. With cores busy for ${formatNumber(utilization * 100, 0)} % of the time:`,
-    formatTable([head, ...steps])
+    `From ${bench.machine} (the larger tables: ${growth.machine}).`,
+    formatTable([
+      [
+        'connections',
+        'rows before',
+        'plants/s',
+        'service CPU µs/plant',
+        'PostgreSQL CPU µs/plant',
+        'replicas that use a core of PostgreSQL'
+      ],
+      ...costs
+    ]),
+    formatTable([['of one plant', 'bytes', '1 Gbit/s in one direction is enough for'], ...sizes]),
+    `From the last line of the first table, with cores busy for ${whole(utilization * 100)} % of the time:`,
+    formatTable([
+      [
+        'rate',
+        'plants/s',
+        'replicas of one core',
+        'cores of PostgreSQL',
+        'connections',
+        'log MB/s, without whole pages',
+        'HTTP Gbit/s in one direction',
+        'table TB/day'
+      ],
+      ...steps
+    ]),
+    `What PostgreSQL's part of a full batch of ${limits.batchRows} rows costs when it is divided, before anything of a two-phase commit:`,
+    formatTable([['shards', 'rows each', 'PostgreSQL CPU ms', '÷ undivided'], ...shards])
   ].join('\n\n'),
-  data: { plantsPerSecond, replicasOfDatabaseCore: serverCpuUs / databaseCpuUs },
+  data: { replicasOfDatabaseCore: largest.serverCpuUs / largest.databaseCpuUs },
   errors: 0,
   isQuick: false
 })

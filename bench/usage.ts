@@ -31,19 +31,6 @@ export function usedUs(before: NodeJS.CpuUsage): number {
   return user + system
 }
 
-/**
- * Gives the time, in µs, that the cores have worked, and that in which they would have and the host did other things
- * (steal, proc_stat(5)), which no process is charged for.
- */
-export function coresUs(): { busy: number; stolen: number } {
-  const [, user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = (
-    tryRead('/proc/stat') ?? ''
-  )
-    .split(/\s+/, 9)
-    .map(Number)
-  return { busy: (user + nice + system + irq + softirq) * tickUs, stolen: steal * tickUs }
-}
-
 /** Gives the memory that a process has resident now, in MiB. */
 export function residentMiB(pid: number): number {
   return readStatus(pid, 'VmRSS')

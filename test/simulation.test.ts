@@ -1,13 +1,14 @@
 /** The model of group commit, where arithmetic knows the answer. */
 import t from 'tap'
+import { compare, judge, quartiles } from '../bench/simulation/comparison.ts'
 import { createCores } from '../bench/simulation/cores.ts'
+import { commitOf } from '../bench/simulation/database.ts'
 import { createEventLoop } from '../bench/simulation/event-loop.ts'
 import { createEvents } from '../bench/simulation/events.ts'
-import { createForecast, mergeCosts } from '../bench/simulation/forecast.ts'
+import { createForecast, mergeCosts, mergePredictions } from '../bench/simulation/forecast.ts'
 import { type Parameters, simulate } from '../bench/simulation/model.ts'
 import { measureParts } from '../bench/simulation/parts.ts'
 import { draw } from '../bench/simulation/plot.ts'
-import { compare } from '../bench/simulation/tables.ts'
 
 const limits = {
   lanes: 1,
@@ -31,7 +32,6 @@ const parameters: Parameters = {
   generatorMs: 0,
   requestMs: 0,
   parts: { read: 0.5, answer: 0.3, finish: 0.2 },
-  hopMs: 0,
   commits,
   limits
 }
@@ -73,6 +73,21 @@ t.test('a thread keeps its core until it is done, or for a slice; urgent work go
   t.strictSame(ends, { a: 12, b: 12.6, c: 13.4, urgent: 3, usual: 5 })
 })
 
+t.test('a thread that has done what it was given goes behind those that wait', async (t) => {
+  const events = createEvents(() => 0)
+  const createThread = createCores(events, 1)
+  const seen: string[] = []
+  const note = (text: string) => () => void seen.push(`${text} ${events.now().toFixed(1)}`)
+  const [a, b] = [createThread(), createThread()]
+  a.run(0.1, () => {
+    note('a')()
+    a.run(0.1, note('a again'))
+  })
+  b.run(1, note('b'))
+  await events.runTo(10)
+  t.strictSame(seen, ['a 0.1', 'b 1.1', 'a again 1.2'])
+})
+
 t.test('a turn takes what has come by its start, and does all of one event before the next', async (t) => {
   const events = createEvents(() => 0)
   const loop = createEventLoop(createCores(events, 1)())
@@ -108,11 +123,11 @@ t.test('a turn takes what has come by its start, and does all of one event befor
 })
 
 t.test('one connection waits for each part in turn', async (t) => {
-  const slow = { ...parameters, generatorMs: 0.5, requestMs: 1, hopMs: 0.125 }
-  // 0.5 + 0.5 + 0.3 + 2 × 0.125, and a commit of one row: 1.01; what is left of a request is done meanwhile.
+  const slow = { ...parameters, generatorMs: 0.5, requestMs: 1 }
+  // 0.5 + 0.5 + 0.3, and a commit of one row: 1.01; what is left of a request is done meanwhile.
   const { plantsPerSecond, p50Ms, rowsPerBatch } = await simulate(slow, { connections: 1, seconds: 5 })
-  t.ok(near(plantsPerSecond, 1000 / 2.56), `${plantsPerSecond}`)
-  t.ok(near(p50Ms, 2.06), `${p50Ms}`)
+  t.ok(near(plantsPerSecond, 1000 / 2.31), `${plantsPerSecond}`)
+  t.ok(near(p50Ms, 1.81), `${p50Ms}`)
   t.ok(near(rowsPerBatch, 1))
 })
 
@@ -144,40 +159,77 @@ t.test('a server that waits for nothing is limited by its own thread', async (t)
   t.ok(near(plantsPerSecond, 20_000), `${plantsPerSecond}`)
 })
 
-t.test('the forecast interpolates what requests cost, and lengthens commits', async (t) => {
-  const costs = [
-    { connections: 1, requestMs: 1, generatorMs: 0.5, stretch: 1, hopMs: 0.25 },
-    { connections: 16, requestMs: 0.2, generatorMs: 0.1, stretch: 1, hopMs: 0.25 }
-  ]
-  const { cores, parts } = parameters
-  const forecast = createForecast({ cores, parts, limits }, costs)
-  // Of the request 0.2 are left to do behind the answer.
-  const alone = await forecast(commits, { connections: 1, seconds: 5 })
-  t.ok(near(alone.p50Ms, 0.8 + 0.5 + 1.01), `${alone.p50Ms}`)
-  const longer = await forecast(commits, { connections: 1, seconds: 5, extraMs: 3 })
-  t.ok(near(longer.p50Ms, alone.p50Ms + 3), `${longer.p50Ms}`)
-  const again = { connections: 4, seconds: 1 }
-  t.strictSame(await forecast(commits, again), await forecast(commits, again), 'the same chance each time')
-})
-
-t.test('a machine whose host does other things is slower in the forecast by as much', async (t) => {
+t.test('waits for a standby do not wait for each other', async (t) => {
   const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
-  const known = { cores: 4, parts: parameters.parts, limits }
-  const cost = { requestMs: 0.1, generatorMs: 0.01, stretch: 1.25, hopMs: 0 }
-  const costs = [1, 64].map((connections) => ({ ...cost, connections }))
-  const { plantsPerSecond } = await createForecast(known, costs)(free, { connections: 64, seconds: 2 })
-  t.ok(near(plantsPerSecond, 10_000 / 1.25), `${plantsPerSecond}`)
+  const lanes = { ...parameters, commits: free, limits: { ...limits, lanes: 4, batchRows: 1 } }
+  const { plantsPerSecond, p50Ms } = await simulate(lanes, { connections: 4, seconds: 5, standbyMs: 2 })
+  t.ok(near(plantsPerSecond, 2000), `${plantsPerSecond}`)
+  t.ok(near(p50Ms, 2), `${p50Ms}`)
 })
 
-t.test('the medians of costs are taken figure by figure', async (t) => {
-  const cost = (value: number, stretch: number) => ({
-    connections: 8,
-    requestMs: value,
-    generatorMs: 2 * value,
-    hopMs: 3 * value,
-    stretch
-  })
-  t.strictSame(mergeCosts([cost(1, 3), cost(2, 2), cost(30, 1)]), cost(2, 2))
+t.test('replicas apart share nothing but the database', async (t) => {
+  const busy = {
+    ...parameters,
+    commits: [{ rows: 1, serverMs: 0, databaseMs: 0.4, waitsMs: [0] }],
+    requestMs: 1,
+    limits: { ...limits, lanes: 2, batchRows: 1 }
+  }
+  const rate = async (replicas: number, databaseCores: number) => {
+    const apart = { replicas, databaseCores }
+    return (await simulate(busy, { connections: 8, seconds: 3, apart })).plantsPerSecond
+  }
+  // A replica's own thread takes 1 ms a plant, a core of the database 0.4 ms.
+  for (const [replicas, cores, expected] of [
+    [1, 1, 1000],
+    [2, 1, 2000],
+    [5, 1, 2500],
+    [5, 2, 5000]
+  ] as const) {
+    const plants = await rate(replicas, cores)
+    t.ok(near(plants, expected), `${replicas} replicas, ${cores} cores: ${plants}`)
+  }
+})
+
+t.test('the forecast interpolates what requests cost', async (t) => {
+  const free = [{ rows: 1, serverMs: 0, databaseMs: 0, waitsMs: [0] }]
+  const costs = [
+    { connections: 16, requestMs: 0.2, generatorMs: 0.02 },
+    { connections: 256, requestMs: 0.1, generatorMs: 0.01 }
+  ]
+  const known = { cores: 4, parts: parameters.parts, limits }
+  const forecast = createForecast(known, costs, free)
+  // Halfway between the logarithms; the service's thread is what bounds the rate.
+  for (const [connections, requestMs] of [
+    [4, 0.2],
+    [64, 0.15],
+    [1024, 0.1]
+  ] as const) {
+    const { plantsPerSecond } = await forecast({ connections, seconds: 2 })
+    t.ok(near(plantsPerSecond, 1000 / requestMs), `${connections}: ${plantsPerSecond}`)
+  }
+  const again = { connections: 4, seconds: 1, seed: 7 }
+  t.strictSame(await forecast(again), await forecast(again), 'the same chance each time')
+  t.notSame(await forecast(again), await forecast({ ...again, seed: 8 }))
+  t.throws(() => createForecast(known, [], free)(again), 'nothing was measured')
+})
+
+t.test('a commit between two sizes has its part of both', async (t) => {
+  const [one, nine] = [
+    { rows: 1, serverMs: 1, databaseMs: 2, waitsMs: [3] },
+    { rows: 9, serverMs: 2, databaseMs: 6, waitsMs: [4] }
+  ]
+  const three = { rows: 3, serverMs: 1.25, databaseMs: 3 }
+  t.strictSame(commitOf([one, nine], 3, 0.24), { ...three, waitsMs: [4] })
+  t.strictSame(commitOf([one, nine], 3, 0.26), { ...three, waitsMs: [3] })
+  t.strictSame(commitOf([one, nine], 9, 0), nine)
+  t.strictSame(commitOf([one, nine], 20, 0), { ...nine, rows: 20 })
+})
+
+t.test('medians are taken figure by figure', async (t) => {
+  const cost = (value: number) => ({ connections: 8, requestMs: value, generatorMs: 10 - value })
+  t.strictSame(mergeCosts([cost(1), cost(2), cost(9)]), cost(2))
+  const prediction = (value: number) => ({ plantsPerSecond: value, p50Ms: -value, rowsPerBatch: value ** 2 })
+  t.strictSame(mergePredictions([prediction(5), prediction(1), prediction(4)]), prediction(4))
 })
 
 t.test('the parts of a request are all there is of it', async (t) => {
@@ -187,17 +239,28 @@ t.test('the parts of a request are all there is of it', async (t) => {
 })
 
 t.test('figures are compared within each round', async (t) => {
-  const round = (measured: number, simulated: number) => ({
+  const round = (measured: number, simulated: number, earlier: number) => ({
     measured: { plantsPerSecond: measured, p50Ms: 2 * measured, rowsPerBatch: 3 * measured },
-    simulated: { plantsPerSecond: simulated, p50Ms: simulated, rowsPerBatch: simulated }
+    simulated: { plantsPerSecond: simulated, p50Ms: simulated, rowsPerBatch: simulated },
+    earlierPlantsPerSecond: earlier
   })
   // The medians of the plants are the same.
-  t.strictSame(compare(8, [round(100, 200), round(200, 100), round(50, 75)]), {
+  const comparison = compare(8, [round(100, 200, 90), round(200, 100, 250), round(50, 75, 50)])
+  t.strictSame(comparison, {
     connections: 8,
     measured: { plantsPerSecond: 100, p50Ms: 200, rowsPerBatch: 300 },
     simulated: { plantsPerSecond: 100, p50Ms: 100, rowsPerBatch: 100 },
+    offs: {
+      plantsPerSecond: [1, -0.5, 0.5],
+      p50Ms: [0, -0.75, -0.25],
+      earlierPlantsPerSecond: [-0.1, 0.25, 0]
+    },
     off: { plantsPerSecond: 0.5, p50Ms: -0.25 }
   })
+  const met = { ...comparison, off: { plantsPerSecond: -0.15, p50Ms: 0.1 } }
+  t.strictSame(judge([comparison, met]), { met: 2, of: 4, worst: 0.5 })
+  t.strictSame(judge([met]), { met: 2, of: 2, worst: 0.15 })
+  t.strictSame(quartiles([9, 1, 7, 3, 5]), [3, 7])
 })
 
 t.test('the plot is a drawing of every point', async (t) => {

@@ -9,7 +9,7 @@ import { createPlantStore, type PlantItem } from '../../src/repositories/plant-s
 import { randomWriteId } from '../../src/repositories/write-id.ts'
 import { headers, makeBody, plant, token } from '../plant.ts'
 import { familyCpuUs, usedUs } from '../usage.ts'
-import type { Commit } from './model.ts'
+import type { Commit } from './database.ts'
 
 const sizes = [1, 8, 64, 256]
 

@@ -25,8 +25,9 @@ const sliceMs = 1.4
 const first = ({ urgent, usual }: Queue) => urgent[0] ?? usual[0]
 
 /**
- * Makes the cores, and gives what makes a thread on them. A thread keeps its core until it has nothing to do, or for a
- * slice while others wait, as with Linux: one that wakes waits for a core (https://docs.kernel.org/scheduler/sched-eevdf.html).
+ * Makes the cores, and gives what makes a thread on them. A thread keeps its core until it has done what it was given, an
+ * event loop a turn, or for a slice while others wait: one that wakes waits for a core. Linux would leave an event loop its
+ * core for more than a turn (https://docs.kernel.org/scheduler/sched-eevdf.html); docs/decisions.md says why this does not.
  */
 export function createCores(events: Events, cores: number): () => Thread {
   /** The first ones have the cores, the others wait. */

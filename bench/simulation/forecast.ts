@@ -1,16 +1,14 @@
 /** From what was measured to what the model predicts, for any number of connections. */
 import { median } from '../measure.ts'
-import { type Commit, type Parameters, type Prediction, simulate } from './model.ts'
+import type { Commit } from './database.ts'
+import { type Parameters, type Prediction, type Question, simulate } from './model.ts'
+import { findNeighbours } from './neighbours.ts'
 
-/** What a request costs apart from its commit, at one number of connections: more at once cost less each. */
+/** What a request costs apart from its commit, in ms of CPU time, at one number of connections: more at once cost less each. */
 export interface RequestCost {
   connections: number
   requestMs: number
   generatorMs: number
-  /** How much longer than its CPU time work takes, because the host takes the cores for others; at least 1. */
-  stretch: number
-  /** From one process to another, beside the CPU times. */
-  hopMs: number
 }
 
 /** Gives the medians of the costs at one number of connections. */
@@ -19,9 +17,7 @@ export function mergeCosts(costs: RequestCost[]): RequestCost {
   return {
     connections: of('connections'),
     requestMs: of('requestMs'),
-    generatorMs: of('generatorMs'),
-    stretch: of('stretch'),
-    hopMs: of('hopMs')
+    generatorMs: of('generatorMs')
   }
 }
 
@@ -38,42 +34,29 @@ export function mergeCommits(calibrations: Commit[][]): Commit[] {
   })
 }
 
-/** A load: how many connections for how long, and by how much every commit is longer, in ms. */
-interface Load {
-  connections: number
-  seconds: number
-  extraMs?: number
+/** Gives the medians of several predictions. */
+export function mergePredictions(predictions: Prediction[]): Prediction {
+  const of = (figure: keyof Prediction) => median(predictions.map((prediction) => prediction[figure]))
+  return { plantsPerSecond: of('plantsPerSecond'), p50Ms: of('p50Ms'), rowsPerBatch: of('rowsPerBatch') }
 }
 
-/** Makes what predicts the service under a load, from what requests cost and what commits take. */
-export function createForecast(known: Pick<Parameters, 'cores' | 'parts' | 'limits'>, costs: RequestCost[]) {
-  const stretched = costs.map(({ stretch, ...cost }) => ({
-    ...cost,
-    requestMs: cost.requestMs * stretch,
-    generatorMs: cost.generatorMs * stretch
-  }))
-  return (commits: Commit[], { connections, seconds, extraMs = 0 }: Load): Promise<Prediction> => {
-    const cost = costAt(stretched, connections)
-    const longer = commits.map((commit) => ({ ...commit, waitsMs: commit.waitsMs.map((ms) => ms + extraMs) }))
-    const parameters = { ...known, ...cost, commits: longer }
-    return simulate(parameters, { connections, seconds })
-  }
+/** What the model knows of a machine in all that is asked of it. */
+export type Known = Pick<Parameters, 'cores' | 'parts' | 'limits'>
+
+/** Makes what answers questions, from what requests cost, the fewest connections first, and what commits take. */
+export function createForecast(known: Known, costs: RequestCost[], commits: Commit[]) {
+  return (question: Question): Promise<Prediction> =>
+    simulate({ ...known, ...costAt(costs, question.connections), commits }, question)
 }
 
 /** Between two numbers of connections that were measured, by their logarithms. */
-function costAt(costs: Omit<RequestCost, 'stretch'>[], connections: number) {
-  const above = costs.find((cost) => cost.connections >= connections) ?? costs.at(-1)
-  const below = costs.findLast((cost) => cost.connections <= connections) ?? above
-  if (above === undefined || below === undefined) throw new Error('there are no costs of requests')
-  const part =
-    above === below
-      ? 0
-      : Math.log(connections / below.connections) / Math.log(above.connections / below.connections)
-  const between = (figure: 'requestMs' | 'generatorMs' | 'hopMs') =>
+function costAt(costs: RequestCost[], connections: number) {
+  const { below, above, part } = findNeighbours(
+    costs,
+    (cost) => Math.log(cost.connections),
+    Math.log(connections)
+  )
+  const between = (figure: 'requestMs' | 'generatorMs') =>
     below[figure] + part * (above[figure] - below[figure])
-  return {
-    requestMs: between('requestMs'),
-    generatorMs: between('generatorMs'),
-    hopMs: between('hopMs')
-  }
+  return { requestMs: between('requestMs'), generatorMs: between('generatorMs') }
 }

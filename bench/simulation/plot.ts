@@ -1,9 +1,10 @@
 /** The simulation's plot: a small SVG that follows the reader's light or dark colours. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Comparison } from './tables.ts'
+import { docs } from '../report.ts'
+import type { Comparison } from './comparison.ts'
 
-const file = join(import.meta.dirname, '../../docs/simulation.svg')
+const file = join(docs, 'simulation.svg')
 const width = 340
 const height = 240
 const margin = { left: 64, right: 12, top: 30, bottom: 40 }
@@ -19,15 +20,16 @@ interface Panel {
   simulated: Point[]
 }
 
-type Simulated = { connections: number; plantsPerSecond: number; p50Ms: number }
-
-/** Writes docs/simulation.svg: what was measured as points, what was simulated as a line. */
-export async function writePlot(comparisons: Comparison[], simulated: Simulated[]): Promise<void> {
-  const panel = (title: string, figure: 'plantsPerSecond' | 'p50Ms'): Panel => ({
-    title,
-    measured: comparisons.map(({ connections, measured }) => ({ connections, value: measured[figure] })),
-    simulated: simulated.map((one) => ({ connections: one.connections, value: one[figure] }))
-  })
+/** Writes docs/simulation.svg: what was measured as points, what was simulated of the same as a line between them. */
+export async function writePlot(comparisons: Comparison[]): Promise<void> {
+  const panel = (title: string, figure: 'plantsPerSecond' | 'p50Ms'): Panel => {
+    const points = (kind: 'measured' | 'simulated') =>
+      comparisons.map((comparison) => ({
+        connections: comparison.connections,
+        value: comparison[kind][figure]
+      }))
+    return { title, measured: points('measured'), simulated: points('simulated') }
+  }
   await writeFile(file, draw([panel('plants/s', 'plantsPerSecond'), panel('p50, ms', 'p50Ms')]))
 }
 

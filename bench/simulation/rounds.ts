@@ -4,14 +4,16 @@ import type { Lab } from '../lab.ts'
 import type { Generator } from '../load/http.ts'
 import { type Figures, measure } from '../measure.ts'
 import type { Server } from '../server.ts'
-import { coresUs, ownCpuUs } from '../usage.ts'
+import { ownCpuUs } from '../usage.ts'
 import { measureCommits, measureExchange } from './calibrate.ts'
+import { type Commit, commitOf } from './database.ts'
 import type { RequestCost } from './forecast.ts'
-import { type Commit, commitOf } from './model.ts'
 
 /** The service under a number of connections, and what the model is told of the machine at that time. */
 export interface Sample {
   service: Figures & { rowsPerBatch: number }
+  /** The same some seconds before; the costs are from it. */
+  earlier: Figures
   cost: RequestCost
   commits: Commit[]
   /** Of one plant: of PostgreSQL's log, and of the table and its index. */
@@ -36,57 +38,48 @@ export async function takeRounds(
   for (const server of [service, ceiling]) await generator.load(server.url, warmUp)
   const exchange = await measureExchange(service.url)
 
-  /** Loads a server on an empty table. */
-  async function load(server: Server, connections: number) {
-    await server.clearLog()
+  /** Loads the service on an empty table, and counts the rows of its batches. */
+  async function load(connections: number) {
+    await service.clearLog()
     await clear(url)
     await checkpoint(url)
-    const logBytes = await readLogBytes(url)
-    const before = { own: ownCpuUs(), cores: coresUs() }
-    const figures = await measure({ postgres, server: server.pid }, () =>
-      generator.load(server.url, { connections, seconds })
+    const before = { logBytes: await readLogBytes(url), ownUs: ownCpuUs(), ...(await countBatches(service)) }
+    const figures = await measure({ postgres, server: service.pid }, () =>
+      generator.load(service.url, { connections, seconds })
     )
-    const { busy, stolen } = coresUs()
+    const generatorMs = (ownCpuUs() - before.ownUs) / 1000 / figures.plants
+    const { rows, batches } = await countBatches(service)
     return {
       ...figures,
-      generatorMs: (ownCpuUs() - before.own) / 1000 / figures.plants,
-      logBytes: ((await readLogBytes(url)) - logBytes) / figures.plants,
-      stretch: 1 + (stolen - before.cores.stolen) / (busy - before.cores.busy)
+      generatorMs,
+      rowsPerBatch: (rows - before.rows) / (batches - before.batches),
+      logBytes: ((await readLogBytes(url)) - before.logBytes) / figures.plants
     }
   }
 
-  /** Loads the service, and counts the rows of its batches. */
-  async function loadService(connections: number) {
-    const before = await countBatches(service)
-    const figures = await load(service, connections)
-    const after = await countBatches(service)
-    return { ...figures, rowsPerBatch: (after.rows - before.rows) / (after.batches - before.batches) }
-  }
-
   async function takeSample(connections: number): Promise<Sample> {
-    const told = await loadService(connections)
-    const alone = await load(ceiling, 1)
+    const earlier = await load(connections)
     await clear(url)
     await checkpoint(url)
     const commits = await takeCommits()
-    const figures = await loadService(connections)
+    const figures = await load(connections)
     const stored = await countPlants(url)
     return {
       service: figures,
+      earlier,
       cost: {
         connections,
         requestMs:
-          told.serverCpuUs / 1000 - commitOf(commits, told.rowsPerBatch).serverMs / told.rowsPerBatch,
-        generatorMs: told.generatorMs,
-        stretch: told.stretch,
-        hopMs: Math.max(0, (1000 / alone.plantsPerSecond - alone.serverCpuUs / 1000 - alone.generatorMs) / 2)
+          earlier.serverCpuUs / 1000 -
+          commitOf(commits, earlier.rowsPerBatch).serverMs / earlier.rowsPerBatch,
+        generatorMs: earlier.generatorMs
       },
       commits,
       bytes: {
         log: figures.logBytes,
         table: (await readTableBytes(url)) / stored
       },
-      errors: told.errors + alone.errors + figures.errors + Math.max(0, figures.plants - stored)
+      errors: earlier.errors + figures.errors + Math.max(0, figures.plants - stored)
     }
   }
 

@@ -1,43 +1,11 @@
 /** The simulation's results as tables. */
 import { median } from '../measure.ts'
 import { formatNumber, formatTable } from '../report.ts'
-import type { Commit, Prediction } from './model.ts'
+import { aim, type Comparison, judge, quartiles } from './comparison.ts'
+import type { Commit } from './database.ts'
+import type { Prediction } from './model.ts'
 
-type Off = Omit<Prediction, 'rowsPerBatch'>
-
-/** What was measured and what the model says, at one number of connections. */
-export interface Comparison {
-  connections: number
-  measured: Prediction
-  simulated: Prediction
-  /** How far the model is off, as a part of what was measured. */
-  off: Off
-}
-
-/**
- * Makes the comparison from what was measured and simulated in each round. The differences are taken within a round,
- * where the machine was the same, and their medians given, as of all figures.
- */
-export function compare(
-  connections: number,
-  rounds: { measured: Prediction; simulated: Prediction }[]
-): Comparison {
-  const middle = (kind: 'measured' | 'simulated', figure: keyof Prediction) =>
-    median(rounds.map((round) => round[kind][figure]))
-  const figures = (kind: 'measured' | 'simulated'): Prediction => ({
-    plantsPerSecond: middle(kind, 'plantsPerSecond'),
-    p50Ms: middle(kind, 'p50Ms'),
-    rowsPerBatch: middle(kind, 'rowsPerBatch')
-  })
-  const off = (figure: keyof Off) =>
-    median(rounds.map(({ measured, simulated }) => simulated[figure] / measured[figure] - 1))
-  return {
-    connections,
-    measured: figures('measured'),
-    simulated: figures('simulated'),
-    off: { plantsPerSecond: off('plantsPerSecond'), p50Ms: off('p50Ms') }
-  }
-}
+const percent = (part: number) => `${formatNumber(part * 100, 0)} %`
 
 /** Formats measured and simulated figures beside each other, and by how much they differ. */
 export function formatComparison(comparisons: Comparison[]): string {
@@ -45,14 +13,13 @@ export function formatComparison(comparisons: Comparison[]): string {
     'connections',
     'plants/s measured',
     'simulated',
-    'off by',
+    'off in a round',
     'p50 ms measured',
     'simulated',
-    'off by',
+    'off in a round',
     'rows a batch measured',
     'simulated'
   ]
-  const percent = (part: number) => `${formatNumber(part * 100, 0)} %`
   const lines = comparisons.map(({ connections, measured, simulated, off }) => [
     String(connections),
     formatNumber(measured.plantsPerSecond, 0),
@@ -67,15 +34,23 @@ export function formatComparison(comparisons: Comparison[]): string {
   return formatTable([head, ...lines])
 }
 
-/** How far the model may be off, as a part of what was measured. */
-const aim = 0.15
-
 /** Says how many of the figures are within the aim, and how far the worst is off. */
 export function formatAim(comparisons: Comparison[]): string {
-  const offs = comparisons.flatMap(({ off }) => [Math.abs(off.plantsPerSecond), Math.abs(off.p50Ms)])
-  const met = offs.filter((off) => off <= aim).length
-  const worst = formatNumber(Math.max(...offs) * 100, 0)
-  return `The aim, ${aim * 100} %, is met by ${met} of ${offs.length} figures; the worst is off by ${worst} %.`
+  const { met, of, worst } = judge(comparisons)
+  return `The aim, ${percent(aim)}, is met by ${met} of ${of} figures; the worst is off by ${formatNumber(worst * 100, 1)} %.`
+}
+
+/** Formats between which quartiles the rounds are off, those of the earlier load's rate beside them. */
+export function formatSpread(comparisons: Comparison[]): string {
+  const head = ['connections', 'plants/s', 'p50', "plants/s, were they the earlier load's"]
+  const between = (offs: number[]) => quartiles(offs).map(percent).join(' to ')
+  const lines = comparisons.map(({ connections, offs }) => [
+    String(connections),
+    between(offs.plantsPerSecond),
+    between(offs.p50Ms),
+    between(offs.earlierPlantsPerSecond)
+  ])
+  return formatTable([head, ...lines])
 }
 
 /** Formats what commits of each size took. */
@@ -92,22 +67,28 @@ export function formatCommits(commits: Commit[]): string {
   return formatTable([head, ...lines])
 }
 
-/** Formats what longer commits do, one line for each length and a column for each number of connections. */
-export function formatLatencies(
-  latencies: ({ extraMs: number; connections: number } & Prediction)[]
-): string {
-  const counts = [...new Set(latencies.map(({ connections }) => connections))]
-  const extras = [...new Set(latencies.map(({ extraMs }) => extraMs))]
-  const head = ['longer by', ...counts.flatMap((count) => [`plants/s, ${count} connections`, 'p50 ms'])]
-  const lines = extras.map((extra) => [
-    `${extra} ms`,
-    ...counts.flatMap((count) => {
-      const cell = latencies.find(({ extraMs, connections }) => extraMs === extra && connections === count)
+/** A prediction for one line and one column of a table. */
+export interface Cell {
+  line: string
+  column: string
+  prediction: Prediction
+}
+
+/** Formats predictions: a line for each of the cells' lines, three columns for each of their columns. */
+export function formatPredictions(what: string, cells: Cell[]): string {
+  const columns = [...new Set(cells.map(({ column }) => column))]
+  const lines = [...new Set(cells.map(({ line }) => line))]
+  const head = [what, ...columns.flatMap((column) => [`plants/s, ${column}`, 'p50 ms', 'rows a batch'])]
+  const body = lines.map((line) => [
+    line,
+    ...columns.flatMap((column) => {
+      const { prediction } = cells.find((cell) => cell.line === line && cell.column === column) as Cell
       return [
-        formatNumber(cell?.plantsPerSecond ?? Number.NaN, 0),
-        formatNumber(cell?.p50Ms ?? Number.NaN, 1)
+        formatNumber(prediction.plantsPerSecond, 0),
+        formatNumber(prediction.p50Ms, 1),
+        formatNumber(prediction.rowsPerBatch, 0)
       ]
     })
   ])
-  return formatTable([head, ...lines])
+  return formatTable([head, ...body])
 }
