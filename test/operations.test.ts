@@ -3,9 +3,12 @@ import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { settings } from '../deploy/faults/settings.ts'
+import { readConfig } from '../src/config/config.ts'
 import { catalogue } from '../src/failures.ts'
+import { longestLeaveMs } from './support/leaving.ts'
 import { parseMetrics } from './support/metrics.ts'
-import { startService } from './support/service.ts'
+import { startService, token } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -157,6 +160,30 @@ t.test('docker compose passes on every setting of .env.example, but those that a
     known.filter((name) => !passed.has(name) && !ownBySecrets.test(name) && !ownByNetwork.test(name)),
     []
   )
+})
+
+t.test('each Compose stack leaves a replica the time to answer what it has', async (t) => {
+  const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
+  t.equal(files.length, 4)
+  for (const file of files) {
+    const { environment, stop_grace_period: grace } = parse(text(file), { merge: true }).services.api
+    const faulty = file.startsWith('deploy/') ? [settings] : []
+    for (const given of [{}, ...faulty] as Record<string, string>[]) {
+      const variables = Object.entries(environment)
+        .filter(([name]) => /^(SHUTDOWN|WRITE)_/.test(name))
+        .map(([name, value]) => [
+          name,
+          String(value).replace(/^\$\{(\w+):-\}$/, (_, own) => given[own] ?? '')
+        ])
+      const config = readConfig({
+        ...Object.fromEntries(variables),
+        DATABASE_URL: 'postgres://plants@db.test/plants',
+        AUTH_TOKENS: `tester:${token}`
+      })
+      t.ok(config.shutdownTimeoutMs > longestLeaveMs(config), file)
+      t.ok(Number.parseInt(grace, 10) * 1_000 > config.shutdownTimeoutMs, `${file}: ${grace}`)
+    }
+  }
 })
 
 t.test('images are exact releases, and each can be replaced', async (t) => {

@@ -9,12 +9,7 @@ const workers = ['worker1', 'worker2'] as const
 /** Gives the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
   /** Runs statements on a node, each a transaction of its own unless they say otherwise, and gives their lines. */
-  async function query(node: Node, ...statements: string[]): Promise<string[]> {
-    const psql = ['psql', '--no-psqlrc', '--quiet', '--tuples-only', '--no-align', '--set=ON_ERROR_STOP=1']
-    const commands = statements.map((statement) => `--command=${statement}`)
-    const output = await stack.exec(node, ...psql, '--username=plants', '--dbname=plants', ...commands)
-    return output.split('\n').filter((line) => line !== '')
-  }
+  const query = (node: Node, ...statements: string[]) => stack.psql(node, 'plants', ...statements)
 
   return {
     query,

@@ -1,18 +1,15 @@
 /** The service on Citus under load and faults: `node deploy/citus/faults.ts [--short | part of a fault's name]`. */
-import { selectPlants } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
+import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack } from '../faults/stack.ts'
 import { createStrikes } from '../faults/strikes.ts'
 import { createCluster } from './cluster.ts'
 import { checkRepeats, createClient } from './repeats.ts'
 
-/** A slow machine's restarts must not reach it. */
-const deadlineMs = 20_000
-process.env.WRITE_DEADLINE_MS = String(deadlineMs)
 /** Shorter than a statement's third of the deadline, and longer. */
 const [shortPauseMs, longPauseMs] = [4_000, 10_000]
 
-const stack = createStack(import.meta.dirname, 'plant-store-citus', ['api'])
+const stack = createStack(import.meta.dirname, 'plant-store-citus', ['api'], settings)
 const cluster = createCluster(stack)
 const entry = { service: 'balancer', port: 3000 }
 
@@ -26,6 +23,18 @@ const inDoubt: Fault = {
     const create = createClient(await stack.url(entry.service, entry.port))
     const answer = await create(id, 'held')
     if (answer !== '{"name":"held"}') throw new Error(`the id in doubt got ${answer}`)
+  }
+}
+
+/** Throws unless each replica has written more plants than transactions, whatever shards they belong to. */
+async function sharesCommits() {
+  const read = `fetch('http://127.0.0.1:9464/metrics').then(async (page) => console.log(await page.text()))`
+  for (const index of [1, 2]) {
+    const page = await stack.docker('exec', stack.container('api', index), 'node', '-e', read)
+    const value = (name: string) =>
+      Number(new RegExp(`^plant_store_batch_rows_${name} (.+)$`, 'm').exec(page)?.[1])
+    const rows = value('sum') / value('count')
+    if (!(rows > 1)) throw new Error(`replica ${index} has written ${rows} plants in a transaction`)
   }
 }
 
@@ -47,13 +56,13 @@ await runFaults({
   entry,
   deadlineMs,
   faults: chooseFaults(process.argv[2], all, short),
-  async readRows(firstId, lastId) {
+  async query(sql) {
     await cluster.isDecided()
-    const lines = await cluster.query('coordinator', selectPlants(firstId, lastId))
-    return lines.map((line) => JSON.parse(line))
+    return await cluster.query('coordinator', sql)
   },
-  /** Both workers hold rows, the step that distributes may be repeated, and taken ids are told apart. */
+  /** Batches were shared, both workers hold rows, the step that distributes may be repeated, and taken ids are told apart. */
   async check() {
+    await sharesCommits()
     await cluster.isSpread()
     await stack.compose('run', '--rm', '--no-deps', '-T', 'distribute')
     await cluster.isSpread()

@@ -1,6 +1,6 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
 import { startLoad } from './load.ts'
-import { type Finding, judge, type StoredPlant, toTable } from './report.ts'
+import { type Finding, judge, selectPlants, toTable } from './report.ts'
 import { client, type Stack, until } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
@@ -21,8 +21,8 @@ interface Options {
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
   faults: Fault[]
-  /** Gives the rows of `plants` whose ids are in the range. */
-  readRows(firstId: number, lastId: number): Promise<StoredPlant[]>
+  /** Runs a query on `plants`, once every acknowledged row can be seen, and gives its lines. */
+  query(sql: string): Promise<string[]>
   /** Throws when something else is wrong once the faults are over. */
   check?(): Promise<unknown>
 }
@@ -36,7 +36,7 @@ const idsPerFault = 10_000_000
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
  * ends with 0, or with 1 when anything was not as promised.
  */
-export async function runFaults({ stack, entry, deadlineMs, faults, readRows, check }: Options) {
+export async function runFaults({ stack, entry, deadlineMs, faults, query, check }: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
   const stop = async () => {
@@ -54,7 +54,8 @@ export async function runFaults({ stack, entry, deadlineMs, faults, readRows, ch
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
       const creates = await runFault(url, fault, firstId)
-      const rows = await readRows(firstId, firstId + idsPerFault - 1)
+      const lines = await query(selectPlants(firstId, firstId + idsPerFault - 1))
+      const rows = lines.map((line) => JSON.parse(line))
       const finding = judge({ fault: fault.name, caller: client.caller, creates, rows, deadlineMs })
       say(JSON.stringify(finding.line))
       findings.push(finding)

@@ -12,13 +12,19 @@ export const client = { caller: 'dev', token: 'insecure-development-token' }
 const longestOutput = 512 * 1024 * 1024
 
 /**
- * Describes a stack: the folder of its compose.yaml and .env.example, what its project's name begins with, and the
- * images that it builds (as they are named behind the project's name).
+ * Describes a stack: the folder of its compose.yaml and .env.example, what its project's name begins with, the images
+ * that it builds (as they are named behind the project's name), and what it is told besides .env.example.
  */
-export function createStack(folder: string, prefix: string, images: string[]) {
+export function createStack(
+  folder: string,
+  prefix: string,
+  images: string[],
+  settings: Record<string, string> = {}
+) {
   const project = `${prefix}-${process.pid}`
   const env = {
     ...process.env,
+    ...settings,
     COMPOSE_PROJECT_NAME: project,
     COMPOSE_ENV_FILES: '.env.example',
     COMPOSE_FILE: 'compose.yaml',
@@ -40,6 +46,12 @@ export function createStack(folder: string, prefix: string, images: string[]) {
 
   const compose = (...args: string[]) => docker('compose', ...args)
 
+  /** Runs a command in a service's container, and gives what it writes. */
+  const exec = (service: string, ...command: string[]) => compose('exec', '-T', service, ...command)
+
+  /** The name of a service's container. */
+  const container = (service: string, index = 1) => `${project}-${service}-${index}`
+
   return {
     project,
     docker,
@@ -52,10 +64,18 @@ export function createStack(folder: string, prefix: string, images: string[]) {
         throw error
       })
     },
-    /** Runs a command in a service's container, and gives what it writes. */
-    exec: (service: string, ...command: string[]) => compose('exec', '-T', service, ...command),
-    /** The name of a service's container. */
-    container: (service: string, index = 1) => `${project}-${service}-${index}`,
+    exec,
+    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise: their lines. */
+    async psql(service: string, user: string, ...statements: string[]): Promise<string[]> {
+      const psql = ['psql', '--no-psqlrc', '--quiet', '--tuples-only', '--no-align', '--set=ON_ERROR_STOP=1']
+      const commands = statements.map((statement) => `--command=${statement}`)
+      const output = await exec(service, ...psql, `--username=${user}`, '--dbname=plants', ...commands)
+      return output.split('\n').filter((line) => line !== '')
+    },
+    container,
+    /** Ends a service's container by SIGKILL. */
+    kill: (service: string, index = 1) => docker('kill', '--signal', 'KILL', container(service, index)),
+    start: (service: string, index = 1) => docker('start', container(service, index)),
     /** The address on this machine of a port that a service publishes. */
     async url(service: string, port: number) {
       return `http://${(await compose('port', service, String(port))).trim()}`

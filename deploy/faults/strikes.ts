@@ -11,9 +11,9 @@ export const createStrikes = (stack: Stack) => ({
   killed: (what: string, service: string): Fault => ({
     name: `SIGKILL of ${what}`,
     async strike() {
-      await stack.docker('kill', '--signal', 'KILL', stack.container(service))
+      await stack.kill(service)
       await sleep(downMs)
-      await stack.docker('start', stack.container(service))
+      await stack.start(service)
     }
   }),
 

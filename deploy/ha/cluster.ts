@@ -70,20 +70,11 @@ export function createCluster(stack: Stack) {
       }),
     switchover: (from: Node, to: Node) =>
       stack.exec(from, ...patronictl, 'switchover', 'plants', '--leader', from, '--candidate', to, '--force'),
-    kill: (container: string) => stack.docker('kill', '--signal', 'KILL', container),
-    start: (container: string) => stack.docker('start', container),
     /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
     cut: (node: Node, name: string) => setLink(node, name, 'down'),
     connect: (node: Node, name: string) => setLink(node, name, 'up'),
     /** Runs a query on a node, and gives its lines. */
-    async query(node: Node, sql: string): Promise<string[]> {
-      const output = await stack.exec(
-        node,
-        ...['psql', '--no-psqlrc', '--tuples-only', '--no-align', '--username=postgres', '--dbname=plants'],
-        `--command=${sql}`
-      )
-      return output.split('\n').filter((line) => line !== '')
-    }
+    query: (node: Node, sql: string) => stack.psql(node, 'postgres', sql)
   }
 }
 

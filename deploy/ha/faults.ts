@@ -1,6 +1,5 @@
 /** The highly available stack under load and faults: `node deploy/ha/faults.ts [--short | part of a fault's name]`. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { selectPlants } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { createStack, until } from '../faults/stack.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
@@ -34,8 +33,8 @@ const switchover = primaryFault('switchover', (node) => cluster.switchover(node,
 
 const killed = primaryFault(
   'SIGKILL of the primary',
-  (node) => cluster.kill(stack.container(node)),
-  (node) => cluster.start(stack.container(node))
+  (node) => stack.kill(node),
+  (node) => stack.start(node)
 )
 
 const cutOff = primaryFault(
@@ -60,27 +59,27 @@ const standbyKilled: Fault = (() => {
     name: 'SIGKILL of a standby',
     async strike() {
       standby = otherThan(await cluster.findPrimary())
-      await cluster.kill(stack.container(standby))
+      await stack.kill(standby)
     },
     async mend() {
-      await cluster.start(stack.container(standby))
+      await stack.start(standby)
       await cluster.isWhole(otherThan(standby))
     }
   }
 })()
 
 const etcdKilled: Fault = (() => {
-  const containers = ['etcd1', 'etcd2', 'etcd3'].map((service) => stack.container(service))
+  const etcd = ['etcd1', 'etcd2', 'etcd3']
   let primary: Node
   return {
     name: 'SIGKILL of all etcd nodes, for longer than the lease',
     async strike() {
       primary = await cluster.findPrimary()
-      await Promise.all(containers.map(cluster.kill))
+      await Promise.all(etcd.map((service) => stack.kill(service)))
       await sleep(30_000)
     },
     async mend() {
-      await Promise.all(containers.map(cluster.start))
+      await Promise.all(etcd.map((service) => stack.start(service)))
       await cluster.isWhole()
       if ((await cluster.findPrimary()) !== primary) throw new Error('the primary has changed without need')
     }
@@ -90,8 +89,8 @@ const etcdKilled: Fault = (() => {
 const replicaKilled: Fault = {
   name: 'SIGKILL of one replica of the service',
   breaksClients: true,
-  strike: () => cluster.kill(stack.container('api', 2)),
-  mend: () => cluster.start(stack.container('api', 2))
+  strike: () => stack.kill('api', 2),
+  mend: () => stack.start('api', 2)
 }
 
 const short = [switchover, killed, replicaKilled]
@@ -102,10 +101,7 @@ await runFaults({
   entry: { service: 'balancer', port: 3000 },
   deadlineMs: 35_000,
   faults: chooseFaults(process.argv[2], all, short),
-  async readRows(firstId, lastId) {
-    const lines = await cluster.query(await cluster.findPrimary(), selectPlants(firstId, lastId))
-    return lines.map((line) => JSON.parse(line))
-  },
+  query: async (sql) => await cluster.query(await cluster.findPrimary(), sql),
   /** Every node, also those that were struck, ends up with the same rows. */
   async check() {
     const digest = `select count(*), md5(string_agg(p::text, '' order by id)) from plants as p`

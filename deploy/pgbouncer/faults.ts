@@ -1,22 +1,15 @@
 /** The service through PgBouncer under load and faults: `node deploy/pgbouncer/faults.ts [--short | part of a fault's name]`. */
-import { selectPlants } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
+import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack, until } from '../faults/stack.ts'
 import { createStrikes } from '../faults/strikes.ts'
 
-/** A slow machine's restarts must not reach it. */
-const deadlineMs = 20_000
-process.env.WRITE_DEADLINE_MS = String(deadlineMs)
 /** Longer than a statement's third of the deadline. */
 const lockSeconds = 10
 
-const stack = createStack(import.meta.dirname, 'plant-store-pgbouncer', ['pgbouncer', 'api'])
+const stack = createStack(import.meta.dirname, 'plant-store-pgbouncer', ['pgbouncer', 'api'], settings)
 
-async function query(sql: string): Promise<string[]> {
-  const psql = ['psql', '--no-psqlrc', '--tuples-only', '--no-align', '--username=plants', '--dbname=plants']
-  const output = await stack.exec('db', ...psql, `--command=${sql}`)
-  return output.split('\n').filter((line) => line !== '')
-}
+const query = (sql: string) => stack.psql('db', 'plants', sql)
 
 /** Statements that were cancelled by request so far: who else would ask for it? */
 async function countCancelled(): Promise<number> {
@@ -60,7 +53,6 @@ await runFaults({
   entry: { service: 'balancer', port: 3000 },
   deadlineMs,
   faults: chooseFaults(process.argv[2], all, short),
-  check: sharesConnections,
-  readRows: async (firstId, lastId) =>
-    (await query(selectPlants(firstId, lastId))).map((line) => JSON.parse(line))
+  query,
+  check: sharesConnections
 })
