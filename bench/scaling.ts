@@ -10,7 +10,7 @@ import { commitOf } from './simulation/database.ts'
 /** What the benchmarks have written; bytes of one plant. */
 interface Measured {
   bench: { machine: string; rows: Row[] }
-  growth: { machine: string; connections: number; rows: (Figures & { rows: number })[] }
+  growth: { connections: number; rows: (Figures & { rows: number })[] }
   simulation: {
     bytes: { log: number; table: number; request: number; answer: number }
     commits: { rows: number; serverMs: number; databaseMs: number }[]
@@ -81,7 +81,7 @@ const shards = [1, 2, 4, 8, 32].map((count) => [
 
 await publish('scaling', {
   text: [
-    `From ${bench.machine} (the larger tables: ${growth.machine}).`,
+    `From ${bench.machine}; the larger tables are those of the benchmark of growth.`,
     formatTable([
       [
         'connections',
