@@ -35,9 +35,12 @@ const tenths = (value: number) => formatNumber(value, 1)
 const whole = (value: number) => formatNumber(value, 0)
 
 const costs = [
-  ...bench.rows.filter(({ contender }) => contender === 'service').map((row) => ({ ...row, rows: 0 })),
-  ...growth.rows.filter(({ rows }) => rows > 0).map((row) => ({ ...row, connections: growth.connections }))
-].map(({ connections, rows, plantsPerSecond, serverCpuUs, databaseCpuUs }) => [
+  ...bench.rows
+    .filter(({ contender }) => contender === 'service')
+    .map((row) => ({ ...row, benchmark: 'bench', rows: 0 })),
+  ...growth.rows.map((row) => ({ ...row, benchmark: 'growth', connections: growth.connections }))
+].map(({ benchmark, connections, rows, plantsPerSecond, serverCpuUs, databaseCpuUs }) => [
+  benchmark,
   whole(connections),
   whole(rows),
   whole(plantsPerSecond),
@@ -81,9 +84,10 @@ const shards = [1, 2, 4, 8, 32].map((count) => [
 
 await publish('scaling', {
   text: [
-    `From ${bench.machine}; the larger tables are those of the benchmark of growth.`,
+    `${bench.machine}; from \`npm run bench\` and \`npm run bench:growth\` (compare lines of the same one), bytes and shards from \`npm run bench:simulation\`.`,
     formatTable([
       [
+        'benchmark',
         'connections',
         'rows before',
         'plants/s',
@@ -111,7 +115,7 @@ await publish('scaling', {
     `What PostgreSQL's part of a full batch of ${limits.batchRows} rows costs when it is divided, before anything of a two-phase commit:`,
     formatTable([['shards', 'rows each', 'PostgreSQL CPU ms', '÷ undivided'], ...shards])
   ].join('\n\n'),
-  data: { replicasOfDatabaseCore: largest.serverCpuUs / largest.databaseCpuUs },
+  data: { costs, sizes, steps, shards },
   errors: 0,
   isQuick: false
 })

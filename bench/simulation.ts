@@ -95,13 +95,13 @@ await inLab(async (lab) => {
       `${machine}. Medians of ${rounds} rounds of ${seconds} s; ${simulatedSeconds} s simulated.`,
       formatComparison(comparisons),
       formatAim(comparisons),
-      'Half of the rounds are off by this much:',
+      'The differences of the rounds, their median and between which quartiles half of them are:',
       formatSpread(comparisons),
       'What the model was told of a commit, each size alone:',
       formatCommits(commits),
-      'What the model says of commits that wait for a standby:',
+      `Not measured: what the model says of commits that wait for a standby, from all rounds together (medians of ${seeds.length} runs of 1 s):`,
       formatPredictions('wait', standbys),
-      'And of replicas, each on a machine of its own, before one PostgreSQL on another:',
+      'And in the same way of replicas, each on a machine of its own, before one PostgreSQL on another:',
       formatPredictions('replicas', replicas)
     ].join('\n\n'),
     data: {

@@ -3,7 +3,7 @@ import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { settings } from '../deploy/faults/settings.ts'
+import { deadlineMs, settings } from '../deploy/faults/settings.ts'
 import { readConfig } from '../src/config/config.ts'
 import { catalogue } from '../src/failures.ts'
 import { longestLeaveMs } from './support/leaving.ts'
@@ -180,6 +180,8 @@ t.test('each Compose stack leaves a replica the time to answer what it has', asy
         DATABASE_URL: 'postgres://plants@db.test/plants',
         AUTH_TOKENS: `tester:${token}`
       })
+      if (given === settings && file !== 'deploy/ha/compose.yaml')
+        t.equal(config.write.deadlineMs, deadlineMs)
       t.ok(config.shutdownTimeoutMs > longestLeaveMs(config), file)
       t.ok(Number.parseInt(grace, 10) * 1_000 > config.shutdownTimeoutMs, `${file}: ${grace}`)
     }

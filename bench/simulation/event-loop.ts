@@ -20,7 +20,7 @@ export function createEventLoop(thread: Thread) {
     const due = ends
     ends = []
     for (const end of due) end()
-    thread.run(0, turn)
+    turn()
   }
 
   return {

@@ -1,4 +1,4 @@
-/** Between what was measured. */
+/** Interpolation between points that were measured. */
 
 /**
  * Finds a value's place among points, the least first: the points below and above it, and how far it is on the way

@@ -42,17 +42,17 @@ export function startReplica(
       new Promise((resolve) => {
         const { serverMs, databaseMs, waitsMs } = commitOf(commits, length, events.random())
         const waitMs = waitsMs[Math.floor(events.random() * waitsMs.length)] as number
-        const commit = idle.pop() as Connection
+        const connection = idle.pop() as Connection
         onBatch()
         const done = () => {
-          idle.push(commit)
+          idle.push(connection)
           resolve(new Array(length).fill(undefined))
           events.settle()
         }
         // The driver sends behind the answers to the batch before.
         events.after(0, () =>
           service.run(serverMs / 2, () =>
-            commit({ databaseMs, waitMs }, () => service.read(serverMs / 2, done))
+            connection({ databaseMs, waitMs }, () => service.read(serverMs / 2, done))
           )
         )
       }),
@@ -62,23 +62,23 @@ export function startReplica(
   const groupCommit = createGroupCommit(store, limits, { clock: { ...events, soon: service.soon } })
   let nextId = 0n
 
-  /** As wrk does: it reads all answers that have come, and sends in its next turn. */
-  function send() {
+  /** As wrk does: it reads all answers that have come, each of which ends the time of its request, and sends in its next turn. */
+  function send(answered?: { sent: number }) {
     // No two take quite the same, or all connections would move in step.
     const halfMs = (generatorMs * (0.5 + events.random())) / 2
-    generator.read(halfMs, () =>
+    generator.read(halfMs, () => {
+      if (answered) onAnswer(events.now() - answered.sent)
       generator.read(halfMs, () => {
         const sent = events.now()
         service.read(requestMs * parts.read, () => void answer(sent))
       })
-    )
+    })
   }
 
   async function answer(sent: number) {
     await groupCommit.submit({ id: nextId++, bytes: 64 })
     service.run(requestMs * parts.answer, () => {
-      onAnswer(events.now() - sent)
-      send()
+      send({ sent })
       service.run(requestMs * parts.finish, () => {})
     })
   }

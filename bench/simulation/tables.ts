@@ -40,15 +40,16 @@ export function formatAim(comparisons: Comparison[]): string {
   return `The aim, ${percent(aim)}, is met by ${met} of ${of} figures; the worst is off by ${formatNumber(worst * 100, 1)} %.`
 }
 
-/** Formats between which quartiles the rounds are off, those of the earlier load's rate beside them. */
+/** Formats the rounds' differences, and beside them those of a forecast that is the earlier load's rate. */
 export function formatSpread(comparisons: Comparison[]): string {
   const head = ['connections', 'plants/s', 'p50', "plants/s, were they the earlier load's"]
-  const between = (offs: number[]) => quartiles(offs).map(percent).join(' to ')
+  const describe = (offs: number[]) =>
+    `${percent(median(offs))}, ${quartiles(offs).map(percent).join(' to ')}`
   const lines = comparisons.map(({ connections, offs }) => [
     String(connections),
-    between(offs.plantsPerSecond),
-    between(offs.p50Ms),
-    between(offs.earlierPlantsPerSecond)
+    describe(offs.plantsPerSecond),
+    describe(offs.p50Ms),
+    describe(offs.earlierPlantsPerSecond)
   ])
   return formatTable([head, ...lines])
 }

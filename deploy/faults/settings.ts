@@ -1,6 +1,6 @@
 /** The settings of a stack whose faults are short. */
 
-/** A slow machine's restarts must not reach it. */
+/** WRITE_DEADLINE_MS: longer than any fault with these settings lasts, also on a slow machine. */
 export const deadlineMs = 20_000
 
 /** What the service is told. */
