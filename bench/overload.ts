@@ -1,4 +1,5 @@
 /** `npm run bench:overload`: the service offered twice what its database can take, as a client sees it. */
+import { readSample } from '../dev/metrics-page.ts'
 import { countPlants, readVersion } from './database.ts'
 import { inLab, type Lab } from './lab.ts'
 import { type Latency, loadOpenLoop } from './load/open-loop.ts'
@@ -38,7 +39,7 @@ async function overload(lab: Lab, rate: number) {
     patienceSeconds: (2 * deadline) / 1000
   })
   const cpuPercent = (cpuUs(server.pid) - cpuBefore) / (warmUp + seconds) / 1e4
-  const [, lag = 'NaN'] = /^nodejs_eventloop_lag_p99_seconds (\S+)$/m.exec(await server.readMetrics()) ?? []
+  const lag = readSample(await server.readMetrics(), 'nodejs_eventloop_lag_p99_seconds')
   await server.stop()
   const lost = Math.max(0, stored + result.created - (await countPlants(url)))
   const after = await calibrate(url, 3)
@@ -56,7 +57,7 @@ async function overload(lab: Lab, rate: number) {
       throw new Error(`void: ${what} ${Math.round(is)} a second, not ${should}: the machine is too busy`)
     }
   }
-  return { rate, before, after, ...result, cpuPercent, lagP99Ms: Number(lag) * 1000, lost }
+  return { rate, before, after, ...result, cpuPercent, lagP99Ms: lag * 1000, lost }
 }
 
 type Overload = Awaited<ReturnType<typeof overload>>

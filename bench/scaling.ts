@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Row } from './comparison.ts'
 import type { Figures } from './measure.ts'
 import { docs, formatNumber, formatTable, publish } from './report.ts'
-import { defaultLimits } from './simulation/calibrate.ts'
+import { defaultLimits as limits } from './simulation/calibrate.ts'
 import { commitOf } from './simulation/database.ts'
 
 /** What the benchmarks have written; bytes of one plant. */
@@ -19,7 +19,6 @@ interface Measured {
 
 /** A core is planned to be busy for this part of the time, as by the autoscaler of deploy/kubernetes/. */
 const utilization = 0.6
-const limits = defaultLimits('postgres://localhost/plants')
 /** WRITE_LANES, and one for the probes. */
 const connectionsOfReplica = limits.lanes + 1
 const secondsOfDay = 86_400

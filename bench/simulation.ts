@@ -33,7 +33,7 @@ const seeds = [1, 2, 3, 4, 5]
 await inLab(async (lab) => {
   const generator = await findGenerator()
   const { taken, exchange } = await takeRounds(lab, generator, { rounds, seconds, connections })
-  const known = { cores, parts: await measureParts(), limits: defaultLimits(lab.postgres.url('plants')) }
+  const known = { cores, parts: await measureParts(), limits: defaultLimits }
 
   const compared = connections.map((): Round[] => [])
   for (const [round, samples] of taken.entries()) {

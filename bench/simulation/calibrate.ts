@@ -13,9 +13,11 @@ import type { Commit } from './database.ts'
 
 const sizes = [1, 8, 64, 256]
 
-/** Gives the limits that a service without settings of its own has. */
-export const defaultLimits = (databaseUrl: string): Limits =>
-  readConfig({ DATABASE_URL: databaseUrl, AUTH_TOKENS: token }).write
+/** The limits that a service without settings of its own has. */
+export const defaultLimits: Limits = readConfig({
+  DATABASE_URL: 'postgres://localhost/plants',
+  AUTH_TOKENS: token
+}).write
 
 export const cores = availableParallelism()
 

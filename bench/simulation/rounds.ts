@@ -1,4 +1,5 @@
 /** What the simulation is told, and what it is compared with, measured within seconds of each other. */
+import { readSample } from '../../dev/metrics-page.ts'
 import { checkpoint, clear, countPlants, readLogBytes, readTableBytes } from '../database.ts'
 import type { Lab } from '../lab.ts'
 import type { Generator } from '../load/http.ts'
@@ -102,7 +103,8 @@ export async function takeRounds(
 /** Gives how many batches the service has committed, and their rows, from its metrics. */
 async function countBatches(service: Server): Promise<{ rows: number; batches: number }> {
   const page = await service.readMetrics()
-  const read = (name: string) =>
-    Number(new RegExp(`^plant_store_batch_rows_${name} (.+)$`, 'm').exec(page)?.[1])
-  return { rows: read('sum'), batches: read('count') }
+  return {
+    rows: readSample(page, 'plant_store_batch_rows_sum'),
+    batches: readSample(page, 'plant_store_batch_rows_count')
+  }
 }

@@ -1,4 +1,5 @@
 /** The service on Citus under load and faults: `node deploy/citus/faults.ts [--short | part of a fault's name]`. */
+import { readSample } from '../../dev/metrics-page.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack } from '../faults/stack.ts'
@@ -31,9 +32,8 @@ async function sharesCommits() {
   const read = `fetch('http://127.0.0.1:9464/metrics').then(async (page) => console.log(await page.text()))`
   for (const index of [1, 2]) {
     const page = await stack.docker('exec', stack.container('api', index), 'node', '-e', read)
-    const value = (name: string) =>
-      Number(new RegExp(`^plant_store_batch_rows_${name} (.+)$`, 'm').exec(page)?.[1])
-    const rows = value('sum') / value('count')
+    const rows =
+      readSample(page, 'plant_store_batch_rows_sum') / readSample(page, 'plant_store_batch_rows_count')
     if (!(rows > 1)) throw new Error(`replica ${index} has written ${rows} plants in a transaction`)
   }
 }
