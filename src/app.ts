@@ -9,12 +9,13 @@ import backpressure from './plugins/backpressure.ts'
 import body from './plugins/body.ts'
 import database from './plugins/database.ts'
 import drain from './plugins/drain.ts'
-import errorHandler, { unknownPath } from './plugins/error-handler.ts'
+import errorHandler from './plugins/error-handler.ts'
 import metrics from './plugins/metrics.ts'
 import protocol from './plugins/protocol.ts'
 import rateLimit from './plugins/rate-limit.ts'
 import requestLog from './plugins/request-log.ts'
 import schema, { ajv } from './plugins/schema.ts'
+import unknownPath, { noPath } from './plugins/unknown-path.ts'
 import docs from './routes/docs.ts'
 import openapi from './routes/openapi.ts'
 import plants from './routes/plants.ts'
@@ -40,7 +41,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     keepAliveTimeout: idleMs,
     // The router would take OPTIONS * for the root.
-    rewriteUrl: ({ url = '' }) => (url === '*' ? unknownPath : url.replace(absoluteForm, '')),
+    rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
     return503OnClosing: false,
     frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
     clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
@@ -54,6 +55,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     maxConnections: config.maxConnections,
     onRefused: ({ name }) => app.metrics.http.failed(name)
   })
+  await app.register(unknownPath)
   await app.register(drain)
   await app.register(metrics, { listen: config.metrics })
   await app.register(backpressure)

@@ -54,6 +54,19 @@ const cases: [string, Part[], string[]][] = [
     ],
     [failed(400, 'transfer-encoding is not of HTTP/1.0')]
   ],
+  [
+    '2.3: a version that is not spoken, at an unknown path',
+    [request('', {}, 'POST /nope HTTP/2.0')],
+    [version]
+  ],
+  [
+    '3.2: no Host, at an unknown path and at one that cannot be decoded',
+    [
+      request('', { host: undefined }, 'POST /nope HTTP/1.1') +
+        request('', { host: undefined }, 'POST /%zz HTTP/1.1')
+    ],
+    [badHost, badHost]
+  ],
   // RFC 9112, section 3: request line
   ['3: two blanks between method and target', [request(plant(), {}, 'POST  /plants HTTP/1.1')], [created]],
   ['3.1: a method that nobody knows', [request(plant(), {}, 'PLANT /plants HTTP/1.1')], [malformed]],

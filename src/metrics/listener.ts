@@ -5,6 +5,7 @@ import { identifyRequest } from '../http/request-id.ts'
 import answerHeaders from '../plugins/answer-headers.ts'
 import errorHandler from '../plugins/error-handler.ts'
 import protocol from '../plugins/protocol.ts'
+import unknownPath from '../plugins/unknown-path.ts'
 import { refuseOtherMethods } from '../routes/methods.ts'
 
 /** A scrape is one small packet. */
@@ -34,6 +35,7 @@ export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) 
     requestTimeoutMs: timeoutMs,
     maxConnections: 100
   })
+  await app.register(unknownPath)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })
