@@ -142,6 +142,61 @@ t.test('while the service closes, a connection that is kept alive and idle is en
   t.strictSame((await answers()).answers, [created], 'and not by the time-out for what never arrives')
 })
 
+t.test('while the service closes, responses that their client has not read yet are sent whole', async (t) => {
+  const { app, url, letGo } = await startSlow(t, short)
+  const count = 12
+  const name = 'n'.repeat(1_000_000)
+  const { socket, send, answers } = await open(url)
+  socket.pause()
+  const sent = Array.from({ length: count }, () => request(JSON.stringify({ id: ++lastId, name })))
+  await send(sent.join(''))
+  const [served, connection] = [...app.connections][0] ?? []
+  await until(
+    () => connection?.pendingResponses.size,
+    (size) => size === count
+  )
+  letGo()
+  await until(
+    () => served?.writableLength,
+    (bytes) => bytes !== 0
+  )
+  const tooLate = await open(url)
+  await tooLate.send(half)
+  const closed = app.close()
+  t.strictSame((await tooLate.answers()).answers, [tooSlow])
+  socket.resume()
+  t.strictSame(
+    (await answers()).answers,
+    sent.map(() => `200 {"name":"${name}"}`),
+    'and none of them is followed by another'
+  )
+  await closed
+})
+
+t.test(
+  'while the service closes, a request that begins when others are too late has its time, too',
+  async (t) => {
+    const { app, url, letGo } = await startSlow(t, short)
+    const [first, second] = [await open(url), await open(url)]
+    await first.send(request(plant()))
+    await second.send(half)
+    await until(
+      () => [...app.connections.values()].map(({ newest }) => newest?.complete),
+      ([complete]) => complete === true
+    )
+    const closed = app.close()
+    t.strictSame((await second.answers()).answers, [tooSlow])
+    await first.send(request('{', head))
+    await until(
+      () => [...app.connections.values()][0]?.pendingResponses.size,
+      (size) => size === 2
+    )
+    letGo()
+    t.strictSame((await first.answers()).answers, [created, tooSlow])
+    await closed
+  }
+)
+
 t.test('an idle service closes at once, and no new connection is taken', async (t) => {
   const { app, url } = await startSlow(t)
   await app.close()

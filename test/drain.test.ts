@@ -1,7 +1,11 @@
 /** The process leaves: what its clients, its balancer and its log see. */
+import { once } from 'node:events'
 import { Agent, get, request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createDatabase, lockTable, untilBlocked } from './support/database.ts'
+import { checkAnswers } from './support/contract.ts'
+import { createDatabase, lockTable, query, untilBlocked } from './support/database.ts'
 import { start } from './support/process.ts'
 import { exchange, request } from './support/raw.ts'
 import { token } from './support/service.ts'
@@ -9,6 +13,17 @@ import { token } from './support/service.ts'
 const DATABASE_URL = await createDatabase(t)
 let lastId = 0
 const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
+
+/** Opens connections until one is refused; then the service listens no more. */
+async function untilRefused(url: string) {
+  const { hostname, port } = new URL(url)
+  for (;;) {
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    socket.destroy()
+    await setTimeout(20)
+  }
+}
 
 async function startProcess(t: Test, env: NodeJS.ProcessEnv = {}) {
   const service = start(t, ['src/server.ts'], {
@@ -63,6 +78,34 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
     '"msg":"closed"'
   ])
   await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
+})
+
+t.test('a slow reader gets every response that it is owed before the process ends', async (t) => {
+  const { url, kill, ended, output } = await startProcess(t, {
+    SHUTDOWN_DELAY_MS: '0',
+    SHUTDOWN_TIMEOUT_MS: '120000'
+  })
+  const { hostname, port } = new URL(url)
+  const name = 'n'.repeat(1_000_000)
+  const socket = connect(Number(port), hostname)
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk)).pause()
+  for (let count = 0; count < 5; count++) socket.write(request(JSON.stringify({ id: ++lastId, name })))
+  await output(/"msg":"created"/)
+  kill('SIGTERM')
+  await output(/"msg":"closing"/)
+  await t.rejects(untilRefused(url), { code: 'ECONNREFUSED' })
+  socket.resume()
+  if (!socket.closed) await once(socket, 'close')
+  const answers = checkAnswers(Buffer.concat(chunks))
+  t.strictSame(
+    answers.map(({ body }) => body),
+    Array.from(answers, () => `{"name":"${name}"}`)
+  )
+  // A create whose response nobody has asked for yet, since nothing of it was read, is not carried out.
+  const created = await query(DATABASE_URL, 'select id from plants where name = $1', [name])
+  t.equal(answers.length, created.length)
+  t.equal((await ended).code, 0)
 })
 
 t.test('a second signal ends it now, with exit code 1', async (t) => {

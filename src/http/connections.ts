@@ -1,19 +1,23 @@
-/** The connections of the server, and the requests on each that have no complete answer yet. */
+/** The connections of the server, and the requests on each that have no complete response yet. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { endConnection } from './closing.ts'
+import { maximumPending, readInPieces } from './reading.ts'
 
 /** What is known of an open connection. */
 export interface Connection {
-  /** The answers that are still owed, in the order of their requests. */
-  unanswered: ServerResponse[]
+  /** The responses that are still owed, in the order of their requests. */
+  readonly pendingResponses: Set<ServerResponse>
   /** The request that came last, answered or not. */
   newest: IncomingMessage | undefined
-  /** Its bytes could not be read on: whoever refused it ends it. */
-  isRefused: boolean
-  /** An answer, sent or still waiting, says that it is the last. */
-  isEnding: boolean
-  /** It was opened beyond the limit: it is to end with its first answer. */
+  /** Nothing behind what has been parsed counts: a response was the last, or the bytes are no request. */
+  isOver: boolean
+  /** A failure is to be written behind the pending responses, without Fastify. */
+  owesFailure: boolean
+  /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
+  /** Called when the last pending response is sent; never where the connection closes before. */
+  onSettled: (() => void) | undefined
   /** Sends what is left to send, and destroys the socket when its client has stopped sending. */
   end(): void
 }
@@ -21,53 +25,48 @@ export interface Connection {
 /** The open connections. */
 export type Connections = Map<Socket, Connection>
 
-const quietMs = 1_000
-
 /**
  * Follows every connection of a server from now on; those that are opened beside `maximum` others are marked. A
- * connection that ends is read on for as long as its client still sends, `limitMs` at most: to destroy it earlier would
- * reset it, and the client could lose its answer.
+ * connection that ends is read on for as long as its client still sends, `limitMs` at most.
  */
 export function trackConnections(server: Server, limitMs: number, maximum: number): Connections {
   const connections: Connections = new Map()
   server.on('connection', (socket: Socket) => {
-    const end = () => endConnection(socket, limitMs)
     const connection: Connection = {
-      unanswered: [],
+      pendingResponses: new Set(),
       newest: undefined,
-      isRefused: false,
-      isEnding: false,
+      isOver: false,
+      owesFailure: false,
       isExcess: connections.size >= maximum,
-      end
+      onSettled: undefined,
+      end: () => {
+        connection.isOver = true
+        endConnection(socket, limitMs)
+      }
     }
     connections.set(socket, connection)
+    readInPieces(socket, connection)
     socket.once('close', () => connections.delete(socket))
     // Node takes its own listener away before a CONNECT; a reset would then end the process.
     socket.on('error', () => {})
-    // Node calls this behind the last answer, and its own would destroy the socket at once.
+    // Node calls this behind the last response, and its own would destroy the socket at once.
     socket.destroySoon = () => {
-      if (!connection.isRefused || connection.isEnding) end()
+      if (!connection.owesFailure) connection.end()
     }
   })
-  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
-    const connection = connections.get(request.socket)
-    if (connection === undefined) return
-    const { unanswered } = connection
-    connection.newest = request
-    unanswered.push(response)
-    response.once('close', () => unanswered.splice(unanswered.indexOf(response), 1))
+  server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const connection = connections.get(socket)
+    if (connection === undefined || connection.isOver) return
+    connection.newest = response.req
+    connection.pendingResponses.add(response)
+    // Its body is not read either: a refusal needs none.
+    if (connection.isExcess) connection.isOver = true
+    response.once('close', () => {
+      const { pendingResponses } = connection
+      pendingResponses.delete(response)
+      if (pendingResponses.size === maximumPending / 2) socket.resume()
+      if (pendingResponses.size === 0) connection.onSettled?.()
+    })
   })
   return connections
-}
-
-function endConnection(socket: Socket, limitMs: number): void {
-  if (socket.writableEnded) return
-  socket.end()
-  const until = performance.now() + limitMs
-  let bytesRead = socket.bytesRead
-  const timer = setInterval(() => {
-    if (socket.bytesRead === bytesRead || performance.now() > until) socket.destroy()
-    bytesRead = socket.bytesRead
-  }, quietMs)
-  socket.once('close', () => clearInterval(timer))
 }

@@ -1,6 +1,5 @@
 /** Failures below Fastify: a connection whose bytes are no request, or do not arrive. */
-import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { Failure, type FailureName, toAnswer } from '../failures.ts'
 import { answerHeaders } from './answer-headers.ts'
@@ -24,30 +23,35 @@ export function toProtocolFailure({ code = '' }: NodeJS.ErrnoException): Failure
 export type BrokenRequests = WeakMap<IncomingMessage, Failure>
 
 /**
- * Ends a connection that cannot be read on. Requests that came in whole get their answers first, in their order; then
- * the one that did not gets the failure from Fastify, and where none has begun the failure is written as it stands,
- * with this request id. Gives whether it was.
+ * Ends a connection that cannot be read on. Requests that came in whole get their responses first, in their order;
+ * then the one that did not gets the failure from Fastify. Where none has begun, the failure is written as it stands,
+ * with this request id, and `onWritten` is called.
  */
-export async function refuse(
+export function refuse(
   socket: Socket,
   connection: Connection,
   failure: Failure,
   broken: BrokenRequests,
-  requestId: string
-): Promise<boolean> {
-  const { unanswered, newest } = connection
-  connection.isRefused = true
+  requestId: string,
+  onWritten: () => void
+): void {
+  const { pendingResponses, newest } = connection
+  connection.isOver = true
   const isBroken = newest !== undefined && !newest.complete
+  connection.owesFailure = !isBroken
+  connection.onSettled = () => {
+    if (connection.owesFailure && socket.writable) {
+      socket.write(render(failure, requestId))
+      onWritten()
+    }
+    connection.end()
+  }
   if (isBroken) {
     broken.set(newest, failure)
     // Wakes whoever reads the body; who has not begun to read finds the mark.
     newest.emit('error', failure)
   }
-  while (unanswered.length > 0) await once(unanswered.at(-1) as ServerResponse, 'close')
-  const isOwed = !isBroken && socket.writable
-  if (isOwed) socket.write(render(failure, requestId))
-  connection.end()
-  return isOwed
+  if (pendingResponses.size === 0) connection.onSettled()
 }
 
 /** Writes an answer out (RFC 9112, section 4). */

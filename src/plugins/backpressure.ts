@@ -52,7 +52,8 @@ export default fp(
     function hold(request: IncomingMessage) {
       const { socket } = request
       // What has begun to arrive is read, and so is the end of a connection that closes.
-      if (app.connections.get(socket)?.newest !== request || socket.writableEnded) return
+      const connection = app.connections.get(socket)
+      if (connection?.newest !== request || connection.isOver) return
       socket.pause()
       held.add(socket)
       endTurnSoon()

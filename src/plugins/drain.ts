@@ -32,7 +32,7 @@ export default fp(
       if (app.connections.size > 0) await sleep(noticeMs)
     })
     app.decorate('left', () => {
-      const requests = [...app.connections.values()].map(({ unanswered }) => unanswered.length)
+      const requests = [...app.connections.values()].map(({ pendingResponses }) => pendingResponses.size)
       return { connections: app.connections.size, requests: requests.reduce((sum, count) => sum + count, 0) }
     })
   },

@@ -5,6 +5,7 @@ import { METHODS } from 'node:http'
 import type { Socket } from 'node:net'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
+import { keepUnflushed, watchClosing } from '../http/closing.ts'
 import { type Connections, trackConnections } from '../http/connections.ts'
 import { type BrokenRequests, refuse, toProtocolFailure } from '../http/refuse.ts'
 import { checkHead, isFramingFaulty } from '../http/request-head.ts'
@@ -31,7 +32,6 @@ interface Options {
   onRefused?: (failure: Failure) => void
 }
 
-const silentMs = 1_000
 /** For probes, and for the answers to those who are refused. */
 const spareConnections = 1_000
 
@@ -39,17 +39,18 @@ export default fp<Options>(
   async (app, { headersTimeoutMs, requestTimeoutMs, maxConnections, onRefused }) => {
     const { server } = app
     const connections = trackConnections(server, requestTimeoutMs, maxConnections)
+    keepUnflushed(server, connections)
     const broken: BrokenRequests = new WeakMap()
     let isClosing = false
 
-    async function end(socket: Socket, failure: Failure) {
+    function end(socket: Socket, failure: Failure) {
       const connection = connections.get(socket)
-      if (connection === undefined || connection.isRefused) return
+      if (connection === undefined || connection.isOver) return
       const requestId = randomUUID()
-      const isAnswered = await refuse(socket, connection, failure, broken, requestId)
-      if (!isAnswered) return
-      app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
-      onRefused?.(failure)
+      refuse(socket, connection, failure, broken, requestId, () => {
+        app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
+        onRefused?.(failure)
+      })
     }
 
     server.headersTimeout = headersTimeoutMs
@@ -76,15 +77,17 @@ export default fp<Options>(
     })
     app.decorate('answerClientError', (error, socket) => {
       // A client that has gone, or that never spoke, is owed no answer; nor is what follows a request that closes.
+      const connection = connections.get(socket)
       if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
       else if (error.code !== 'HPE_CLOSED_CONNECTION') end(socket, toProtocolFailure(error))
+      else if (connection !== undefined) connection.isOver = true
     })
 
     app.addHook('onRequest', (request, reply, done) => {
       // A request behind the last answer of its connection is owed none, and must not be carried out.
       const { socket } = request.raw
-      const isOver = socket.destroyed || socket.writableEnded || connections.get(socket)?.isEnding
-      if (isOver) reply.hijack()
+      const isOwed = connections.get(socket)?.pendingResponses.has(reply.raw) ?? true
+      if (!isOwed || socket.destroyed || socket.writableEnded) reply.hijack()
       else done(checkHead(request.raw))
     })
     app.addHook('preParsing', (request, reply, _, done) => {
@@ -95,12 +98,12 @@ export default fp<Options>(
     app.addHook('onSend', (request, reply, payload, done) => {
       const { raw } = request
       const connection = connections.get(raw.socket)
-      const isNewest = connection?.newest === raw && !connection.isRefused
+      const isNewest = connection?.newest === raw && !connection.owesFailure
       const isLast = isClosing || connection?.isExcess || raw.socket.readableEnded || isFramingFaulty(raw)
       const isUninvited = awaits100(raw) && !raw.complete // whether its body comes is the client's choice
       if (broken.has(raw) || (isNewest && (isLast || isUninvited))) {
         reply.header('connection', 'close')
-        if (connection !== undefined) connection.isEnding = true
+        if (connection !== undefined) connection.isOver = true
       }
       // Node closes behind a body that came without its 100, with the answers behind this one unsent.
       else if (awaits100(raw) && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
@@ -112,19 +115,9 @@ export default fp<Options>(
 
     app.addHook('preClose', (done) => {
       app.endConnections()
-      // Closing stops Node's own check for requests that do not arrive.
-      const timers = [
-        setTimeout(() => {
-          for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy()
-        }, silentMs),
-        setTimeout(() => {
-          for (const [socket, { newest, unanswered }] of connections) {
-            if (unanswered.length === 0 || newest?.complete === false)
-              end(socket, new Failure('RequestTimeout'))
-          }
-        }, headersTimeoutMs)
-      ]
-      server.once('close', () => timers.forEach(clearTimeout))
+      watchClosing(server, connections, headersTimeoutMs, (socket) =>
+        end(socket, new Failure('RequestTimeout'))
+      )
       done()
     })
   },

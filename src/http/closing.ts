@@ -1,0 +1,71 @@
+/** How connections end, and how a server closes without cutting off a response that it owes. */
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Connections } from './connections.ts'
+
+const quietMs = 1_000
+const silentMs = 1_000
+const checkMs = 100
+
+/**
+ * Sends what is left to send, and destroys the socket when its client has been quiet for a second, or after `limitMs`.
+ * Until then it is read: destroyed amid unread bytes it would be reset, and the client could lose its response.
+ */
+export function endConnection(socket: Socket, limitMs: number): void {
+  if (socket.writableEnded || socket.destroyed) return
+  socket.end()
+  const until = performance.now() + limitMs
+  let bytesRead = socket.bytesRead
+  const timer = setInterval(() => {
+    const isQuiet = socket.writableFinished && socket.bytesRead === bytesRead
+    if (isQuiet || performance.now() > until) socket.destroy()
+    bytesRead = socket.bytesRead
+  }, quietMs)
+  socket.once('close', () => clearInterval(timer))
+  // Nothing of it is parsed any more: whatever has paused it, it is to be read out.
+  socket.resume()
+}
+
+/**
+ * Keeps `server.closeIdleConnections()`, and with it `close()`, from destroying connections whose responses are not
+ * flushed, or whose client still sends what is dropped: Node takes both for idle.
+ */
+export function keepUnflushed(server: Server, connections: Connections): void {
+  const closeIdleConnections = server.closeIdleConnections.bind(server)
+  server.closeIdleConnections = () => {
+    const kept = [...connections].flatMap(([socket, { pendingResponses }]) =>
+      pendingResponses.size > 0 || socket.writableLength > 0 || socket.writableEnded ? [socket] : []
+    )
+    for (const socket of kept) socket.destroy = () => socket
+    closeIdleConnections()
+    for (const socket of kept) Reflect.deleteProperty(socket, 'destroy')
+  }
+}
+
+/**
+ * Watches the connections of a server that closes, until it has closed. Node's own check for requests that do not
+ * arrive ends with `close()`. `onLate` is called with each socket whose client leaves a request unfinished for
+ * `limitMs`; a client that has never sent anything is owed nothing and is cut off after a second.
+ */
+export function watchClosing(
+  server: Server,
+  connections: Connections,
+  limitMs: number,
+  onLate: (socket: Socket) => void
+): void {
+  const waitingSince = new Map<Socket, number>()
+  const timer = setInterval(() => {
+    // Those whose last response said nothing of the closing, and has been flushed by now.
+    server.closeIdleConnections()
+    const now = performance.now()
+    for (const [socket, { newest, pendingResponses }] of connections) {
+      const isWaiting = pendingResponses.size === 0 || newest?.complete === false
+      if (!isWaiting) waitingSince.delete(socket)
+      else if (!waitingSince.has(socket)) waitingSince.set(socket, now)
+      const waitedMs = now - (waitingSince.get(socket) ?? now)
+      if (socket.bytesRead === 0 && waitedMs > silentMs) socket.destroy()
+      else if (waitedMs > limitMs) onLate(socket)
+    }
+  }, checkMs).unref()
+  server.once('close', () => clearInterval(timer))
+}
