@@ -3,6 +3,7 @@ import { setInterval } from 'node:timers/promises'
 import { readVersion } from './database.ts'
 import { inLab } from './lab.ts'
 import { findGenerator } from './load/http.ts'
+import { floodByPipelining } from './load/pipelining.ts'
 import { describeMachine } from './machine.ts'
 import { median } from './measure.ts'
 import { readOptions } from './options.ts'
@@ -11,6 +12,8 @@ import { residentMiB } from './usage.ts'
 
 const { isQuick, minutes, every } = readOptions({ minutes: 10, every: 10 }, { minutes: 0.5, every: 2 })
 const connections = 64
+/** Connections of clients that pipeline and never read. */
+const pipelining = 100
 const generator = await findGenerator()
 
 await inLab(async (lab) => {
@@ -22,6 +25,15 @@ await inLab(async (lab) => {
     .load(server.url, { connections, seconds: Math.round(minutes * 60) })
     .finally(() => done.abort())
   await watching
+  const memory = async () => ({
+    heapMiB: (await server.readHeap()) / 2 ** 20,
+    residentMiB: residentMiB(server.pid)
+  })
+  const before = await memory()
+  let flooded = before
+  await floodByPipelining(server.url, pipelining, 20, async () => {
+    flooded = await memory()
+  })
 
   // The first fifth is the warm-up.
   const fifth = Math.ceil(samples.length / 5)
@@ -40,9 +52,20 @@ await inLab(async (lab) => {
   await publish('soak', {
     text: [
       `${machine}. ${connections} connections for ${length}, ${formatNumber(plants, 0)} plants; medians of a fifth of the time each.`,
-      formatTable([['memory of the service', 'after the warm-up, MiB', 'at the end, MiB', 'ratio'], ...lines])
+      formatTable([
+        ['memory of the service', 'after the warm-up, MiB', 'at the end, MiB', 'ratio'],
+        ...lines
+      ]),
+      `Under ${pipelining} connections that send 20,000 requests each and read nothing: heap after a collection from ${formatNumber(before.heapMiB, 1)} to ${formatNumber(flooded.heapMiB, 1)} MiB, resident memory from ${formatNumber(before.residentMiB, 1)} to ${formatNumber(flooded.residentMiB, 1)} MiB.`
     ].join('\n\n'),
-    data: { machine, connections, minutes, plants, samples },
+    data: {
+      machine,
+      connections,
+      minutes,
+      plants,
+      samples,
+      pipelining: { connections: pipelining, before, flooded }
+    },
     errors,
     isQuick
   })
