@@ -167,6 +167,13 @@ t.test('values at their bounds are taken', async (t) => {
   }
 })
 
+t.test('HOST and METRICS_HOST take any IP address', async (t) => {
+  for (const address of ['127.0.0.1', '0.0.0.0', '10.1.2.3', '::1', '::', '2001:db8::1', '::ffff:10.1.2.3']) {
+    const { host, metrics } = readConfig({ ...required, HOST: address, METRICS_HOST: address })
+    t.strictSame([host, metrics?.host], [address, address])
+  }
+})
+
 t.test('TRUST_PROXY takes addresses and networks', async (t) => {
   for (const text of ['127.0.0.1', '10.0.0.0/1', '10.1.2.3/32', '::1', 'fd00::/8', '2001:db8::1/128']) {
     t.strictSame(readConfig({ ...required, TRUST_PROXY: text }).trustProxy, [text])
@@ -203,7 +210,13 @@ t.test('a limit for closing that its delay uses up is a fault', async (t) => {
   ])
 })
 
+const noAddress = ['localhost', 'plants.test', '127.1', '[::1]', ' ::1', '127.0.0.1:80', 'fe80::1%eth0']
+const address =
+  'must be an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+
 const bad: [name: string, values: string[], rule: string][] = [
+  ['HOST', noAddress, address],
+  ['METRICS_HOST', noAddress, address],
   ['PORT', ['-1', '65536', '80.5', '1e3', '0x50', 'http', ' 80'], 'must be an integer from 0 to 65535'],
   ['METRICS_PORT', ['-1', '65536', 'on', 'OFF', '1e3'], 'must be an integer from 0 to 65535, or off'],
   [

@@ -1,5 +1,6 @@
 /** The plain settings: their defaults, their ranges and the rules that bind one to another. */
-import { type Static, Type } from '@sinclair/typebox'
+import { isIP } from 'node:net'
+import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Environment } from './secrets.ts'
 
@@ -11,12 +12,23 @@ const integer = (fallback: number, minimum: number, maximum: number) =>
     description: `an integer from ${minimum} to ${maximum}`
   })
 
+/** An address without a zone, which a URL cannot hold. */
+FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
+
+/** Behind a name Fastify would open a server for each of its addresses, and the contract would hold for one of them. */
+const address = (fallback: string) =>
+  Type.String({
+    default: fallback,
+    format: 'address',
+    description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+  })
+
 /** Longer than Node's timers can wait. */
 const maximumMs = 2 ** 31 - 1
 
 /** The plain settings; `description` completes the sentence "NAME must be …". */
 const Settings = Type.Object({
-  HOST: Type.String({ default: '0.0.0.0' }),
+  HOST: address('0.0.0.0'),
   PORT: integer(3000, 0, 65_535),
   BASE_PATH: Type.String({
     default: '',
@@ -24,7 +36,7 @@ const Settings = Type.Object({
     description: 'empty or a path such as /v1, without a slash at its end'
   }),
   DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off' }),
-  METRICS_HOST: Type.String({ default: '127.0.0.1' }),
+  METRICS_HOST: address('127.0.0.1'),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
     default: 9464,
     description: 'an integer from 0 to 65535, or off'
