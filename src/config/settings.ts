@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { leavingRule, longestLeaveMs } from './leaving.ts'
 import type { Environment } from './secrets.ts'
 
 const integer = (fallback: number, minimum: number, maximum: number) =>
@@ -57,7 +58,7 @@ const Settings = Type.Object({
   REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   STARTUP_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   SHUTDOWN_DELAY_MS: integer(5_000, 0, maximumMs),
-  SHUTDOWN_TIMEOUT_MS: integer(25_000, 1, maximumMs),
+  SHUTDOWN_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs),
   WRITE_LANES: integer(3, 1, 1_000),
   WRITE_BATCH_ROWS: integer(256, 1, 1_000_000),
@@ -82,7 +83,7 @@ export function readSettings(env: Environment, faults: string[]): Static<typeof 
   return settings
 }
 
-/** Adds a line to `faults` for each rule between two settings that is broken. */
+/** Adds a line to `faults` for each rule between settings that is broken. */
 export function checkTogether(settings: Static<typeof Settings>, faults: string[]): void {
   if (settings.BODY_MEMORY_BYTES < settings.BODY_LIMIT_BYTES) {
     faults.push('BODY_MEMORY_BYTES must not be less than BODY_LIMIT_BYTES')
@@ -91,7 +92,8 @@ export function checkTogether(settings: Static<typeof Settings>, faults: string[
   if (settings.WRITE_QUEUE_BYTES < settings.BODY_LIMIT_BYTES + 64) {
     faults.push('WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES + 64')
   }
-  if (settings.SHUTDOWN_TIMEOUT_MS <= settings.SHUTDOWN_DELAY_MS) {
-    faults.push('SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_DELAY_MS')
+  const leaveMs = longestLeaveMs(settings)
+  if (settings.SHUTDOWN_TIMEOUT_MS <= leaveMs) {
+    faults.push(`SHUTDOWN_TIMEOUT_MS must be more than ${leaveMs}: ${leavingRule}`)
   }
 }

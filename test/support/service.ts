@@ -19,6 +19,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     AUTH_TOKENS: `tester:${token}`,
     METRICS_PORT: '0',
     WRITE_DEADLINE_MS: '60000', // a slow machine's commits must not reach it
+    SHUTDOWN_TIMEOUT_MS: '600000', // for any deadline of a test
     ...env
   })
   const log: string[] = []
