@@ -21,7 +21,7 @@ export const servers = {
 /** How long a server may take to be ready, on a machine that has much else to do. */
 const startLimitMs = 120_000
 
-/** How long a server may take to end; the service allows itself 25 s. */
+/** How long a server may take to end; the service allows itself 30 s. */
 const endLimitMs = 40_000
 
 /** What a server is started from. */

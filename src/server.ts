@@ -13,8 +13,14 @@ try {
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => app.reloadTokens())
-  await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, sendsWarnings, isMigrated])
-  await app.listen({ host: config.host, port: config.port })
+  try {
+    await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, sendsWarnings, isMigrated])
+    await app.metrics.listen()
+    await app.listen({ host: config.host, port: config.port })
+  } catch (error) {
+    await app.close()
+    throw error
+  }
   // Not before: it would end a process that cannot listen with exit code 0.
   closeWithGrace(
     {

@@ -52,7 +52,7 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     requestTimeoutMs: 30_000,
     startupTimeoutMs: 30_000,
     shutdownDelayMs: 5_000,
-    shutdownTimeoutMs: 25_000,
+    shutdownTimeoutMs: 30_000,
     write: {
       deadlineMs: 10_000,
       lanes: 3,
@@ -86,7 +86,7 @@ t.test('every variable is read', async (t) => {
     REQUEST_TIMEOUT_MS: '2500',
     STARTUP_TIMEOUT_MS: '5000',
     SHUTDOWN_DELAY_MS: '0',
-    SHUTDOWN_TIMEOUT_MS: '1000',
+    SHUTDOWN_TIMEOUT_MS: '7000',
     WRITE_DEADLINE_MS: '2000',
     WRITE_LANES: '4',
     WRITE_BATCH_ROWS: '64',
@@ -112,7 +112,7 @@ t.test('every variable is read', async (t) => {
     requestTimeoutMs: 2500,
     startupTimeoutMs: 5000,
     shutdownDelayMs: 0,
-    shutdownTimeoutMs: 1000,
+    shutdownTimeoutMs: 7000,
     write: { deadlineMs: 2000, lanes: 4, batchRows: 64, batchBytes: 4096, queueRows: 128, queueBytes: 8192 },
     database: plain({ user: '', password: '', host: 'db.test', database: 'other' }),
     tokens: new Map([[hash('sha256', secret), 'shop']]),
@@ -167,6 +167,13 @@ t.test('values at their bounds are taken', async (t) => {
   }
 })
 
+t.test('HOST and METRICS_HOST take any IP address', async (t) => {
+  for (const address of ['127.0.0.1', '0.0.0.0', '10.1.2.3', '::1', '::', '2001:db8::1', '::ffff:10.1.2.3']) {
+    const { host, metrics } = readConfig({ ...required, HOST: address, METRICS_HOST: address })
+    t.strictSame([host, metrics?.host], [address, address])
+  }
+})
+
 t.test('TRUST_PROXY takes addresses and networks', async (t) => {
   for (const text of ['127.0.0.1', '10.0.0.0/1', '10.1.2.3/32', '::1', 'fd00::/8', '2001:db8::1/128']) {
     t.strictSame(readConfig({ ...required, TRUST_PROXY: text }).trustProxy, [text])
@@ -197,13 +204,32 @@ t.test('a queue, or a memory for bodies, that could not hold the largest body is
   t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048640' }), [])
 })
 
-t.test('a limit for closing that its delay uses up is a fault', async (t) => {
-  t.strictSame(faultsOf(readConfig, { ...required, SHUTDOWN_TIMEOUT_MS: '5000' }), [
-    'SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_DELAY_MS'
-  ])
+t.test('a limit for leaving that is not longer than the slowest create is a fault', async (t) => {
+  const cases: [longestMs: number, env: Environment][] = [
+    [5_000 + 1_000 + 10_000 + 10_000 + 3_334, {}],
+    [0 + 1_000 + 10_000 + 10_000 + 3_334, { SHUTDOWN_DELAY_MS: '0' }],
+    [5_000 + 1_000 + 20_000 + 10_000 + 3_334, { HEADERS_TIMEOUT_MS: '20000' }],
+    [5_000 + 1_000 + 10_000 + 60_000 + 20_000, { WRITE_DEADLINE_MS: '60000' }],
+    [5_000 + 1_000 + 10_000 + 3_000 + 1_000, { WRITE_DEADLINE_MS: '3000' }],
+    [5_000 + 1_000 + 10_000 + 300 + 1_000, { WRITE_DEADLINE_MS: '300' }]
+  ]
+  const rule =
+    'SHUTDOWN_DELAY_MS + 1000 + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / 3, 1000)'
+  for (const [longestMs, env] of cases) {
+    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs) }), [
+      `SHUTDOWN_TIMEOUT_MS must be more than ${longestMs}: ${rule}`
+    ])
+    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs + 1) }), [])
+  }
 })
 
+const noAddress = ['localhost', 'plants.test', '127.1', '[::1]', ' ::1', '127.0.0.1:80', 'fe80::1%eth0']
+const address =
+  'must be an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+
 const bad: [name: string, values: string[], rule: string][] = [
+  ['HOST', noAddress, address],
+  ['METRICS_HOST', noAddress, address],
   ['PORT', ['-1', '65536', '80.5', '1e3', '0x50', 'http', ' 80'], 'must be an integer from 0 to 65535'],
   ['METRICS_PORT', ['-1', '65536', 'on', 'OFF', '1e3'], 'must be an integer from 0 to 65535, or off'],
   [

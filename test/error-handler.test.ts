@@ -3,6 +3,7 @@ import Fastify, { LogController } from 'fastify'
 import t from 'tap'
 import { Failure } from '../src/failures.ts'
 import { createLogger } from '../src/logger.ts'
+import answerHeaders from '../src/plugins/answer-headers.ts'
 import auth from '../src/plugins/auth.ts'
 import errorHandler from '../src/plugins/error-handler.ts'
 import requestLog from '../src/plugins/request-log.ts'
@@ -13,6 +14,7 @@ const app = Fastify({
   logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
   genReqId: () => 'the-id'
 })
+await app.register(answerHeaders)
 await app.register(errorHandler)
 await app.register(auth, { tokens: new Map() })
 await app.register(requestLog)

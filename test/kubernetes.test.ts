@@ -6,7 +6,6 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { readConfig, readMigrationConfig } from '../src/config/config.ts'
 import { findFaults, type Manifest, parseManifests, readManifests } from './support/kubernetes.ts'
-import { longestLeaveMs } from './support/leaving.ts'
 import { startService, token } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -126,7 +125,6 @@ t.test('a pod has the time that it needs to start and to leave', async (t) => {
   const { periodSeconds, failureThreshold } = api.startupProbe
   t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs)
   t.ok(pod.terminationGracePeriodSeconds * 1000 > config.shutdownTimeoutMs)
-  t.ok(config.shutdownTimeoutMs > longestLeaveMs(config))
   t.strictSame(deployment.strategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
   t.notOk('replicas' in deployment, 'the autoscaler sets them')
 })

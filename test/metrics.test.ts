@@ -4,6 +4,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { freePort } from '../dev/embedded-postgres.ts'
+import { buildApp } from '../src/app.ts'
+import { readConfig } from '../src/config/config.ts'
 import { createLogger } from '../src/logger.ts'
 import { buildMetricsServer } from '../src/metrics/listener.ts'
 import { createDatabase, lockTable } from './support/database.ts'
@@ -278,6 +281,18 @@ t.test('a page that cannot be made is answered with 500, and logged', async (t) 
     msg: 'the metrics page cannot be made',
     err: { message: 'no metrics today' }
   })
+})
+
+t.test('an application that is ready listens to nothing until it is told to', async (t) => {
+  const port = await freePort()
+  const env = { DATABASE_URL: databaseUrl, AUTH_TOKENS: `tester:${token}`, METRICS_PORT: String(port) }
+  const app = await buildApp(readConfig(env), createLogger('silent'))
+  t.teardown(() => app.close())
+  const page = () => fetch(`http://127.0.0.1:${port}/metrics`)
+  await app.ready()
+  await t.rejects(page(), { cause: { code: 'ECONNREFUSED' } })
+  await app.metrics.listen()
+  t.equal((await page()).status, 200)
 })
 
 t.test('the listener closes with the application', async (t) => {

@@ -121,11 +121,11 @@ t.test('at most 64 requests of a connection wait, and all of them are answered i
 
 t.test('a client that has said all, and waits, gets every response', async (t) => {
   const client = await start(t)
-  client.socket.end(probe.repeat(500))
+  client.socket.end(request('', {}, 'POST /nope HTTP/1.1').repeat(500))
   await ended(client.socket)
   t.strictSame(
     client.answers(),
-    Array.from({ length: 500 }, () => '200 {"status":"ready"}')
+    Array.from({ length: 500 }, () => '400 {"error":404,"message":"there is nothing at this path"}')
   )
 })
 

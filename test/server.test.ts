@@ -1,11 +1,13 @@
 /** The processes: when the service and the migrations refuse to start, and how they run and end. */
 import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDatabase, query } from './support/database.ts'
 import { listen } from './support/listen.ts'
 import { run, start } from './support/process.ts'
+import { exchange, parseAnswers } from './support/raw.ts'
 
 const secret = 'a-secret-of-the-tests'
 const settings = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${secret}` }
@@ -86,6 +88,41 @@ t.test('the service does not start on an address that is taken', async (t) => {
   }
   t.strictSame(await run(t, ['src/server.ts'], { ...env, METRICS_PORT: taken.port }), fault)
 })
+
+t.test('the service does not start on a name, behind which there can be a second server', async (t) => {
+  const rule =
+    'must be an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+  const env = {
+    ...settings,
+    DATABASE_URL: await createDatabase(t),
+    HOST: 'localhost',
+    METRICS_HOST: 'localhost'
+  }
+  t.strictSame(await run(t, ['src/server.ts'], env), refusal(`HOST ${rule}`, `METRICS_HOST ${rule}`))
+})
+
+const hasIPv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1')
+)
+
+t.test(
+  'HOST and METRICS_HOST of :: keep the contract on IPv4 and on IPv6',
+  { skip: !hasIPv6 && 'this machine has no IPv6' },
+  async (t) => {
+    const env = { ...settings, DATABASE_URL: await createDatabase(t), HOST: '::', METRICS_HOST: '::' }
+    const { output } = start(t, ['src/server.ts'], env)
+    for (const line of [/Server listening at http:.*?:(\d+)"/, /Metrics at http:.*?:(\d+)\/metrics"/]) {
+      const [, port] = await output(line)
+      for (const address of ['127.0.0.1', '[::1]']) {
+        const bytes = await exchange(`http://${address}:${port}`, [
+          'CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n'
+        ])
+        const bodies = parseAnswers(bytes).map(({ status, body }) => `${status} ${body}`)
+        t.strictSame(bodies, ['400 {"error":405,"message":"this path does not have this method"}'])
+      }
+    }
+  }
+)
 
 t.test(
   'the service waits for the migrations, answers, logs one line a request, ends on SIGTERM',

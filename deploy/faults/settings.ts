@@ -6,6 +6,6 @@ export const deadlineMs = 20_000
 /** What the service is told. */
 export const settings = {
   WRITE_DEADLINE_MS: String(deadlineMs),
-  /** More than SHUTDOWN_DELAY_MS, a second and four thirds of the deadline: creates that wait are not cut off. */
-  SHUTDOWN_TIMEOUT_MS: '35000'
+  /** Longer than the slowest create with this deadline takes (src/config/leaving.ts). */
+  SHUTDOWN_TIMEOUT_MS: '45000'
 }

@@ -1,6 +1,8 @@
 /** The plain settings: their defaults, their ranges and the rules that bind one to another. */
-import { type Static, Type } from '@sinclair/typebox'
+import { isIP } from 'node:net'
+import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { leavingRule, longestLeaveMs } from './leaving.ts'
 import type { Environment } from './secrets.ts'
 
 const integer = (fallback: number, minimum: number, maximum: number) =>
@@ -11,12 +13,23 @@ const integer = (fallback: number, minimum: number, maximum: number) =>
     description: `an integer from ${minimum} to ${maximum}`
   })
 
+/** An address without a zone, which a URL cannot hold. */
+FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
+
+/** Behind a name Fastify would open a server for each of its addresses, and the contract would hold for one of them. */
+const address = (fallback: string) =>
+  Type.String({
+    default: fallback,
+    format: 'address',
+    description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+  })
+
 /** Longer than Node's timers can wait. */
 const maximumMs = 2 ** 31 - 1
 
 /** The plain settings; `description` completes the sentence "NAME must be …". */
 const Settings = Type.Object({
-  HOST: Type.String({ default: '0.0.0.0' }),
+  HOST: address('0.0.0.0'),
   PORT: integer(3000, 0, 65_535),
   BASE_PATH: Type.String({
     default: '',
@@ -24,7 +37,7 @@ const Settings = Type.Object({
     description: 'empty or a path such as /v1, without a slash at its end'
   }),
   DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off' }),
-  METRICS_HOST: Type.String({ default: '127.0.0.1' }),
+  METRICS_HOST: address('127.0.0.1'),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
     default: 9464,
     description: 'an integer from 0 to 65535, or off'
@@ -45,7 +58,7 @@ const Settings = Type.Object({
   REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   STARTUP_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   SHUTDOWN_DELAY_MS: integer(5_000, 0, maximumMs),
-  SHUTDOWN_TIMEOUT_MS: integer(25_000, 1, maximumMs),
+  SHUTDOWN_TIMEOUT_MS: integer(30_000, 1, maximumMs),
   WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs),
   WRITE_LANES: integer(3, 1, 1_000),
   WRITE_BATCH_ROWS: integer(256, 1, 1_000_000),
@@ -70,7 +83,7 @@ export function readSettings(env: Environment, faults: string[]): Static<typeof 
   return settings
 }
 
-/** Adds a line to `faults` for each rule between two settings that is broken. */
+/** Adds a line to `faults` for each rule between settings that is broken. */
 export function checkTogether(settings: Static<typeof Settings>, faults: string[]): void {
   if (settings.BODY_MEMORY_BYTES < settings.BODY_LIMIT_BYTES) {
     faults.push('BODY_MEMORY_BYTES must not be less than BODY_LIMIT_BYTES')
@@ -79,7 +92,8 @@ export function checkTogether(settings: Static<typeof Settings>, faults: string[
   if (settings.WRITE_QUEUE_BYTES < settings.BODY_LIMIT_BYTES + 64) {
     faults.push('WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES + 64')
   }
-  if (settings.SHUTDOWN_TIMEOUT_MS <= settings.SHUTDOWN_DELAY_MS) {
-    faults.push('SHUTDOWN_TIMEOUT_MS must be more than SHUTDOWN_DELAY_MS')
+  const leaveMs = longestLeaveMs(settings)
+  if (settings.SHUTDOWN_TIMEOUT_MS <= leaveMs) {
+    faults.push(`SHUTDOWN_TIMEOUT_MS must be more than ${leaveMs}: ${leavingRule}`)
   }
 }

@@ -54,7 +54,7 @@ export function watchClosing(
   onLate: (socket: Socket) => void
 ): void {
   const waitingSince = new Map<Socket, number>()
-  const timer = setInterval(() => {
+  const check = () => {
     // Those whose last response said nothing of the closing, and has been flushed by now.
     server.closeIdleConnections()
     const now = performance.now()
@@ -64,8 +64,10 @@ export function watchClosing(
       else if (!waitingSince.has(socket)) waitingSince.set(socket, now)
       const waitedMs = now - (waitingSince.get(socket) ?? now)
       if (socket.bytesRead === 0 && waitedMs > silentMs) socket.destroy()
-      else if (waitedMs > limitMs) onLate(socket)
+      else if (waitedMs > limitMs - checkMs) onLate(socket)
     }
-  }, checkMs).unref()
+  }
+  check()
+  const timer = setInterval(check, checkMs).unref()
   server.once('close', () => clearInterval(timer))
 }

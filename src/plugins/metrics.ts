@@ -1,4 +1,4 @@
-/** The metrics: what counts them, and their page on a listener that lives as long as the application. */
+/** The metrics: what counts them, and their page on a listener of its own. */
 import { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { createHttpMetrics } from '../metrics/http-metrics.ts'
@@ -13,6 +13,8 @@ declare module 'fastify' {
       http: ReturnType<typeof createHttpMetrics>
       storage: ReturnType<typeof createStorageMetrics>
       tokens: ReturnType<typeof createTokenMetrics>
+      /** Opens the page's listener, where there is to be one; it closes with the application. */
+      listen(): Promise<void>
     }
   }
 }
@@ -27,28 +29,32 @@ export default fp<Options>(
     const registry = new Registry()
     const http = createHttpMetrics(registry, app.left)
     const [storage, tokens] = [createStorageMetrics(registry), createTokenMetrics(registry)]
-    app.decorate('metrics', { http, storage, tokens })
+    const server = listen && (await buildMetricsServer(createPage(registry), app.log))
+    app.decorate('metrics', {
+      http,
+      storage,
+      tokens,
+      // Not in an `onListen` hook: what fails there Fastify only logs.
+      async listen() {
+        await server?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
+      }
+    })
+    app.addHook('onClose', () => server?.close())
     app.server.on('drop', http.dropped)
     app.addHook('onResponse', (request, reply, done) => {
       const { method, failure, routeOptions } = request
       http.answered({ route: routeOptions.url, method, failure, ms: reply.elapsedTime })
       done()
     })
-    if (listen === undefined) return
-
-    const parts = [registry, processMetrics()]
-    const page = {
-      contentType: registry.contentType,
-      metrics: async () => (await Promise.all(parts.map((part) => part.metrics()))).join('\n')
-    }
-    const server = await buildMetricsServer(page, app.log)
-    app.addHook('onReady', async () => {
-      const listenTextResolver = (address: string) => `Metrics at ${address}/metrics`
-      await server.listen({ ...listen, listenTextResolver })
-      // By itself it keeps no process alive: one that cannot listen for plants has to end.
-      server.server.unref()
-    })
-    app.addHook('onClose', () => server.close())
   },
   { name: 'metrics', dependencies: ['drain', 'error-handler'] }
 )
+
+/** Puts what this application counts and what is measured of the process on one page. */
+function createPage(registry: Registry) {
+  const parts = [registry, processMetrics()]
+  return {
+    contentType: registry.contentType,
+    metrics: async () => (await Promise.all(parts.map((part) => part.metrics()))).join('\n')
+  }
+}

@@ -29,11 +29,6 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
       (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit)),
       app.admit
     ],
-    // RFC 8259 section 11: the media type has no charset parameter, which Fastify adds.
-    onSend: (_, reply, payload, done) => {
-      reply.header('content-type', 'application/json')
-      done(null, payload)
-    },
     handler: async (request) => {
       const { body, caller, idempotencyKey: key } = request
       const onAttempt = (batchRows: number) => {

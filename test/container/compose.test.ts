@@ -8,7 +8,11 @@ import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
 
 const clients = 16
-const stack = await copyStack(t, { WRITE_DEADLINE_MS: '60000', SHUTDOWN_DELAY_MS: '10000' })
+const stack = await copyStack(t, {
+  WRITE_DEADLINE_MS: '60000',
+  SHUTDOWN_DELAY_MS: '10000',
+  SHUTDOWN_TIMEOUT_MS: '110000'
+})
 let nextId = 1
 
 /** Clients under way, and the proof that each of them was answered with 200 and its plant is stored once. */

@@ -25,7 +25,8 @@ interface Options {
 /** Sends the parts on one connection; returns every byte that came back when the server closes or `waitMs` are over. */
 export async function exchange(url: string, parts: Part[], { halfClose = false, waitMs }: Options = {}) {
   const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  const host = hostname.replace(/^\[|\]$/g, '')
+  const socket = connect({ host, port: Number(port), allowHalfOpen: true })
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
   socket.on('error', () => {})

@@ -19,11 +19,13 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     AUTH_TOKENS: `tester:${token}`,
     METRICS_PORT: '0',
     WRITE_DEADLINE_MS: '60000', // a slow machine's commits must not reach it
+    SHUTDOWN_TIMEOUT_MS: '600000', // for any deadline of a test
     ...env
   })
   const log: string[] = []
   const app = await buildApp(config, createLogger(config.logLevel, { write: (line) => void log.push(line) }))
   t.teardown(() => app.close())
+  await app.metrics.listen()
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const metricsUrl = () => /"Metrics at ([^"]+)"/.exec(log.join(''))?.[1] ?? ''
   return {
