@@ -1,5 +1,5 @@
 # The service's image: Node without npm, the production packages and the built code; a user who owns nothing in it.
-# It runs the service, its migrations (node dist/migrate.js) and the token command (node dist/token.js NAME).
+# It runs the service, its migrations (node dist/commands/migrate.js) and the token command (node dist/commands/create-token.js NAME).
 ARG NODE_IMAGE=node:24.21.0-trixie-slim
 
 # Of /usr/local only Node stays. tini is process 1: it forwards signals, also before Node has its handlers, and reaps.
@@ -63,7 +63,7 @@ WORKDIR /app
 USER 1000:1000
 EXPOSE 3000 9464
 # The process, not the database: who restarts the unhealthy must not restart every replica while the database is away.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/healthcheck.js"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/commands/healthcheck.js"]
 ENTRYPOINT ["/usr/bin/tini", "--"]
 CMD ["node", "dist/server.js"]
 ARG VERSION REVISION CREATED SOURCE

@@ -28,7 +28,7 @@ const settings = [
 const probe = '/readyz'
 const times: number[] = []
 try {
-  await docker(['run', '--rm', ...settings, tag, 'node', 'dist/migrate.js'])
+  await docker(['run', '--rm', ...settings, tag, 'node', 'dist/commands/migrate.js'])
   for (let round = 0; round < rounds; round++) times.push(await measureStart())
 } finally {
   await database.remove()

@@ -33,7 +33,7 @@ if (postgres) {
   env.DATABASE_URL = postgres.url(database)
 }
 const token = await chooseToken()
-const migration = spawn(process.execPath, ['src/migrate.ts'], { cwd: root, env, stdio: 'inherit' })
+const migration = spawn(process.execPath, ['src/commands/migrate.ts'], { cwd: root, env, stdio: 'inherit' })
 const [code] = await once(migration, 'exit')
 if (code === 0) serve()
 else {

@@ -3,8 +3,8 @@ import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { readConfig } from './config/config.ts'
 import { hasEncoding, isMigrated, sendsWarnings, waitForDatabase } from './database/wait-for-database.ts'
+import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
-import { reportStartupFault } from './startup-fault.ts'
 import { isTracingOn } from './tracing/tracing.ts'
 
 try {

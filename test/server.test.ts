@@ -75,7 +75,7 @@ t.test('neither process works on a database of another encoding than UTF8', asyn
   const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
   const fault = refusal("the database's encoding must be UTF8, it is SQL_ASCII")
   t.strictSame(await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url }), fault)
-  t.strictSame(await run(t, ['src/migrate.ts'], { DATABASE_URL: url }), fault)
+  t.strictSame(await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url }), fault)
 })
 
 t.test('the service does not start on an address that is taken', async (t) => {
@@ -129,7 +129,7 @@ t.test(
   async (t) => {
     const url = await createDatabase(t, { migrated: false })
     const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, SHUTDOWN_DELAY_MS: '0' })
-    const migrations = await run(t, ['src/migrate.ts'], { DATABASE_URL: url })
+    const migrations = await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url })
     t.strictSame(migrations, { code: 0, stdout: 'migrated up: 1763700000000_plants\n', stderr: '' })
 
     const [, address] = await service.output(/Server listening at (http:[^"]+)/)
@@ -176,7 +176,7 @@ t.test(
 
 t.test('the migrations run once, and the newest can be taken back', async (t) => {
   const DATABASE_URL = await createDatabase(t, { migrated: false })
-  const migrate = (...args: string[]) => run(t, ['src/migrate.ts', ...args], { DATABASE_URL })
+  const migrate = (...args: string[]) => run(t, ['src/commands/migrate.ts', ...args], { DATABASE_URL })
   const done = (stdout: string) => ({ code: 0, stdout, stderr: '' })
   t.strictSame(await migrate('up'), done('migrated up: 1763700000000_plants\n'))
   t.strictSame(await migrate(), done('nothing to migrate\n'))
@@ -185,8 +185,8 @@ t.test('the migrations run once, and the newest can be taken back', async (t) =>
 })
 
 t.test('the migrations refuse an argument that they do not know, and a missing database', async (t) => {
-  t.strictSame(await run(t, ['src/migrate.ts', 'sideways']), refusal('usage: migrate [up|down]'))
-  t.strictSame(await run(t, ['src/migrate.ts']), refusal('DATABASE_URL is required'))
+  t.strictSame(await run(t, ['src/commands/migrate.ts', 'sideways']), refusal('usage: migrate [up|down]'))
+  t.strictSame(await run(t, ['src/commands/migrate.ts']), refusal('DATABASE_URL is required'))
 })
 
 t.test('SIGHUP makes the service read its tokens again, whole or broken, and go on', async (t) => {
@@ -237,7 +237,10 @@ t.test('SIGHUP without a file of tokens is logged, and the service goes on', asy
 })
 
 t.test('a token is made with the entry that recognises it', async (t) => {
-  const made = await Promise.all([run(t, ['src/token.ts', 'shop']), run(t, ['src/token.ts', 'shop'])])
+  const made = await Promise.all([
+    run(t, ['src/commands/create-token.ts', 'shop']),
+    run(t, ['src/commands/create-token.ts', 'shop'])
+  ])
   const secrets = made.map(({ code, stdout, stderr }) => {
     t.strictSame({ code, stderr }, { code: 0, stderr: '' })
     const form = /^token {2}([A-Za-z0-9_-]{43})\nentry {2}(.*)\n$/
@@ -251,8 +254,8 @@ t.test('a token is made with the entry that recognises it', async (t) => {
 t.test('no token is made for a bad name, no name or two', async (t) => {
   const rule = 'the token has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
   for (const name of ['', 'my shop', 'sha256', 'a:b', 'x'.repeat(65)]) {
-    t.strictSame(await run(t, ['src/token.ts', name]), refusal(rule), name)
+    t.strictSame(await run(t, ['src/commands/create-token.ts', name]), refusal(rule), name)
   }
-  t.strictSame(await run(t, ['src/token.ts']), refusal('usage: token NAME'))
-  t.strictSame(await run(t, ['src/token.ts', 'a', 'b']), refusal('usage: token NAME'))
+  t.strictSame(await run(t, ['src/commands/create-token.ts']), refusal('usage: token NAME'))
+  t.strictSame(await run(t, ['src/commands/create-token.ts', 'a', 'b']), refusal('usage: token NAME'))
 })

@@ -3,7 +3,7 @@ import closeWithGrace from 'close-with-grace'
 import { buildApp } from '../../src/app.ts'
 import { type Config, readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
-import type { PlantRepository } from '../../src/repositories/plants.ts'
+import type { PlantRepository } from '../../src/plants/repository.ts'
 
 /** Listens with the settings of the environment, as the service does; the product's own pool stays unused. */
 export async function serve(createRepository: (config: Config) => Pick<PlantRepository, 'create'>) {

@@ -1,5 +1,5 @@
 /** Compares what clients were told with what is stored, and prints the table. */
-import { deriveWriteId } from '../../src/repositories/write-id.ts'
+import { deriveWriteId } from '../../src/plants/write-id.ts'
 import { type Create, keyOf, plantOf } from './load.ts'
 
 /** A row of the table `plants`. */

@@ -32,7 +32,7 @@ if [ ! -e api/database-url ]; then
 fi
 
 if [ ! -e "tokens/$name" ]; then
-  made=$(node /app/dist/token.js "$name")
+  made=$(node /app/dist/commands/create-token.js "$name")
   # The service gets the digest, not the token; and gets it first, so that no token is kept that it does not know.
   { if [ -e api/tokens ]; then cat api/tokens; fi; printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens
   umask 077

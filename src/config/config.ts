@@ -1,10 +1,10 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { isIP } from 'node:net'
+import type { TokenFile } from '../auth/token-file.ts'
+import type { Tokens } from '../auth/tokens.ts'
 import type { ConnectionOptions } from '../database/url.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 import type { Limits } from '../group-commit/types.ts'
-import { StartupFault } from '../startup-fault.ts'
-import type { TokenFile } from '../token-file.ts'
-import type { Tokens } from '../tokens.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
 import { checkTogether, readSettings } from './settings.ts'
 import { readTrustProxy, type TrustProxy } from './trust-proxy.ts'

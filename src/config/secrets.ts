@@ -1,8 +1,8 @@
 /** The settings that are secret: each from the environment or from a file, and never in a fault's text. */
 import { readFileSync } from 'node:fs'
+import { digestOf, type TokenFile } from '../auth/token-file.ts'
+import { parseTokens, type Tokens } from '../auth/tokens.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from '../database/url.ts'
-import { digestOf, type TokenFile } from '../token-file.ts'
-import { parseTokens, type Tokens } from '../tokens.ts'
 
 /** The process's environment variables. */
 export type Environment = Record<string, string | undefined>

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import pg from 'pg'
 import type { MigrationConfig } from '../config/config.ts'
-import { StartupFault } from '../startup-fault.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 import { hasEncoding, waitForDatabase } from './wait-for-database.ts'
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))

@@ -1,8 +1,8 @@
 /** Whether the database can take plants now. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Failure } from '../failures.ts'
-import { isUnmigrated, selectNeeded } from './needed-table.ts'
+import { Failure } from '../failures/failures.ts'
 import type { Database } from './pool.ts'
+import { isUnmigrated, selectNeeded } from './required-schema.ts'
 
 const statementLimitMs = 2_000
 /** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */

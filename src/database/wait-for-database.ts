@@ -1,8 +1,8 @@
 /** Waiting, at start-up, for a database that this build can serve from. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { StartupFault } from '../startup-fault.ts'
-import { isUnmigrated, selectNeeded } from './needed-table.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
+import { isUnmigrated, selectNeeded } from './required-schema.ts'
 import type { ConnectionOptions } from './url.ts'
 
 const pauseMs = 250

@@ -1,5 +1,5 @@
 /** What group commit takes and gives: items, the store that writes them, limits, and answers that are no result. */
-import { AnswerError } from '../answer-error.ts'
+import { AnswerError } from '../failures/stackless-error.ts'
 
 /** What a caller hands in; the store gets it back as it is. */
 export interface Item {

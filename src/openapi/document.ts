@@ -1,5 +1,5 @@
 /** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures there are. */
-import { failureExamples, tabulateFailures } from './failures.ts'
+import { failureExamples, tabulateFailures } from './examples.ts'
 import { schemas } from './schemas.ts'
 
 const description = `One operation: create a plant. An acknowledged plant is durable, and a request that is sent again creates nothing twice.

@@ -1,6 +1,6 @@
 /** The interface's types as OpenAPI 3.1 has them: the schemas that validate, without what only the validator knows. */
 import type { TSchema } from '@sinclair/typebox'
-import { ErrorBody, int64, NewPlant, Plant } from '../plugins/schema.ts'
+import { ErrorBody, int64, NewPlant, Plant } from '../plants/schema.ts'
 
 /** A number of JSON with exactly these digits, which JSON.stringify rounds otherwise. */
 // ECMAScript's, but not yet in TypeScript's library.

@@ -1,7 +1,7 @@
 /** Where spans go: the OTLP exporter that the environment names. */
 import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto'
-import { StartupFault } from '../startup-fault.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 
 /** By the values of OTEL_EXPORTER_OTLP_PROTOCOL; the exporters read their other variables themselves. */
 const exporters: Record<string, new () => JsonExporter | ProtobufExporter> = {

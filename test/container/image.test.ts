@@ -45,7 +45,7 @@ async function startHardened(t: Test, more: string[] = []) {
   const database = await startDatabase()
   t.teardown(() => database.remove())
   const settings = ['--network', database.network, '--env', `DATABASE_URL=${database.url}`]
-  const migration = await runHardened(t, settings, ['node', 'dist/migrate.js'])
+  const migration = await runHardened(t, settings, ['node', 'dist/commands/migrate.js'])
   t.equal(await docker(['wait', migration]), '0')
   t.match(await docker(['logs', migration]), /^migrated up: /)
   const name = await runHardened(t, [
@@ -124,7 +124,7 @@ t.test('it says what it is', async (t) => {
     WorkingDir: '/app',
     Entrypoint: ['/usr/bin/tini', '--'],
     Cmd: ['node', 'dist/server.js'],
-    Healthcheck: { Test: ['CMD', 'node', 'dist/healthcheck.js'] },
+    Healthcheck: { Test: ['CMD', 'node', 'dist/commands/healthcheck.js'] },
     Labels: {
       'org.opencontainers.image.title': 'Plant Store',
       'org.opencontainers.image.description': /./,
@@ -148,7 +148,7 @@ t.test('the same sources give the same layers, and no file is younger than SOURC
 })
 
 t.test('the token command runs in it', async (t) => {
-  const name = await runHardened(t, ['--network=none'], ['node', 'dist/token.js', 'me'])
+  const name = await runHardened(t, ['--network=none'], ['node', 'dist/commands/create-token.js', 'me'])
   t.equal(await docker(['wait', name]), '0')
   t.match(await docker(['logs', name]), /^token {2}\S{43}\nentry {2}me:sha256:[0-9a-f]{64}$/)
 })
@@ -172,7 +172,7 @@ t.test(
     await docker(['start', database.container])
     await until('it is ready again', async () => (await statusOf(`${url}/readyz`)) === 200)
     await t.rejects(
-      docker(['exec', '--env=PORT=1', name, 'node', 'dist/healthcheck.js']),
+      docker(['exec', '--env=PORT=1', name, 'node', 'dist/commands/healthcheck.js']),
       'nobody listens there'
     )
   }

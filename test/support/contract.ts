@@ -1,5 +1,5 @@
 /** The interface's contract on the wire: what every answer must look like, whatever was sent. */
-import { catalogue } from '../../src/failures.ts'
+import { catalogue } from '../../src/failures/failures.ts'
 import type { Answer } from './raw.ts'
 import { everyAnswer } from './service.ts'
 

@@ -1,0 +1,70 @@
+/** Who may call: the bearer token of each request, and the caller that it stands for. */
+import bearerAuth from '@fastify/bearer-auth'
+import type { onRequestHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures/failures.ts'
+import { type FollowedTokens, followTokens, type TokenFile } from './token-file.ts'
+import { findCaller, isTokenShaped, type Tokens } from './tokens.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Refuses a request without a good token, before any of its body is read. */
+    authenticate: onRequestHookHandler
+    /** Reads the file of tokens anew, if there is one. */
+    reloadTokens(): Promise<void>
+  }
+  interface FastifyRequest {
+    /** The name of the token that the request came with; empty until that is known. */
+    caller: string
+  }
+}
+
+interface Options {
+  tokens: Tokens
+  /** Where the tokens came from, if from a file: it is followed. */
+  file?: TokenFile | undefined
+  /** Called with the file that is followed. */
+  onFollowed?: (file: FollowedTokens) => void
+}
+
+const realm = 'Bearer realm="plant-store"'
+
+export default fp<Options>(
+  async (app, { tokens, file, onFollowed }) => {
+    const followed = file && followTokens(file, tokens, app.log)
+    if (followed) onFollowed?.(followed)
+    app.addHook('onClose', async () => followed?.close())
+    app.decorate('reloadTokens', async () => {
+      if (followed) await followed.reload()
+      else app.log.info('there is no AUTH_TOKENS_FILE to read again')
+    })
+    app.decorateRequest('caller', '')
+    await app.register(bearerAuth, {
+      addHook: false,
+      specCompliance: 'rfc6749', // the scheme's name in any case, as RFC 9110 section 11.1 has it
+      verifyErrorLogLevel: 'trace',
+      keys: [],
+      auth: (token, request) => {
+        request.caller = findCaller(followed?.current() ?? tokens, token) ?? ''
+        return request.caller !== ''
+      }
+    })
+    const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
+    app.decorate('authenticate', (request, reply, done) => {
+      verify(request, reply, (error) => done(error && refuse(request.headers.authorization)))
+    })
+  },
+  { name: 'auth' }
+)
+
+/** The failure and its challenge, as RFC 6750 section 3 has them: no error code where no bearer token was tried. */
+function refuse(authorization: string | undefined): Failure {
+  const [scheme = '', ...rest] = (authorization ?? '').split(' ')
+  if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(realm))
+  if (!isTokenShaped(rest.join(' ').trim())) {
+    return new Failure('MalformedToken', challenge(`${realm}, error="invalid_request"`))
+  }
+  return new Failure('InvalidToken', challenge(`${realm}, error="invalid_token"`))
+}
+
+const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })

@@ -1,0 +1,82 @@
+/** The access tokens: how they are written in the configuration, and how one is recognised. */
+import { hash, randomBytes } from 'node:crypto'
+import { StartupFault } from '../failures/startup-fault.ts'
+
+/** The SHA-256 digest (hex) of each secret, with the caller's name. */
+export type Tokens = ReadonlyMap<string, string>
+
+const name = /^[A-Za-z0-9._-]{1,64}$/
+const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+const digest = /^[0-9a-f]{64}$/
+/** RFC 6750, section 2.1. */
+const b64token = /^[A-Za-z0-9\-._~+/]+=*$/
+const minimumLength = 16
+const secretBytes = 32
+/** What a script writes that hashes a variable which is not set. */
+const digestOfNothing = hash('sha256', '')
+
+/**
+ * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
+ * Gives the tokens and a readable line for each entry that breaks a rule; no line holds a secret.
+ */
+export function parseTokens(text: string): { tokens: Tokens; faults: string[] } {
+  const tokens = new Map<string, string>()
+  const faults: string[] = []
+  const entries = text
+    .split(/[,\n]/)
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+  for (const [index, entry] of entries.entries()) {
+    const parsed = parseEntry(entry)
+    if ('fault' in parsed) faults.push(`entry ${index + 1} ${parsed.fault}`)
+    else if ((tokens.get(parsed.digest) ?? parsed.caller) !== parsed.caller) {
+      faults.push(`entry ${index + 1} repeats the secret of another name`)
+    } else tokens.set(parsed.digest, parsed.caller)
+  }
+  if (entries.length === 0) faults.push('must hold at least one token')
+  return { tokens, faults }
+}
+
+function parseEntry(entry: string): { caller: string; digest: string } | { fault: string } {
+  const colon = entry.indexOf(':')
+  const caller = colon === -1 ? 'default' : entry.slice(0, colon)
+  const secret = entry.slice(colon + 1)
+  if (!isName(caller)) return { fault: badName }
+  if (colon !== -1 && secret.startsWith('sha256:')) {
+    const hex = secret.slice('sha256:'.length).toLowerCase()
+    if (!digest.test(hex)) return { fault: 'must have 64 hex digits after "sha256:"' }
+    return hex === digestOfNothing ? { fault: 'has the digest of an empty secret' } : { caller, digest: hex }
+  }
+  if (secret.length < minimumLength || !b64token.test(secret)) {
+    return {
+      fault: `must have a secret of ${minimumLength} or more letters, digits or "-._~+/", "=" only at its end`
+    }
+  }
+  return { caller, digest: hash('sha256', secret) }
+}
+
+const isName = (text: string) => name.test(text) && text !== 'sha256'
+
+/**
+ * Makes a token for a caller: a secret of 32 random bytes in base64url, and the entry that recognises it without
+ * holding it. Throws a StartupFault for a bad name.
+ */
+export function createToken(caller: string): { secret: string; entry: string } {
+  if (!isName(caller)) throw new StartupFault([`the token ${badName}`])
+  const secret = randomBytes(secretBytes).toString('base64url')
+  return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
+}
+
+/** Tells whether a text has the form of a bearer token (RFC 6750, section 2.1). */
+export function isTokenShaped(text: string): boolean {
+  return b64token.test(text)
+}
+
+/**
+ * Gives the name of the caller whose secret this is, or undefined.
+ * The look-up is by digest, in a hash table: its time does not depend on the number of tokens, and what it tells of a
+ * digest tells nothing of the secret, since nobody can choose a guess by its digest.
+ */
+export function findCaller(tokens: Tokens, secret: string): string | undefined {
+  return tokens.get(hash('sha256', secret))
+}

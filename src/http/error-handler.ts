@@ -1,0 +1,28 @@
+/** The one error handler: whatever is thrown becomes the interface's failure answer. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { Failure, toAnswer, toFailure } from '../failures/failures.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The failure that the request was answered with; null for a success. */
+    failure: Failure | null
+  }
+}
+
+/** Answers a request with the failure for whatever was thrown. */
+function answerFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
+  const failure = toFailure(thrown)
+  request.failure = failure
+  const { status, headers, body } = toAnswer(failure)
+  return reply.code(status).headers(headers).header('content-type', 'application/json').send(body)
+}
+
+export default fp(
+  async (app) => {
+    app.decorateRequest('failure', null)
+    app.setErrorHandler(answerFailure)
+    app.setNotFoundHandler((request, reply) => answerFailure(new Failure('NotFound'), request, reply))
+  },
+  { name: 'error-handler' }
+)

@@ -1,0 +1,21 @@
+/** How a request's body is read: JSON in UTF-8, its id exact. */
+import { isUtf8 } from 'node:buffer'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures/failures.ts'
+import { NestedTooDeeply, parseWithExactId } from './exact-id.ts'
+
+export default fp(
+  async (app) => {
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_: unknown, body: Buffer) => {
+      if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
+      try {
+        return parseWithExactId(body.toString())
+      } catch (error) {
+        if (error instanceof NestedTooDeeply) throw new Failure('MalformedBody', { message: error.message })
+        throw new Failure('MalformedBody')
+      }
+    })
+  },
+  { name: 'body' }
+)

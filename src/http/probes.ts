@@ -1,0 +1,38 @@
+/** The probes of an orchestrator or a balancer: is the process alive, and is it ready for requests. */
+import type { FastifyPluginAsync } from 'fastify'
+import { Failure } from '../failures/failures.ts'
+import { refuseOtherMethods } from './methods.ts'
+
+interface Options {
+  /** Resolves when the service can serve, rejects with a Failure when not. */
+  checkReadiness: () => Promise<void>
+}
+
+/** However often it is probed, the database is asked once in this time. */
+const validMs = 1_000
+
+const probes: FastifyPluginAsync<Options> = async (app, { checkReadiness }) => {
+  let answer = Promise.resolve()
+  let validUntil = 0
+
+  function isReady(): Promise<void> {
+    if (app.isDraining) throw new Failure('NotReady', { message: 'the service is closing' })
+    if (performance.now() < validUntil) return answer
+    answer = checkReadiness()
+    validUntil = Number.POSITIVE_INFINITY
+    const expire = () => {
+      validUntil = performance.now() + validMs
+    }
+    answer.then(expire, expire)
+    return answer
+  }
+
+  app.get('/livez', () => ({ status: 'alive' }))
+  app.get('/readyz', async () => {
+    await isReady()
+    return { status: 'ready' }
+  })
+  for (const url of ['/livez', '/readyz']) refuseOtherMethods(app, url, ['GET', 'HEAD'])
+}
+
+export default probes

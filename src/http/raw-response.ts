@@ -1,0 +1,70 @@
+/** Failures below Fastify: a connection whose bytes are no request, or do not arrive. */
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { Failure, type FailureName, toAnswer } from '../failures/failures.ts'
+import type { Connection } from './connections.ts'
+import { answerHeaders } from './fields.ts'
+
+/** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
+const byParserCode: Record<string, FailureName> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
+  HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
+  HPE_INVALID_VERSION: 'VersionNotSupported',
+  HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
+}
+
+/** Gives the failure for an error of Node's HTTP parser or of its time-outs. */
+export function toProtocolFailure({ code = '' }: NodeJS.ErrnoException): Failure {
+  return new Failure(byParserCode[code] ?? 'MalformedRequest')
+}
+
+/** Requests whose header was accepted before the rest turned out malformed or too slow, with their failure. */
+export type BrokenRequests = WeakMap<IncomingMessage, Failure>
+
+/**
+ * Ends a connection that cannot be read on. Requests that came in whole get their responses first, in their order;
+ * then the one that did not gets the failure from Fastify. Where none has begun, the failure is written as it stands,
+ * with this request id, and `onWritten` is called.
+ */
+export function refuse(
+  socket: Socket,
+  connection: Connection,
+  failure: Failure,
+  broken: BrokenRequests,
+  requestId: string,
+  onWritten: () => void
+): void {
+  const { pendingResponses, newest } = connection
+  connection.isOver = true
+  const isBroken = newest !== undefined && !newest.complete
+  connection.owesFailure = !isBroken
+  connection.onSettled = () => {
+    if (connection.owesFailure && socket.writable) {
+      socket.write(render(failure, requestId))
+      onWritten()
+    }
+    connection.end()
+  }
+  if (isBroken) {
+    broken.set(newest, failure)
+    // Wakes whoever reads the body; who has not begun to read finds the mark.
+    newest.emit('error', failure)
+  }
+  if (pendingResponses.size === 0) connection.onSettled()
+}
+
+/** Writes an answer out (RFC 9112, section 4). */
+function render(failure: Failure, requestId: string): string {
+  const { status, headers, body } = toAnswer(failure)
+  const fields = {
+    ...answerHeaders(requestId),
+    ...headers,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    date: new Date().toUTCString(),
+    connection: 'close'
+  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
+}

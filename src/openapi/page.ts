@@ -1,0 +1,44 @@
+/** The interface for people: Swagger UI, from this origin alone. */
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { refuseOtherMethods } from '../http/methods.ts'
+import { type Asset, readPage } from './assets.ts'
+
+/** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'"
+].join('; ')
+
+/** RFC 9110, section 12.5.3, as far as it speaks of gzip by name. */
+const gzip = /(?:^|,)\s*gzip\s*(?:$|,|;\s*q=(?!0(?:\.0*)?\s*(?:$|,)))/i
+
+async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyReply) {
+  reply.headers({ 'content-type': asset.type, vary: 'accept-encoding' })
+  if (!gzip.test(headers['accept-encoding'] ?? '')) return reply.send(asset.bytes)
+  return reply.header('content-encoding', 'gzip').send(await asset.gzipped())
+}
+
+const docs: FastifyPluginAsync = async (app) => {
+  const { page, assets } = await readPage()
+  for (const url of ['/', '/docs']) {
+    app.get(url, (request, reply) => send(page, request, reply.header('content-security-policy', policy)))
+    refuseOtherMethods(app, url, ['GET', 'HEAD'])
+  }
+  for (const asset of assets) {
+    const url = `/docs/${asset.name}`
+    app.get<{ Querystring: { v?: string } }>(url, (request, reply) => {
+      // While replicas are replaced, a page of one may ask another for what that does not have.
+      if (request.query.v === asset.hash) reply.header('cache-control', 'public, max-age=31536000, immutable')
+      return send(asset, request, reply)
+    })
+    refuseOtherMethods(app, url, ['GET', 'HEAD'])
+  }
+}
+
+export default docs

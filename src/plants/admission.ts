@@ -1,0 +1,81 @@
+/** Admission: creates that there is no room for are refused before anything of their bodies is read. */
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures/failures.ts'
+import type { Bounds } from '../http/metrics.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /**
+     * Refuses a create that comes over a connection beyond the limit, that the storage has no room for, or whose body
+     * has no room beside those that are being read. Its header must have been checked.
+     */
+    admit: onRequestHookHandler
+  }
+  interface FastifyRequest {
+    /** Its body is arriving, with room that was made for it. */
+    isAdmitted: boolean
+    /** How many bytes are held for it. */
+    bodyBytes: number
+  }
+}
+
+const tooManyConnections = { message: 'too many connections, this request has stored nothing: try again' }
+const tooManyBodies = { message: 'too many bodies are arriving, this request has stored nothing: try again' }
+
+export default fp<Bounds>(
+  async (app, { maxConnections, bodyMemoryBytes }) => {
+    let held = 0
+    app.metrics.http.watch({ maxConnections, bodyMemoryBytes }, () => held)
+    app.decorateRequest('isAdmitted', false)
+    app.decorateRequest('bodyBytes', 0)
+
+    /** Gives false where there is no room for so many bytes more. */
+    function hold(request: { bodyBytes: number }, bytes: number): boolean {
+      if (held + bytes > bodyMemoryBytes) return false
+      held += bytes
+      request.bodyBytes += bytes
+      return true
+    }
+
+    function release(request: FastifyRequest) {
+      request.isAdmitted = false
+      held -= request.bodyBytes
+      request.bodyBytes = 0
+    }
+
+    app.decorate('admit', (request, reply, done) => {
+      if (app.connections.get(request.raw.socket)?.isExcess) {
+        return done(new Failure('Overloaded', tooManyConnections))
+      }
+      const refusal = app.plants.refusal()
+      if (refusal) return done(refusal)
+      // A chunked body does not say how long it is: it is counted as it comes.
+      request.isAdmitted = hold(request, Number(request.headers['content-length'] ?? 0))
+      if (!request.isAdmitted) return done(new Failure('Overloaded', tooManyBodies))
+      // Of one that is refused later, breaks off or is reset: an answer that cannot be sent has no other event.
+      reply.raw.once('close', () => release(request))
+      done()
+    })
+    app.addHook('preParsing', (request, _, payload, done) => {
+      const { raw, headers } = request
+      if (request.isAdmitted && headers['transfer-encoding'] !== undefined) {
+        const count = (chunk: Buffer) => {
+          // What comes behind the answer is dropped and takes no room.
+          if (request.isAdmitted && hold(request, chunk.length)) return
+          raw.off('data', count)
+          if (!request.isAdmitted) return
+          // Whoever reads the body ends with it; what still comes is dropped.
+          raw.emit('error', new Failure('Overloaded', tooManyBodies))
+        }
+        raw.on('data', count)
+      }
+      done(null, payload)
+    })
+    app.addHook('preValidation', (request, _, done) => {
+      release(request)
+      done()
+    })
+  },
+  { name: 'admission', dependencies: ['protocol', 'metrics', 'database'] }
+)

@@ -1,0 +1,97 @@
+/** What is measured of the storage: plants, batches, the queue, the connections to the database. */
+import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client'
+import type { PoolState } from '../database/pool.ts'
+import type { Batch, Limits } from '../group-commit/types.ts'
+import { addGauge } from '../metrics/gauge.ts'
+import type { Load, Stored } from './repository.ts'
+
+/** What is read when the metrics are. */
+export interface Storage {
+  readonly limits: Limits
+  readonly load: Load
+  readonly pool: PoolState
+}
+
+const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
+const outcomes: Batch['outcome'][] = [
+  'written',
+  'transient',
+  'uncertain',
+  'locked',
+  'slow',
+  'refused',
+  'fatal'
+]
+const kinds: Stored[] = ['created', 'replayed']
+
+/** Adds the metrics of the storage to a registry, and gives what counts them. */
+export function createStorageMetrics(registry: Registry) {
+  const registers = [registry]
+  const plants = new Counter({
+    name: 'plant_store_plants_total',
+    help: 'Plants that creates succeeded with: created, or replayed for an Idempotency-Key that was sent again',
+    labelNames: ['outcome'],
+    registers
+  })
+  const batchRows = new Histogram({
+    name: 'plant_store_batch_rows',
+    help: 'Plants in a transaction that was committed',
+    buckets: rows,
+    registers
+  })
+  const batchDuration = new Histogram({
+    name: 'plant_store_batch_duration_seconds',
+    help: 'Time of one attempt to commit a batch, by how it ended',
+    labelNames: ['outcome'],
+    buckets: seconds,
+    registers
+  })
+  for (const outcome of kinds) plants.inc({ outcome }, 0)
+  for (const outcome of outcomes) batchDuration.zero({ outcome })
+
+  return {
+    /** Counts a create that succeeded. */
+    onStored: (outcome: Stored) => plants.inc({ outcome }),
+
+    /** Counts an attempt of a batch. */
+    onBatch({ rows, ms, outcome }: Batch) {
+      batchDuration.observe({ outcome }, ms / 1000)
+      if (outcome === 'written') batchRows.observe(rows)
+    },
+
+    /** Shows a storage's state on the page. */
+    watch({ limits, load, pool }: Storage) {
+      const gauge = addGauge.bind(undefined, registry)
+      gauge('queue_rows', 'Plants that wait for their answer', () => load.rows)
+      gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
+      gauge('queue_bytes', 'Bytes of the plants that wait for their answer', () => load.bytes)
+      gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
+      const expected = 'How long the plants that wait are expected to take'
+      gauge('queue_expected_seconds', expected, () => load.expectedMs / 1000)
+      gauge('lanes_busy', 'Lanes with a batch', () => load.busyLanes)
+      gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
+      gauge('database_away', '1 while creates are refused because the database is away', () => +load.away)
+      gauge('pool_waiting', 'Statements that wait for a connection to the database', () => pool.waiting)
+      new Gauge({
+        name: 'plant_store_pool_connections',
+        help: 'Connections to the database; busy ones are being opened or run a statement',
+        labelNames: ['state'],
+        registers,
+        collect() {
+          this.set({ state: 'idle' }, pool.idle)
+          this.set({ state: 'busy' }, pool.total - pool.idle)
+        }
+      })
+      new Counter({
+        name: 'plant_store_pool_resets_total',
+        help: 'How often all connections to the database were replaced because one was lost',
+        registers,
+        collect() {
+          this.reset()
+          this.inc(pool.resets)
+        }
+      })
+    }
+  }
+}

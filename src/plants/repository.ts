@@ -1,0 +1,101 @@
+/** The plants of the store: one create a call, written with others in one transaction. */
+import type { FastifyBaseLogger } from 'fastify'
+import { toStorageFailure } from '../database/errors.ts'
+import type { Database } from '../database/pool.ts'
+import { Failure, type FailureName } from '../failures/failures.ts'
+import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
+import { type Batch, type Limits, type reasons, Unanswered } from '../group-commit/types.ts'
+import type { Tracing } from '../tracing/tracing.ts'
+import type { NewPlant } from './schema.ts'
+import { createPlantStore, type Stored } from './store.ts'
+import { deriveWriteId, randomWriteId } from './write-id.ts'
+
+/** Who creates a plant, and by which Idempotency-Key. */
+export interface Origin {
+  caller: string
+  key?: string | undefined
+  /** Called with the number of plants in each transaction that it is tried in. */
+  onAttempt?: (batchRows: number) => void
+}
+
+/** Stores plants. */
+export interface PlantRepository {
+  /**
+   * Stores a plant; when the promise resolves it is durable. Rejects, by the write deadline, with the Failure
+   * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, Late, Undecided, Closing or Internal.
+   */
+  create(plant: NewPlant, origin: Origin): Promise<void>
+  /** Gives the Failure that any create would meet now, Overloaded, Unavailable or Closing; undefined for none. */
+  refusal(): Failure | undefined
+  /** What waits, as it is now. */
+  readonly load: Load
+  /** Answers what waits, and refuses what comes now. */
+  close(): Promise<void>
+}
+
+export type { Stored }
+
+/** Plants that wait for their answer, and what keeps them waiting. */
+export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'>
+
+/** Who is told of every create that succeeds, and of every attempt of a batch. */
+export interface Observer {
+  onStored(stored: Stored): void
+  onBatch(batch: Batch): void
+}
+
+const byReason: Record<keyof typeof reasons, FailureName> = {
+  full: 'Overloaded',
+  closed: 'Closing',
+  away: 'Unavailable',
+  expired: 'Late',
+  unknown: 'Undecided',
+  missing: 'Internal'
+}
+
+type Log = Pick<FastifyBaseLogger, 'error' | 'info'>
+
+/** An id, a write id, and what a row costs beside its texts. */
+const fixedBytes = 64
+
+/** Makes the repository over the database. */
+export function createPlantRepository(
+  database: Database,
+  limits: Limits,
+  log: Log,
+  { onStored, onBatch }: Observer,
+  tracing?: Tracing
+): PlantRepository {
+  const onOutage = (away: boolean) => {
+    if (away)
+      log.error(
+        'the database is away for longer than the write deadline: creates are refused until it is back'
+      )
+    else log.info('the database is back')
+  }
+  const store = createPlantStore(database)
+  const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
+  return {
+    create({ id, name, tag }, { caller, key, onAttempt }) {
+      const bytes = fixedBytes + Buffer.byteLength(name) + Buffer.byteLength(tag ?? '')
+      const isKeyed = key !== undefined
+      const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
+      const item = { id, name, tag, writeId, isKeyed, bytes, onAttempt, span: tracing?.activeSpan() }
+      return groupCommit.submit(item).then(onStored, (error) => {
+        throw toCreateFailure(error)
+      })
+    },
+    refusal() {
+      const reason = groupCommit.refusal(0)
+      return reason && new Failure(byReason[reason])
+    },
+    load: groupCommit,
+    close: () => groupCommit.close()
+  }
+}
+
+function toCreateFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error
+  if (error instanceof Unanswered) return new Failure(byReason[error.reason], { cause: error })
+  return toStorageFailure(error)
+}

@@ -1,0 +1,46 @@
+/** The operation: create a plant. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { checkBodyHead } from '../http/header-rules.ts'
+import { refuseOtherMethods } from '../http/methods.ts'
+import { parseIdempotencyKey } from './idempotency-key.ts'
+import { ErrorBody, NewPlant, Plant } from './schema.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The Idempotency-Key that the request came with. */
+    idempotencyKey: string | undefined
+    /** How many plants were in the last transaction that its plant was tried in; undefined where it was in none. */
+    batchRows: number | undefined
+  }
+}
+
+const plants: FastifyPluginAsyncTypebox = async (app) => {
+  app.decorateRequest('idempotencyKey', undefined)
+  app.decorateRequest('batchRows', undefined)
+  app.post('/plants', {
+    schema: { body: NewPlant, response: { 200: Plant, 400: ErrorBody } },
+    onRequest: [
+      app.authenticate,
+      app.limitRate,
+      (request, _, done) => {
+        request.idempotencyKey = parseIdempotencyKey(request.headers['idempotency-key'] as string | undefined)
+        done()
+      },
+      (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit)),
+      app.admit
+    ],
+    handler: async (request) => {
+      const { body, caller, idempotencyKey: key } = request
+      const onAttempt = (batchRows: number) => {
+        request.batchRows = batchRows
+      }
+      await app.plants.create(body, { caller, key, onAttempt })
+      const { name, tag } = body
+      return tag === undefined ? { name } : { name, tag }
+    }
+  })
+
+  refuseOtherMethods(app, '/plants', ['POST'])
+}
+
+export default plants

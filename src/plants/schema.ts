@@ -1,0 +1,79 @@
+/** The interface's types, and how a request's body is checked against them. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { FastifyServerOptions } from 'fastify'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures/failures.ts'
+
+/** The bounds of an id. */
+export const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }
+
+/** Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone surrogates. */
+const Text = (options: object) =>
+  Type.String({
+    ...options,
+    pattern: '^[^\\u0000\\ud800-\\udfff]*$',
+    rule: 'a string without U+0000 and without lone surrogates'
+  })
+
+const name = Text({ description: 'The name of the plant' })
+const tag = Type.Optional(Text({ description: 'Tag that specifies the type of the plant' }))
+
+/** What a client gets back. */
+export const Plant = Type.Object({ name, tag })
+export type Plant = Static<typeof Plant>
+
+/** What a client sends; `rule` completes the sentence "the field must be …". */
+export const NewPlant = Type.Object(
+  {
+    id: Type.Unsafe<bigint>({
+      int64: true,
+      description: 'Identification number of the plant',
+      rule: `an integer from ${int64.minimum} to ${int64.maximum}`
+    }),
+    name,
+    tag
+  },
+  { rule: 'a JSON object' }
+)
+export type NewPlant = Static<typeof NewPlant>
+
+/** What a client gets back when its request fails. */
+export const ErrorBody = Type.Object({
+  error: Type.Integer({ format: 'int32', description: 'Numeric error value' }),
+  message: Type.String({ description: 'Error message text' })
+})
+export type ErrorBody = Static<typeof ErrorBody>
+
+/** How the server validates: nothing is coerced or stripped, and `int64` is exact, which a JSON number is not. */
+export const ajv: FastifyServerOptions['ajv'] = {
+  customOptions: {
+    coerceTypes: false,
+    removeAdditional: false,
+    useDefaults: false,
+    verbose: true,
+    keywords: ['rule']
+  },
+  onCreate: (instance) => {
+    instance.addKeyword({
+      keyword: 'int64',
+      validate: (_: boolean, value: unknown) =>
+        typeof value === 'bigint' && value >= int64.minimum && value <= int64.maximum
+    })
+  }
+}
+
+export default fp(
+  async (app) => {
+    app.setSchemaErrorFormatter(([fault]) => {
+      const { keyword, instancePath, params, parentSchema } = fault as NonNullable<typeof fault> & {
+        parentSchema: { rule: string }
+      }
+      if (keyword === 'required') {
+        return new Failure('InvalidPlant', { message: `${params.missingProperty} is required` })
+      }
+      const field = instancePath.slice(1) || 'the body'
+      return new Failure('InvalidPlant', { message: `${field} must be ${parentSchema.rule}` })
+    })
+  },
+  { name: 'schema' }
+)

@@ -1,0 +1,48 @@
+/** The repositories and, under them, the database connections' whole life. */
+import fp from 'fastify-plugin'
+import { createPool } from '../database/pool.ts'
+import { checkReadiness } from '../database/readiness.ts'
+import type { ConnectionOptions } from '../database/url.ts'
+import type { Limits } from '../group-commit/types.ts'
+import type { Tracing } from '../tracing/tracing.ts'
+import { createPlantRepository, type PlantRepository } from './repository.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    plants: PlantRepository
+    /** Resolves when the database can take plants now; rejects with a Failure that says what is missing. */
+    checkReadiness(): Promise<void>
+  }
+}
+
+interface Options {
+  connection: ConnectionOptions
+  write: Limits
+  tracing?: Tracing | undefined
+}
+
+/** A statement has a third of the deadline, so that a repeat on another connection is in time. */
+const attemptsPerDeadline = 3
+/** For the probes, beside the lanes. */
+const spareConnections = 1
+
+export default fp<Options>(
+  async (app, { connection, write, tracing }) => {
+    const database = createPool({
+      connection,
+      size: write.lanes + spareConnections,
+      limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
+      log: app.log
+    })
+    const { storage } = app.metrics
+    const plants = createPlantRepository(database, write, app.log, storage, tracing)
+    storage.watch({ limits: write, load: plants.load, pool: database.state })
+    app.decorate('plants', plants)
+    app.decorate('checkReadiness', () => checkReadiness(database))
+    app.addHook('onClose', async () => {
+      await plants.close()
+      await database.end()
+    })
+  },
+  { name: 'database', dependencies: ['metrics'] }
+)

@@ -1,0 +1,336 @@
+/** The metrics page: exact names, types, labels and values, over HTTP. */
+import { spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { freePort } from '../../dev/embedded-postgres.ts'
+import { buildMetricsServer } from '../../src/admin/app.ts'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { createLogger } from '../../src/logger.ts'
+import { createDatabase, lockTable } from '../support/database.ts'
+import { parseMetrics } from '../support/metrics.ts'
+import { startProxy } from '../support/proxy.ts'
+import { exchange, parseAnswers, request } from '../support/raw.ts'
+import { failure, headers, post, read, startService, success, token } from '../support/service.ts'
+
+const databaseUrl = await createDatabase(t)
+const start = (t: Test, env: Record<string, string> = {}) =>
+  startService(t, { DATABASE_URL: databaseUrl, ...env })
+const duration = 'plant_store_http_request_duration_seconds'
+const keyed = (key: string) => ({ headers: { ...headers, 'idempotency-key': key } })
+
+type Service = Awaited<ReturnType<typeof start>>
+
+/** Reads the page until it shows this; an answer is counted a moment after its client has it. */
+async function until(service: Service, isShown: (page: ReturnType<typeof parseMetrics>) => boolean) {
+  for (let attempt = 0; ; attempt++) {
+    const page = parseMetrics(await service.metrics())
+    if (isShown(page) || attempt === 500) return page
+    await sleep(50)
+  }
+}
+
+/** Reads the page when this many requests are counted. */
+const counted = (service: Service, count: number) =>
+  until(
+    service,
+    (page) => Object.values(page.values(`${duration}_count`)).reduce((a, b) => a + b, 0) >= count
+  )
+
+t.test('every kind of answer is counted by route, method and failure number', async (t) => {
+  const service = await start(t)
+  t.strictSame(await service.post({ id: 1, name: 'n' }), success({ name: 'n' }))
+  for (let count = 0; count < 3; count++)
+    t.strictSame(await service.post({ id: 2, name: 'n' }, keyed('a')), success({ name: 'n' }))
+  await service.post({ id: 1, name: 'n' })
+  await service.post({ id: 3 })
+  await service.post({ id: 3, name: 'n' }, { headers: {} })
+  await service.post({ id: 2, name: 'other' }, keyed('a'))
+  await fetch(`${service.url}/plants`)
+  await fetch(`${service.url}/livez`)
+  await post(`${service.url}/trees`, {})
+  const page = await counted(service, 11)
+  t.strictSame(page.values(`${duration}_count`), {
+    '/plants POST 0': 4,
+    '/plants POST 409': 1,
+    '/plants POST 422': 2,
+    '/plants POST 401': 1,
+    '/plants GET 405': 1,
+    '/livez GET 0': 1,
+    'unknown POST 404': 1
+  })
+  t.strictSame(page.values('plant_store_http_failures_total'), {
+    DuplicatePlant: 1,
+    InvalidPlant: 1,
+    MethodNotAllowed: 1,
+    MissingToken: 1,
+    NotFound: 1,
+    ReusedKey: 1
+  })
+  t.strictSame(page.values('plant_store_plants_total'), { created: 2, replayed: 2 })
+  t.strictSame(page.values('plant_store_batch_rows_sum'), { '': 6 })
+  t.strictSame(page.values('plant_store_batch_rows_count'), { '': 6 })
+  t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: 6 })
+})
+
+t.test('the page has these metrics, and those of the process', async (t) => {
+  const service = await start(t)
+  await service.post({ id: 10, name: 'n' })
+  const { types, samples } = await counted(service, 1)
+  const own = Object.keys(types).filter((name) => name.startsWith('plant_store_'))
+  const labels = (family: string) => {
+    const names = samples
+      .filter(({ name }) => name === family || name === `${family}_bucket`)
+      .flatMap((sample) => Object.keys(sample.labels))
+    return [...new Set(names)].filter((name) => name !== 'le')
+  }
+  t.strictSame(Object.fromEntries(own.map((name) => [name, [types[name], ...labels(name)]])), {
+    plant_store_http_request_duration_seconds: ['histogram', 'route', 'method', 'failure'],
+    plant_store_http_failures_total: ['counter', 'name'],
+    plant_store_http_requests_in_flight: ['gauge'],
+    plant_store_http_connections_dropped_total: ['counter'],
+    plant_store_http_connections: ['gauge'],
+    plant_store_http_connections_limit: ['gauge'],
+    plant_store_http_connections_held: ['gauge'],
+    plant_store_http_body_bytes: ['gauge'],
+    plant_store_http_body_bytes_limit: ['gauge'],
+    plant_store_plants_total: ['counter', 'outcome'],
+    plant_store_batch_rows: ['histogram'],
+    plant_store_batch_duration_seconds: ['histogram', 'outcome'],
+    plant_store_queue_rows: ['gauge'],
+    plant_store_queue_rows_limit: ['gauge'],
+    plant_store_queue_bytes: ['gauge'],
+    plant_store_queue_bytes_limit: ['gauge'],
+    plant_store_queue_expected_seconds: ['gauge'],
+    plant_store_tokens_file_error: ['gauge'],
+    plant_store_lanes_busy: ['gauge'],
+    plant_store_lanes_limit: ['gauge'],
+    plant_store_database_away: ['gauge'],
+    plant_store_pool_waiting: ['gauge'],
+    plant_store_pool_connections: ['gauge', 'state'],
+    plant_store_pool_resets_total: ['counter'],
+    plant_store_build_info: ['gauge', 'version', 'node_version']
+  })
+  for (const name of [
+    'process_cpu_seconds_total',
+    'process_start_time_seconds',
+    'nodejs_gc_duration_seconds'
+  ])
+    t.ok(name in types, name)
+  const [info] = samples.filter(({ name }) => name === 'plant_store_build_info')
+  t.match(info, { labels: { version: /^\d+\.\d+\.\d+$/, node_version: process.versions.node }, value: 1 })
+})
+
+t.test('a concurrent load: the batches hold what was created', async (t) => {
+  const service = await start(t)
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, (_, index) => service.post({ id: 1_000 + index, name: 'n' }))
+  )
+  t.ok(answers.every(({ status }) => status === 200))
+  const page = await counted(service, 200)
+  t.strictSame(page.values('plant_store_plants_total'), { created: 200 })
+  t.strictSame(page.values('plant_store_batch_rows_sum'), { '': 200 })
+  const { '': batches = 0 } = page.values('plant_store_batch_rows_count')
+  t.ok(batches > 0 && batches < 200, `${batches} batches`)
+  t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: batches })
+  for (const name of ['queue_rows', 'queue_bytes', 'lanes_busy', 'pool_waiting', 'database_away'])
+    t.strictSame(page.values(`plant_store_${name}`), {}, name)
+})
+
+t.test('what is under way, and the limits, are shown as they are', async (t) => {
+  const service = await start(t, { WRITE_LANES: '5', WRITE_QUEUE_ROWS: '500', WRITE_QUEUE_BYTES: '2000000' })
+  const holder = await lockTable(t, databaseUrl)
+  const began = performance.now()
+  const waiting = service.post({ id: 20, name: 'four' })
+  const busy = await until(service, (page) => page.values('plant_store_pool_connections').busy === 1)
+  await sleep(100)
+  await holder.query('rollback')
+  t.strictSame(await waiting, success({ name: 'four' }))
+  const idle = await until(
+    service,
+    (page) =>
+      page.values('plant_store_pool_connections').idle === 1 &&
+      `/plants POST 0` in page.values(`${duration}_count`)
+  )
+  const elapsed = (performance.now() - began) / 1000
+  for (const name of [duration, 'plant_store_batch_duration_seconds']) {
+    const sum = Object.values(idle.values(`${name}_sum`)).reduce((a, b) => a + b, 0)
+    t.ok(sum > 0 && sum <= elapsed, `${name} is in seconds: ${sum} of ${elapsed}`)
+  }
+  t.strictSame(busy.values('plant_store_pool_connections'), { busy: 1 })
+  t.strictSame(idle.values('plant_store_pool_connections'), { idle: 1 })
+  const shown = (page: typeof busy) =>
+    ['http_requests_in_flight', 'queue_rows', 'queue_bytes', 'lanes_busy'].map(
+      (name) => page.values(`plant_store_${name}`)['']
+    )
+  t.strictSame(shown(busy), [1, 1, 68, 1])
+  t.strictSame(shown(idle), [undefined, undefined, undefined, undefined])
+  t.ok((busy.values('plant_store_http_connections')[''] ?? 0) >= 1)
+  t.strictSame(busy.values('plant_store_queue_rows_limit'), { '': 500 })
+  t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 2_000_000 })
+  t.strictSame(busy.values('plant_store_lanes_limit'), { '': 5 })
+  t.strictSame(busy.values('plant_store_http_connections_limit'), { '': 16_384 })
+  t.strictSame(busy.values('plant_store_http_body_bytes_limit'), { '': 67_108_864 })
+  t.strictSame(idle.values('plant_store_pool_resets_total'), {})
+
+  await service.rows(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where application_name = 'plant-store' and datname = current_database()`
+  )
+  const reset = await until(service, (page) => page.values('plant_store_pool_resets_total')[''] === 1)
+  t.strictSame(reset.values('plant_store_pool_resets_total'), { '': 1 })
+  const again = parseMetrics(await service.metrics())
+  t.strictSame(again.values('plant_store_pool_resets_total'), { '': 1 }, 'looking at it does not count')
+})
+
+t.test('a commit whose answer is lost is repeated, and the plant is created, not replayed', async (t) => {
+  const url = new URL(databaseUrl)
+  const proxy = await startProxy(t, Number(url.port))
+  url.hostname = '127.0.0.1'
+  url.port = String(proxy.port)
+  const service = await start(t, { DATABASE_URL: url.href })
+  proxy.lose(1)
+  t.strictSame(await service.post({ id: 30, name: 'n' }, keyed('b')), success({ name: 'n' }))
+  t.strictSame(await service.post({ id: 30, name: 'n' }, keyed('b')), success({ name: 'n' }))
+  const page = await counted(service, 2)
+  t.strictSame(page.values('plant_store_plants_total'), { created: 1, replayed: 1 })
+  t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: 2, uncertain: 1 })
+  t.strictSame(page.values('plant_store_batch_rows_sum'), { '': 2 })
+})
+
+t.test('no client can make a label: strange methods and paths are folded', async (t) => {
+  const service = await start(t)
+  const starts = ['PURGE', 'PROPFIND', 'M-SEARCH', 'TRACE'].flatMap((method) => [
+    `${method} /plants HTTP/1.1`,
+    `${method} /${method} HTTP/1.1`
+  ])
+  for (let index = 0; index < 20; index++) starts.push(`GET /trees/${index}?x=${index} HTTP/1.1`)
+  for (const line of starts) await exchange(service.url, [request('', { connection: 'close' }, line)])
+  const page = await counted(service, starts.length)
+  t.strictSame(page.values(`${duration}_count`), {
+    '/plants other 405': 4,
+    'unknown other 404': 4,
+    'unknown GET 404': 20
+  })
+})
+
+t.test('failures below the routes are counted by name', async (t) => {
+  const service = await start(t)
+  const send = (text: string) => exchange(service.url, [text], { waitMs: 20_000 })
+  await send('what?\r\n\r\n')
+  await send(`GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)
+  await send('CONNECT plants:443 HTTP/1.1\r\nhost: plants\r\n\r\n')
+  await fetch(`${service.url}/%zz`)
+  // This one has begun: it is answered in its turn, measured, and counted once.
+  const fields = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
+  await exchange(service.url, [request('what?\r\n', fields)], { waitMs: 20_000 })
+  const page = await counted(service, 2)
+  t.strictSame(page.values('plant_store_http_failures_total'), {
+    MalformedRequest: 3,
+    HeadersTooLarge: 1,
+    MethodNotAllowed: 1
+  })
+  t.strictSame(page.values(`${duration}_count`), { '/plants POST 400': 1, 'unknown GET 400': 1 })
+})
+
+t.test('the page is text for Prometheus; HEAD gets its head', async (t) => {
+  const { metricsUrl } = await start(t)
+  const type = 'text/plain; version=0.0.4; charset=utf-8'
+  for (const method of ['GET', 'HEAD']) {
+    const response = await fetch(metricsUrl(), { method })
+    t.equal(response.status, 200)
+    t.equal(response.headers.get('content-type'), type)
+    t.match(await response.text(), method === 'GET' ? /^# HELP plant_store_/ : /^$/)
+  }
+})
+
+t.test("the listener's failures are those of the contract", async (t) => {
+  const { metricsUrl } = await start(t)
+  t.strictSame(
+    await read(await fetch(new URL('/', metricsUrl()))),
+    failure(404, 'there is nothing at this path')
+  )
+  for (const method of ['POST', 'DELETE', 'PROPFIND']) {
+    t.strictSame(
+      await read(await fetch(metricsUrl(), { method })),
+      failure(405, 'this path does not have this method', { allow: 'GET, HEAD' })
+    )
+  }
+  const [answer] = parseAnswers(await exchange(metricsUrl(), ['what?\r\n\r\n'], { waitMs: 20_000 }))
+  t.match(answer, { status: 400, body: '{"error":400,"message":"the request is malformed"}' })
+  t.strictSame(
+    await read(await fetch(new URL('/%zz', metricsUrl()))),
+    failure(400, 'the request is malformed')
+  )
+})
+
+t.test('a page that cannot be made is answered with 500, and logged', async (t) => {
+  const log: string[] = []
+  const page = { contentType: 'text/plain', metrics: () => Promise.reject(new Error('no metrics today')) }
+  const server = await buildMetricsServer(
+    page,
+    createLogger('error', { write: (line) => void log.push(line) })
+  )
+  const { statusCode, body } = await server.inject('/metrics')
+  t.equal(statusCode, 400)
+  t.equal(body, '{"error":500,"message":"internal error"}')
+  t.equal(log.length, 1)
+  t.match(JSON.parse(log[0] ?? ''), {
+    msg: 'the metrics page cannot be made',
+    err: { message: 'no metrics today' }
+  })
+})
+
+t.test('an application that is ready listens to nothing until it is told to', async (t) => {
+  const port = await freePort()
+  const env = { DATABASE_URL: databaseUrl, AUTH_TOKENS: `tester:${token}`, METRICS_PORT: String(port) }
+  const app = await buildApp(readConfig(env), createLogger('silent'))
+  t.teardown(() => app.close())
+  const page = () => fetch(`http://127.0.0.1:${port}/metrics`)
+  await app.ready()
+  await t.rejects(page(), { cause: { code: 'ECONNREFUSED' } })
+  await app.metrics.listen()
+  t.equal((await page()).status, 200)
+})
+
+t.test('the listener closes with the application', async (t) => {
+  const service = await start(t)
+  await service.metrics()
+  await service.app.close()
+  await t.rejects(service.metrics(), { cause: { code: 'ECONNREFUSED' } })
+})
+
+t.test('METRICS_PORT=off: no listener', async (t) => {
+  const service = await start(t, { METRICS_PORT: 'off' })
+  t.strictSame(await service.post({ id: 40, name: 'n' }), success({ name: 'n' }))
+  t.notMatch(service.logText(), /Metrics/)
+})
+
+t.test('promtool finds nothing to mend on the page', async (t) => {
+  const service = await start(t)
+  await service.post({ id: 50, name: 'n' })
+  const input = await service.metrics()
+  const { error, status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
+    input,
+    encoding: 'utf8'
+  })
+  if (error) t.comment('promtool is not on the PATH: the page was not checked')
+  else t.strictSame([status, stdout, stderr], [0, '', ''])
+})
+
+t.test('a file of tokens that is broken is shown until it is mended', async (t) => {
+  const path = join(t.testdir({ tokens: `tester:${token}` }), 'tokens')
+  const service = await start(t, { AUTH_TOKENS: '', AUTH_TOKENS_FILE: path })
+  const states: number[] = []
+  for (const text of [`tester:${token}`, 'short', `tester:${token}`]) {
+    await writeFile(path, text)
+    await service.app.reloadTokens()
+    const { samples } = parseMetrics(await service.metrics())
+    states.push(
+      ...samples.filter(({ name }) => name === 'plant_store_tokens_file_error').map(({ value }) => value)
+    )
+  }
+  t.strictSame(states, [0, 1, 0])
+})

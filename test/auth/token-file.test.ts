@@ -1,0 +1,167 @@
+/** The file of access tokens: every way to change it, and every way to break it. */
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { digestOf, followTokens } from '../../src/auth/token-file.ts'
+import { parseTokens } from '../../src/auth/tokens.ts'
+import { createLogger } from '../../src/logger.ts'
+import { until } from '../support/until.ts'
+
+t.jobs = 16
+
+const list = (...names: string[]) =>
+  `${names.map((name) => `${name}:secret-of-${name}-0123456789`).join('\n')}\n`
+const broken = 'AUTH_TOKENS_FILE is broken: the tokens stay as they were'
+
+/** Follows a file that holds these callers' tokens, until teardown. */
+async function follow(t: Test, ...names: string[]) {
+  const path = join(t.testdir({}), 'tokens')
+  await writeFile(path, list(...names))
+  const log: string[] = []
+  const followed = followTokens(
+    { path, digest: digestOf(list(...names).trim()) },
+    parseTokens(list(...names)).tokens,
+    createLogger('info', { write: (line) => void log.push(line) })
+  )
+  t.teardown(() => followed.close())
+  return {
+    path,
+    followed,
+    callers: () => [...followed.current().values()],
+    log: () =>
+      log.map((line) => {
+        const { time, ...rest } = JSON.parse(line)
+        return rest
+      })
+  }
+}
+
+async function becomes(t: Test, { callers }: { callers: () => string[] }, ...names: string[]) {
+  t.strictSame(await until(callers, (seen) => seen.join() === names.join()), names)
+}
+
+/** Gives the lines of the log when there are so many, and then some time for one too many. */
+async function logged({ log }: { log: () => object[] }, count: number) {
+  await until(log, ({ length }) => length >= count)
+  await sleep(2_500)
+  return log()
+}
+
+const read = (tokens: number) => ({ level: 30, tokens, msg: 'AUTH_TOKENS_FILE was read' })
+const refused = (fault: string) => ({ level: 50, faults: [fault], msg: broken })
+
+t.test('a file that is written in place counts', async (t) => {
+  const file = await follow(t, 'a', 'b')
+  await writeFile(file.path, list('b', 'c'))
+  await becomes(t, file, 'b', 'c')
+  t.strictSame(file.log(), [read(2)])
+})
+
+t.test('a change that leaves the length and the times as they were counts', async (t) => {
+  const file = await follow(t, 'a')
+  await sleep(1_200)
+  const { utimes, stat } = await import('node:fs/promises')
+  const { atime, mtime } = await stat(file.path)
+  await writeFile(file.path, list('b'))
+  await utimes(file.path, atime, mtime)
+  await becomes(t, file, 'b')
+})
+
+t.test('a file that is renamed over it counts', async (t) => {
+  const file = await follow(t, 'a')
+  await writeFile(`${file.path}.new`, list('a', 'b'))
+  await rename(`${file.path}.new`, file.path)
+  await becomes(t, file, 'a', 'b')
+})
+
+t.test('a link that is swapped in its path, as Kubernetes does, counts', async (t) => {
+  const directory = t.testdir({})
+  for (const [version, names] of [
+    ['..1', ['a']],
+    ['..2', ['b']]
+  ] as const) {
+    await mkdir(join(directory, version))
+    await writeFile(join(directory, version, 'tokens'), list(...names))
+  }
+  await symlink('..1', join(directory, '..data'))
+  await symlink(join('..data', 'tokens'), join(directory, 'tokens'))
+  const followed = followTokens(
+    { path: join(directory, 'tokens'), digest: digestOf(list('a').trim()) },
+    parseTokens(list('a')).tokens,
+    createLogger('silent')
+  )
+  t.teardown(() => followed.close())
+  await symlink('..2', join(directory, '..data_tmp'))
+  await rename(join(directory, '..data_tmp'), join(directory, '..data'))
+  await becomes(t, { callers: () => [...followed.current().values()] }, 'b')
+})
+
+t.test('a broken file keeps the tokens and is logged once, another broken one once more', async (t) => {
+  const file = await follow(t, 'a')
+  await writeFile(file.path, '')
+  t.strictSame(await logged(file, 1), [refused('must hold at least one token')])
+  await rm(file.path)
+  t.strictSame((await logged(file, 2)).slice(1), [refused('cannot be read (ENOENT)')])
+  t.strictSame(file.callers(), ['a'])
+  await writeFile(file.path, list('a'))
+  t.strictSame((await logged(file, 3)).slice(2), [read(1)], 'that it is whole again is logged')
+  t.strictSame(file.callers(), ['a'])
+})
+
+t.test('a file with one bad entry is broken as a whole, and its line tells no secret', async (t) => {
+  const file = await follow(t, 'a')
+  await writeFile(file.path, `${list('b')}c:too-short\n`)
+  const rule = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
+  t.strictSame(await logged(file, 1), [refused(`entry 2 ${rule}`)])
+  t.strictSame(file.callers(), ['a'])
+})
+
+t.test('half of a list that is a good list does not count while the rest is written', async (t) => {
+  const file = await follow(t, 'a', 'b')
+  const seen = new Set<string>()
+  const watch = setInterval(() => seen.add(file.callers().join()), 10)
+  t.teardown(() => clearInterval(watch))
+  for (let rounds = 0; rounds < 4; ) {
+    const began = performance.now()
+    await writeFile(file.path, list('a'))
+    await sleep(700)
+    await writeFile(file.path, list('a', 'b'))
+    const isInTime = performance.now() - began < 950
+    await sleep(1_500)
+    // On a machine that stood still the half was there for two readings, and counted.
+    if (!isInTime) await becomes(t, file, 'a', 'b')
+    else if (++rounds) t.strictSame([...seen], ['a,b'])
+    seen.clear()
+  }
+})
+
+t.test('a reload counts at once, and is logged whatever it finds', async (t) => {
+  const file = await follow(t, 'a')
+  await file.followed.reload()
+  t.strictSame(file.log(), [read(1)])
+  await writeFile(file.path, list('b', 'c'))
+  await file.followed.reload()
+  t.strictSame(file.callers(), ['b', 'c'])
+  t.equal(file.followed.isBroken(), false)
+  await writeFile(file.path, ' , ')
+  await file.followed.reload()
+  await file.followed.reload()
+  await sleep(3_000)
+  const empty = refused('must hold at least one token')
+  t.strictSame(file.log().slice(1), [read(2), empty, empty], 'the file is not judged again without a change')
+  t.strictSame(file.callers(), ['b', 'c'])
+  t.equal(file.followed.isBroken(), true)
+  await writeFile(file.path, list('b'))
+  await becomes(t, file, 'b')
+  t.equal(file.followed.isBroken(), false)
+})
+
+t.test('a file that is followed no more is read no more', async (t) => {
+  const file = await follow(t, 'a')
+  file.followed.close()
+  await writeFile(file.path, list('b'))
+  await sleep(3_000)
+  t.strictSame(file.callers(), ['a'])
+  t.strictSame(file.log(), [])
+})

@@ -1,0 +1,126 @@
+/** The access tokens: how a list of them is read, and which caller a secret stands for. */
+import { hash } from 'node:crypto'
+import t from 'tap'
+import { createToken, findCaller, isTokenShaped, parseTokens } from '../../src/auth/tokens.ts'
+
+const secret = 'abcdefghijklmnop'
+const other = 'ponmlkjihgfedcba'
+
+/** Gives the callers of a list without faults, by digest. */
+function callers(text: string) {
+  const { tokens, faults } = parseTokens(text)
+  if (faults.length > 0) throw new Error(faults.join())
+  return Object.fromEntries(tokens)
+}
+
+t.test('each form of an entry gives its caller by the digest of its secret', async (t) => {
+  t.strictSame(callers(secret), { [hash('sha256', secret)]: 'default' })
+  t.strictSame(callers(`shop:${secret}`), { [hash('sha256', secret)]: 'shop' })
+  t.strictSame(callers(`shop:sha256:${hash('sha256', secret)}`), { [hash('sha256', secret)]: 'shop' })
+  t.strictSame(callers(`shop:sha256:${hash('sha256', secret).toUpperCase()}`), {
+    [hash('sha256', secret)]: 'shop'
+  })
+})
+
+t.test('commas and new lines separate entries; white space and empty entries do not count', async (t) => {
+  const expected = { [hash('sha256', secret)]: 'default', [hash('sha256', other)]: 'shop' }
+  t.strictSame(callers(`${secret},shop:${other}`), expected)
+  t.strictSame(callers(`${secret}\nshop:${other}\n`), expected)
+  t.strictSame(callers(`\r\n ${secret} \r\n,,\n\t shop:${other},`), expected)
+})
+
+t.test('several secrets for one name, as while a secret is replaced, are all of that caller', async (t) => {
+  const { tokens, faults } = parseTokens(`shop:${secret},shop:${other}`)
+  t.strictSame(faults, [])
+  t.equal(findCaller(tokens, secret), 'shop')
+  t.equal(findCaller(tokens, other), 'shop')
+})
+
+t.test('a secret and its own digest under one name are one token', async (t) => {
+  t.strictSame(callers(`shop:${secret},shop:sha256:${hash('sha256', secret)}`), {
+    [hash('sha256', secret)]: 'shop'
+  })
+})
+
+t.test('names and secrets at their bounds are taken', async (t) => {
+  const longest = `${'a'.repeat(59)}._-9Z`
+  t.strictSame(Object.values(callers(`${longest}:${secret}`)), [longest])
+  const everyCharacter = 'AZaz09-._~+/=='
+  t.strictSame(Object.values(callers(`a:${everyCharacter}==`)), ['a'])
+})
+
+const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+const badDigest = 'must have 64 hex digits after "sha256:"'
+const badSecret = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
+
+const bad: [what: string, entry: string, fault: string][] = [
+  ['a name that is empty', `:${secret}`, badName],
+  ['a name of 65 characters', `${'a'.repeat(65)}:${secret}`, badName],
+  ['a name with a space', `my shop:${secret}`, badName],
+  ['a name beyond ASCII', `blümchen:${secret}`, badName],
+  ['a digest without a name, so that "sha256" stands as the name', `sha256:${'0'.repeat(64)}`, badName],
+  ['a digest of 63 digits', `a:sha256:${'0'.repeat(63)}`, badDigest],
+  ['a digest of 65 digits', `a:sha256:${'0'.repeat(65)}`, badDigest],
+  ['a digest with a letter beyond f', `a:sha256:${'0'.repeat(63)}g`, badDigest],
+  ['the digest of an empty secret', `a:sha256:${hash('sha256', '')}`, 'has the digest of an empty secret'],
+  ['a secret of 15 characters', 'abcdefghijklmno', badSecret],
+  ['a named secret of 15 characters', 'a:abcdefghijklmno', badSecret],
+  ['an empty secret', 'a:', badSecret],
+  ['a secret with a space', 'abcdefgh ijklmnop', badSecret],
+  ['a secret with a colon', `a:abcdefgh:ijklmnop`, badSecret],
+  ['a secret beyond ASCII', 'äbcdefghijklmnop', badSecret],
+  ['a secret with "=" inside', 'abcdefgh=ijklmnop', badSecret],
+  ['a secret of "=" alone', '='.repeat(16), badSecret]
+]
+
+for (const [what, entry, fault] of bad) {
+  t.test(`${what} is a fault, and gives no token`, async (t) => {
+    t.strictSame(parseTokens(entry), { tokens: new Map(), faults: [`entry 1 ${fault}`] })
+  })
+}
+
+t.test('the same secret under two names is a fault, however it is written', async (t) => {
+  const faults = ['entry 2 repeats the secret of another name']
+  const tokens = new Map([[hash('sha256', secret), 'a']])
+  t.strictSame(parseTokens(`a:${secret},b:${secret}`), { tokens, faults })
+  t.strictSame(parseTokens(`a:${secret},${secret}`), { tokens, faults })
+  t.strictSame(parseTokens(`a:${secret},b:sha256:${hash('sha256', secret)}`), { tokens, faults })
+})
+
+t.test('each bad entry has a line with its place, and the good ones are read', async (t) => {
+  t.strictSame(parseTokens(`short,shop:${secret},:${other},b:sha256:00`), {
+    tokens: new Map([[hash('sha256', secret), 'shop']]),
+    faults: [`entry 1 ${badSecret}`, `entry 3 ${badName}`, `entry 4 ${badDigest}`]
+  })
+})
+
+t.test('a list without entries is a fault', async (t) => {
+  for (const text of ['', '\n', ' , ,\n']) {
+    t.strictSame(parseTokens(text), { tokens: new Map(), faults: ['must hold at least one token'] })
+  }
+})
+
+t.test('only a secret itself finds its caller', async (t) => {
+  const { tokens } = parseTokens(`shop:${secret}`)
+  t.equal(findCaller(tokens, secret), 'shop')
+  for (const wrong of ['', other, 'shop', `shop:${secret}`, `${secret}=`, secret.toUpperCase()]) {
+    t.equal(findCaller(tokens, wrong), undefined, `${JSON.stringify(wrong)} is nobody`)
+  }
+  t.equal(findCaller(tokens, hash('sha256', secret)), undefined, 'the digest is not the secret')
+  t.equal(findCaller(new Map(), ''), undefined, 'an empty secret is nobody without tokens too')
+})
+
+t.test('a token that is made is recognised by its entry, which does not hold it', async (t) => {
+  const { secret, entry } = createToken('shop')
+  t.match(secret, /^[A-Za-z0-9_-]{43}$/)
+  t.equal(entry, `shop:sha256:${hash('sha256', secret)}`)
+  t.equal(findCaller(parseTokens(entry).tokens, secret), 'shop')
+  t.not(createToken('shop').secret, secret)
+})
+
+t.test('a token has the shape of RFC 6750, whatever its length', async (t) => {
+  for (const text of ['a', 'AZaz09-._~+/', 'a==']) t.equal(isTokenShaped(text), true, text)
+  for (const text of ['', '=', 'a=b', 'a b', 'a,b', 'ä', 'a\n']) {
+    t.equal(isTokenShaped(text), false, JSON.stringify(text))
+  }
+})

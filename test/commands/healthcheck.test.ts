@@ -1,0 +1,44 @@
+/** The process that a container asks for its health. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { readProbeUrl } from '../../src/config/config.ts'
+import { run } from '../support/process.ts'
+
+/** A service that answers each path with a status of its own, on an address. */
+async function listen(t: Test, host: string, statuses: Record<string, number>) {
+  const server = createServer(({ url = '' }, response) => {
+    response.statusCode = statuses[url] ?? 500
+    response.end('because')
+  })
+  t.teardown(() => server.close())
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
+  return String((server.address() as AddressInfo).port)
+}
+
+const probe = (t: Test, args: string[], env: Record<string, string>) =>
+  run(t, ['src/commands/healthcheck.ts', ...args], env)
+
+t.test('it exits with 0 for a service that is alive, whatever its readiness', async (t) => {
+  const PORT = await listen(t, '127.0.0.1', { '/livez': 200, '/readyz': 400 })
+  t.strictSame(await probe(t, [], { PORT }), { code: 0, stdout: '', stderr: '' })
+  t.strictSame(await probe(t, ['/livez'], { PORT, HOST: '127.0.0.1' }), { code: 0, stdout: '', stderr: '' })
+  t.strictSame(await probe(t, ['/readyz'], { PORT }), {
+    code: 1,
+    stdout: '',
+    stderr: 'plant-store: /readyz: because\n'
+  })
+})
+
+t.test('it exits with 1 where nobody listens, and for a path that is no probe', async (t) => {
+  t.match(await probe(t, [], { PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
+  t.match(await probe(t, ['/plants'], {}), { code: 1, stderr: /^plant-store: usage: / })
+})
+
+t.test('it asks where HOST and PORT say, on the loopback where they say everywhere', async (t) => {
+  t.equal(readProbeUrl({}), 'http://127.0.0.1:3000')
+  t.equal(readProbeUrl({ HOST: '::', PORT: '80' }), 'http://[::1]:80')
+  t.equal(readProbeUrl({ HOST: '10.1.2.3', PORT: '81' }), 'http://10.1.2.3:81')
+  t.equal(readProbeUrl({ HOST: 'fe00::1' }), 'http://[fe00::1]:3000')
+  t.throws(() => readProbeUrl({ PORT: 'x' }), { message: 'PORT must be an integer from 0 to 65535' })
+})

@@ -1,0 +1,437 @@
+/** The settings: what is read from the environment, and the exact line for each value that is wrong. */
+import { hash } from 'node:crypto'
+import { join } from 'node:path'
+import t from 'tap'
+import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
+
+/** What pg-connection-string makes its objects of. */
+const plain = (entries: object) => Object.assign(Object.create(null), entries)
+
+type Environment = Record<string, string | undefined>
+
+const secret = 'abcdefghijklmnop'
+const tokens = new Map([[hash('sha256', secret), 'default']])
+const required = { DATABASE_URL: 'postgres://gardener:thyme@db.test:5433/plants', AUTH_TOKENS: secret }
+const connection = plain({
+  user: 'gardener',
+  password: 'thyme',
+  host: 'db.test',
+  port: 5433,
+  database: 'plants'
+})
+
+function faultsOf(read: (env: Environment) => unknown, env: Environment): readonly string[] {
+  try {
+    read(env)
+    return []
+  } catch (error) {
+    if (!(error instanceof StartupFault)) throw error
+    return error.faults
+  }
+}
+
+/** The faults of the service's settings when the required ones are good and these are set. */
+const faults = (env: Environment) => faultsOf(readConfig, { ...required, ...env })
+
+t.test('only the required settings give the defaults, frozen', async (t) => {
+  const config = readConfig(required)
+  t.strictSame(config, {
+    host: '0.0.0.0',
+    port: 3000,
+    basePath: '',
+    docs: true,
+    metrics: { host: '127.0.0.1', port: 9464 },
+    logLevel: 'info',
+    trustProxy: false,
+    rateLimit: 0,
+    bodyLimitBytes: 1_048_576,
+    bodyMemoryBytes: 67_108_864,
+    maxConnections: 16_384,
+    headersTimeoutMs: 10_000,
+    requestTimeoutMs: 30_000,
+    startupTimeoutMs: 30_000,
+    shutdownDelayMs: 5_000,
+    shutdownTimeoutMs: 30_000,
+    write: {
+      deadlineMs: 10_000,
+      lanes: 3,
+      batchRows: 256,
+      batchBytes: 1_048_576,
+      queueRows: 16_384,
+      queueBytes: 67_108_864
+    },
+    database: connection,
+    tokens,
+    tokenFile: undefined
+  })
+  t.ok(Object.isFrozen(config))
+})
+
+t.test('every variable is read', async (t) => {
+  const env = {
+    HOST: '::1',
+    PORT: '8080',
+    BASE_PATH: '/store/v1',
+    DOCS: 'off',
+    METRICS_HOST: '::',
+    METRICS_PORT: '9000',
+    LOG_LEVEL: 'debug',
+    TRUST_PROXY: '10.0.0.0/8, ::1',
+    RATE_LIMIT: '50',
+    BODY_LIMIT_BYTES: '2048',
+    BODY_MEMORY_BYTES: '4096',
+    MAX_CONNECTIONS: '100',
+    HEADERS_TIMEOUT_MS: '1500',
+    REQUEST_TIMEOUT_MS: '2500',
+    STARTUP_TIMEOUT_MS: '5000',
+    SHUTDOWN_DELAY_MS: '0',
+    SHUTDOWN_TIMEOUT_MS: '7000',
+    WRITE_DEADLINE_MS: '2000',
+    WRITE_LANES: '4',
+    WRITE_BATCH_ROWS: '64',
+    WRITE_BATCH_BYTES: '4096',
+    WRITE_QUEUE_ROWS: '128',
+    WRITE_QUEUE_BYTES: '8192',
+    DATABASE_URL: 'postgresql://db.test/other',
+    AUTH_TOKENS: `shop:${secret}`
+  }
+  t.strictSame(readConfig(env), {
+    host: '::1',
+    port: 8080,
+    basePath: '/store/v1',
+    docs: false,
+    metrics: { host: '::', port: 9000 },
+    logLevel: 'debug',
+    trustProxy: ['10.0.0.0/8', '::1'],
+    rateLimit: 50,
+    bodyLimitBytes: 2048,
+    bodyMemoryBytes: 4096,
+    maxConnections: 100,
+    headersTimeoutMs: 1500,
+    requestTimeoutMs: 2500,
+    startupTimeoutMs: 5000,
+    shutdownDelayMs: 0,
+    shutdownTimeoutMs: 7000,
+    write: { deadlineMs: 2000, lanes: 4, batchRows: 64, batchBytes: 4096, queueRows: 128, queueBytes: 8192 },
+    database: plain({ user: '', password: '', host: 'db.test', database: 'other' }),
+    tokens: new Map([[hash('sha256', secret), 'shop']]),
+    tokenFile: undefined
+  })
+})
+
+t.test('an empty string counts as unset', async (t) => {
+  const names = [
+    'HOST',
+    'PORT',
+    'DOCS',
+    'METRICS_PORT',
+    'BASE_PATH',
+    'LOG_LEVEL',
+    'TRUST_PROXY',
+    'BODY_LIMIT_BYTES',
+    'STARTUP_TIMEOUT_MS'
+  ]
+  const files = ['DATABASE_URL_FILE', 'AUTH_TOKENS_FILE']
+  const empty = Object.fromEntries([...names, ...files].map((name) => [name, '']))
+  t.strictSame(readConfig({ ...required, ...empty }), readConfig(required))
+  t.strictSame(faultsOf(readConfig, { DATABASE_URL: '', AUTH_TOKENS: '' }), [
+    'DATABASE_URL is required',
+    'AUTH_TOKENS is required'
+  ])
+})
+
+t.test('values at their bounds are taken', async (t) => {
+  t.equal(readConfig({ ...required, PORT: '0' }).port, 0)
+  t.equal(readConfig({ ...required, PORT: '65535' }).port, 65_535)
+  t.equal(readConfig({ ...required, METRICS_PORT: '0' }).metrics?.port, 0)
+  t.equal(readConfig({ ...required, METRICS_PORT: '65535' }).metrics?.port, 65_535)
+  t.equal(readConfig({ ...required, METRICS_PORT: 'off' }).metrics, undefined)
+  t.equal(readConfig({ ...required, BODY_LIMIT_BYTES: '1' }).bodyLimitBytes, 1)
+  const large = {
+    BODY_LIMIT_BYTES: '1073741824',
+    WRITE_QUEUE_BYTES: '1073741888',
+    BODY_MEMORY_BYTES: '1073741824'
+  }
+  t.equal(readConfig({ ...required, ...large }).bodyLimitBytes, 1_073_741_824)
+  t.equal(readConfig({ ...required, STARTUP_TIMEOUT_MS: '1' }).startupTimeoutMs, 1)
+  t.equal(readConfig({ ...required, STARTUP_TIMEOUT_MS: '2147483647' }).startupTimeoutMs, 2_147_483_647)
+  for (const level of ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']) {
+    t.equal(readConfig({ ...required, LOG_LEVEL: level }).logLevel, level)
+  }
+  for (const limit of ['0', '1000000']) {
+    t.equal(readConfig({ ...required, RATE_LIMIT: limit }).rateLimit, Number(limit))
+  }
+  for (const path of ['/v1', '/a/b/c', '/~me/_x-1.2']) {
+    t.equal(readConfig({ ...required, BASE_PATH: path }).basePath, path)
+  }
+})
+
+t.test('HOST and METRICS_HOST take any IP address', async (t) => {
+  for (const address of ['127.0.0.1', '0.0.0.0', '10.1.2.3', '::1', '::', '2001:db8::1', '::ffff:10.1.2.3']) {
+    const { host, metrics } = readConfig({ ...required, HOST: address, METRICS_HOST: address })
+    t.strictSame([host, metrics?.host], [address, address])
+  }
+})
+
+t.test('TRUST_PROXY takes addresses and networks', async (t) => {
+  for (const text of ['127.0.0.1', '10.0.0.0/1', '10.1.2.3/32', '::1', 'fd00::/8', '2001:db8::1/128']) {
+    t.strictSame(readConfig({ ...required, TRUST_PROXY: text }).trustProxy, [text])
+  }
+  t.strictSame(readConfig({ ...required, TRUST_PROXY: '127.0.0.1, 10.0.0.0/8,::1' }).trustProxy, [
+    '127.0.0.1',
+    '10.0.0.0/8',
+    '::1'
+  ])
+})
+
+t.test('TRUST_PROXY takes a number of hops: so many peers are believed', async (t) => {
+  const believed = (hops: string) => {
+    const { trustProxy } = readConfig({ ...required, TRUST_PROXY: hops })
+    if (typeof trustProxy !== 'function') throw new Error('not a number of hops')
+    return Array.from({ length: 40 }, (_, hop) => trustProxy('198.51.100.1', hop)).lastIndexOf(true) + 1
+  }
+  for (const hops of [1, 2, 32]) t.equal(believed(String(hops)), hops)
+})
+
+t.test('a queue, or a memory for bodies, that could not hold the largest body is a fault', async (t) => {
+  t.strictSame(faults({ BODY_MEMORY_BYTES: '1048575' }), [
+    'BODY_MEMORY_BYTES must not be less than BODY_LIMIT_BYTES'
+  ])
+  t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048639' }), [
+    'WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES + 64'
+  ])
+  t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048640' }), [])
+})
+
+t.test('a limit for leaving that is not longer than the slowest create is a fault', async (t) => {
+  const cases: [longestMs: number, env: Environment][] = [
+    [5_000 + 1_000 + 10_000 + 10_000 + 3_334, {}],
+    [0 + 1_000 + 10_000 + 10_000 + 3_334, { SHUTDOWN_DELAY_MS: '0' }],
+    [5_000 + 1_000 + 20_000 + 10_000 + 3_334, { HEADERS_TIMEOUT_MS: '20000' }],
+    [5_000 + 1_000 + 10_000 + 60_000 + 20_000, { WRITE_DEADLINE_MS: '60000' }],
+    [5_000 + 1_000 + 10_000 + 3_000 + 1_000, { WRITE_DEADLINE_MS: '3000' }],
+    [5_000 + 1_000 + 10_000 + 300 + 1_000, { WRITE_DEADLINE_MS: '300' }]
+  ]
+  const rule =
+    'SHUTDOWN_DELAY_MS + 1000 + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / 3, 1000)'
+  for (const [longestMs, env] of cases) {
+    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs) }), [
+      `SHUTDOWN_TIMEOUT_MS must be more than ${longestMs}: ${rule}`
+    ])
+    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs + 1) }), [])
+  }
+})
+
+const noAddress = ['localhost', 'plants.test', '127.1', '[::1]', ' ::1', '127.0.0.1:80', 'fe80::1%eth0']
+const address =
+  'must be an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+
+const bad: [name: string, values: string[], rule: string][] = [
+  ['HOST', noAddress, address],
+  ['METRICS_HOST', noAddress, address],
+  ['PORT', ['-1', '65536', '80.5', '1e3', '0x50', 'http', ' 80'], 'must be an integer from 0 to 65535'],
+  ['METRICS_PORT', ['-1', '65536', 'on', 'OFF', '1e3'], 'must be an integer from 0 to 65535, or off'],
+  [
+    'BASE_PATH',
+    ['v1', '/', '/v1/', '//v1', '/a b', '/../v1', '/:id', '/*'],
+    'must be empty or a path such as /v1, without a slash at its end'
+  ],
+  ['DOCS', ['true', 'ON', '0'], 'must be on or off'],
+  ['LOG_LEVEL', ['verbose', 'INFO'], 'must be fatal, error, warn, info, debug, trace or silent'],
+  [
+    'TRUST_PROXY',
+    [
+      ...[
+        'true',
+        'false',
+        '0',
+        '33',
+        '-1',
+        '01',
+        '1.5',
+        'loopback',
+        'localhost',
+        '*',
+        ',',
+        '127.0.0.1,',
+        ' '
+      ],
+      ...['0.0.0.0/0', '::/0', '10.0.0.0/33', '::1/129', '10.0.0.0/', '10.0.0.0/8/8', '10.0.0.0/08'],
+      ...['10.0.0.0/255.0.0.0', '10.0.0', '256.0.0.1', 'fe80::1%eth0', '1,2', '127.0.0.1 ::1', '127.0.0.1:80']
+    ],
+    'must be a number of hops from 1 to 32, or addresses and networks such as 10.0.0.0/8,::1'
+  ],
+  ['RATE_LIMIT', ['-1', '1000001', '10/s', '0.5'], 'must be an integer from 0 to 1000000'],
+  ['BODY_LIMIT_BYTES', ['0', '1073741825', '1mb'], 'must be an integer from 1 to 1073741824'],
+  ['STARTUP_TIMEOUT_MS', ['0', '2147483648', '30s'], 'must be an integer from 1 to 2147483647']
+]
+
+for (const [name, values, rule] of bad) {
+  t.test(`a bad ${name} gives one line with its rule`, async (t) => {
+    for (const value of values) t.strictSame(faults({ [name]: value }), [`${name} ${rule}`], value)
+  })
+}
+
+t.test('a missing database and missing tokens give a line each', async (t) => {
+  t.strictSame(faultsOf(readConfig, {}), ['DATABASE_URL is required', 'AUTH_TOKENS is required'])
+  t.strictSame(faults({ DATABASE_URL: undefined }), ['DATABASE_URL is required'])
+  t.strictSame(faults({ AUTH_TOKENS: undefined }), ['AUTH_TOKENS is required'])
+})
+
+t.test('several faults are told at once, none with a secret or a password', async (t) => {
+  const env = {
+    PORT: 'x',
+    BASE_PATH: 'v1',
+    LOG_LEVEL: 'loud',
+    BODY_LIMIT_BYTES: '0',
+    STARTUP_TIMEOUT_MS: '0',
+    DATABASE_URL: 'postgres://gardener:thyme@db.test/plants?sslmode=prefer',
+    AUTH_TOKENS: `a:${secret},b:${secret},c:too-short,:${secret}`
+  }
+  t.strictSame(faultsOf(readConfig, env), [
+    'PORT must be an integer from 0 to 65535',
+    'BASE_PATH must be empty or a path such as /v1, without a slash at its end',
+    'LOG_LEVEL must be fatal, error, warn, info, debug, trace or silent',
+    'BODY_LIMIT_BYTES must be an integer from 1 to 1073741824',
+    'STARTUP_TIMEOUT_MS must be an integer from 1 to 2147483647',
+    'DATABASE_URL must have an sslmode of disable, require, verify-ca, verify-full',
+    'AUTH_TOKENS entry 2 repeats the secret of another name',
+    'AUTH_TOKENS entry 3 must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end',
+    'AUTH_TOKENS entry 4 has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+  ])
+})
+
+t.test('a database URL that is none gives one line, without its password', async (t) => {
+  const urls = [
+    'thyme',
+    'mysql://gardener:thyme@db.test/plants',
+    'http://gardener:thyme@db.test/plants',
+    'postgres:gardener:thyme@db.test',
+    'postgres://gardener:thyme@db.test:99999/plants',
+    'postgres://gardener:thyme@db.test/plants?port=thyme',
+    'postgres://gardener:thyme%E9@db.test/plants'
+  ]
+  for (const url of urls) {
+    t.strictSame(
+      faults({ DATABASE_URL: url }),
+      ['DATABASE_URL must be a URL such as postgres://user:password@host:5432/database'],
+      url
+    )
+  }
+})
+
+t.test('NAME_FILE names a file that holds the value, which is trimmed', async (t) => {
+  const directory = t.testdir({ url: `\n ${required.DATABASE_URL} \n`, tokens: `${secret}\n` })
+  const env = { DATABASE_URL_FILE: join(directory, 'url'), AUTH_TOKENS_FILE: join(directory, 'tokens') }
+  t.strictSame(readConfig(env), {
+    ...readConfig(required),
+    tokenFile: { path: env.AUTH_TOKENS_FILE, digest: hash('sha256', secret) }
+  })
+})
+
+t.test('NAME and NAME_FILE together are a fault', async (t) => {
+  const directory = t.testdir({ url: required.DATABASE_URL, tokens: secret })
+  t.strictSame(faults({ DATABASE_URL_FILE: join(directory, 'url') }), [
+    'DATABASE_URL and DATABASE_URL_FILE must not both be set'
+  ])
+  t.strictSame(faults({ AUTH_TOKENS_FILE: join(directory, 'tokens') }), [
+    'AUTH_TOKENS and AUTH_TOKENS_FILE must not both be set'
+  ])
+})
+
+t.test('a NAME_FILE that cannot be read is the only fault of its value', async (t) => {
+  const directory = t.testdir({})
+  const env = { DATABASE_URL_FILE: join(directory, 'absent'), AUTH_TOKENS_FILE: directory }
+  t.strictSame(faultsOf(readConfig, env), [
+    'DATABASE_URL_FILE names a file that cannot be read (ENOENT)',
+    'AUTH_TOKENS_FILE names a file that cannot be read (EISDIR)'
+  ])
+})
+
+t.test('an empty NAME_FILE is a bad value, not a missing one', async (t) => {
+  const path = join(t.testdir({ empty: '' }), 'empty')
+  t.strictSame(faultsOf(readConfig, { DATABASE_URL_FILE: path, AUTH_TOKENS_FILE: path }), [
+    'DATABASE_URL must be a URL such as postgres://user:password@host:5432/database',
+    'AUTH_TOKENS must hold at least one token'
+  ])
+})
+
+t.test('the migrations take MIGRATION_DATABASE_URL before DATABASE_URL, and no tokens', async (t) => {
+  const owner = { MIGRATION_DATABASE_URL: 'postgres://owner@db.test/plants' }
+  const config = readMigrationConfig({ ...owner, ...required, AUTH_TOKENS: undefined })
+  t.strictSame(config, {
+    startupTimeoutMs: 30_000,
+    lock: true,
+    database: plain({ user: 'owner', password: '', host: 'db.test', database: 'plants' })
+  })
+  t.ok(Object.isFrozen(config))
+  t.equal(readMigrationConfig(owner).database.user, 'owner')
+  t.equal(readMigrationConfig({ ...owner, MIGRATION_LOCK: 'off' }).lock, false)
+  t.equal(readMigrationConfig({ ...required, MIGRATION_DATABASE_URL: '' }).database.user, 'gardener')
+  const file = { MIGRATION_DATABASE_URL_FILE: join(t.testdir({ url: owner.MIGRATION_DATABASE_URL }), 'url') }
+  t.equal(readMigrationConfig({ ...required, ...file }).database.user, 'owner')
+  t.equal(readConfig({ ...owner, ...required }).database.user, 'gardener', 'the service does not take it')
+})
+
+t.test('bad settings of the migrations give one line each', async (t) => {
+  t.strictSame(faultsOf(readMigrationConfig, {}), ['DATABASE_URL is required'])
+  t.strictSame(faultsOf(readMigrationConfig, { ...required, STARTUP_TIMEOUT_MS: 'soon' }), [
+    'STARTUP_TIMEOUT_MS must be an integer from 1 to 2147483647'
+  ])
+  t.strictSame(faultsOf(readMigrationConfig, { ...required, MIGRATION_LOCK: 'false' }), [
+    'MIGRATION_LOCK must be on or off'
+  ])
+  t.strictSame(faultsOf(readMigrationConfig, { ...required, MIGRATION_DATABASE_URL: 'owner:thyme' }), [
+    'MIGRATION_DATABASE_URL must be a URL such as postgres://user:password@host:5432/database'
+  ])
+  t.strictSame(
+    faultsOf(readMigrationConfig, { MIGRATION_DATABASE_URL_FILE: join(t.testdir({}), 'absent') }),
+    ['MIGRATION_DATABASE_URL_FILE names a file that cannot be read (ENOENT)']
+  )
+})
+
+/** What TLS the service asks for with this query in its database URL. */
+function sslOf(query: string) {
+  return readConfig({ ...required, DATABASE_URL: `${required.DATABASE_URL}?${query}` }).database.ssl
+}
+
+t.test('sslmode means what the PostgreSQL manual says', async (t) => {
+  const ca = join(t.testdir({ 'ca.pem': 'the authority' }), 'ca.pem')
+  t.equal(readConfig(required).database.ssl, undefined, 'none: no TLS')
+  t.equal(sslOf('sslmode=disable'), false, 'disable: no TLS')
+  t.equal(sslOf(`sslmode=disable&sslrootcert=${ca}`), false, 'disable: no TLS, whatever else is said')
+  t.strictSame(sslOf('sslmode=require'), plain({ rejectUnauthorized: false }), 'require: any certificate')
+  t.strictSame(sslOf('sslmode=verify-full'), plain({}), 'verify-full: Node checks everything')
+  t.strictSame(sslOf(`sslmode=verify-full&sslrootcert=${ca}`), plain({ ca: 'the authority' }))
+  for (const mode of ['require', 'verify-ca']) {
+    const { checkServerIdentity, ...rest } = Object(sslOf(`sslmode=${mode}&sslrootcert=${ca}`))
+    t.strictSame(rest, { ca: 'the authority' }, `${mode} with an authority: the issuer is checked`)
+    t.equal(checkServerIdentity('db.test', {}), undefined, `${mode} with an authority: any host name`)
+  }
+})
+
+const sslFaults: [query: string, fault: string][] = [
+  ['sslmode=prefer', 'must have an sslmode of disable, require, verify-ca, verify-full'],
+  ['sslmode=allow', 'must have an sslmode of disable, require, verify-ca, verify-full'],
+  ['sslmode=no-verify', 'must have an sslmode of disable, require, verify-ca, verify-full'],
+  ['sslmode=', 'must have an sslmode of disable, require, verify-ca, verify-full'],
+  ['sslmode=verify-full&sslmode=prefer', 'must have an sslmode of disable, require, verify-ca, verify-full'],
+  ['sslmode=verify-ca', 'must have an sslrootcert for sslmode verify-ca'],
+  ['sslmode=verify-ca&sslrootcert=', 'must have an sslrootcert for sslmode verify-ca'],
+  [
+    'sslmode=verify-full&sslrootcert=/absent/ca.pem',
+    "names a file that cannot be read: ENOENT: no such file or directory, open '/absent/ca.pem'"
+  ],
+  [
+    'sslmode=verify-ca&sslrootcert=/',
+    'names a file that cannot be read: EISDIR: illegal operation on a directory, read'
+  ]
+]
+
+for (const [query, fault] of sslFaults) {
+  t.test(`a database URL with ${query} gives one line with its rule`, async (t) => {
+    const url = `${required.DATABASE_URL}?${query}`
+    t.strictSame(faults({ DATABASE_URL: url }), [`DATABASE_URL ${fault}`])
+  })
+}

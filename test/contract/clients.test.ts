@@ -1,0 +1,124 @@
+/** The programs in docs/clients.md, as they stand there, against a service whose first answers get lost on the way. */
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { catalogue } from '../../src/failures/failures.ts'
+import { startService, token } from '../support/service.ts'
+
+// Go compiles its standard library when it is used for the first time.
+t.setTimeout(600_000)
+
+const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
+const programs = new Map(
+  [...manual.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => [language, text as string])
+)
+
+/** How each language runs a file, and how one finds that it is there. */
+const runtimes: Record<string, { file: string; command: string[]; check: string[] }> = {
+  sh: { file: 'plant.sh', command: ['sh'], check: ['curl', '--version'] },
+  js: { file: 'plant.mjs', command: [process.execPath], check: [process.execPath, '--version'] },
+  python: { file: 'plant.py', command: ['python3'], check: ['python3', '--version'] },
+  go: { file: 'plant.go', command: ['go', 'run'], check: ['go', 'version'] }
+}
+
+interface Result {
+  code: number | string
+  stdout: string
+  stderr: string
+}
+
+function run([command = '', ...args]: string[], env: NodeJS.ProcessEnv = {}): Promise<Result> {
+  return new Promise((resolve) => {
+    execFile(command, args, { env: { ...process.env, ...env } }, (error, stdout, stderr) =>
+      resolve({ code: error?.code ?? 0, stdout, stderr })
+    )
+  })
+}
+
+/** Listens until teardown; gives the address. */
+async function listen(t: Test, listener: RequestListener) {
+  const server = createServer(listener).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/plants`
+}
+
+const service = await startService(t)
+const checks = await Promise.all(Object.values(runtimes).map(({ check }) => run(check)))
+const missing = Object.keys(runtimes).filter((_, index) => checks[index]?.code !== 0)
+
+/** Passes a request on; gives the service's answer. */
+async function pass(request: Parameters<RequestListener>[0]) {
+  const { authorization = '', 'content-type': type = '', 'idempotency-key': key } = request.headers
+  const headers = { authorization, 'content-type': type, 'idempotency-key': String(key) }
+  const answer = await fetch(`${service.url}/plants`, {
+    method: 'POST',
+    headers,
+    body: await buffer(request)
+  })
+  return { status: answer.status, body: await answer.text() }
+}
+
+t.test('the table has each number once', async (t) => {
+  const rows = [...manual.matchAll(/^\| ([\d, ]+) \|/gm)].flatMap(([, cell = '']) =>
+    cell.split(', ').map(Number)
+  )
+  t.strictSame(rows.sort(), [...new Set(Object.values(catalogue).map(({ error }) => error))].sort())
+})
+
+t.test('there is a program in each language', async (t) => {
+  t.strictSame([...programs.keys()], Object.keys(runtimes))
+})
+
+for (const [language, { file, command }] of Object.entries(runtimes)) {
+  const skip = missing.includes(language) ? `what runs ${language} is not to be had` : false
+  const program = programs.get(language) as string
+  const start = async (t: Test, url: string, secret = token) => {
+    const path = join(t.testdir(), file)
+    await writeFile(path, program)
+    return run([...command, path], { PLANTS_URL: url, PLANTS_TOKEN: secret })
+  }
+
+  t.test(`${language}: an answer lost, a 503, then the plant, which is created once`, { skip }, async (t) => {
+    const keys: unknown[] = []
+    const url = await listen(t, async (request, response) => {
+      keys.push(request.headers['idempotency-key'])
+      const { status, body } = await pass(request)
+      if (keys.length === 1) response.destroy()
+      else if (keys.length === 2) {
+        const away = { 'content-type': 'application/json', 'retry-after': '1' }
+        response.writeHead(400, away).end('{"error":503,"message":"away"}')
+      } else response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+    })
+    const { code, stdout, stderr } = await start(t, url)
+    t.equal(code, 0, stderr)
+    t.strictSame(JSON.parse(stdout), { name: 'Monstera', tag: 'tropical' })
+    t.equal(keys.length, 3)
+    t.equal(new Set(keys).size, 1, 'one key for all attempts')
+    const [, id] = /(9223372036854775\d{3})/.exec(program) as RegExpExecArray
+    t.strictSame(await service.rows('select name, tag from plants where id = $1', [id]), [
+      { name: 'Monstera', tag: 'tropical' }
+    ])
+  })
+
+  t.test(`${language}: a token that is not valid is refused once, with its message`, { skip }, async (t) => {
+    let attempts = 0
+    const url = await listen(t, async (request, response) => {
+      attempts++
+      const { status, body } = await pass(request)
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+    })
+    const { stdout, stderr } = await start(t, url, 'another-secret-0123456789')
+    t.match(stdout + stderr, 'the bearer token is not valid')
+    t.equal(attempts, 1)
+  })
+}

@@ -1,0 +1,89 @@
+/** Damaged requests by the thousand: the contract holds for every answer. */
+import { randomInt } from 'node:crypto'
+import t from 'tap'
+import { checkAnswers } from '../support/contract.ts'
+import { createRequest, toPackets } from '../support/mutate.ts'
+import { createRandom } from '../support/random.ts'
+import { exchange, request } from '../support/raw.ts'
+import { startService } from '../support/service.ts'
+
+const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31))
+const total = Number(process.env.FUZZ_REQUESTS ?? 20_000)
+const concurrency = 32
+/** Beyond the service's own time-outs: whoever waits longer got no answer. */
+const patienceMs = 120_000
+
+t.comment(`FUZZ_SEED=${seed} FUZZ_REQUESTS=${total}`)
+
+// A machine that stands still for a moment must not turn requests on their way into late ones.
+const limits = { HEADERS_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' }
+const service = await startService(t, { DOCS: 'off', ...limits })
+const created: string[] = []
+const faults: string[] = []
+let sent = 0
+let next = 0
+
+/** Every exchange has a seed of its own, so that each is the same whatever runs beside it. */
+async function fuzz(index: number) {
+  const random = createRandom(seed + index)
+  const whole = Array.from({ length: random.oneIn(2) ? 0 : random.integer(4) }, (_, place) => {
+    const name = `${index}.${place}`
+    return {
+      answer: JSON.stringify({ name }),
+      bytes: request(`{"id":${2n ** 62n + BigInt(4 * index + place)},"name":"${name}"}`)
+    }
+  })
+  const damaged = Array.from({ length: 1 + random.integer(2) }, (_, place) =>
+    createRequest(random, `{"id":${2 * index + place},"name":"n${index}","tag":"t"}`)
+  )
+  const text = [...whole.map(({ bytes }) => bytes), ...damaged].join('')
+  const packets = toPackets(random, text)
+  sent += whole.length + damaged.length
+  try {
+    const started = performance.now()
+    const bytes = await exchange(service.url, packets, { halfClose: true, waitMs: patienceMs })
+    if (performance.now() - started >= patienceMs) throw new Error('the connection did not end')
+    const answers = checkAnswers(bytes, { mayBeHead: text.includes('HEAD') })
+    created.push(...answers.filter(({ status }) => status === 200).map(({ body }) => body))
+    if (answers.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no answer')
+    for (const [place, { answer }] of whole.entries()) {
+      if (answers[place]?.body !== answer) throw new Error(`answer ${place} is not ${answer}: ${bytes}`)
+    }
+  } catch (error) {
+    const { message } = error as Error
+    faults.push(`FUZZ_SEED=${seed}, exchange ${index}, ${message}: ${JSON.stringify(packets)}`)
+  }
+}
+
+async function work() {
+  while (sent < total) await fuzz(next++)
+}
+
+await t.test('whatever is sent, each answer keeps the contract', { timeout: 0 }, async (t) => {
+  await Promise.all(Array.from({ length: concurrency }, work))
+  for (const fault of faults.slice(0, 5)) t.comment(fault)
+  t.equal(faults.length, 0)
+})
+
+t.test('the service still serves', async (t) => {
+  const bytes = await exchange(service.url, [request('{"id":-1,"name":"last"}')], { halfClose: true })
+  t.strictSame(
+    checkAnswers(bytes).map(({ status, body }) => [status, body]),
+    [[200, '{"name":"last"}']]
+  )
+  created.push('{"name":"last"}')
+})
+
+t.test('the table holds exactly the plants that were answered with 200', async (t) => {
+  const rows = await service.rows('select name, tag from plants')
+  const stored = rows.map(({ name, tag }) => JSON.stringify(tag === null ? { name } : { name, tag }))
+  t.ok(stored.length > 1_000 || total < 20_000, `${stored.length} plants`)
+  t.strictSame(stored.sort(), created.sort())
+})
+
+t.test('nothing was an internal error', async (t) => {
+  t.strictSame(
+    service.log().filter(({ level }) => level >= 40),
+    []
+  )
+})

@@ -1,0 +1,108 @@
+/** Waiting for the database: what is said of each thing that it can lack. */
+import { once } from 'node:events'
+import { Socket } from 'node:net'
+import pg from 'pg'
+import t from 'tap'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+import {
+  hasEncoding,
+  isMigrated,
+  sendsWarnings,
+  waitForDatabase
+} from '../../src/database/wait-for-database.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { createDatabase } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
+
+/** Long enough for one try under load. */
+const timeoutMs = 4_000
+/** AuthenticationOk and ReadyForQuery (PostgreSQL manual, "Message Formats"). */
+const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
+
+const wait = (url: string, ms = timeoutMs) =>
+  waitForDatabase(parseDatabaseUrl(url), ms, [hasEncoding, sendsWarnings, isMigrated])
+
+async function query(url: string, sql: string) {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(sql)
+  await client.end()
+}
+
+t.jobs = 8
+
+t.test('a migrated database is waited for no longer than it takes to ask', async (t) => {
+  t.equal(await wait(await createDatabase(t), 30_000), undefined)
+})
+
+t.test('a database that is migrated meanwhile ends the wait', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, 'alter table plants rename to seeds')
+  const waiting = wait(url, 30_000)
+  await query(url, 'select pg_sleep(0.4)')
+  await query(url, 'alter table seeds rename to plants')
+  t.equal(await waiting, undefined)
+})
+
+t.test('a server that lets in and never answers a query is given up, and its socket closed', async (t) => {
+  let closed: Promise<unknown> | undefined
+  const url = await listen(t, (socket) => {
+    closed ??= once(socket, 'close')
+    socket.once('data', () => socket.write(welcome)).resume()
+  })
+  await t.rejects(wait(url), new StartupFault(['the database cannot be reached: Query read timeout']))
+  await closed
+})
+
+t.test('a server that lets in and hangs up is given up', async (t) => {
+  const url = await listen(t, (socket) => {
+    socket.once('data', () => socket.write(welcome, () => socket.once('data', () => socket.destroy())))
+  })
+  const fault = 'the database cannot be reached: Connection terminated unexpectedly'
+  await t.rejects(wait(url), new StartupFault([fault]))
+})
+
+t.test('a refusal without a message, as of a host with several addresses, is told by its code', async (t) => {
+  class Refused extends Socket {
+    override connect() {
+      return this.destroy(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))
+    }
+  }
+  const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
+  await t.rejects(waitForDatabase({ stream: () => new Refused() }, 1000, []), fault)
+})
+
+t.test('a wrong password is given up, and not told', async (t) => {
+  const url = new URL(await createDatabase(t))
+  url.password = 'thyme'
+  const fault = `the database cannot be reached: password authentication failed for user "${url.username}"`
+  await t.rejects(wait(url.href), new StartupFault([fault]))
+})
+
+t.test('a table that lacks a column is not migrated', async (t) => {
+  for (const column of ['id', 'name', 'tag', 'write_id', 'created_at']) {
+    const url = await createDatabase(t)
+    await query(url, `alter table plants drop column ${column}`)
+    const fault = 'the database is not migrated: run the migrations first'
+    await t.rejects(wait(url), new StartupFault([fault]), column)
+  }
+})
+
+t.test('a role that may not read the table is given up', async (t) => {
+  const url = `${await createDatabase(t)}?options=-c%20role%3Dpg_monitor`
+  const fault = 'the database cannot be reached: permission denied for table plants'
+  await t.rejects(wait(url), new StartupFault([fault]))
+})
+
+t.test('an encoding other than UTF8 is refused at once', async (t) => {
+  const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
+  const fault = "the database's encoding must be UTF8, it is SQL_ASCII"
+  await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+})
+
+t.test('a database that keeps warnings back is refused at once', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, `alter database ${new URL(url).pathname.slice(1)} set client_min_messages = error`)
+  const fault = 'client_min_messages must be warning or lower, it is error'
+  await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+})

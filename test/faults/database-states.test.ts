@@ -1,0 +1,327 @@
+/** Whatever state the database is in: an answer of the contract in bounded time, and service again afterwards. */
+import { isDeepStrictEqual } from 'node:util'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { lockTable, openSession, query, setServer, untilBlocked } from '../support/database.ts'
+import { parseMetrics } from '../support/metrics.ts'
+import { startProxy } from '../support/proxy.ts'
+import { startServer } from '../support/server.ts'
+import { failure, headers, startService, success } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const deadlineMs = 3_000
+/** Shared machines are slow at times; what must not happen is an answer long after the deadline. */
+const marginMs = 30_000
+const retry = { 'retry-after': '1' }
+const unavailable = failure(503, 'the database is away, this request has stored nothing: try again', retry)
+const late = failure(
+  503,
+  'the plant could not be stored in time, this request has stored nothing: try again',
+  retry
+)
+const undecided = failure(
+  503,
+  'the database did not answer in time, the plant may be stored: send the same request again',
+  retry
+)
+const internal = failure(500, 'internal error')
+const refused = failure(422, 'the plant breaks a rule of this store')
+const duplicate = failure(409, 'a plant with this id exists already')
+
+const server = await startServer(t, { max_connections: '20' })
+const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
+/** Where callers must have their answer from the table, however slow the machine. */
+const patient = { ...env, WRITE_DEADLINE_MS: '12000' }
+/** Where nothing waits for the deadline. */
+const calm = { ...env, WRITE_DEADLINE_MS: '60000' }
+let lastId = 0
+
+/** At the deadline a row may be between two attempts, or in one whose outcome is open. */
+const isUnavailable = (answer: unknown) =>
+  [late, undecided].some((expected) => isDeepStrictEqual(answer, expected))
+
+/** A connection that holds something while the service is asked. */
+const session = (t: Test, sql: string) => openSession(t, server.url, sql)
+
+/** Posts a fresh plant, or one of a given id, and checks that the answer is in time. */
+async function create(
+  t: Test,
+  service: Awaited<ReturnType<typeof startService>>,
+  id = ++lastId,
+  init: RequestInit = {}
+) {
+  const began = performance.now()
+  const answer = await service.post({ id, name: 'n' }, init)
+  t.ok(performance.now() - began < deadlineMs + marginMs, 'in bounded time')
+  return answer
+}
+
+/** Returns when commits wait for a standby: the process that switches that on may lag behind the setting. */
+async function untilCommitsWait(t: Test) {
+  const client = await session(t, 'select')
+  const cancel = `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`
+  for (let isWaiting = false; !isWaiting; ) {
+    let isDone = false
+    // Cancelled while it waits, a commit succeeds with a warning.
+    const commit = client.query(`select pg_logical_emit_message(true, 'test', '')`).then(() => {
+      isDone = true
+    })
+    isWaiting = await until(
+      async () => (await query(server.url, cancel)).length > 0,
+      (seen) => seen || isDone
+    )
+    await commit
+  }
+}
+
+/** Creates until one succeeds: a service that has refused at once finds the database by its probe. */
+async function recovers(t: Test, service: Awaited<ReturnType<typeof startService>>) {
+  const ask = async () => {
+    const answer = await service.post({ id: ++lastId, name: 'n' })
+    if (answer.status !== 200) t.equal(JSON.parse(answer.body).error, 503)
+    return answer
+  }
+  const answer = await until(ask, ({ status }) => status === 200)
+  t.strictSame(answer, success({ name: 'n' }), 'serves again')
+  t.strictSame(await service.rows('select name from plants where id = $1', [lastId]), [{ name: 'n' }])
+}
+
+t.test('down: 503 by the deadline, then at once, and 200 as soon as it is back', async (t) => {
+  const service = await startService(t, env)
+  t.strictSame(await create(t, service), success({ name: 'n' }))
+  await server.down()
+  t.ok(isUnavailable(await create(t, service)))
+  t.strictSame(await create(t, service), unavailable, 'an outage beyond the deadline is not waited for')
+  await server.up()
+  await recovers(t, service)
+  const messages = service.log().map(({ level, msg }) => `${level} ${msg}`)
+  const away =
+    '50 the database is away for longer than the write deadline: creates are refused until it is back'
+  t.equal(messages.filter((message) => message === away).length, 1, 'the outage is logged once')
+  t.ok(messages.lastIndexOf('30 the database is back') > messages.indexOf(away))
+})
+
+t.test('down when the service starts to serve: 503, and 200 as soon as it is there', async (t) => {
+  await server.down()
+  const service = await startService(t, env)
+  t.ok(isUnavailable(await create(t, service)))
+  await server.up()
+  await recovers(t, service)
+})
+
+t.test('standing still: 503 that leaves it open, and 200 when it goes on', async (t) => {
+  const service = await startService(t, env)
+  await create(t, service)
+  const pids = await service.rows(`select pid from pg_stat_activity where application_name = 'plant-store'`)
+  const all = (signal: NodeJS.Signals) => {
+    server.signal(signal)
+    for (const { pid } of pids) {
+      try {
+        process.kill(pid, signal)
+      } catch {
+        // This backend has left meanwhile.
+      }
+    }
+  }
+  all('SIGSTOP')
+  t.strictSame(await create(t, service), undecided)
+  all('SIGCONT')
+  await recovers(t, service)
+})
+
+t.test('a locked table: 503, and 200 when the lock is gone', async (t) => {
+  const service = await startService(t, env)
+  const holder = await lockTable(t, server.url)
+  const answers = await Promise.all([create(t, service), create(t, service), create(t, service)])
+  for (const answer of answers) t.ok(isUnavailable(answer))
+  await holder.query('rollback')
+  await recovers(t, service)
+})
+
+t.test('a locked id delays only its own caller', async (t) => {
+  const service = await startService(t, patient)
+  const locked = ++lastId
+  const holder = await session(
+    t,
+    `begin; insert into plants values (${locked}, 'theirs', null, gen_random_uuid())`
+  )
+  const waiting = create(t, service, locked)
+  const others = await Promise.all(Array.from({ length: 50 }, () => create(t, service)))
+  for (const answer of others) t.strictSame(answer, success({ name: 'n' }))
+  t.ok(isUnavailable(await waiting))
+  const again = create(t, service, locked)
+  await holder.query('commit')
+  t.strictSame(await again, duplicate)
+})
+
+t.test('no connection left: 503, and 200 when there is one', async (t) => {
+  const service = await startService(t, env)
+  const guests = Array.from({ length: 25 }, () => new pg.Client(server.url))
+  for (const guest of guests) guest.on('error', () => {})
+  const filled = await Promise.allSettled(guests.map((guest) => guest.connect()))
+  t.ok(filled.some(({ status }) => status === 'rejected'))
+  t.ok(isUnavailable(await create(t, service)))
+  await Promise.allSettled(guests.map((guest) => guest.end()))
+  await recovers(t, service)
+})
+
+t.test('backends that are ended in mid-query: 200 all the same', async (t) => {
+  const service = await startService(t, { ...env, WRITE_DEADLINE_MS: '20000' })
+  const holder = await lockTable(t, server.url)
+  const waiting = create(t, service)
+  await untilBlocked(server.url)
+  await holder.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plant-store'`
+  )
+  await holder.query('rollback')
+  t.strictSame(await waiting, success({ name: 'n' }))
+})
+
+t.test('read-only: 503, and 200 when it takes writes again', async (t) => {
+  const service = await startService(t, env)
+  const set = (value: string) => setServer(server.url, 'default_transaction_read_only', value)
+  await set('on')
+  t.ok(isUnavailable(await create(t, service)))
+  await set('off')
+  await recovers(t, service)
+})
+
+t.test(
+  'the connection dies in each attempt: 503 that leaves it open, and the row is there once',
+  async (t) => {
+    const proxy = await startProxy(t, server.port)
+    const url = new URL(server.url)
+    url.port = String(proxy.port)
+    const service = await startService(t, { ...env, DATABASE_URL: url.href })
+    proxy.lose(1_000)
+    const id = ++lastId
+    t.strictSame(await create(t, service, id), undecided)
+    proxy.lose(-proxy.left())
+    await recovers(t, service)
+    t.strictSame(await service.rows('select name from plants where id = $1', [id]), [{ name: 'n' }])
+  }
+)
+
+/** Triggers and constraints that an operator may have added. */
+async function withTrigger(t: Test, body: string) {
+  await session(t, `create function rule() returns trigger language plpgsql as $$ begin ${body} end $$`)
+  await session(t, 'create trigger rule before insert on plants for each row execute function rule()')
+  t.teardown(() => session(t, 'drop function rule cascade').then((client) => client.end()))
+}
+
+t.test('disk full: 503', async (t) => {
+  const service = await startService(t, env)
+  await withTrigger(t, `raise sqlstate '53100' using message = 'secret', detail = 'secret';`)
+  t.ok(isUnavailable(await create(t, service)))
+  t.notMatch(service.logText(), /secret/)
+})
+
+t.test('a trigger that swallows the row: 500, never 200 or 409', async (t) => {
+  const service = await startService(t, calm)
+  await withTrigger(t, 'return null;')
+  t.strictSame(await create(t, service), internal)
+})
+
+t.test('a trigger that refuses the row: 422 without its words, and none for its neighbours', async (t) => {
+  const service = await startService(t, patient)
+  const bad = ++lastId
+  await withTrigger(t, `if new.id = ${bad} then raise 'secret %', new.name; end if; return new;`)
+  const answers = await Promise.all(
+    [bad, ...Array.from({ length: 40 }, () => ++lastId)].map((id) => create(t, service, id))
+  )
+  t.strictSame(answers[0], refused)
+  for (const answer of answers.slice(1)) t.strictSame(answer, success({ name: 'n' }))
+  t.notMatch(service.logText(), /secret/)
+})
+
+t.test('a check constraint: 422', async (t) => {
+  const service = await startService(t, calm)
+  await session(t, `alter table plants add constraint rule check (name <> 'secret')`)
+  t.strictSame(await service.post({ id: ++lastId, name: 'secret' }), refused)
+  await session(t, 'alter table plants drop constraint rule')
+  t.notMatch(service.logText(), /secret/)
+})
+
+t.test('the table is gone: 500, and 200 when it is back', async (t) => {
+  const service = await startService(t, calm)
+  await session(t, 'alter table plants rename to gone')
+  t.strictSame(await create(t, service), internal)
+  const [line] = service.log().filter(({ level }) => level >= 50)
+  t.match(line, { failure: 500, err: { name: 'Internal', cause: { code: '42P01', severity: 'ERROR' } } })
+  await session(t, 'alter table gone rename to plants')
+  await recovers(t, service)
+})
+
+t.test('an I/O error: 500, and no row is suspected', async (t) => {
+  const service = await startService(t, calm)
+  await withTrigger(t, `raise sqlstate '58030';`)
+  t.strictSame(await create(t, service), internal)
+  const { values } = parseMetrics(await service.metrics())
+  t.strictSame(values('plant_store_batch_duration_seconds_count'), { fatal: 1 })
+})
+
+t.test('an internal error: 500', async (t) => {
+  const service = await startService(t, calm)
+  await withTrigger(t, `raise sqlstate 'XX000';`)
+  t.strictSame(await create(t, service), internal)
+})
+
+t.test('an error of one row in a class of its own: 422, and none for its neighbours', async (t) => {
+  const service = await startService(t, patient)
+  const bad = ++lastId
+  await withTrigger(t, `if new.id = ${bad} then raise sqlstate 'ZZ001'; end if; return new;`)
+  const answers = await Promise.all(
+    [bad, ...Array.from({ length: 40 }, () => ++lastId)].map((id) => create(t, service, id))
+  )
+  t.strictSame(answers[0], refused)
+  for (const answer of answers.slice(1)) t.strictSame(answer, success({ name: 'n' }))
+})
+
+t.test('40 locked ids among 1,000: only their callers wait', async (t) => {
+  const service = await startService(t, { ...env, WRITE_DEADLINE_MS: '30000' })
+  const ids = Array.from({ length: 1_000 }, () => ++lastId)
+  const locked = new Set(ids.filter((_, index) => index % 25 === 0))
+  const values = [...locked].map((id) => `(${id}, 'theirs', null, gen_random_uuid())`)
+  const holder = await session(t, `begin; insert into plants values ${values.join(', ')}`)
+  // Not over HTTP: so many new connections at once fail on a slow machine.
+  const create = (id: number) =>
+    service.app.plants.create({ id: BigInt(id), name: 'n' }, { caller: 'tester' }).then(
+      () => 'created',
+      ({ name }) => name
+    )
+  const answers = ids.map(create)
+  const of = (isLocked: boolean) =>
+    answers.filter((_, index) => locked.has(ids[index] as number) === isLocked)
+  t.strictSame(new Set(await Promise.all(of(false))), new Set(['created']))
+  await holder.query('commit')
+  t.strictSame(new Set(await Promise.all(of(true))), new Set(['DuplicatePlant']))
+})
+
+t.test('a synchronous standby that is away: never 200 before it is back', async (t) => {
+  const service = await startService(t, env)
+  const set = (value: string) => setServer(server.url, 'synchronous_standby_names', value)
+  await create(t, service)
+  await set('ghost')
+  await untilCommitsWait(t)
+  const keyed = { headers: { ...headers, 'idempotency-key': 'standby' } }
+  const [first, second] = [++lastId, ++lastId]
+  t.strictSame(await Promise.all([create(t, service, first, keyed), create(t, service, second)]), [
+    undecided,
+    undecided
+  ])
+  await set('')
+  // The outage that began meanwhile may last until its next probe.
+  const ask = () => service.post({ id: first, name: 'n' }, keyed)
+  t.strictSame(await until(ask, ({ status }) => status === 200), success({ name: 'n' }))
+})
+
+t.test('a change of the table under way: 200 all the same', async (t) => {
+  const service = await startService(t, calm)
+  const keyed = { headers: { ...headers, 'idempotency-key': 'plan' } }
+  for (let count = 0; count < 3; count++)
+    t.equal((await service.post({ id: ++lastId, name: 'n' }, keyed)).status, 200)
+  await session(t, 'alter table plants alter column tag type varchar(50)')
+  for (let count = 0; count < 3; count++)
+    t.equal((await service.post({ id: ++lastId, name: 'n' }, keyed)).status, 200)
+  await session(t, 'alter table plants alter column tag type text')
+})

@@ -1,0 +1,357 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { type Limits, missing, type Row, type Trouble, Unanswered } from '../../src/group-commit/types.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+
+interface Plant {
+  id: bigint
+  bytes: number
+  call: number
+  writeId: string
+  content: string
+  /** A write id that another call may have too, so that its first attempt must know it. */
+  keyed: boolean
+}
+
+interface Call {
+  plant: Plant
+  at: number
+  full: boolean
+  accepted: boolean
+  lastSignOfLife: number
+  answer?: string
+  answers: number
+  firstAttempt?: number
+}
+
+/** How an attempt goes: its time, and whether the connection breaks before or after the commit. */
+interface Weather {
+  ms: number
+  kind: 'well' | 'before' | 'after' | 'hangBefore' | 'hangAfter' | 'slow'
+  missing: boolean
+}
+
+class StoreError extends Error {
+  readonly trouble: Trouble
+  constructor(trouble: Trouble) {
+    super(trouble)
+    this.trouble = trouble
+  }
+}
+
+const cancelMs = 3
+const conflict = new Error('conflict')
+const duplicate = new Error('duplicate')
+
+const limits: fc.Arbitrary<Limits> = fc.record({
+  lanes: fc.integer({ min: 1, max: 3 }),
+  batchRows: fc.integer({ min: 1, max: 8 }),
+  batchBytes: fc.integer({ min: 1, max: 40 }),
+  queueRows: fc.integer({ min: 1, max: 60 }),
+  queueBytes: fc.integer({ min: 10, max: 600 }),
+  deadlineMs: fc.integer({ min: 50, max: 1000 })
+})
+
+const arrival = fc.record({
+  endsTurn: fc.boolean(),
+  waitMs: fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.nat(10), fc.nat(700)),
+  id: fc.oneof(fc.bigInt({ min: 0n, max: 3n }), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
+  bytes: fc.integer({ min: 1, max: 20 }),
+  key: fc.option(fc.constantFrom('k', 'l')),
+  content: fc.constantFrom('fern', 'fern', 'fern', 'moss', 'moss', 'moss', 'bad', 'once')
+})
+
+const weather: fc.Arbitrary<Weather> = fc.record({
+  ms: fc.oneof(fc.nat(5), fc.nat(200)),
+  kind: fc.oneof(
+    { weight: 6, arbitrary: fc.constant('well' as const) },
+    { weight: 4, arbitrary: fc.constantFrom('before', 'after', 'slow') },
+    { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') }
+  ),
+  missing: fc.nat(9).map((dice) => dice === 0)
+})
+
+/** An id that another transaction holds for a while. */
+const lock = fc.record({ id: fc.bigInt({ min: 0n, max: 3n }), from: fc.nat(1000), ms: fc.nat(3000) })
+
+const scenario = fc.record({
+  limits,
+  arrivals: fc.array(arrival, { minLength: 1, maxLength: 60, size: 'max' }),
+  weathers: fc.array(weather, { maxLength: 40, size: 'max' }),
+  outage: fc.option(fc.record({ from: fc.nat(300), ms: fc.integer({ min: 500, max: 6000 }) }), { freq: 2 }),
+  locks: fc.array(lock, { maxLength: 3 }),
+  random: fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 1, maxLength: 5 })
+})
+
+type Scenario = typeof scenario extends fc.Arbitrary<infer S> ? S : never
+
+function check(condition: boolean, what: string): asserts condition {
+  if (!condition) throw new Error(what)
+}
+
+const sumBytes = (plants: { bytes: number }[]) => plants.reduce((sum, { bytes }) => sum + bytes, 0)
+
+const isOpen = ({ accepted, answer }: Call) => accepted && answer === undefined
+
+/** Plays a scenario, with the rules of each moment checked as it goes, and gives the calls and the table. */
+async function play({ limits, arrivals, weathers, outage, locks, random }: Scenario) {
+  let dice = 0
+  const clock = createVirtualClock(() => random[dice++ % random.length] as number)
+  const table = new Map<bigint, Plant>()
+  const calls: Call[] = []
+  const inFlight = new Set<bigint>()
+  /** Calls whose answers are on their way to their callers. */
+  const dueNow = new Set<Call>()
+  let attempts = 0
+  let running = 0
+  let violation: unknown
+  let lastSignOfLife = Number.NEGATIVE_INFINITY
+  const troubled = new Set<bigint>()
+  /** What a full batch takes, as the attempts that were written tell. */
+  let batchMs = 0
+  const callOf = ({ item }: Row<Plant>) => calls[item.call] as Call
+  const isAway = () => outage !== null && clock.now() >= outage.from && clock.now() < outage.from + outage.ms
+  const isLocked = ({ item }: Row<Plant>) =>
+    locks.some(({ id, from, ms }) => id === item.id && clock.now() >= from && clock.now() < from + ms)
+
+  /** The statement, as PostgreSQL would run it. */
+  function store({ item, repeated }: Row<Plant>) {
+    const there = table.get(item.id)
+    if (!there) {
+      table.set(item.id, item)
+      return 'created'
+    }
+    if (!(repeated || item.keyed) || there.writeId !== item.writeId) return duplicate
+    return there.content === item.content ? 'created' : conflict
+  }
+
+  function begin(rows: readonly Row<Plant>[]) {
+    running++
+    check(running <= limits.lanes, 'more attempts than lanes')
+    check(rows.length > 0 && rows.length <= limits.batchRows, 'a batch of too many rows')
+    const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+    check(rows.length === 1 || bytes <= limits.batchBytes, 'a batch of too many bytes')
+    for (const [index, row] of rows.entries()) {
+      const { item } = row
+      const before = rows[index - 1]
+      check(!before || before.item.id < item.id, 'a batch is not sorted, or has an id twice')
+      check(!inFlight.has(item.id), 'an id is in flight twice')
+      inFlight.add(item.id)
+      const call = callOf(row)
+      check(call.answer === undefined, 'a row is tried after its answer')
+      call.firstAttempt ??= clock.now()
+      for (const other of calls.slice(0, item.call)) {
+        if (other.plant.id === item.id && isOpen(other)) dueNow.add(other)
+      }
+    }
+  }
+
+  const batches = (plants: { bytes: number }[]) =>
+    Math.max(plants.length / limits.batchRows, sumBytes(plants) / limits.batchBytes)
+
+  function learn(rows: readonly Row<Plant>[], ms: number) {
+    const fill = batches(rows.map(({ item }) => item))
+    batchMs += (ms / Math.max(1, fill) - batchMs) * 0.25 * Math.min(1, fill)
+  }
+
+  function end(rows: readonly Row<Plant>[]) {
+    running--
+    for (const row of rows) {
+      inFlight.delete(row.item.id)
+    }
+  }
+
+  async function write(
+    rows: readonly Row<Plant>[],
+    signal: AbortSignal
+  ): Promise<(string | Error | typeof missing)[]> {
+    try {
+      begin(rows)
+    } catch (error) {
+      violation ??= error
+    }
+    const began = clock.now()
+    const { ms, kind, missing: misses } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
+    await new Promise<void>((resolve) => {
+      if (!kind.startsWith('hang')) clock.after(ms, resolve)
+      signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
+    })
+    end(rows)
+    if (kind === 'before' || kind === 'hangBefore' || isAway()) throw new StoreError('transient')
+    const answered = !kind.endsWith('fter')
+    if (answered && !signal.aborted) lastSignOfLife = clock.now()
+    if (rows.some(isLocked)) {
+      for (const { item } of rows) troubled.add(item.id)
+      throw new StoreError('locked')
+    }
+    if (kind === 'slow') {
+      for (const { item } of rows) troubled.add(item.id)
+      throw new StoreError('slow')
+    }
+    // A trigger may refuse a row because of what is there, be it the row itself.
+    const isRefused = ({ item }: Row<Plant>) =>
+      item.content === 'bad' || (item.content === 'once' && table.has(item.id))
+    if (rows.some(isRefused)) throw new StoreError('refused')
+    // What is there is found.
+    if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
+      for (const { item } of rows) troubled.add(item.id)
+      learn(rows, clock.now() - began)
+      return rows.map(() => missing)
+    }
+    const results = rows.map(store)
+    if (!answered) throw new StoreError('uncertain')
+    lastSignOfLife = clock.now()
+    learn(rows, clock.now() - began)
+    return results
+  }
+
+  const group = createGroupCommit<Plant, string>(
+    {
+      write,
+      classify: (error) => (error as StoreError).trouble,
+      async probe() {
+        await new Promise<void>((resolve) => void clock.after(2, resolve))
+        if (isAway()) throw new Error('away')
+        lastSignOfLife = clock.now()
+      }
+    },
+    limits,
+    { clock }
+  )
+
+  function submit({ id, bytes, key, content }: Scenario['arrivals'][number]) {
+    const number = calls.length
+    const plant = {
+      id,
+      bytes,
+      call: number,
+      writeId: key ?? `call ${number}`,
+      content,
+      keyed: key !== null
+    }
+    const open = calls.filter(isOpen)
+    const waiting = open.map(({ plant }) => plant)
+    const expectedMs = (batches(waiting) * batchMs) / limits.lanes
+    const full =
+      open.length >= limits.queueRows ||
+      sumBytes(waiting) + bytes > limits.queueBytes ||
+      expectedMs > limits.deadlineMs / 2
+    check(group.expectedMs === expectedMs, 'another wait is expected')
+    const call: Call = {
+      plant,
+      at: clock.now(),
+      full,
+      lastSignOfLife,
+      accepted: false,
+      answers: 0
+    }
+    calls.push(call)
+    const answer = (text: string) => {
+      call.answer = text
+      call.answers++
+    }
+    group
+      .submit(plant)
+      .then(answer, (error) => answer(error instanceof Unanswered ? error.reason : error.message))
+    call.accepted = group.rows > open.length
+  }
+
+  /** What holds whenever nothing is left to do at a moment. */
+  function checkMoment() {
+    if (violation) throw violation
+    for (const { answer } of dueNow) check(answer !== undefined, 'a row overtakes its id')
+    dueNow.clear()
+    const open = calls.filter(isOpen)
+    check(group.rows === open.length, 'the rows are miscounted')
+    check(group.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0), 'the bytes are miscounted')
+    check(group.rows <= limits.queueRows && group.bytes <= limits.queueBytes, 'the queue is too full')
+    check(group.busyLanes <= limits.lanes && group.busyLanes >= running, 'the lanes are miscounted')
+    for (const { at } of open) check(clock.now() < at + limits.deadlineMs, 'a row waits beyond its deadline')
+    if (group.busyLanes === limits.lanes) return
+    for (const call of open) {
+      const { id } = call.plant
+      if (call.firstAttempt !== undefined || troubled.has(id) || inFlight.has(id)) continue
+      const first = open.find(({ plant }) => plant.id === id)
+      check(first !== call, 'a row waits beside a free lane')
+    }
+  }
+
+  async function moveTo(at: number) {
+    await clock.settle()
+    checkMoment()
+    while ((clock.nextAt ?? Number.POSITIVE_INFINITY) <= at) {
+      await clock.moveTo(clock.nextAt as number)
+      checkMoment()
+    }
+    await clock.moveTo(at)
+  }
+
+  for (const arrival of arrivals) {
+    if (arrival.waitMs > 0) await moveTo(clock.now() + arrival.waitMs)
+    submit(arrival)
+    if (arrival.endsTurn) clock.endTurn()
+  }
+  let closed = false
+  void group.close().then(() => (closed = true))
+  await moveTo(clock.now() + limits.deadlineMs + 2 * cancelMs)
+  check(closed, 'close waits beyond the last deadline')
+  await moveTo(clock.now() + 10_000)
+  check(clock.pending === 0, 'a timer is left')
+  check(running === 0 && group.rows === 0 && group.busyLanes === 0, 'something is left')
+  return { calls, table }
+}
+
+/** What each answer promises. */
+function checkAnswer(
+  { plant, at, full, answer, answers, firstAttempt, lastSignOfLife }: Call,
+  table: Map<bigint, Plant>,
+  { limits }: Scenario
+) {
+  const there = table.get(plant.id)
+  const mine = there?.writeId === plant.writeId
+  check(answers === 1, `a call has ${answers} answers`)
+  const tried = firstAttempt !== undefined
+  if (answer === 'full') check(full && !tried, 'refused as full')
+  else if (answer === 'away') check(!tried && at - lastSignOfLife >= limits.deadlineMs, 'refused as away')
+  else if (answer === 'created') check(mine && there.content === plant.content, 'acknowledged and not stored')
+  else if (answer === 'duplicate') check(there !== undefined && !mine, 'its own row is called a duplicate')
+  else if (answer === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
+  else if (answer === 'refused')
+    check(['bad', 'once'].includes(plant.content) && there?.call !== plant.call, 'refused and stored')
+  else if (answer === 'expired' || answer === 'missing')
+    check(there?.call !== plant.call, `${answer} and stored`)
+  else check(answer === 'unknown' && tried, `an unexpected answer: ${answer}`)
+  if (answer !== 'full' && answer !== 'away') check(!full, 'the queue took too much')
+  if (plant.content === 'bad') check(!mine || there.call !== plant.call, 'a bad row is stored')
+}
+
+t.test(
+  'any arrivals, failures, locks, copies and deadlines: each call gets its one right answer',
+  async (t) => {
+    const seen = new Map<string, number>()
+    await fc.assert(
+      fc.asyncProperty(scenario, async (given) => {
+        const { calls, table } = await play(given)
+        for (const call of calls) {
+          checkAnswer(call, table, given)
+          seen.set(call.answer as string, (seen.get(call.answer as string) ?? 0) + 1)
+        }
+      }),
+      { numRuns: 1000 }
+    )
+    t.comment(JSON.stringify(Object.fromEntries(seen)))
+    for (const answer of [
+      'created',
+      'duplicate',
+      'conflict',
+      'refused',
+      'expired',
+      'unknown',
+      'full',
+      'away'
+    ]) {
+      t.ok(seen.get(answer), `some calls are answered: ${answer}`)
+    }
+  }
+)

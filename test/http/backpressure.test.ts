@@ -1,0 +1,156 @@
+/** Backpressure: clients that are refused and come again at once, more of them than one turn of the event loop serves. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { shows } from '../support/metrics.ts'
+import { parseAnswers, request } from '../support/raw.ts'
+import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const clients = 200
+
+const service = await startService(t)
+/** How many requests came in each turn, and the connections that were not read from for a while. */
+const turns: number[] = []
+const held = new Set<Socket>()
+let ofTurn = 0
+service.app.server.on('connection', (socket: Socket) => socket.on('pause', () => held.add(socket)))
+service.app.server.on('request', () => {
+  if (ofTurn++ > 0) return
+  setImmediate(() => {
+    turns.push(ofTurn)
+    ofTurn = 0
+  })
+})
+t.beforeEach(() => {
+  turns.length = 0
+  held.clear()
+})
+
+const body = '{"id":1,"name":"n"}'
+const refused = (head = {}) => request(body, { authorization: 'Bearer somebody-else-0123456789', ...head })
+const unauthorized = { status: 400, body: '{"error":401,"message":"the bearer token is not valid"}' }
+
+interface Client {
+  socket: Socket
+  received: string
+}
+
+const answersOf = ({ received }: Client) => received.split('HTTP/1.1 ').length - 1
+
+/** Sends the same from many connections at once, and again after each answer, until each has so many answers. */
+async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
+  const { hostname, port } = new URL(service.url)
+  const all = Array.from({ length: clients }, () => {
+    const client = { socket: connect(Number(port), hostname), received: '' }
+    client.socket.setEncoding('latin1').on('data', (text) => {
+      client.received += text
+      if (answersOf(client) < total) client.socket.write(sent)
+    })
+    t.teardown(() => client.socket.destroy())
+    return client
+  })
+  await Promise.all(all.map(({ socket }) => once(socket, 'connect')))
+  await shows(t, service, 'http_connections', clients)
+  for (const { socket } of all) socket.write(sent)
+  return all
+}
+
+/** Gives all their answers, taken apart. */
+const read = (all: Client[]) => all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
+
+/** Waits until each has so many answers, and nobody is held any more. */
+async function haveAnswers(t: Test, all: Client[], total: number, expected = unauthorized) {
+  await until(
+    () => all.filter((client) => answersOf(client) === total).length,
+    (count) => count === all.length
+  )
+  t.strictSame(
+    read(all).map(({ status, body }) => ({ status, body })),
+    Array(all.length * total).fill(expected)
+  )
+  await shows(t, service, 'http_connections_held', 0)
+}
+
+t.test('all come at once first, and few in a turn from then on', async (t) => {
+  await haveAnswers(t, await hammer(t, refused(), 10), 10)
+  t.equal(turns[0], clients)
+  const most = Math.max(...turns.slice(1))
+  t.ok(most <= 128, `${most} in a turn`)
+})
+
+t.test('those whose bodies are refused are held as well', async (t) => {
+  await haveAnswers(t, await hammer(t, request('{"id":1}'), 2), 2, {
+    status: 400,
+    body: '{"error":422,"message":"name is required"}'
+  })
+  t.ok(held.size >= clients / 2)
+})
+
+t.test('a body that comes later is read, and the connection goes on', async (t) => {
+  const all = await hammer(t, refused().slice(0, -body.length), 1)
+  await haveAnswers(t, all, 1)
+  t.equal(held.size, 0, 'what is being sent is read')
+  for (const { socket } of all) socket.write(body)
+  await until(
+    () => held.size,
+    (size) => size > 0
+  )
+  t.ok(held.size >= clients / 2)
+  for (const { socket } of all) socket.write(refused())
+  await haveAnswers(t, all, 2)
+})
+
+t.test('requests that came together are answered together', async (t) => {
+  await haveAnswers(t, await hammer(t, refused() + refused() + refused(), 1), 3)
+})
+
+t.test('a request of which a part has come is read to its end', async (t) => {
+  const all = await hammer(t, refused() + refused().slice(0, -body.length), 1)
+  await haveAnswers(t, all, 2)
+  t.equal(held.size, 0)
+})
+
+t.test('the last answer of a connection closes it', async (t) => {
+  const all = await hammer(t, refused({ connection: 'close' }), 1)
+  await Promise.all(all.map(({ socket }) => once(socket, 'close')))
+  await haveAnswers(t, all, 1)
+  t.equal(held.size, 0)
+})
+
+t.test('so does what is no request behind it', async (t) => {
+  const all = await hammer(t, `${refused()}?\r\n\r\n`, 2)
+  await Promise.all(all.map(({ socket }) => once(socket, 'close')))
+  t.strictSame(
+    read(all).map(({ body }) => JSON.parse(body).error),
+    all.flatMap(() => [401, 400])
+  )
+  t.equal(held.size, 0)
+})
+
+t.test('before the service closes everybody is read from', async (t) => {
+  const all = await hammer(t, refused(), 1)
+  await until(
+    () => [...held].some((socket) => socket.isPaused()),
+    (isHeld) => isHeld
+  )
+  service.app.readFromAll()
+  t.notOk([...held].some((socket) => socket.isPaused()))
+  await haveAnswers(t, all, 1)
+})
+
+t.test('clients that leave while they are held are forgotten', async (t) => {
+  const all = await hammer(t, refused(), 1)
+  for (const { socket } of all) socket.once('data', () => socket.destroy())
+  await shows(t, service, 'http_connections', 0)
+  await shows(t, service, 'http_connections_held', 0)
+  t.ok(held.size > 0)
+})
+
+t.test('creates that succeed hold nobody up', async (t) => {
+  const answers = await Promise.all(
+    Array.from({ length: clients }, (_, id) => service.post({ id, name: 'n' }))
+  )
+  t.equal(answers.filter(({ status }) => status === 200).length, clients)
+  t.equal(held.size, 0)
+})

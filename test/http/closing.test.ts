@@ -1,0 +1,204 @@
+/** From the moment that the service closes, every client that is owed an answer still gets the interface's. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { checkAnswers } from '../support/contract.ts'
+import { createDatabase } from '../support/database.ts'
+import { request } from '../support/raw.ts'
+import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const DATABASE_URL = await createDatabase(t)
+let lastId = 0
+const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
+const created = '200 {"name":"n"}'
+const tooSlow = '400 {"error":408,"message":"the request took too long to arrive"}'
+const malformed = '400 {"error":400,"message":"the request is malformed"}'
+const noToken = '400 {"error":401,"message":"a bearer token is required"}'
+const head = { 'content-length': '30' }
+const half = 'POST /plants HTTP/1.1\r\nhost: te'
+
+/** Only what is to be cut off is waited for; all else may take its time. */
+const short = { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '3000' }
+const long = { HEADERS_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' }
+
+/** Starts a service whose table answers only when it is let go. */
+async function startSlow(t: Test, limits = long) {
+  const service = await startService(t, { DATABASE_URL, ...limits })
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  const { create } = service.app.plants
+  service.app.plants.create = async (plant, origin) => {
+    await gate
+    await create(plant, origin)
+  }
+  return { ...service, letGo }
+}
+
+/** Opens a connection; gives what is written and, when the server has closed it, all the answers. */
+async function open(url: string) {
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port) })
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
+  await once(socket, 'connect')
+  return {
+    socket,
+    send: (text: string) => new Promise<void>((resolve) => socket.write(text, 'latin1', () => resolve())),
+    answers: async () => {
+      if (!socket.closed) await once(socket, 'close')
+      const answers = checkAnswers(Buffer.concat(chunks))
+      return {
+        answers: answers.map(({ status, body }) => `${status} ${body}`),
+        connection: answers.map(({ headers }) => headers.connection)
+      }
+    }
+  }
+}
+
+/** What a connection has sent when the closing begins, what it sends afterwards, and what it is owed. */
+const cases: [string, string, string, string[]][] = [
+  ['a request in flight is answered', request(plant()), '', [created]],
+  [
+    'requests in flight one behind the other are answered',
+    request(plant()) + request(plant()),
+    '',
+    [created, created]
+  ],
+  [
+    'garbage behind a request in flight is answered behind it',
+    request(plant()),
+    '\x01\r\n\r\n',
+    [created, malformed]
+  ],
+  [
+    'a refusal behind a request in flight is answered behind it',
+    request(plant()),
+    request('{}', { authorization: undefined }),
+    [created, noToken]
+  ],
+  [
+    'a request behind one in flight is answered behind it',
+    request(plant()),
+    request(plant()),
+    [created, created]
+  ],
+  ['a header that is completed is answered', half, `st\r\n${request(plant()).slice(35)}`, [created]],
+  ['a header that is never completed is answered with 408', half, '', [tooSlow]],
+  ['a body that is completed is answered', request('{"id":9000,', head), '        "name":"n"}', [created]],
+  ['a body that is never completed is answered with 408', request('{"id":', head), '', [tooSlow]],
+  [
+    'half a body behind a request in flight is answered behind it',
+    request(plant()) + request('{', head),
+    '',
+    [created, tooSlow]
+  ],
+  [
+    'half a header behind a request in flight is told by the answer before it that the connection closes',
+    request(plant()) + half,
+    '',
+    [created]
+  ],
+  ['a request that is refused unread is answered', half, `st\r\n\r\n`, [noToken]],
+  ['a silent connection is owed nothing', '', '', []],
+  ['a silent connection that speaks up is answered', '', request(plant()), [created]]
+]
+
+t.jobs = 4
+
+for (const [title, before, after, expected] of cases) {
+  t.test(`while the service closes, ${title}`, async (t) => {
+    const isCutOff = expected.includes(tooSlow) || (before.endsWith(half) && after === '')
+    const { app, url, letGo } = await startSlow(t, isCutOff ? short : long)
+    const { send, answers } = await open(url)
+    const arrived = () => [...app.connections.keys()][0]?.bytesRead
+    const length = (text: string) => Buffer.byteLength(text, 'latin1')
+    if (before !== '') await send(before)
+    await until(arrived, (bytes) => bytes === length(before))
+    const started = performance.now()
+    const closed = app.close()
+    while (app.server.listening) await setImmediate()
+    if (after !== '') await send(after)
+    await until(arrived, (bytes) => bytes === undefined || bytes === length(before + after))
+    letGo()
+    const { answers: found, connection } = await answers()
+    t.strictSame(found, expected)
+    if (expected.length > 0) t.equal(connection.at(-1), 'close')
+    await closed
+    const took = performance.now() - started
+    t.ok(took < 15_000, `closed after ${took} ms`)
+  })
+}
+
+t.test('while the service closes, a connection that is kept alive and idle is ended at once', async (t) => {
+  const { app, url, letGo } = await startSlow(t)
+  letGo()
+  const { socket, send, answers } = await open(url)
+  await send(request(plant()))
+  await once(socket, 'data')
+  const started = performance.now()
+  await app.close()
+  t.ok(performance.now() - started < 10_000)
+  t.strictSame((await answers()).answers, [created], 'and not by the time-out for what never arrives')
+})
+
+t.test('while the service closes, responses that their client has not read yet are sent whole', async (t) => {
+  const { app, url, letGo } = await startSlow(t, short)
+  const count = 12
+  const name = 'n'.repeat(1_000_000)
+  const { socket, send, answers } = await open(url)
+  socket.pause()
+  const sent = Array.from({ length: count }, () => request(JSON.stringify({ id: ++lastId, name })))
+  await send(sent.join(''))
+  const [served, connection] = [...app.connections][0] ?? []
+  await until(
+    () => connection?.pendingResponses.size,
+    (size) => size === count
+  )
+  letGo()
+  await until(
+    () => served?.writableLength,
+    (bytes) => bytes !== 0
+  )
+  const tooLate = await open(url)
+  await tooLate.send(half)
+  const closed = app.close()
+  t.strictSame((await tooLate.answers()).answers, [tooSlow])
+  socket.resume()
+  t.strictSame(
+    (await answers()).answers,
+    sent.map(() => `200 {"name":"${name}"}`),
+    'and none of them is followed by another'
+  )
+  await closed
+})
+
+t.test(
+  'while the service closes, a request that begins when others are too late has its time, too',
+  async (t) => {
+    const { app, url, letGo } = await startSlow(t, short)
+    const [first, second] = [await open(url), await open(url)]
+    await first.send(request(plant()))
+    await second.send(half)
+    await until(
+      () => [...app.connections.values()].map(({ newest }) => newest?.complete),
+      ([complete]) => complete === true
+    )
+    const closed = app.close()
+    t.strictSame((await second.answers()).answers, [tooSlow])
+    await first.send(request('{', head))
+    await until(
+      () => [...app.connections.values()][0]?.pendingResponses.size,
+      (size) => size === 2
+    )
+    letGo()
+    t.strictSame((await first.answers()).answers, [created, tooSlow])
+    await closed
+  }
+)
+
+t.test('an idle service closes at once, and no new connection is taken', async (t) => {
+  const { app, url } = await startSlow(t)
+  await app.close()
+  await t.rejects(open(url), { code: 'ECONNREFUSED' })
+})

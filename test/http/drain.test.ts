@@ -1,0 +1,168 @@
+/** The process leaves: what its clients, its balancer and its log see. */
+import { once } from 'node:events'
+import { Agent, get, request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { checkAnswers } from '../support/contract.ts'
+import { createDatabase, lockTable, query, untilBlocked } from '../support/database.ts'
+import { start } from '../support/process.ts'
+import { exchange, request } from '../support/raw.ts'
+import { token } from '../support/service.ts'
+
+const DATABASE_URL = await createDatabase(t)
+let lastId = 0
+const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
+
+/** Opens connections until one is refused; then the service listens no more. */
+async function untilRefused(url: string) {
+  const { hostname, port } = new URL(url)
+  for (;;) {
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    socket.destroy()
+    await setTimeout(20)
+  }
+}
+
+async function startProcess(t: Test, env: NodeJS.ProcessEnv = {}) {
+  const service = start(t, ['src/server.ts'], {
+    DATABASE_URL,
+    AUTH_TOKENS: `tester:${token}`,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    SHUTDOWN_DELAY_MS: '4000',
+    ...env
+  })
+  const [, url = ''] = await service.output(/Server listening at (http:[^"]+)/)
+  return { ...service, url }
+}
+
+/** Asks on a connection that is kept alive; gives the status, the body and what is said of the connection. */
+function ask(url: string, agent: Agent, body?: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    const call =
+      body === undefined
+        ? get(`${url}/readyz`, { agent })
+        : httpRequest(`${url}/plants`, { agent, headers, method: 'POST' })
+    call.on('error', reject).on('response', (response) => {
+      let text = ''
+      response.on('data', (chunk) => (text += chunk))
+      response.on('end', () => resolve(`${response.statusCode} ${text} ${response.headers.connection}`))
+    })
+    call.end(body)
+  })
+}
+
+/** The variable that makes a process run a script before its own. */
+const preload = (script: string) => ({
+  NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=data:text/javascript,${script.replaceAll(' ', '%20')}`
+})
+
+t.test('SIGTERM: unready at once, serving on, then closing connections, then exit code 0', async (t) => {
+  const { url, kill, ended, output } = await startProcess(t)
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.equal(await ask(url, agent), '200 {"status":"ready"} keep-alive')
+  const began = performance.now()
+  kill('SIGTERM')
+  await output(/draining/)
+  t.equal(await ask(url, agent), '400 {"error":503,"message":"the service is closing"} keep-alive')
+  t.equal(await ask(url, agent, plant()), '200 {"name":"n"} keep-alive')
+  let answer = await ask(url, agent, plant())
+  while (answer === '200 {"name":"n"} keep-alive') answer = await ask(url, agent, plant())
+  t.equal(answer, '200 {"name":"n"} close')
+  const { code, stderr, stdout } = await ended
+  t.equal(code, 0)
+  t.equal(stderr, '')
+  t.ok(performance.now() - began > 4_500)
+  t.ok(performance.now() - began < 20_000)
+  t.strictSame(stdout.match(/"msg":"(closing|draining[^"]*|closed)"/g), [
+    '"msg":"closing"',
+    '"msg":"draining: not ready any more"',
+    '"msg":"closed"'
+  ])
+  await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
+})
+
+t.test('a slow reader gets every response that it is owed before the process ends', async (t) => {
+  const { url, kill, ended, output } = await startProcess(t, {
+    SHUTDOWN_DELAY_MS: '0',
+    SHUTDOWN_TIMEOUT_MS: '120000'
+  })
+  const { hostname, port } = new URL(url)
+  const name = 'n'.repeat(1_000_000)
+  const socket = connect(Number(port), hostname)
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk)).pause()
+  for (let count = 0; count < 5; count++) socket.write(request(JSON.stringify({ id: ++lastId, name })))
+  await output(/"msg":"created"/)
+  kill('SIGTERM')
+  await output(/"msg":"closing"/)
+  await t.rejects(untilRefused(url), { code: 'ECONNREFUSED' })
+  socket.resume()
+  if (!socket.closed) await once(socket, 'close')
+  const answers = checkAnswers(Buffer.concat(chunks))
+  t.strictSame(
+    answers.map(({ body }) => body),
+    Array.from(answers, () => `{"name":"${name}"}`)
+  )
+  // A create whose response nobody has asked for yet, since nothing of it was read, is not carried out.
+  const created = await query(DATABASE_URL, 'select id from plants where name = $1', [name])
+  t.equal(answers.length, created.length)
+  t.equal((await ended).code, 0)
+})
+
+t.test('a second signal ends it now, with exit code 1 and what was left', async (t) => {
+  const { url, kill, ended, output } = await startProcess(t, {
+    SHUTDOWN_DELAY_MS: '24000',
+    SHUTDOWN_TIMEOUT_MS: '60000'
+  })
+  const began = performance.now()
+  kill('SIGTERM')
+  await output(/draining/)
+  const holder = await lockTable(t, DATABASE_URL)
+  const waiting = exchange(url, [request(plant())])
+  await untilBlocked(DATABASE_URL)
+  kill('SIGINT')
+  const { code, stdout } = await ended
+  t.equal(code, 1)
+  t.match(
+    stdout,
+    /"level":60,.*"signal":"SIGINT","connections":1,"requests":1,"msg":"a second signal: cut off"/
+  )
+  t.ok(performance.now() - began < 20_000)
+  t.strictSame(await waiting, Buffer.alloc(0))
+  await holder.query('rollback')
+})
+
+t.test('beyond its limit it is cut off, with exit code 1 and what was left', async (t) => {
+  // The limit leaves every create its time: only what should not be takes longer.
+  const { kill, ended } = await startProcess(t, {
+    SHUTDOWN_DELAY_MS: '0',
+    HEADERS_TIMEOUT_MS: '100',
+    WRITE_DEADLINE_MS: '100',
+    SHUTDOWN_TIMEOUT_MS: '2201',
+    ...preload("import{Server}from'node:http';Server.prototype.close=()=>{}")
+  })
+  kill('SIGTERM')
+  const { code, stdout } = await ended
+  t.equal(code, 1)
+  t.match(
+    stdout,
+    /"level":60,.*"limitMs":2201,"connections":0,"requests":0,"msg":"closing took too long: cut off"/
+  )
+})
+
+t.test('an uncaught error is logged, drained and ends with exit code 1', async (t) => {
+  const { url, kill, ended, output } = await startProcess(
+    t,
+    preload("process.on('SIGUSR1',()=>{throw new Error('out of the blue')})")
+  )
+  kill('SIGUSR1')
+  await output(/an uncaught error/)
+  t.equal(await ask(url, new Agent(), plant()), '200 {"name":"n"} close')
+  const { code, stdout } = await ended
+  t.equal(code, 1)
+  t.match(stdout, /"level":60,.*out of the blue.*"msg":"an uncaught error ends the process"/)
+})

@@ -1,0 +1,95 @@
+/** Exact ids out of JSON texts. */
+import t from 'tap'
+import { parseWithExactId } from '../../src/http/exact-id.ts'
+
+const id = (text: string) => (parseWithExactId(text) as { id: unknown }).id
+
+t.test('an integer of up to 19 digits becomes a bigint, however it is spelled', async (t) => {
+  const spellings: Record<string, bigint> = {
+    '0': 0n,
+    '-0': 0n,
+    '-0.0e5': 0n,
+    '0e99999999999999999999': 0n,
+    '7': 7n,
+    '-7': -7n,
+    '123456789012345': 123456789012345n,
+    '1234567890123456': 1234567890123456n,
+    '9007199254740993': 9007199254740993n,
+    '9223372036854775807': 2n ** 63n - 1n,
+    '9223372036854775808': 2n ** 63n,
+    '-9223372036854775808': -(2n ** 63n),
+    '1.0': 1n,
+    '1e3': 1000n,
+    '1E+2': 100n,
+    '10e-1': 1n,
+    '120.50e2': 12050n,
+    '0.001e3': 1n,
+    '9.223372036854775807e18': 2n ** 63n - 1n
+  }
+  for (const [spelling, value] of Object.entries(spellings)) {
+    t.equal(id(`{"id":${spelling}}`), value, spelling)
+    t.equal(id(`{ "name" : "x" , "id" : ${spelling} }`), value, `${spelling} behind a name`)
+  }
+})
+
+t.test('any other number stays a number', async (t) => {
+  for (const spelling of [
+    '1.5',
+    '1e-1',
+    '1.00000000000000000001',
+    '9007199254740992.5',
+    '1e400',
+    '1e1000000000',
+    '1e19'
+  ]) {
+    t.type(id(`{"id":${spelling}}`), 'number', spelling)
+  }
+})
+
+t.test('only the member of the outermost object counts, and the last one of it', async (t) => {
+  const wide = '9007199254740993'
+  const texts = [
+    `{"id":1,"id":${wide}}`,
+    `{"\\u0069d":${wide}}`,
+    `{"id":1,"i\\u0064":${wide}}`,
+    `{"id":${wide},"x":{"id":1}}`,
+    `{"x":{"id":1},"id":${wide}}`,
+    `{"x":[{"id":1}],"id":${wide},"y":"\\"id\\":1"}`,
+    `{"x":"id","id":${wide},"y":"{\\"id\\":1}"}`,
+    `{"id":{"id":1},"id":${wide}}`
+  ]
+  for (const text of texts) t.equal(id(text), 9007199254740993n, text)
+  t.equal(id('{"id":1.00000000000000000001,"id":1}'), 1n)
+  t.type(id('{"id":1,"id":1.00000000000000000001}'), 'number')
+  t.equal(id('{"x":{"id":1},"\\u0069d":2}'), 2n)
+})
+
+t.test('what is no number, or no object, stays what JSON.parse gives', async (t) => {
+  for (const text of [
+    '{"id":"5"}',
+    '{"id":null}',
+    '{"name":"id"}',
+    '[{"id":1}]',
+    'null',
+    '5',
+    '"id"',
+    '{"x":{"id":1}}'
+  ]) {
+    t.strictSame(parseWithExactId(text), JSON.parse(text), text)
+  }
+})
+
+t.test('what is not JSON throws a SyntaxError', async (t) => {
+  for (const text of ['', '{', '{"id":01}', '{"id":1}}', '{"id":+1}', '{"id":.5}']) {
+    t.throws(() => parseWithExactId(text), SyntaxError, text)
+  }
+})
+
+t.test('a million digits take no time to speak of', async (t) => {
+  const started = performance.now()
+  t.type(id(`{"id":${'1'.repeat(1_000_000)}}`), 'number')
+  t.type(id(`{"id":1.${'0'.repeat(1_000_000)}1}`), 'number')
+  t.equal(id(`{"id":1.${'0'.repeat(1_000_000)}}`), 1n)
+  t.type(id(`{"id":1${'01'.repeat(500_000)}e-1}`), 'number')
+  t.ok(performance.now() - started < 30_000)
+})

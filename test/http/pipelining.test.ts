@@ -1,0 +1,199 @@
+/** Requests that are sent without waiting for responses: only so many are kept, however many come. */
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { checkAnswers } from '../support/contract.ts'
+import { request } from '../support/raw.ts'
+import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
+const probe = request('', { 'content-length': undefined }, 'GET /readyz HTTP/1.1')
+
+/** Starts a service and a client of it; counts the requests that Node has made of the client's bytes. */
+async function start(t: Test, env: Record<string, string> = {}) {
+  const service = await startService(t, env)
+  const seen: ServerResponse[] = []
+  service.app.server.on('request', (_, response: ServerResponse) => seen.push(response))
+  const { hostname, port } = new URL(service.url)
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  return {
+    ...service,
+    socket,
+    /** Requests so far; how many of them wait for their responses. */
+    seen: () => seen.length,
+    pending: () => seen.filter((response) => !response.writableFinished).length,
+    answers: () => checkAnswers(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
+    received: () => Buffer.concat(chunks).toString('latin1')
+  }
+}
+
+/** Returns when the server has sent all that it will send. */
+async function ended(socket: Socket) {
+  if (!socket.readableEnded) await once(socket, 'end')
+}
+
+/** The server's end of the only connection. */
+const served = async ({ app }: { app: { connections: Map<Socket, unknown> } }) =>
+  until(
+    () => [...app.connections.keys()][0] as Socket,
+    (socket) => socket !== undefined
+  )
+
+const noToken = '400 {"error":401,"message":"a bearer token is required"}'
+
+t.test('what comes behind the response to an uninvited body is read and dropped, not parsed', async (t) => {
+  const client = await start(t, { REQUEST_TIMEOUT_MS: '60000' })
+  const socket = await served(client)
+  const uninvited = request('', { expect: '100-continue', authorization: undefined, 'content-length': '5' })
+  client.socket.write(uninvited)
+  await until(client.received, (text) => text.includes('\r\n\r\n{'))
+  client.socket.write(`12345${flood}`)
+  await until(
+    () => socket.bytesRead,
+    (bytes) => bytes === uninvited.length + 5 + flood.length
+  )
+  t.equal(client.seen(), 1)
+  client.socket.end()
+  await ended(client.socket)
+  t.strictSame(client.answers(), [noToken])
+})
+
+t.test(
+  'of a connection beyond the limit the first response is the last, whatever comes behind',
+  async (t) => {
+    const client = await start(t, { MAX_CONNECTIONS: '1', REQUEST_TIMEOUT_MS: '60000' })
+    const second = connect({ port: Number(new URL(client.url).port), host: '127.0.0.1', allowHalfOpen: true })
+    t.teardown(() => second.destroy())
+    await until(
+      () => client.app.connections.size,
+      (size) => size === 2
+    )
+    const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
+    let text = ''
+    second.on('data', (chunk) => {
+      text += chunk
+    })
+    second.write(probe + flood)
+    await until(
+      () => excess.bytesRead,
+      (bytes) => bytes === probe.length + flood.length
+    )
+    t.equal(client.seen() <= 64, true, `${client.seen()} requests of one connection`)
+    second.end()
+    await ended(second)
+    t.equal(text.split('HTTP/1.1 ').length - 1, 1)
+    t.match(text, /connection: close/)
+  }
+)
+
+t.test('at most 64 requests of a connection wait, and all of them are answered in the end', async (t) => {
+  const client = await start(t)
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  client.app.plants.create = () => gate
+  const socket = await served(client)
+  const plants = 1_000
+  let sent = ''
+  for (let id = 0; id < plants; id++) sent += request(JSON.stringify({ id, name: `${id}` }))
+  client.socket.write(sent)
+  await until(client.pending, (pending) => pending >= 64)
+  t.equal(client.seen(), 64)
+  t.ok(socket.isPaused())
+  t.ok(socket.readableLength <= 2 ** 17, `${socket.readableLength} bytes are held`)
+  const most: number[] = []
+  client.app.server.prependListener('request', () => most.push(client.pending()))
+  letGo()
+  await until(client.seen, (seen) => seen === plants)
+  await until(client.pending, (pending) => pending === 0)
+  t.ok(Math.max(...most) <= 64, `${Math.max(...most)} wait`)
+  client.socket.end()
+  await ended(client.socket)
+  t.strictSame(
+    client.answers(),
+    Array.from({ length: plants }, (_, id) => `200 {"name":"${id}"}`)
+  )
+})
+
+t.test('a client that has said all, and waits, gets every response', async (t) => {
+  const client = await start(t)
+  client.socket.end(request('', {}, 'POST /nope HTTP/1.1').repeat(500))
+  await ended(client.socket)
+  t.strictSame(
+    client.answers(),
+    Array.from({ length: 500 }, () => '400 {"error":404,"message":"there is nothing at this path"}')
+  )
+})
+
+t.test('bodies longer than a piece, one behind the other, by length and in chunks', async (t) => {
+  const client = await start(t)
+  const name = 'n'.repeat(100_000)
+  const chunks = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+  const chunked = request('', { 'content-length': undefined, 'transfer-encoding': 'chunked' })
+  for (let id = 0; id < 10; id++) {
+    const body = JSON.stringify({ id, name })
+    client.socket.write(id % 2 === 0 ? request(body) : chunked + chunks(body))
+  }
+  client.socket.end()
+  await ended(client.socket)
+  t.strictSame(
+    client.answers(),
+    Array.from({ length: 10 }, () => `200 {"name":"${name}"}`)
+  )
+})
+
+t.test('a client that does not read is not read from either, and goes on when it reads', async (t) => {
+  const client = await start(t, { BODY_LIMIT_BYTES: '4000000' })
+  const name = 'n'.repeat(3_000_000)
+  client.socket.pause()
+  for (let id = 0; id < 20; id++) client.socket.write(request(JSON.stringify({ id, name })))
+  client.socket.end()
+  const socket = await served(client)
+  await until(
+    () => socket.isPaused() && socket.writableNeedDrain,
+    (isStuck) => isStuck
+  )
+  t.ok(client.seen() < 20)
+  client.socket.resume()
+  await ended(client.socket)
+  t.strictSame(
+    client.answers(),
+    Array.from({ length: 20 }, () => `200 {"name":"${name}"}`)
+  )
+})
+
+t.test('a connection that is reset while responses are owed leaves nothing behind', async (t) => {
+  const service = await startService(t, { HEADERS_TIMEOUT_MS: '1', REQUEST_TIMEOUT_MS: '60000' })
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  service.app.plants.create = () => gate
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  const { hostname, port } = new URL(service.url)
+  for (const rest of ['garbage\r\n\r\n', 'POST /pla']) {
+    const sockets = await Promise.all(
+      Array.from({ length: 20 }, async (_, id) => {
+        const socket = connect(Number(port), hostname)
+        socket.on('error', () => {})
+        await once(socket, 'connect')
+        socket.write(request(JSON.stringify({ id, name: 'n' })) + rest)
+        return socket
+      })
+    )
+    // Their connections are refused by now, the requests before still wait.
+    await until(
+      () => [...service.app.connections.values()].filter(({ isOver }) => isOver).length,
+      (refused) => refused === 20
+    )
+    for (const socket of sockets) socket.resetAndDestroy()
+    await until(
+      () => service.app.connections.size,
+      (size) => size === 0
+    )
+  }
+  letGo()
+  t.equal(await until(timers, (count) => count <= before), before)
+})

@@ -1,0 +1,495 @@
+/** Bytes on the wire: whatever they are, the answer is the interface's. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { exchange, type Part, parseAnswers, request } from '../support/raw.ts'
+import { everyAnswer, maskId, startService, token } from '../support/service.ts'
+
+const service = await startService(t, { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '3000' })
+
+let lastId = 0
+const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
+const created = '200 {"name":"n"}'
+const failed = (error: number, message: string) => `400 ${JSON.stringify({ error, message })}`
+const malformed = failed(400, 'the request is malformed')
+const head = `host: test\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\n`
+const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
+const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+const repeated = (field: string) => failed(400, `the header field ${field} is repeated`)
+const badHost = failed(400, 'the header field host is missing or malformed')
+const noMethod = failed(405, 'this path does not have this method')
+const tooLarge = failed(431, 'the request line and header fields are too large')
+const version = failed(505, 'the protocol must be HTTP/1.1')
+const mediaType = failed(415, 'the content type must be application/json')
+
+/** In the words of the standard that is broken or kept; what is sent; what comes back. */
+const cases: [string, Part[], string[]][] = [
+  // RFC 9112, section 2: message format
+  ['2.2: empty lines before a request line are ignored', [`\r\n\r\n${request(plant())}`], [created]],
+  ['2.2: a line that begins with white space is no request line', [` ${request(plant())}`], [malformed]],
+  [
+    '2.2: bytes outside ASCII in the request line',
+    [request(plant(), {}, 'POST /plants\xff\xfe HTTP/1.1')],
+    [malformed]
+  ],
+  ['2.2: TLS hello on the plain port', ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'], [malformed]],
+  ['2.2: a lone word', ['hello\r\n\r\n'], [malformed]],
+  ['2.2: zero bytes', ['\0\0\0\0\r\n\r\n'], [malformed]],
+  ['2.3: HTTP/2 preface', ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'], [version]],
+  ['2.3: a version that is not spoken', [request(plant(), {}, 'POST /plants HTTP/2.0')], [version]],
+  ['2.3: a version that is none', [request(plant(), {}, 'POST /plants HTTP/x.y')], [version]],
+  ['2.3: no version', ['POST /plants\r\n\r\n'], [version]],
+  ['2.3: HTTP/1.0 without Host', [request(plant(), { host: undefined }, 'POST /plants HTTP/1.0')], [created]],
+  [
+    '2.3: the method of the HTTP/2 preface without a version, behind a good request',
+    [`${request(plant())}PRI /plants\r\n\r\n`],
+    [created, version]
+  ],
+  [
+    '6.1: Transfer-Encoding in HTTP/1.0 makes all that follows doubtful',
+    [
+      request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0'),
+      `${chunk(plant())}0\r\n\r\n${request(plant())}`
+    ],
+    [failed(400, 'transfer-encoding is not of HTTP/1.0')]
+  ],
+  [
+    '2.3: a version that is not spoken, at an unknown path',
+    [request('', {}, 'POST /nope HTTP/2.0')],
+    [version]
+  ],
+  [
+    '3.2: no Host, at an unknown path and at one that cannot be decoded',
+    [
+      request('', { host: undefined }, 'POST /nope HTTP/1.1') +
+        request('', { host: undefined }, 'POST /%zz HTTP/1.1')
+    ],
+    [badHost, badHost]
+  ],
+  // RFC 9112, section 3: request line
+  ['3: two blanks between method and target', [request(plant(), {}, 'POST  /plants HTTP/1.1')], [created]],
+  ['3.1: a method that nobody knows', [request(plant(), {}, 'PLANT /plants HTTP/1.1')], [malformed]],
+  ['3.1: methods are case-sensitive', [request(plant(), {}, 'post /plants HTTP/1.1')], [malformed]],
+  ['3.2: no target', [request(plant(), {}, 'POST HTTP/1.1')], [malformed]],
+  ['3.2: no Host', [request(plant(), { host: undefined })], [badHost]],
+  ['3.2: two Hosts', [request(plant(), { Host: 'other' })], [repeated('host')]],
+  ['3.2: a Host that is none', [request(plant(), { host: 'a b' })], [badHost]],
+  ['3.2: a Host with user information', [request(plant(), { host: 'u@h' })], [badHost]],
+  ['3.2: an empty Host', [request(plant(), { host: '' })], [created]],
+  ['3.2: an IPv6 Host', [request(plant(), { host: '[::1]:3000' })], [created]],
+  ['3.2.1: a query', [request(plant(), {}, 'POST /plants?a=b HTTP/1.1')], [created]],
+  ['3.2.2: the absolute form', [request(plant(), {}, 'POST http://test/plants HTTP/1.1')], [created]],
+  [
+    '3.2.2: the absolute form, unknown path',
+    [request('', {}, 'POST HTTP://test/plant HTTP/1.1')],
+    [failed(404, 'there is nothing at this path')]
+  ],
+  ['3.2.3: CONNECT', ['CONNECT test:80 HTTP/1.1\r\nhost: test:80\r\n\r\n'], [noMethod]],
+  [
+    '3.2.3: CONNECT behind a good request',
+    [`${request(plant())}CONNECT test:80 HTTP/1.1\r\nhost: test:80\r\n\r\n`],
+    [created, noMethod]
+  ],
+  [
+    '3.2.4: OPTIONS *',
+    [request('', {}, 'OPTIONS * HTTP/1.1')],
+    [failed(404, 'there is nothing at this path')]
+  ],
+  ['RFC 3986 2.1: broken percent-encoding', [request(plant(), {}, 'POST /%zz HTTP/1.1')], [malformed]],
+  ['RFC 3986 2.1: percent-encoding cut off', [request(plant(), {}, 'POST /plants% HTTP/1.1')], [malformed]],
+  ['RFC 3986 2.1: percent-encoding of no UTF-8', [request(plant(), {}, 'POST /%ff HTTP/1.1')], [malformed]],
+  [
+    'RFC 3986 6.2.2: an encoded letter is the letter',
+    [request(plant(), {}, 'POST /%70lants HTTP/1.1')],
+    [created]
+  ],
+  // RFC 9112, section 5: fields
+  ['5: a field without a colon', [request(plant(), { 'x\r\ny': 'z' })], [malformed]],
+  ['5.1: white space before the colon', [request(plant(), { 'x ': 'y' })], [malformed]],
+  ['5.1: an empty field name', [request(plant(), { '': 'y' })], [malformed]],
+  ['5.2: obs-fold', [request(plant(), { x: 'a\r\n b' })], [malformed]],
+  ['5.5: a control character in a value', [request(plant(), { x: 'a\x01b' })], [malformed]],
+  ['5.5: U+0000 in a value', [request(plant(), { x: 'a\0b' })], [malformed]],
+  ['5.5: bytes outside ASCII in a value', [request(plant(), { x: '\xe4\xff' })], [created]],
+  [
+    '2.2: a bare line feed ends a field line',
+    [request(plant()).replace('host: test\r\n', 'host: test\n')],
+    [malformed]
+  ],
+  [
+    'RFC 9110 5.3: two Authorizations',
+    [request(plant(), { Authorization: 'Bearer other' })],
+    [repeated('authorization')]
+  ],
+  [
+    'RFC 9110 5.3: two Idempotency-Keys that make one',
+    [request(plant(), { 'idempotency-key': '"a', 'Idempotency-Key': 'b"' })],
+    [repeated('idempotency-key')]
+  ],
+  ['2.3: RTSP has methods of its own', [request('', {}, 'DESCRIBE /plants RTSP/1.0')], [noMethod]],
+  [
+    'RFC 9110 4.2.1: the absolute form without a host',
+    [request('', {}, 'POST http:///plants HTTP/1.1')],
+    [malformed]
+  ],
+  [
+    'RFC 9110 5.3: two Content-Types',
+    [request(plant(), { 'Content-Type': 'text/plain' })],
+    [repeated('content-type')]
+  ],
+  ['RFC 6585 5: a field of 20 kB', [request(plant(), { x: 'a'.repeat(20_000) })], [tooLarge]],
+  [
+    'RFC 6585 5: a target of 20 kB',
+    [request(plant(), {}, `POST /${'a'.repeat(20_000)} HTTP/1.1`)],
+    [tooLarge]
+  ],
+  [
+    'RFC 6585 5: 20,000 fields',
+    [`POST /plants HTTP/1.1\r\n${'x:\r\n'.repeat(20_000)}${head}\r\n`],
+    [tooLarge]
+  ],
+  [
+    'RFC 6585 5: 2,500 fields before the token',
+    [`POST /plants HTTP/1.1\r\n${'x:\r\n'.repeat(2_500)}${request(plant()).slice(23)}`],
+    [created]
+  ],
+  // RFC 9112, sections 6 and 7: bodies
+  ['6.1: chunks', [request('', chunked), chunk('{"id":9000,'), chunk('"name":"n"}'), '0\r\n\r\n'], [created]],
+  [
+    '7.1.1: a chunk extension',
+    [request('', chunked), `d;a=b\r\n{"id":9001,"na\r\n${chunk('me":"n"}')}0\r\n\r\n`],
+    [malformed]
+  ],
+  [
+    '7.1.2: a trailer',
+    [request('', chunked), chunk('{"id":9002,"name":"n"}'), '0\r\nx: y\r\n\r\n'],
+    [created]
+  ],
+  ['7.1: a chunk size that is none', [request('', chunked), 'xyz\r\n'], [malformed]],
+  ['7.1: a chunk longer than its size', [request('', chunked), '1\r\nabc\r\n'], [malformed]],
+  ['7.1: a chunk size beyond 64 bits', [request('', chunked), 'fffffffffffffffff\r\n'], [malformed]],
+  ['6.1: a chunk fault in the same packet as the header', [`${request('', chunked)}xyz\r\n`], [malformed]],
+  [
+    '6.1: Transfer-Encoding and Content-Length',
+    [request(plant(), { 'transfer-encoding': 'chunked' })],
+    [malformed]
+  ],
+  [
+    '6.1: a transfer coding besides chunked',
+    [request('', { ...chunked, 'transfer-encoding': 'gzip, chunked' }), '0\r\n\r\n'],
+    [failed(501, 'the only transfer coding that is understood is chunked')]
+  ],
+  [
+    '6.1: chunked is not last',
+    [request('', { ...chunked, 'transfer-encoding': 'chunked, gzip' }), '0\r\n\r\n'],
+    [malformed]
+  ],
+  ['6.2: a negative length', [request(plant(), { 'content-length': '-1' })], [malformed]],
+  ['6.2: a length that is none', [request(plant(), { 'content-length': '1e1' })], [malformed]],
+  ['6.2: two lengths', [request(plant(), { 'Content-Length': '7' })], [malformed]],
+  ['6.2: a length list', [request(plant(), { 'content-length': '25, 25' })], [malformed]],
+  [
+    '6.2: a length beyond 64 bits',
+    [request(plant(), { 'content-length': '99999999999999999999' })],
+    [malformed]
+  ],
+  ['6.3: no body', [request('', { 'content-length': undefined })], [failed(400, 'a body is required')]],
+  ['6.3: an empty body', [request('')], [failed(400, 'a body is required')]],
+  [
+    '6.3: an empty body in chunks',
+    [request('', chunked), '0\r\n\r\n'],
+    [failed(400, 'the body is not valid JSON')]
+  ],
+  [
+    '6.3: bytes beyond the length are the next request',
+    [`${request(plant())}garbage\r\n\r\n`],
+    [created, malformed]
+  ],
+  [
+    'RFC 9110 8.4: a content coding',
+    [request(plant(), { 'content-encoding': 'gzip' })],
+    [failed(415, 'the content encoding is not supported')]
+  ],
+  ['RFC 9110 8.4: identity', [request(plant(), { 'content-encoding': 'Identity' })], [created]],
+  ['RFC 9110 8.3: no type', [request(plant(), { 'content-type': undefined })], [mediaType]],
+  [
+    'RFC 8259 8.1: a charset besides UTF-8',
+    [request(plant(), { 'content-type': 'application/json;charset=latin1' })],
+    [failed(415, 'the charset must be UTF-8')]
+  ],
+  [
+    'RFC 9110 8.3.2: a quoted charset in capitals',
+    [request(plant(), { 'content-type': 'application/json; Charset="UTF-8"' })],
+    [created]
+  ],
+  // RFC 9110: methods and expectations
+  ['9.3.7: OPTIONS', [request('', { 'content-length': undefined }, 'OPTIONS /plants HTTP/1.1')], [noMethod]],
+  ['9.1: a method of WebDAV', [request('', {}, 'PROPFIND /plants HTTP/1.1')], [noMethod]],
+  ['9.1: QUERY with a body', [request(plant(), {}, 'QUERY /plants HTTP/1.1')], [noMethod]],
+  [
+    '10.1.1: another expectation',
+    [request(plant(), { expect: 'miracles' })],
+    [failed(417, 'the only expectation that can be met is 100-continue')]
+  ],
+  ['10.1.1: 100-continue', [request(plant(), { expect: '100-Continue' })], ['100 ', created]],
+  [
+    '10.1.1: 100-continue behind requests that wait for their answers, the body still to come',
+    [
+      request(plant()) + request('', { expect: '100-continue', 'content-length': '24' }),
+      /100 Continue/,
+      '{"id":9003,'
+    ],
+    [created, '100 ', malformed]
+  ],
+  [
+    '10.1.1: 100-continue behind a request that waits, the body cut off',
+    [request(plant()) + request('{', { expect: '100-continue', 'content-length': '9' })],
+    [created, malformed]
+  ],
+  [
+    '10.1.1: 100-continue in HTTP/1.0 is ignored',
+    [request(plant(), { expect: '100-continue' }, 'POST /plants HTTP/1.0')],
+    [created]
+  ],
+  [
+    '10.1.1: 100-continue with its body, behind a request and before one: there is nothing to wait for',
+    [request(plant()) + request(plant(), { expect: '100-continue' }) + request(plant())],
+    [created, created, created]
+  ],
+  [
+    '10.1.1: 100-continue refused without its body, and then a request',
+    [
+      request('', { expect: '100-continue', authorization: undefined, 'content-length': '5' }),
+      request(plant())
+    ],
+    [failed(401, 'a bearer token is required')]
+  ],
+  [
+    '10.1.1: 100-continue refused behind a request that waits, and a request that breaks off',
+    [
+      request(plant()) +
+        request('1', { expect: '100-continue', authorization: undefined }) +
+        request('1', { 'content-length': '9' })
+    ],
+    [created, failed(401, 'a bearer token is required')]
+  ],
+  [
+    '10.1.1: 100-continue and no good token',
+    [request('', { expect: '100-continue', 'content-length': '5', authorization: undefined })],
+    [failed(401, 'a bearer token is required')]
+  ],
+  [
+    '10.1.1: 100-continue and another type',
+    [request('', { expect: '100-continue', 'content-length': '5', 'content-type': 'a/b' })],
+    [mediaType]
+  ],
+  [
+    '10.1.1: 100-continue and too long a body',
+    [request('', { expect: '100-continue', 'content-length': '1048577' })],
+    [failed(413, 'the body is too large')]
+  ],
+  [
+    '7.8: an upgrade that is not wanted',
+    [request(plant(), { connection: 'upgrade', upgrade: 'websocket' })],
+    [created]
+  ],
+  [
+    '7.8: an upgrade to HTTP/2',
+    [request(plant(), { connection: 'upgrade, http2-settings', upgrade: 'h2c', 'http2-settings': '' })],
+    [created]
+  ],
+  // RFC 9112, section 9: connections
+  [
+    '9.3: three requests at once',
+    [request(plant()) + request(plant()) + request(plant())],
+    [created, created, created]
+  ],
+  [
+    '9.3: good, bad, good',
+    [request(plant()) + request('{') + request(plant())],
+    [created, failed(400, 'the body is not valid JSON'), created]
+  ],
+  [
+    '9.3: good, good, garbage',
+    [`${request(plant())}${request(plant())}\x01\x02\r\n\r\n`],
+    [created, created, malformed]
+  ],
+  [
+    '9.3: good, then half a body that breaks off in a bad chunk',
+    [request(plant()) + request('', chunked), 'zz\r\n'],
+    [created, malformed]
+  ],
+  [
+    '9.6: nothing behind a request that closes',
+    [request(plant(), { connection: 'close' }) + request(plant())],
+    [created]
+  ],
+  [
+    '8: a request is cut off by half-closing in its header',
+    ['POST /plants HTTP/1.1\r\nhost: te'],
+    [malformed]
+  ],
+  [
+    '8: a request is cut off by half-closing in its body',
+    [request('{"id":1', { 'content-length': '100' })],
+    [malformed]
+  ],
+  ['9.6: half-closing behind a whole request', [request(plant())], [created]]
+]
+
+for (const [title, parts, expected] of cases) {
+  t.test(title, async (t) => {
+    const answers = parseAnswers(await exchange(service.url, parts, { halfClose: true }))
+    t.strictSame(
+      answers.map(({ status, body }) => `${status} ${body}`),
+      expected
+    )
+    for (const { status, headers } of answers) {
+      if (status === 100) continue
+      t.has(maskId(headers), everyAnswer)
+      t.match(headers.date, /GMT$/)
+    }
+  })
+}
+
+t.test('405 says what is allowed, on a raw socket too', async (t) => {
+  for (const start of ['GET /plants HTTP/1.1', 'HEAD /plants HTTP/1.1', 'CONNECT a:1 HTTP/1.1']) {
+    const bytes = await exchange(service.url, [request('', {}, start)], { halfClose: true })
+    const answers = parseAnswers(bytes, { isHead: start.startsWith('HEAD') })
+    for (const answer of answers) answer.headers = maskId(answer.headers)
+    t.match(answers, [{ status: 400, headers: { allow: 'POST', ...everyAnswer } }], start)
+    t.equal(answers.length, 1)
+  }
+})
+
+t.test('a header that does not arrive in time gets 408', async (t) => {
+  const started = performance.now()
+  const answers = parseAnswers(await exchange(service.url, ['POST /plants HTTP/1.1\r\nhost: test\r\n']))
+  const { date, ...headers } = answers[0]?.headers ?? {}
+  const body = '{"error":408,"message":"the request took too long to arrive"}'
+  t.strictSame(maskId(headers), {
+    ...everyAnswer,
+    'content-length': String(body.length),
+    connection: 'close'
+  })
+  t.equal(answers[0]?.body, body)
+  t.ok(performance.now() - started < 20_000)
+})
+
+t.test('a body that does not arrive in time gets 408', async (t) => {
+  const started = performance.now()
+  const answers = parseAnswers(
+    await exchange(service.url, [request('{"id":', { 'content-length': '100' }), 500, '5,'])
+  )
+  t.strictSame(
+    answers.map(({ status, headers, body }) => [status, headers.connection, body]),
+    [[400, 'close', '{"error":408,"message":"the request took too long to arrive"}']]
+  )
+  t.ok(performance.now() - started < 20_000)
+})
+
+t.test('a slow body behind an answered request is cut off without a second answer', async (t) => {
+  const parts = [request('', { 'content-length': '100', authorization: undefined })]
+  const answers = parseAnswers(await exchange(service.url, parts))
+  t.strictSame(
+    answers.map(({ body }) => body),
+    ['{"error":401,"message":"a bearer token is required"}']
+  )
+})
+
+t.test('a client that never speaks gets no answer', async (t) => {
+  t.strictSame(await exchange(service.url, []), Buffer.alloc(0))
+})
+
+t.test('a large body that is refused unread does not cost the answer', async (t) => {
+  const megabyte = Buffer.alloc(1_048_576, 'x')
+  const length = String(32 * megabyte.length)
+  const body = Array.from({ length: 32 }, () => megabyte)
+  const refusals: [Record<string, string | undefined>, number][] = [
+    [{}, 413],
+    [{ authorization: undefined }, 401],
+    [{ 'content-type': 'text/plain' }, 415],
+    [{ connection: 'close' }, 413],
+    [{ 'x y': 'malformed' }, 400]
+  ]
+  for (const [fields, error] of refusals) {
+    const parts = [request('', { 'content-length': length, ...fields }), ...body]
+    const answers = parseAnswers(await exchange(service.url, parts, { waitMs: 30_000, halfClose: true }))
+    t.strictSame(
+      answers.map((answer) => JSON.parse(answer.body).error),
+      [error]
+    )
+  }
+  const endless = [request('', chunked), ...body.flatMap((part) => ['100000\r\n', part, '\r\n']), '0\r\n\r\n']
+  const answers = parseAnswers(await exchange(service.url, endless, { halfClose: true }))
+  t.strictSame(
+    answers.map((answer) => JSON.parse(answer.body).error),
+    [413]
+  )
+})
+
+t.test('a client that keeps a refused connection open is cut off, sooner when it is quiet', async (t) => {
+  for (const [everyMs, least, most] of [
+    [60_000, 900, 2_500],
+    [100, 2_900, 6_000]
+  ] as const) {
+    // A machine that stands still for a second makes a client quiet, or the service late.
+    let took = 0
+    for (let tries = 0; tries < 5 && !(took > least && took < most); tries++) took = await cutAfter(everyMs)
+    t.ok(took > least && took < most, `after ${took} ms`)
+  }
+})
+
+/** Gives how long a refused connection is kept, in ms, whose client sends a byte every so often. */
+async function cutAfter(everyMs: number): Promise<number> {
+  const { hostname, port } = new URL(service.url)
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  socket.on('error', () => {}).resume()
+  socket.write('garbage\r\n\r\n')
+  await once(socket, 'end')
+  const started = performance.now()
+  const timer = setInterval(() => socket.write('x'), everyMs)
+  await isCut(socket)
+  const took = performance.now() - started
+  clearInterval(timer)
+  socket.destroy()
+  return took
+}
+
+/** Waits until the server has given up on a connection; the client's half may be open still. */
+async function isCut(socket: Socket) {
+  const served = () =>
+    new Promise<number>((resolve, reject) => {
+      service.app.server.getConnections((error, count) => (error ? reject(error) : resolve(count)))
+    })
+  while (!socket.closed && (await served()) > 0) await sleep(50)
+}
+
+t.test(
+  'a connection that is kept alive outlives the ten minutes after which balancers end theirs',
+  async (t) => {
+    const [answer] = parseAnswers(
+      await exchange(service.url, [request(plant()), request(plant(), { connection: 'close' })])
+    )
+    t.strictSame([answer?.headers.connection, answer?.headers['keep-alive']], ['keep-alive', 'timeout=620'])
+  }
+)
+
+t.test('a connection is used again behind a refused request', async (t) => {
+  const parts = [request('x'.repeat(100), { authorization: undefined }) + request(plant())]
+  const answers = parseAnswers(await exchange(service.url, parts, { halfClose: true }))
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [400, 200]
+  )
+})
+
+t.test('after all that the service still serves, and logged no internal error', async (t) => {
+  const [answer] = parseAnswers(await exchange(service.url, [request(plant())], { halfClose: true }))
+  t.equal(answer?.status, 200)
+  t.strictSame(
+    service.log().filter(({ level }) => level >= 40),
+    []
+  )
+})

@@ -1,0 +1,215 @@
+/** What a request is called in the log and in its answer, and whose it is said to be. */
+import { connect } from 'node:net'
+import t from 'tap'
+import { lockTable } from '../support/database.ts'
+import { shows } from '../support/metrics.ts'
+import { exchange, parseAnswers, request } from '../support/raw.ts'
+import { everyAnswer, failure, headers, maskId, post, startService, success } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const service = await startService(t)
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
+const parentId = '00f067aa0ba902b7'
+
+let lastId = 0
+const create = (fields: Record<string, string>, to = service) =>
+  to.post({ id: ++lastId, name: 'n' }, { headers: { ...headers, ...fields } })
+
+/** The newest line of a log. */
+const newest = (of = service) => of.log().at(-1)
+
+t.test('a good X-Request-Id is logged and sent back', async (t) => {
+  for (const id of ['a', 'Az09._-', 'x'.repeat(128)]) {
+    const answer = success({ name: 'n' })
+    t.strictSame(await create({ 'x-request-id': id }), {
+      ...answer,
+      headers: { ...answer.headers, 'x-request-id': id }
+    })
+    t.equal(newest().requestId, id)
+  }
+})
+
+t.test('a failure has the X-Request-Id of its request, too', async (t) => {
+  const fields = { 'x-request-id': 'mine' }
+  t.strictSame(
+    await post(`${service.url}/none`, {}, { headers: fields }),
+    failure(404, 'there is nothing at this path', fields)
+  )
+})
+
+t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in the answer', async (t) => {
+  for (const id of ['', 'x'.repeat(129), 'a b', 'a,b', '"a"', 'é', '{}', '%0a']) {
+    const response = await fetch(`${service.url}/plants`, { headers: { 'x-request-id': id } })
+    t.match(response.headers.get('x-request-id'), uuid, id)
+    t.equal(newest().requestId, response.headers.get('x-request-id'))
+  }
+  const twice = request('', { 'x-request-id': 'a', 'X-Request-Id': 'b' })
+  const [answer] = parseAnswers(await exchange(service.url, [twice], { halfClose: true }))
+  t.match(answer?.headers['x-request-id'], uuid)
+})
+
+t.test('a create tells how many were written with it', async (t) => {
+  const ours = await startService(t, { WRITE_LANES: '1' })
+  const { post, log, databaseUrl } = ours
+  const holder = await lockTable(t, databaseUrl)
+  const first = post({ id: 1, name: 'n' })
+  await shows(t, ours, 'lanes_busy', 1)
+  const others = [2, 3, 4].map((id) => post({ id, name: 'n' }))
+  await shows(t, ours, 'queue_rows', 4)
+  await holder.query('rollback')
+  for (const answer of await Promise.all([first, ...others])) t.equal(answer.status, 200)
+  const rows = log().flatMap(({ batchRows }) => (batchRows === undefined ? [] : [batchRows]))
+  t.strictSame(rows.sort(), [1, 3, 3, 3])
+})
+
+t.test('creates that arrive together are written together, although a lane is free', async (t) => {
+  const ours = await startService(t)
+  const bodies = [1, 2, 3, 4, 5].map((id) => JSON.stringify({ id, name: 'n' }))
+  const answers = parseAnswers(
+    await exchange(ours.url, [bodies.map((body) => request(body)).join('')], { halfClose: true })
+  )
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 200, 200]
+  )
+  t.strictSame(
+    ours.log().flatMap(({ batchRows }) => batchRows ?? []),
+    [5, 5, 5, 5, 5]
+  )
+})
+
+t.test("a valid traceparent's trace id is logged", async (t) => {
+  for (const flags of ['00', '01', 'ff']) {
+    await create({ traceparent: `00-${traceId}-${parentId}-${flags}` })
+    t.equal(newest().traceId, traceId, flags)
+  }
+})
+
+t.test('no other traceparent leaves a trace id', async (t) => {
+  const bad = [
+    '',
+    traceId,
+    `01-${traceId}-${parentId}-01`,
+    `ff-${traceId}-${parentId}-01`,
+    `00-${'0'.repeat(32)}-${parentId}-01`,
+    `00-${traceId}-${'0'.repeat(16)}-01`,
+    `00-${traceId.toUpperCase()}-${parentId}-01`,
+    `00-${traceId}-${parentId}`,
+    `00-${traceId}-${parentId}-01-more`,
+    `00-${traceId}0-${parentId}-01`,
+    `00-${traceId}-${parentId}-0g`
+  ]
+  for (const traceparent of bad) {
+    t.equal((await create({ traceparent })).status, 200)
+    t.notOk('traceId' in newest(), traceparent)
+  }
+})
+
+t.test('a path that cannot be decoded leaves a line and has the headers of every answer', async (t) => {
+  const sent = request(
+    '{}',
+    { 'x-request-id': 'mine', traceparent: `00-${traceId}-${parentId}-01` },
+    'POST /%zz HTTP/1.1'
+  )
+  const [answer] = parseAnswers(await exchange(service.url, [sent], { halfClose: true }))
+  const { date, connection, 'keep-alive': _, ...fields } = answer?.headers ?? {}
+  t.strictSame(fields, { ...everyAnswer, 'x-request-id': 'mine', 'content-length': '50' })
+  const { time, durationMs, ...line } = newest()
+  t.strictSame(line, {
+    level: 30,
+    requestId: 'mine',
+    traceId,
+    method: 'POST',
+    failure: 400,
+    client: '127.0.0.1',
+    msg: 'the request is malformed'
+  })
+})
+
+t.test('a probe that finds all well leaves a line at level debug alone', async (t) => {
+  const before = service.log().length
+  await fetch(`${service.url}/livez`)
+  t.equal(service.log().length, before)
+  const talkative = await startService(t, { LOG_LEVEL: 'debug', DATABASE_URL: service.databaseUrl })
+  await fetch(`${talkative.url}/livez`)
+  t.match(newest(talkative), { level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'answered' })
+})
+
+t.test('bytes that are no request leave a line with the id of their answer', async (t) => {
+  const before = service.log().length
+  const [answer] = parseAnswers(await exchange(service.url, ['hello\r\n\r\n'], { halfClose: true }))
+  const { time, ...line } = newest()
+  t.equal(service.log().length, before + 1)
+  t.strictSame(line, {
+    level: 30,
+    requestId: answer?.headers['x-request-id'],
+    failure: 400,
+    client: '127.0.0.1',
+    msg: 'the request is malformed'
+  })
+  t.has(maskId(answer?.headers ?? {}), everyAnswer)
+})
+
+t.test('a request whose body breaks off leaves one line', async (t) => {
+  const before = service.log().length
+  const sent = request('', { 'content-length': undefined, 'transfer-encoding': 'chunked' })
+  await exchange(service.url, [sent, 'xyz\r\n'], { halfClose: true })
+  t.match(service.log().slice(before), [{ caller: 'tester', failure: 400, msg: 'the request is malformed' }])
+  t.equal(service.log().length, before + 1)
+})
+
+t.test('a client that resets before its answer leaves a line', async (t) => {
+  const holder = await lockTable(t, service.databaseUrl)
+  const { hostname, port } = new URL(service.url)
+  const socket = connect(Number(port), hostname)
+  socket.write(request(`{"id":${++lastId},"name":"n"}`, { 'x-request-id': 'gone' }))
+  await shows(t, service, 'queue_rows', 1)
+  socket.resetAndDestroy()
+  const line = await until(
+    async () => service.log().find(({ requestId }) => requestId === 'gone'),
+    (found) => found !== undefined
+  )
+  const { time, durationMs, ...fields } = line
+  t.strictSame(fields, {
+    level: 30,
+    requestId: 'gone',
+    method: 'POST',
+    route: '/plants',
+    caller: 'tester',
+    batchRows: 1,
+    client: '127.0.0.1',
+    msg: 'the client has left before its answer'
+  })
+  await holder.query('rollback')
+})
+
+t.test('without TRUST_PROXY X-Forwarded-For says nothing', async (t) => {
+  await create({ 'x-forwarded-for': '198.51.100.1', forwarded: 'for=198.51.100.1' })
+  t.equal(newest().client, '127.0.0.1')
+})
+
+t.test('X-Forwarded-For counts as far as TRUST_PROXY trusts, from its end', async (t) => {
+  const cases: [trust: string, forwarded: string | undefined, client: string][] = [
+    ['127.0.0.1', undefined, '127.0.0.1'],
+    ['127.0.0.1', '198.51.100.1', '198.51.100.1'],
+    ['127.0.0.1', '2001:db8::1', '2001:db8::1'],
+    ['127.0.0.1', 'forged, 198.51.100.1', '198.51.100.1'],
+    ['127.0.0.1', '203.0.113.9, 127.0.0.1, 198.51.100.1', '198.51.100.1'],
+    ['127.0.0.0/8,10.0.0.0/8', '203.0.113.9, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
+    ['127.0.0.0/8,10.0.0.0/8', '10.1.1.1, 10.2.2.2', '10.1.1.1'],
+    ['10.0.0.0/8', '198.51.100.1', '127.0.0.1'],
+    ['1', '203.0.113.9, 198.51.100.1', '198.51.100.1'],
+    ['2', '203.0.113.9, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
+    ['2', '198.51.100.1', '198.51.100.1'],
+    ['1', undefined, '127.0.0.1'],
+    ['1', 'not an address', '127.0.0.1'],
+    ['127.0.0.1', `${'x'.repeat(9_000)}`, '127.0.0.1']
+  ]
+  for (const [TRUST_PROXY, forwarded, client] of cases) {
+    const trusting = await startService(t, { TRUST_PROXY, DATABASE_URL: service.databaseUrl })
+    await create(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, trusting)
+    t.equal(newest(trusting).client, client, `${TRUST_PROXY}: ${forwarded?.slice(0, 50)}`)
+    await trusting.app.close()
+  }
+})

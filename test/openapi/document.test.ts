@@ -1,0 +1,139 @@
+/** The OpenAPI document: what it says is what the service does. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { catalogue } from '../../src/failures/failures.ts'
+import { writeDocument } from '../../src/openapi/document.ts'
+import { everyAnswer, failure, headers, read, startService, token } from '../support/service.ts'
+
+const root = join(import.meta.dirname, '../..')
+const text = writeDocument('')
+const document = JSON.parse(text)
+const { post: operation } = document.paths['/plants']
+const examples: Record<string, { summary: string; value: { error: number; message: string } }> =
+  operation.responses[400].content['application/json'].examples
+
+const service = await startService(t, { BODY_LIMIT_BYTES: '200' })
+const { url } = service
+
+t.test('docs/openapi.json is the document as the code makes it: else run `npm run openapi`', async (t) => {
+  t.equal(readFileSync(join(root, 'docs/openapi.json'), 'utf8'), text)
+})
+
+t.test('GET and HEAD get the document without a token', async (t) => {
+  const answer = { status: 200, headers: everyAnswer }
+  t.strictSame(await read(await fetch(`${url}/openapi.json`)), { ...answer, body: text })
+  t.strictSame(await read(await fetch(`${url}/openapi.json`, { method: 'HEAD' })), { ...answer, body: '' })
+})
+
+t.test('another method gets 405', async (t) => {
+  const answer = await read(await fetch(`${url}/openapi.json`, { method: 'POST', headers, body: '{' }))
+  t.strictSame(answer, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
+})
+
+t.test('it names the interface, its licence, and the path in front of it', async (t) => {
+  t.equal(document.openapi, '3.1.1')
+  t.match(document.info, {
+    title: 'Plant Store',
+    version: '1.0.0',
+    license: { name: 'MIT', identifier: 'MIT' }
+  })
+  t.strictSame(Object.keys(document.paths), ['/plants'])
+  t.equal(document.servers[0].url, '/')
+  t.equal(JSON.parse(writeDocument('/v1')).servers[0].url, '/v1')
+  t.strictSame(document.security, [{ bearer: [] }])
+  t.match(document.components.securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
+})
+
+t.test('the bounds of an id are exact, and nothing that only the validator knows is in it', async (t) => {
+  t.match(text, /"minimum": -9223372036854775808,\s+"maximum": 9223372036854775807,/)
+  t.notMatch(text, /"rule"|"int64":/)
+  const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
+  t.strictSame(NewPlant.required, ['id', 'name'])
+  t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
+  t.strictSame(Object.keys(NewPlant.properties), ['id', 'name', 'tag'])
+  t.strictSame(Object.keys(Plant.properties), ['name', 'tag'])
+  t.strictSame(Plant.required, ['name'])
+  t.match(ErrorBody, {
+    required: ['error', 'message'],
+    properties: { error: { type: 'integer', format: 'int32' } }
+  })
+})
+
+t.test('every failure of the operation is an example with its number', async (t) => {
+  const others = ['NotFound', 'NotReady']
+  const names = Object.keys(catalogue).filter((name) => !others.includes(name))
+  t.strictSame(new Set(Object.keys(examples)), new Set([...names, 'MissingField']))
+  for (const [name, { summary, value }] of Object.entries(examples)) {
+    const { error } = catalogue[name === 'MissingField' ? 'InvalidPlant' : (name as keyof typeof catalogue)]
+    t.equal(value.error, error, name)
+    t.equal(summary, `${error}: ${value.message}`, name)
+  }
+})
+
+t.test('the table of numbers has each of them once', async (t) => {
+  const { description } = operation.responses[400]
+  const numbers = [...description.matchAll(/^\| (\d+) \|/gm)].map(([, number]) => Number(number))
+  const expected = new Set(Object.values(catalogue).map(({ error }) => error))
+  t.strictSame(numbers, [...expected].sort())
+})
+
+const { authorization: _, ...noToken } = headers
+const plant = '{"id":1,"name":"Monstera"}'
+
+/** Requests whose failures need no special state, after `plant` was created with the key "a". */
+const requests: [name: string, init: RequestInit][] = [
+  ['MalformedKey', { headers: { ...headers, 'idempotency-key': 'a b' } }],
+  ['MalformedBody', { body: '{' }],
+  ['MissingToken', { headers: noToken }],
+  ['MalformedToken', { headers: { ...headers, authorization: 'Bearer' } }],
+  ['InvalidToken', { headers: { ...headers, authorization: `Bearer ${token}x` } }],
+  ['MethodNotAllowed', { method: 'PUT' }],
+  ['DuplicatePlant', {}],
+  ['BodyTooLarge', { body: JSON.stringify({ id: 1, name: 'x'.repeat(200) }) }],
+  ['UnsupportedMediaType', { headers: { ...headers, 'content-type': 'text/plain' } }],
+  ['InvalidPlant', { body: '{"id":9223372036854775808,"name":"Monstera"}' }],
+  ['MissingField', { body: '{"id":1}' }],
+  ['ReusedKey', { body: '{"id":1,"name":"Fern"}', headers: { ...headers, 'idempotency-key': 'a' } }]
+]
+
+t.test('requests get the answers of the examples, with documented header fields', async (t) => {
+  const created = await service.post(plant, { headers: { ...headers, 'idempotency-key': 'a' } })
+  t.equal(created.status, 200)
+  const documented = new Set(Object.keys(operation.responses[400].headers).map((name) => name.toLowerCase()))
+  const general = new Set(Object.keys(everyAnswer))
+  for (const [name, init] of requests) {
+    const answer = await service.post(plant, init)
+    t.equal(answer.status, 400, name)
+    t.strictSame(JSON.parse(answer.body), examples[name]?.value, name)
+    for (const field of Object.keys(answer.headers).filter((field) => !general.has(field))) {
+      t.ok(documented.has(field), `${name}: ${field}`)
+    }
+  }
+})
+
+t.test(
+  'the examples of the request are created, and answered as the examples of the response say',
+  async (t) => {
+    const sent = operation.requestBody.content['application/json'].examples
+    const expected = operation.responses[200].content['application/json'].examples
+    t.strictSame(Object.keys(sent), Object.keys(expected))
+    for (const [name, { value }] of Object.entries<{ value: object }>(sent)) {
+      const answer = await service.post({ ...value, id: 1_000 + Object.keys(sent).indexOf(name) })
+      t.strictSame(JSON.parse(answer.body), expected[name].value, name)
+    }
+  }
+)
+
+t.test('a rate limit adds the documented header fields to both answers', async (t) => {
+  const limited = await startService(t, { RATE_LIMIT: '1000' })
+  for (const status of [200, 400]) {
+    const answer = await limited.post({ id: 1, name: 'Monstera' })
+    t.equal(answer.status, status)
+    const fields = Object.keys(operation.responses[status].headers).filter((name) =>
+      name.startsWith('RateLimit-')
+    )
+    t.equal(fields.length, 3)
+    for (const name of fields) t.match(answer.headers[name.toLowerCase() as 'vary'], /^\d+$/, name)
+  }
+})

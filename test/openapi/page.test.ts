@@ -1,0 +1,125 @@
+/** The page for people: its files, their header fields, and where it is. What it does is in test/browser. */
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { gunzipSync } from 'node:zlib'
+import t from 'tap'
+import { failure, headers, read, startService } from '../support/service.ts'
+
+const { app, url } = await startService(t, { BASE_PATH: '/v1' })
+
+const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const plain = { 'accept-encoding': 'identity' }
+const get = (path: string, init: RequestInit = {}) => fetch(`${url}${path}`, { headers: plain, ...init })
+const html = await (await get('/docs')).text()
+const links = [...html.matchAll(/(?:href|src)="(docs\/[^"]+)"/g)].map(([, link]) => link as string)
+
+t.test('/ and /docs are the page, without a token and without a redirect', async (t) => {
+  for (const path of ['/', '/docs', '/docs?a=b']) {
+    const { redirected } = await get(path)
+    t.notOk(redirected)
+    t.strictSame(await read(await get(path)), {
+      status: 200,
+      headers: {
+        'cache-control': 'no-store',
+        'content-security-policy': policy,
+        'content-type': 'text/html; charset=utf-8',
+        'x-content-type-options': 'nosniff',
+        'x-request-id': 'made',
+        vary: 'accept-encoding'
+      },
+      body: html
+    })
+  }
+})
+
+t.test('the absolute form of a request target without a path is the page', async (t) => {
+  for (const path of ['http://plants.test', 'http://plants.test/', 'http://plants.test?a=b', '/?a=b']) {
+    const [answer] = await once(request(url, { path }).end(), 'response')
+    t.equal(await text(answer), html, path)
+  }
+})
+
+t.test('the page has nothing inline, and refers to its own origin only', async (t) => {
+  t.notMatch(html, /<style|style=|<script(?![^>]*src=)|\son\w+=/)
+  t.notMatch(html, /https?:|"\//)
+  t.equal(links.length, 5)
+})
+
+const types = {
+  svg: 'image/svg+xml',
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8'
+}
+
+for (const link of links) {
+  const path = `/${link}`
+  const [, extension] = /\.(\w+)\?v=[0-9a-f]{16}$/.exec(path) ?? []
+  const fields = {
+    'cache-control': 'public, max-age=31536000, immutable',
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    'content-type': types[extension as keyof typeof types],
+    'x-content-type-options': 'nosniff',
+    'x-request-id': 'made',
+    vary: 'accept-encoding'
+  }
+
+  t.test(`${link} can be kept for ever, and is sent compressed to who understands gzip`, async (t) => {
+    const answer = await read(await get(path))
+    t.strictSame({ ...answer, body: '' }, { status: 200, headers: fields, body: '' })
+    const zipped = await app.inject({ url: path, headers: { 'accept-encoding': 'br, GZIP;q=0.5' } })
+    t.equal(zipped.headers['content-encoding'], 'gzip')
+    t.equal(zipped.headers.vary, 'accept-encoding')
+    t.equal(gunzipSync(zipped.rawPayload).toString(), answer.body)
+    const head = await get(path, { method: 'HEAD' })
+    t.equal(head.headers.get('content-length'), `${Buffer.byteLength(answer.body)}`)
+    t.strictSame(await read(head), { status: 200, headers: fields, body: '' })
+  })
+
+  t.test(`${link} with the hash of another release is not kept`, async (t) => {
+    for (const other of [path.replace(/.$/, 'x'), path.replace(/\?.*/, '')]) {
+      t.equal((await get(other)).headers.get('cache-control'), 'no-store')
+    }
+  })
+}
+
+for (const encoding of ['', 'identity', 'br', 'gzip;q=0', 'br, gzip; q=0.0', 'x-gzip', 'gzipped']) {
+  t.test(`accept-encoding "${encoding}" gets it as it is`, async (t) => {
+    const { headers: fields, body } = await app.inject({
+      url: '/docs',
+      headers: { 'accept-encoding': encoding }
+    })
+    t.notOk('content-encoding' in fields)
+    t.equal(body, html)
+  })
+}
+
+t.test('another method of any of these paths gets 405', async (t) => {
+  for (const path of ['/', '/docs', '/docs/page.js', '/docs/swagger-ui.css']) {
+    for (const method of ['POST', 'OPTIONS', 'DELETE', 'QUERY']) {
+      const answer = await read(await get(path, { method, headers }))
+      t.strictSame(answer, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }), path)
+    }
+  }
+})
+
+t.test('there is nothing beside them', async (t) => {
+  for (const path of ['//', '/docs/', '/docs/index.html', '/docs/..%2fpackage.json', '/v1', '/v1/docs']) {
+    t.strictSame(await read(await get(path)), failure(404, 'there is nothing at this path'), path)
+  }
+})
+
+t.test('DOCS=off: no page, and the document all the same', async (t) => {
+  const { url } = await startService(t, { DOCS: 'off' })
+  for (const path of ['/', '/docs', ...links.map((link) => `/${link}`)]) {
+    t.strictSame(
+      await read(await fetch(`${url}${path}`)),
+      failure(404, 'there is nothing at this path'),
+      path
+    )
+  }
+  t.equal((await fetch(`${url}/openapi.json`)).status, 200)
+})

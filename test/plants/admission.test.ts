@@ -1,0 +1,212 @@
+/** Admission: what is refused when the storage, the connections or the bodies have no more room, and what is not. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { createDatabase, lockTable } from '../support/database.ts'
+import { shows } from '../support/metrics.ts'
+import { exchange, parseAnswers, request } from '../support/raw.ts'
+import { failure, headers, maskId, startService, success } from '../support/service.ts'
+
+const databaseUrl = await createDatabase(t)
+const start = (t: Test, env: Record<string, string>) => startService(t, { DATABASE_URL: databaseUrl, ...env })
+type Service = Awaited<ReturnType<typeof start>>
+
+const overloaded = (message: string) => failure(503, message, { 'retry-after': '1' })
+const full = overloaded('too many creates are waiting, this request has stored nothing: try again')
+const connections = overloaded('too many connections, this request has stored nothing: try again')
+const bodies = overloaded('too many bodies are arriving, this request has stored nothing: try again')
+
+let lastId = 0
+const plant = (name = 'n') => JSON.stringify({ id: ++lastId, name })
+
+/** Opens a connection that only the end of the test closes. */
+async function open(t: Test, { url }: Service): Promise<Socket> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  return socket
+}
+
+/** Reads the next answer that comes in one piece. */
+async function answer(socket: Socket) {
+  const [bytes] = await once(socket, 'data')
+  const [{ status, headers, body }] = parseAnswers(bytes) as [ReturnType<typeof parseAnswers>[number]]
+  const { date, connection, 'keep-alive': _, 'content-length': __, ...fields } = headers
+  return { status, headers: maskId(fields), body, connection }
+}
+
+t.test('a full queue', async (t) => {
+  const service = await start(t, { WRITE_QUEUE_ROWS: '1' })
+  const holder = await lockTable(t, databaseUrl)
+  const waiting = service.post(plant())
+  await shows(t, service, 'queue_rows', 1)
+  // Its body has been read: the queue counts it.
+  await shows(t, service, 'http_body_bytes', 0)
+
+  t.test('a create is refused, whatever its body holds, and leaves a short line', async (t) => {
+    for (const body of [plant(), 'not json', '{"id":"no"}']) {
+      t.strictSame(await service.post(body), full)
+      const { time, durationMs, requestId, ...line } = service.log().at(-1)
+      t.strictSame(line, {
+        level: 40,
+        method: 'POST',
+        route: '/plants',
+        caller: 'tester',
+        failure: 503,
+        client: '127.0.0.1',
+        msg: 'too many creates are waiting, this request has stored nothing: try again'
+      })
+    }
+  })
+
+  t.test('what is wrong with its header comes first', async (t) => {
+    const cases: [error: number, fields: Record<string, string>][] = [
+      [401, { authorization: 'Bearer another-token-0123456789' }],
+      [400, { 'idempotency-key': '' }],
+      [415, { 'content-type': 'text/plain' }]
+    ]
+    for (const [error, fields] of cases) {
+      const { body } = await service.post(plant(), { headers: { ...headers, ...fields } })
+      t.equal(JSON.parse(body).error, error)
+    }
+    t.equal(JSON.parse((await service.post(`"${'x'.repeat(2 ** 20)}"`)).body).error, 413)
+  })
+
+  t.test('the process is alive all the same', async (t) => {
+    t.equal((await fetch(`${service.url}/livez`)).status, 200)
+  })
+
+  t.test('when there is room again creates are taken', async (t) => {
+    await holder.query('rollback')
+    t.strictSame(await waiting, success({ name: 'n' }))
+    t.strictSame(await service.post(plant()), success({ name: 'n' }))
+    t.equal(service.log().at(-1).batchRows, 1)
+  })
+})
+
+t.test('connections beyond MAX_CONNECTIONS', async (t) => {
+  const service = await start(t, { MAX_CONNECTIONS: '1' })
+  const first = await open(t, service)
+  await shows(t, service, 'http_connections', 1)
+  t.equal(service.app.server.maxConnections, 1_001)
+
+  t.test('a create is refused and its connection closed', async (t) => {
+    const sent = request(plant())
+    const [refused, ...others] = parseAnswers(await exchange(service.url, [sent, sent]))
+    t.strictSame(others, [], 'what follows the answer that closes is not carried out')
+    t.match(refused, { body: connections.body, headers: { connection: 'close', 'retry-after': '1' } })
+  })
+
+  t.test('a probe is answered and its connection closed', async (t) => {
+    const sent = request('', {}, 'GET /livez HTTP/1.1')
+    const answers = parseAnswers(await exchange(service.url, [sent]))
+    t.match(answers, [{ status: 200, headers: { connection: 'close' } }])
+  })
+
+  t.test('the others are served as before, and their connections kept', async (t) => {
+    for (let count = 0; count < 2; count++) {
+      first.write(request(plant()))
+      t.strictSame(await answer(first), { ...success({ name: 'n' }), connection: 'keep-alive' })
+    }
+  })
+
+  t.test('far beyond, a connection is closed without an answer, and counted', async (t) => {
+    service.app.server.maxConnections = 1
+    t.equal((await exchange(service.url, [request(plant())])).length, 0)
+    service.app.server.maxConnections = 1_001
+    await shows(t, service, 'http_connections_dropped_total', 1)
+  })
+
+  t.test('when one of them has closed the next is served', async (t) => {
+    first.destroy()
+    await shows(t, service, 'http_connections', 0)
+    const next = await open(t, service)
+    next.write(request(plant()))
+    t.strictSame(await answer(next), { ...success({ name: 'n' }), connection: 'keep-alive' })
+  })
+})
+
+t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
+  const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '100' })
+  const body = plant('x'.repeat(40))
+  const created = { ...success({ name: 'x'.repeat(40) }), connection: 'keep-alive' }
+  const half = request(body).slice(0, -30)
+  const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
+  const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
+
+  t.test('a body that says its length holds it until it has come', async (t) => {
+    const slow = await open(t, service)
+    slow.write(half)
+    await shows(t, service, 'http_body_bytes', body.length)
+    const other = await open(t, service)
+    other.write(request(plant('x'.repeat(40))))
+    t.strictSame(await answer(other), { ...bodies, connection: 'keep-alive' })
+    slow.write(body.slice(-30))
+    t.strictSame(await answer(slow), created)
+    await shows(t, service, 'http_body_bytes', 0)
+    other.write(request(plant('x'.repeat(40))))
+    t.strictSame(await answer(other), created, 'the same connection goes on')
+  })
+
+  t.test('a chunked body counts as it comes, and is refused when there is no more room', async (t) => {
+    const slow = await open(t, service)
+    slow.write(half.replaceAll(`"id":${lastId - 1}`, `"id":${++lastId}`))
+    await shows(t, service, 'http_body_bytes', body.length)
+    const other = await open(t, service)
+    other.write(request('', chunked) + chunk('x'.repeat(20)))
+    await shows(t, service, 'http_body_bytes', body.length + 20)
+    const refused = answer(other)
+    other.write(chunk('x'.repeat(30)))
+    t.strictSame(await refused, { ...bodies, connection: undefined })
+    await shows(t, service, 'http_body_bytes', body.length)
+    other.write(`${chunk('x'.repeat(30))}0\r\n\r\n${request(plant())}`)
+    t.strictSame(await answer(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
+  })
+
+  t.test('a body that breaks off gives its room back', async (t) => {
+    const starts: [string, number][] = [
+      [half, body.length],
+      [request('', chunked) + chunk('x'.repeat(20)), 20]
+    ]
+    for (const [start, bytes] of starts) {
+      for (const leave of ['destroy', 'resetAndDestroy'] as const) {
+        const slow = await open(t, service)
+        await shows(t, service, 'http_body_bytes', 0)
+        slow.write(start)
+        await shows(t, service, 'http_body_bytes', bytes)
+        slow[leave]()
+        await shows(t, service, 'http_body_bytes', 0)
+      }
+    }
+  })
+
+  t.test('what comes behind an answer takes no room', async (t) => {
+    const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '1000' })
+    const early: [string, RegExp][] = [
+      [request('', chunked, 'GET /livez HTTP/1.1'), /alive/],
+      [request('', { ...chunked, authorization: undefined }), /"error":401/],
+      [request('', chunked) + chunk('x'.repeat(101)), /"error":413/]
+    ]
+    for (const [start, expected] of early) {
+      const endless = await open(t, service)
+      endless.write(start)
+      t.match((await answer(endless)).body, expected)
+      await new Promise<void>((resolve) => endless.write(chunk('x'.repeat(90)).repeat(100), () => resolve()))
+      const other = await open(t, service)
+      other.write(`${request('', chunked)}${chunk(plant('x'.repeat(40)))}0\r\n\r\n`)
+      t.strictSame(await answer(other), created, 'there is room for another')
+      await shows(t, service, 'http_body_bytes', 0)
+      endless.destroy()
+    }
+  })
+
+  t.test('a refused body gives its room back, and a good chunked one is taken', async (t) => {
+    t.equal(JSON.parse((await service.post('x'.repeat(100))).body).error, 400)
+    await shows(t, service, 'http_body_bytes', 0)
+    const other = await open(t, service)
+    other.write(`${request('', chunked)}${chunk(plant())}0\r\n\r\n`)
+    t.strictSame(await answer(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
+    await shows(t, service, 'http_body_bytes', 0)
+  })
+})

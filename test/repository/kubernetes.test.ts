@@ -1,0 +1,180 @@
+/** The manifests for Kubernetes: valid by its own definitions, and in step with the service that they start. */
+import { spawnSync } from 'node:child_process'
+import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
+import { findFaults, type Manifest, parseManifests, readManifests } from '../support/kubernetes.ts'
+import { startService, token } from '../support/service.ts'
+
+const root = join(import.meta.dirname, '../..')
+const directory = 'deploy/kubernetes'
+const plain = globSync(`${directory}/{base,migration}/*.yaml`, {
+  cwd: root,
+  exclude: ['**/kustomization.yaml']
+}).flatMap(readManifests)
+const find = (kind: string, from = plain) => from.find((one) => one.kind === kind) as Manifest
+const { spec: deployment } = find('Deployment')
+const { spec: pod } = deployment.template
+const [api] = pod.containers
+const { spec: job } = find('Job').spec.template
+const [migration] = job.containers
+
+/** A container's variables; what a secret's file says stands in their place, under a name without _FILE. */
+function environmentOf(container: Manifest): Record<string, string> {
+  const secrets: Record<string, string> = {
+    AUTH_TOKENS_FILE: `tester:${token}`,
+    DATABASE_URL_FILE: 'postgres://plants@db.test/plants',
+    MIGRATION_DATABASE_URL_FILE: 'postgres://owner@db.test/plants'
+  }
+  return Object.fromEntries(
+    container.env.map(({ name, value }: { name: string; value: string }) =>
+      name in secrets ? [name.replace(/_FILE$/, ''), secrets[name]] : [name, value]
+    )
+  )
+}
+
+t.test('the plain manifests are valid', async (t) => {
+  t.strictSame(plain.map(({ kind }) => kind).sort(), [
+    'Deployment',
+    'HorizontalPodAutoscaler',
+    'Job',
+    'NetworkPolicy',
+    'NetworkPolicy',
+    'PodDisruptionBudget',
+    'Service',
+    'ServiceAccount'
+  ])
+  t.strictSame(await findFaults(t, plain), [])
+})
+
+t.test('an unknown field and a bad value are found', async (t) => {
+  const broken = structuredClone(plain)
+  const { spec } = find('Deployment', broken)
+  spec.template.spec.containers[0].readOnlyRootFilesytem = true
+  find('HorizontalPodAutoscaler', broken).spec.minReplicas = 'three'
+  const faults = (await findFaults(t, broken)).join('\n')
+  t.match(faults, 'HorizontalPodAutoscaler: data/spec/minReplicas must be integer')
+  t.match(faults, `'"readOnlyRootFilesytem"' does not exist in type`)
+})
+
+t.test('each kustomization names what stands beside it, and nothing else', async (t) => {
+  const files = globSync(`${directory}/**/kustomization.yaml`, { cwd: root })
+  t.equal(files.length, 4)
+  for (const file of files) {
+    const { resources, secretGenerator = [] } = parse(readFileSync(join(root, file), 'utf8'))
+    const own = globSync('*.yaml', { cwd: join(root, dirname(file)), exclude: ['kustomization.yaml'] })
+    const named = resources.filter((resource: string) => resource.endsWith('.yaml'))
+    t.strictSame(named.toSorted(), own.toSorted(), file)
+    for (const other of resources.filter((resource: string) => !resource.endsWith('.yaml'))) {
+      t.ok(files.includes(join(dirname(file), other, 'kustomization.yaml')), `${file}: ${other}`)
+    }
+    for (const { files: sources } of secretGenerator) {
+      for (const source of sources) t.match(source, /^\w+=[\w-]+\.secret$/, 'git ignores it')
+    }
+  }
+})
+
+t.test('the variables are settings, and the service takes their values', async (t) => {
+  const known = readFileSync(join(root, '.env.example'), 'utf8')
+  for (const name of [api, migration].flatMap((container) => Object.keys(environmentOf(container)))) {
+    t.match(known, new RegExp(`^#?${name}=`, 'm'))
+  }
+  const config = readConfig(environmentOf(api))
+  t.match(config, { host: '0.0.0.0', metrics: { host: '0.0.0.0' }, database: { host: 'db.test' } })
+  t.equal(readMigrationConfig(environmentOf(migration)).database.user, 'owner')
+})
+
+t.test('ports, paths, labels and secrets agree', async (t) => {
+  const config = readConfig(environmentOf(api))
+  t.strictSame(api.ports, [
+    { name: 'http', containerPort: config.port },
+    { name: 'metrics', containerPort: config.metrics?.port }
+  ])
+  const { labels, annotations } = deployment.template.metadata
+  t.equal(annotations['prometheus.io/port'], String(config.metrics?.port))
+  t.strictSame(find('Service').spec.selector, labels)
+  t.equal(find('Service').spec.ports[0].targetPort, 'http')
+  t.strictSame(find('PodDisruptionBudget').spec.selector.matchLabels, labels)
+  t.strictSame(deployment.selector.matchLabels, labels)
+  t.equal(find('HorizontalPodAutoscaler').spec.scaleTargetRef.name, find('Deployment').metadata.name)
+  const covered = plain
+    .filter(({ kind }) => kind === 'NetworkPolicy')
+    .map(({ spec }) => spec.podSelector.matchLabels['app.kubernetes.io/component'])
+  const component = (one: Manifest) => one.spec.template.metadata.labels['app.kubernetes.io/component']
+  t.strictSame(covered.sort(), [component(find('Deployment')), component(find('Job'))].sort())
+  for (const { containers, volumes } of [pod, job]) {
+    for (const { env, volumeMounts } of containers) {
+      const paths = env.filter(({ name }: { name: string }) => name.endsWith('_FILE'))
+      t.ok(paths.length > 0)
+      for (const { name, value } of paths) {
+        const mount = volumeMounts.find(
+          ({ mountPath }: { mountPath: string }) => mountPath === dirname(value)
+        )
+        t.notOk(mount.subPath, `${name}: a directory`)
+        const volume = volumes.find((one: { name: string }) => one.name === mount.name)
+        t.equal(volume.secret.secretName, basename(dirname(value)))
+      }
+    }
+  }
+})
+
+t.test('a pod has the time that it needs to start and to leave', async (t) => {
+  const config = readConfig(environmentOf(api))
+  const { periodSeconds, failureThreshold } = api.startupProbe
+  t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs)
+  t.ok(pod.terminationGracePeriodSeconds * 1000 > config.shutdownTimeoutMs)
+  t.strictSame(deployment.strategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
+  t.notOk('replicas' in deployment, 'the autoscaler sets them')
+})
+
+t.test('the containers fulfil the Pod Security Standard "restricted"', async (t) => {
+  for (const spec of [pod, job]) {
+    t.match(spec, {
+      automountServiceAccountToken: false,
+      securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } }
+    })
+    for (const { securityContext } of spec.containers) {
+      t.strictSame(securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] }
+      })
+    }
+  }
+})
+
+t.test("the probes' paths exist in the service", async (t) => {
+  const { url } = await startService(t)
+  for (const probe of [api.startupProbe, api.livenessProbe, api.readinessProbe]) {
+    t.equal(probe.httpGet.port, 'http')
+    t.equal((await fetch(`${url}${probe.httpGet.path}`)).status, 200)
+  }
+})
+
+const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0
+
+t.test('the example renders', { skip: !hasKubectl && 'kubectl is not on the PATH' }, async (t) => {
+  const copy = t.testdir({})
+  cpSync(join(root, directory), copy, { recursive: true })
+  for (const name of ['database-url', 'tokens', 'migration/migration-database-url']) {
+    writeFileSync(join(copy, 'example', `${name}.secret`), 'text')
+  }
+  const rendered = ['example', 'example/migration'].flatMap((path) => {
+    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(copy, path)], {
+      encoding: 'utf8'
+    })
+    t.equal(status, 0, stderr)
+    return parseManifests(stdout)
+  })
+  t.equal(rendered.length, plain.length + 3)
+  for (const { metadata } of rendered) t.equal(metadata.namespace, 'plant-store')
+  for (const kind of ['Deployment', 'Job']) {
+    const { containers, volumes } = find(kind, rendered).spec.template.spec
+    t.match(containers[0].image, /^registry\.example\.com\/plant-store:/)
+    const secrets = rendered.filter((one) => one.kind === 'Secret').map(({ metadata }) => metadata.name)
+    for (const { secret } of volumes) t.ok(secrets.includes(secret.secretName), secret.secretName)
+  }
+  t.strictSame(await findFaults(t, rendered), [])
+})

@@ -1,0 +1,249 @@
+/** What operators are given: rules, dashboard and documents speak of the metrics that there are. */
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { leavingRule } from '../../src/config/leaving.ts'
+import { catalogue } from '../../src/failures/failures.ts'
+import { parseMetrics } from '../support/metrics.ts'
+import { startService, token } from '../support/service.ts'
+
+const root = join(import.meta.dirname, '../..')
+const text = (path: string) => readFileSync(join(root, path), 'utf8')
+const namesIn = (source: string) => source.match(/\b(plant_store|process|nodejs)_[a-z0-9_]+\b/g) ?? []
+const rules = text('ops/prometheus/rules.yml')
+const manual = text('docs/operations.md')
+
+const service = await startService(t)
+await service.post({ id: 1, name: 'n' })
+const { types, samples } = parseMetrics(await service.metrics())
+
+t.test('the rules and the dashboard use metrics that exist', async (t) => {
+  // By their types: one that has counted nothing yet, such as the garbage collector's, has no sample.
+  const existing = new Set(
+    Object.entries(types).flatMap(([name, type]) =>
+      type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
+    )
+  )
+  for (const path of ['ops/prometheus/rules.yml', 'ops/grafana/dashboard.json']) {
+    const names = [...new Set(namesIn(text(path)))]
+    t.ok(names.length > 5)
+    t.strictSame(
+      names.filter((name) => !existing.has(name)),
+      [],
+      path
+    )
+  }
+})
+
+t.test('the rules name failures that exist', async (t) => {
+  const names = [...rules.matchAll(/[{ ]name="(\w+)"/g)].map(([, name]) => name as string)
+  t.strictSame(names.sort(), ['Internal', 'InvalidToken', 'Overloaded'])
+  for (const name of names) t.ok(name in catalogue, name)
+})
+
+t.test('each metric of the service is documented with its type and labels, and no other', async (t) => {
+  const rows = [...manual.matchAll(/^\| (`plant_store_.*?) \| (\w+) \|(.*?)\| /gm)]
+  const documented = rows.flatMap(([, names = '', type, labels = '']) =>
+    namesIn(names).map((name) => [name, type, ...(labels.match(/\w+/g) ?? [])])
+  )
+  const existing = Object.keys(types)
+    .filter((name) => name.startsWith('plant_store_'))
+    .map((name) => {
+      const sample = samples.find((one) => one.name === name || one.name === `${name}_bucket`)
+      return [name, types[name], ...Object.keys(sample?.labels ?? {}).filter((label) => label !== 'le')]
+    })
+  const sorted = (entries: (string | undefined)[][]) => entries.map((entry) => entry.join(' ')).sort()
+  t.strictSame(sorted(documented), sorted(existing))
+})
+
+t.test('each alert has a summary, a description, a test, and its section in the run-book', async (t) => {
+  const tests = text('ops/prometheus/rules.test.yml')
+  const alerts = rules.split('- alert: ').slice(1)
+  const sections = [...manual.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading)
+  t.strictSame(
+    alerts.map((alert) => alert.split('\n')[0]),
+    sections
+  )
+  for (const alert of alerts) {
+    const name = alert.split('\n')[0] as string
+    t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
+    t.match(alert, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
+    t.match(tests, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
+  }
+})
+
+t.test('the dashboard shows every metric of the service', async (t) => {
+  const shown = new Set(
+    namesIn(text('ops/grafana/dashboard.json')).map((name) => name.replace(/_(bucket|sum|count)$/, ''))
+  )
+  t.strictSame(
+    Object.keys(types).filter((name) => name.startsWith('plant_store_') && !shown.has(name)),
+    []
+  )
+})
+
+t.test("the balancer's own answers keep the contract", async (t) => {
+  const files = readdirSync(join(root, 'ops/haproxy/errors'))
+  t.ok(files.length > 5)
+  for (const file of files) {
+    const [head = '', body = ''] = text(`ops/haproxy/errors/${file}`).split('\r\n\r\n')
+    const [start, ...fields] = head.split('\r\n')
+    t.equal(start, 'HTTP/1.1 400 Bad Request', file)
+    const headers = Object.fromEntries(fields.map((field) => field.split(': ', 2)))
+    const { error, message, ...others } = JSON.parse(body)
+    t.equal(`${error}.http`, file === '502.http' ? '503.http' : file, file)
+    t.strictSame([typeof message, others], ['string', {}], file)
+    t.strictSame(
+      headers,
+      {
+        'content-type': 'application/json',
+        'content-length': String(Buffer.byteLength(body)),
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+        ...([429, 502, 503].includes(error) && { 'retry-after': '1' }),
+        connection: 'close'
+      },
+      file
+    )
+  }
+})
+
+t.test('the documents name scripts, files and tests that there are, and every test file', async (t) => {
+  const { scripts } = JSON.parse(text('package.json'))
+  const documents = [...globSync('*.md', { cwd: root }), ...globSync('{docs,deploy}/**/*.md', { cwd: root })]
+  t.ok(documents.length > 10)
+  for (const document of documents.filter((document) => document !== 'CHANGELOG.md')) {
+    for (const [, script = ''] of text(document).matchAll(/\bnpm run ([\w:]+)/g)) {
+      t.ok(script in scripts, `${document}: npm run ${script}`)
+    }
+    for (const [, file = ''] of text(document).matchAll(
+      /\bnode ((?:src|test|bench|dev|deploy)\/[\w./-]+)/g
+    )) {
+      t.ok(existsSync(join(root, file)), `${document}: node ${file}`)
+    }
+  }
+  const proofs = text('docs/testing.md')
+  for (const file of globSync('test/**/*.test.ts', { cwd: root, exclude: ['**/node_modules/**'] })) {
+    t.match(proofs, new RegExp(`\\b${basename(file, '.test.ts')}\\b`), file)
+  }
+})
+
+t.test('the dashboard takes its data source from a variable, and no two panels overlap', async (t) => {
+  const { panels, templating } = JSON.parse(text('ops/grafana/dashboard.json'))
+  t.match(templating.list[0], { name: 'datasource', type: 'datasource', query: 'prometheus' })
+  const cells: string[] = []
+  for (const { title, type, gridPos, datasource, targets = [] } of panels) {
+    if (type !== 'row') t.match(datasource, { type: 'prometheus', uid: /^\$\{datasource\}$/ }, title)
+    for (const { expr } of targets) t.match(expr, /job="\$job", instance=~"\$instance"/, title)
+    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) cells.push(`${x} ${y}`)
+  }
+  t.equal(new Set(cells).size, cells.length)
+  t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
+})
+
+const compose = parse(text('docker-compose.yml'), { merge: true })
+
+t.test('docker compose passes on every setting of .env.example, but those that are its own', async (t) => {
+  const known = [...text('.env.example').matchAll(/^#?([A-Z_]+)=/gm)].map(([, name]) => name as string)
+  const passed = new Set(
+    [...text('docker-compose.yml').matchAll(/\$\{([A-Z_]+):-/g)].map(([, name]) => name as string)
+  )
+  const ownBySecrets = /^(AUTH_TOKENS|DATABASE_URL|MIGRATION_DATABASE_URL)(_FILE)?$/
+  const ownByNetwork = /^(HOST|METRICS_HOST|METRICS_PORT|TRUST_PROXY)$/
+  t.ok(known.length > 20)
+  t.strictSame(
+    known.filter((name) => !passed.has(name) && !ownBySecrets.test(name) && !ownByNetwork.test(name)),
+    []
+  )
+})
+
+t.test('the documents have the defaults, and the rule for leaving that the settings keep', async (t) => {
+  const required = { DATABASE_URL: 'postgres://plants@db.test/plants', AUTH_TOKENS: `tester:${token}` }
+  const defaults = readConfig(required)
+  const shown = [...text('.env.example').matchAll(/^#([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [
+    name,
+    value
+  ])
+  t.ok(shown.length > 20)
+  t.strictSame(readConfig({ ...Object.fromEntries(shown), ...required }), defaults)
+  const { shutdownDelayMs, shutdownTimeoutMs, headersTimeoutMs, requestTimeoutMs, write } = defaults
+  const readme = text('README.md')
+  for (const row of [
+    `| \`SHUTDOWN_DELAY_MS\` | ${shutdownDelayMs} |`,
+    `| \`SHUTDOWN_TIMEOUT_MS\` | ${shutdownTimeoutMs} |`,
+    `| \`HEADERS_TIMEOUT_MS\`, \`REQUEST_TIMEOUT_MS\` | ${headersTimeoutMs}, ${requestTimeoutMs} |`,
+    `| \`WRITE_DEADLINE_MS\` | ${write.deadlineMs} |`
+  ]) {
+    t.ok(readme.includes(row), row)
+  }
+  t.ok(readme.includes(`more than \`${leavingRule}\``))
+  t.ok(text('.env.example').includes(`# ${leavingRule},`))
+})
+
+t.test('each Compose stack leaves a replica the time to answer what it has', async (t) => {
+  const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
+  t.equal(files.length, 4)
+  for (const file of files) {
+    const { environment, stop_grace_period: grace } = parse(text(file), { merge: true }).services.api
+    const faulty = file.startsWith('deploy/') ? [settings] : []
+    for (const given of [{}, ...faulty] as Record<string, string>[]) {
+      const variables = Object.entries(environment)
+        .filter(([name]) => /^(SHUTDOWN|HEADERS|WRITE)_/.test(name))
+        .map(([name, value]) => [
+          name,
+          String(value).replace(/^\$\{(\w+):-\}$/, (_, own) => given[own] ?? '')
+        ])
+      const config = readConfig({
+        ...Object.fromEntries(variables),
+        DATABASE_URL: 'postgres://plants@db.test/plants',
+        AUTH_TOKENS: `tester:${token}`
+      })
+      if (given === settings && file !== 'deploy/ha/compose.yaml')
+        t.equal(config.write.deadlineMs, deadlineMs)
+      t.ok(Number.parseInt(grace, 10) * 1_000 > config.shutdownTimeoutMs, `${file}: ${grace}`)
+    }
+  }
+})
+
+t.test('images are exact releases, and each can be replaced', async (t) => {
+  const images = Object.values<{ image: string }>(compose.services).map(({ image }) => image)
+  for (const image of images.filter((image) => !image.includes('PLANT_STORE_IMAGE'))) {
+    t.match(
+      image,
+      /^\$\{[A-Z]+_IMAGE:-[a-z/]+:v?\d+\.\d+\.\d+(-[a-z]+)?\}$|^\$\{POSTGRES_IMAGE:-postgres:18\.\d+-[a-z]+\}$/
+    )
+  }
+  const { version } = JSON.parse(text('node_modules/node/package.json'))
+  t.match(text('Dockerfile'), `ARG NODE_IMAGE=node:${version}-`, 'the Node that the tests run on')
+  t.match(text('docker-compose.yml'), `\${NODE_IMAGE:-node:${version}-`)
+})
+
+t.test('Grafana finds its data source and the dashboard where docker compose puts them', async (t) => {
+  const { grafana, prometheus } = compose.services
+  const mounts = grafana.volumes.map((volume: string) => volume.split(':'))
+  const target = (source: string) => mounts.find(([from]: string[]) => from === `./${source}`)?.[1]
+  t.equal(target('ops/grafana/provisioning'), '/etc/grafana/provisioning')
+  const { datasources } = parse(text('ops/grafana/provisioning/datasources/prometheus.yml'))
+  t.match(datasources, [
+    { type: 'prometheus', access: 'proxy', url: 'http://prometheus:9090', isDefault: true }
+  ])
+  t.ok(grafana.networks.some((network: string) => prometheus.networks.includes(network)))
+  const { providers } = parse(text('ops/grafana/provisioning/dashboards/plant-store.yml'))
+  t.equal(`${providers[0].options.path}/dashboard.json`, target('ops/grafana/dashboard.json'))
+})
+
+t.test(
+  'Prometheus asks the DNS for the replicas of docker compose, at the port of their metrics',
+  async (t) => {
+    const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
+    t.match(jobs, [{ job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] }])
+    t.equal(compose.services.api.environment.METRICS_HOST, '0.0.0.0')
+    t.ok(compose.services.api.networks.includes('metrics'))
+    t.ok(compose.services.prometheus.networks.includes('metrics'))
+  }
+)

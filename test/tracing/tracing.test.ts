@@ -1,0 +1,238 @@
+/** Tracing: the spans of requests, batches and statements at a collector, and nothing of it when it is off. */
+import t, { type Test } from 'tap'
+import { isTracingOn } from '../../src/tracing/tracing.ts'
+import { startCollector } from '../support/collector.ts'
+import { createDatabase, lockTable } from '../support/database.ts'
+import { run, start } from '../support/process.ts'
+import { startServer } from '../support/server.ts'
+import { failure, headers, post, success, token } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const unset = 0
+const error = 2
+const server = 2
+const client = 3
+const settings = {
+  HOST: '127.0.0.1',
+  PORT: '0',
+  AUTH_TOKENS: `tester:${token}`,
+  SHUTDOWN_DELAY_MS: '0'
+}
+
+/** Starts the service with a collector, or without one. */
+async function startTraced(t: Test, env: NodeJS.ProcessEnv = {}) {
+  const collector = await startCollector(t)
+  const url = await createDatabase(t)
+  const service = start(t, ['src/server.ts'], {
+    ...settings,
+    DATABASE_URL: url,
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+    OTEL_BSP_SCHEDULE_DELAY: '100',
+    ...env
+  })
+  const [, address] = await service.output(/Server listening at (http:[^"]+)/)
+  const end = async () => {
+    service.kill('SIGTERM')
+    const ended = await service.ended
+    t.equal(ended.code, 0)
+    t.equal(ended.stderr, '')
+    return ended.stdout
+  }
+  return { collector, url, address, service, end, plants: `${address}/plants` }
+}
+
+t.jobs = 3
+
+t.test('creates with tracing on: request, batch and statement are spans that know one another', async (t) => {
+  const { collector, plants, address, end } = await startTraced(t)
+  const traceId = '0af7651916cd43dd8448eb211c80319c'
+  const parent = 'b7ad6b7169203331'
+  const traceparent = `00-${traceId}-${parent}-01`
+  const answer = await post(
+    `${plants}?secret=query`,
+    { id: 1, name: 'Monstera' },
+    {
+      headers: { ...headers, traceparent }
+    }
+  )
+  t.strictSame(answer, success({ name: 'Monstera' }))
+  const [request] = await collector.named('POST /plants')
+  const [batch] = await collector.named('write plants')
+  const statement = collector.spans.find(({ name }) => name.startsWith('pg.query:create a plant'))
+  t.match(request, { traceId, parentSpanId: parent, kind: server, status: { code: unset } })
+  t.strictSame(request?.attributes, {
+    'fastify.root': '@fastify/otel',
+    'http.request.method': 'POST',
+    'http.route': '/plants',
+    'http.response.status_code': 200,
+    'url.path': '/plants'
+  })
+  t.match(batch, {
+    traceId,
+    parentSpanId: request?.spanId,
+    status: { code: unset },
+    links: [{ traceId, spanId: request?.spanId }]
+  })
+  t.strictSame(batch?.attributes, { 'db.operation.batch.size': 1 })
+  t.match(statement, { traceId, parentSpanId: batch?.spanId, kind: client, status: { code: unset } })
+
+  const duplicate = await post(plants, { id: 1, name: 'Monstera' })
+  t.strictSame(duplicate, failure(409, 'a plant with this id exists already'))
+  const requests = await collector.named('POST /plants', 2)
+  t.strictSame(requests[1]?.status, { code: unset }, 'a failure of the client is none of the service')
+  t.equal(requests[1]?.attributes['http.response.status_code'], 400)
+
+  t.equal((await fetch(`${address}/livez`)).status, 200)
+  t.equal((await fetch(`${address}/readyz?deep`)).status, 200)
+  t.equal((await fetch(`${address}/nothing/here?secret=query`)).status, 400)
+  const [unknown] = await collector.named('GET')
+  t.match(unknown, { status: { code: unset }, attributes: { 'url.path': '/nothing/here' } })
+
+  await end()
+  const names = new Set(collector.spans.map(({ name }) => name.replace(/test_\w+/, 'db')))
+  t.strictSame([...names].sort(), [
+    'GET',
+    'POST /plants',
+    'pg.connect',
+    'pg.query:create a plant db',
+    'pg.query:find plants db',
+    'write plants'
+  ])
+  t.match(collector.resources[0], { 'service.name': 'plant-store' })
+  for (const secret of [token, 'Monstera', 'query=', 'secret=', 'Bearer'])
+    t.notMatch(collector.text(), secret)
+})
+
+t.test('concurrent creates: one batch is linked to several requests', async (t) => {
+  const { collector, plants, end } = await startTraced(t, {
+    WRITE_LANES: '1',
+    OTEL_SERVICE_NAME: 'nursery'
+  })
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, index) => post(plants, { id: index, name: 'n' }))
+  )
+  for (const answer of answers) t.strictSame(answer, success({ name: 'n' }))
+  await end()
+  const requests = await collector.named('POST /plants', 40)
+  const batches = await collector.named('write plants')
+  t.equal(requests.length, 40)
+  t.ok(batches.length < 40, `${batches.length} batches`)
+  t.ok(batches.some(({ links }) => links.length > 1))
+  for (const { links, attributes } of batches) t.equal(attributes['db.operation.batch.size'], links.length)
+  const linked = batches.flatMap(({ links }) => links.map(({ spanId }) => spanId))
+  t.strictSame(linked.sort(), requests.map(({ spanId }) => spanId).sort(), 'each request is in one batch')
+  t.match(collector.resources[0], { 'service.name': 'nursery' })
+})
+
+t.test(
+  'requests that the sampler leaves out: 200, and no span of them, their batch or their SQL',
+  async (t) => {
+    const { collector, plants, end } = await startTraced(t, { OTEL_TRACES_SAMPLER: 'always_off' })
+    t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
+    await end()
+    t.strictSame(collector.spans, [])
+  }
+)
+
+t.test('a locked table: the spans of the request, the batch and the statement are errors', async (t) => {
+  const { collector, plants, url, end } = await startTraced(t, { WRITE_DEADLINE_MS: '12000' })
+  const holder = await lockTable(t, url)
+  const answer = await post(plants, { id: 1, name: 'n' })
+  t.equal(answer.status, 400)
+  t.equal(JSON.parse(answer.body).error, 503)
+  await holder.query('rollback')
+  const [request] = await collector.named('POST /plants')
+  t.equal(request?.status.code, error)
+  t.match(request?.status.message, /^(Late|Undecided)$/)
+  const [batch] = await collector.named('write plants')
+  t.strictSame(batch?.status, { code: error, message: 'slow' })
+  await end()
+  const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:create a plant'))
+  t.strictSame(statements[0]?.status, { code: error })
+  t.notMatch(collector.text(), 'canceling statement')
+})
+
+t.test('a database that is away is found back by probes that belong to no request', async (t) => {
+  const database = await startServer(t)
+  const { collector, plants, service, end } = await startTraced(t, {
+    DATABASE_URL: database.url,
+    WRITE_DEADLINE_MS: '1500'
+  })
+  await database.down()
+  t.equal(JSON.parse((await post(plants, { id: 1, name: 'n' })).body).error, 503)
+  await service.output(/"the database is away/)
+  await database.up()
+  await service.output(/"the database is back"/)
+  let id = 1
+  // A fresh id each time: the one before may be stored.
+  const ask = () => post(plants, { id: ++id, name: 'n' })
+  t.strictSame(await until(ask, ({ status }) => status === 200), success({ name: 'n' }))
+  await end()
+  const attempts = new Set(
+    collector.spans.filter(({ name }) => name === 'write plants').map(({ spanId }) => spanId)
+  )
+  const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:'))
+  t.ok(statements.length > 0)
+  t.strictSame(
+    statements.filter(({ parentSpanId = '' }) => parentSpanId !== '' && !attempts.has(parentSpanId)),
+    []
+  )
+})
+
+t.test('a collector that is away: 200, a warning, and the end is not held up', async (t) => {
+  const { plants, end } = await startTraced(t, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
+    OTEL_EXPORTER_OTLP_PROTOCOL: '',
+    OTEL_EXPORTER_OTLP_TIMEOUT: '300'
+  })
+  t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
+  const began = performance.now()
+  t.match(await end(), 'spans cannot be sent')
+  t.ok(performance.now() - began < 20_000)
+})
+
+t.test('an exporter or a protocol that is not here: one line, and no start', async (t) => {
+  const env = { ...settings, DATABASE_URL: 'postgres://127.0.0.1/plants' }
+  t.strictSame(await run(t, ['src/server.ts'], { ...env, OTEL_TRACES_EXPORTER: 'zipkin' }), {
+    code: 1,
+    stdout: '',
+    stderr: 'plant-store: OTEL_TRACES_EXPORTER must be otlp or none\n'
+  })
+  const grpc = { ...env, OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }
+  t.strictSame(await run(t, ['src/server.ts'], grpc), {
+    code: 1,
+    stdout: '',
+    stderr: 'plant-store: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json\n'
+  })
+})
+
+t.test('tracing off: nothing of OpenTelemetry but its API is loaded; on: its SDK is', async (t) => {
+  // Node tells of each CommonJS module that it loads, and all of OpenTelemetry's are.
+  // The API alone does nothing; the metrics' library loads it.
+  const loads = /node_modules\/@(opentelemetry\/(?!api\/|api\b)|fastify\/otel)/
+  const env = {
+    ...settings,
+    NODE_DEBUG: 'module',
+    DATABASE_URL: 'postgres://127.0.0.1:1/plants',
+    STARTUP_TIMEOUT_MS: '1'
+  }
+  const off = await run(t, ['src/server.ts'], env)
+  t.equal(off.code, 1)
+  t.match(off.stderr, /node_modules\/pg\//, 'the listing works')
+  t.notMatch(off.stderr, loads)
+  const on = await run(t, ['src/server.ts'], { ...env, OTEL_TRACES_EXPORTER: 'otlp' })
+  t.match(on.stderr, loads)
+})
+
+t.test('the variables that turn tracing on and off', async (t) => {
+  const otlp = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' }
+  t.equal(isTracingOn({}), false)
+  t.equal(isTracingOn({ OTEL_SERVICE_NAME: 'plants', OTEL_EXPORTER_OTLP_ENDPOINT: '' }), false)
+  t.equal(isTracingOn(otlp), true)
+  t.equal(isTracingOn({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://127.0.0.1:4318/v1/traces' }), true)
+  t.equal(isTracingOn({ OTEL_TRACES_EXPORTER: 'otlp' }), true)
+  t.equal(isTracingOn({ ...otlp, OTEL_TRACES_EXPORTER: 'none' }), false)
+  t.equal(isTracingOn({ ...otlp, OTEL_SDK_DISABLED: 'TRUE' }), false)
+  t.equal(isTracingOn({ ...otlp, OTEL_SDK_DISABLED: 'false' }), true)
+})
