@@ -39,7 +39,7 @@ export async function inspect(...names: string[]) {
   return JSON.parse(await docker(['inspect', ...names]))
 }
 
-/** Asks until the answer is true; throws after two minutes, which are for the slowest of machines. */
+/** Asks until the response is true; throws after two minutes, which are for the slowest of machines. */
 export async function until(what: string, isTrue: () => Promise<boolean>, pauseMs = 100): Promise<void> {
   const end = performance.now() + 120_000
   while (!(await isTrue())) {
@@ -48,7 +48,7 @@ export async function until(what: string, isTrue: () => Promise<boolean>, pauseM
   }
 }
 
-/** The status of an answer, or undefined where there is none. */
+/** The status of a response, or undefined where there is none. */
 export async function statusOf(url: string): Promise<number | undefined> {
   return fetch(url).then(
     ({ status }) => status,

@@ -12,7 +12,7 @@ import probes from './http/probes.ts'
 import protocol from './http/protocol.ts'
 import { identifyRequest } from './http/request-id.ts'
 import requestLog from './http/request-log.ts'
-import answerHeaders from './http/response-headers.ts'
+import responseHeaders from './http/response-headers.ts'
 import unknownPath, { noPath } from './http/unknown-path.ts'
 import docs from './openapi/page.ts'
 import openapi from './openapi/route.ts'
@@ -43,11 +43,11 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     // The router would take OPTIONS * for the root.
     rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
     return503OnClosing: false,
-    frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
-    clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
+    frameworkErrors: (_, request, reply): void => app.rejectBadUrl(request, reply),
+    clientErrorHandler: (error, socket) => app.rejectUnreadable(error, socket)
   })
   if (tracing) await app.register(tracing.requests)
-  await app.register(answerHeaders)
+  await app.register(responseHeaders)
   await app.register(errorHandler)
   await app.register(protocol, {
     headersTimeoutMs: config.headersTimeoutMs,

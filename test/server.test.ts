@@ -7,7 +7,7 @@ import t from 'tap'
 import { createDatabase, query } from './support/database.ts'
 import { listen } from './support/listen.ts'
 import { run, start } from './support/process.ts'
-import { exchange, parseAnswers } from './support/raw.ts'
+import { exchange, parseResponses } from './support/raw.ts'
 
 const secret = 'a-secret-of-the-tests'
 const settings = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${secret}` }
@@ -117,7 +117,7 @@ t.test(
         const bytes = await exchange(`http://${address}:${port}`, [
           'CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n'
         ])
-        const bodies = parseAnswers(bytes).map(({ status, body }) => `${status} ${body}`)
+        const bodies = parseResponses(bytes).map(({ status, body }) => `${status} ${body}`)
         t.strictSame(bodies, ['400 {"error":405,"message":"this path does not have this method"}'])
       }
     }

@@ -18,14 +18,14 @@ export interface OpenLoad {
   patienceSeconds: number
 }
 
-/** Times from the scheduled moment of the request to the end of its answer, in ms. */
+/** Times from the scheduled moment of the request to the end of its response, in ms. */
 export interface Latency {
   p50Ms: number
   p99Ms: number
   maxMs: number
 }
 
-/** What the load saw after the warm-up; what was created is counted by the time of its answer, as a rate has to be. */
+/** What the load saw after the warm-up; what was created is counted by the time of its response, as a rate has to be. */
 export interface OpenResult {
   offeredPerSecond: number
   /** Requests that were due and had found no idle connection until the end. */
@@ -37,7 +37,7 @@ export interface OpenResult {
   created: number
   /** Answers with the number 503 and Retry-After. */
   refusedPerSecond: number
-  /** Answers of any other kind, failed connections, and requests without an answer. */
+  /** Answers of any other kind, failed connections, and requests without a response. */
   errors: number
   /** The most requests that were under way at a time, each on a connection of its own. */
   underWay: number
@@ -154,7 +154,7 @@ interface Client {
 /** A connection with one request at a time. */
 function createClient(
   socket: Socket,
-  onAnswer: (client: Client, outcome: Outcome, isLast: boolean) => void,
+  onResponse: (client: Client, outcome: Outcome, isLast: boolean) => void,
   onClose: () => void
 ): Client {
   let received = ''
@@ -177,7 +177,7 @@ function createClient(
     const [, length = ''] = /\r\ncontent-length: (\d+)/i.exec(received) ?? []
     if (bodyAt === 3 || received.length < bodyAt + Number(length)) return
     client.isBusy = false
-    onAnswer(client, judge(received), received.includes('\r\nconnection: close'))
+    onResponse(client, judge(received), received.includes('\r\nconnection: close'))
   })
   socket.on('error', () => {})
   socket.on('close', onClose)

@@ -1,4 +1,4 @@
-/** What a server made of an awkward request: its answer, the table afterwards, and whether both keep the interface. */
+/** What a server made of an awkward request: its response, the table afterwards, and whether both keep the interface. */
 import { query } from '../database.ts'
 import type { Case, Row } from './cases.ts'
 import type { Outcome } from './post.ts'
@@ -7,7 +7,7 @@ import type { Outcome } from './post.ts'
 export interface Fact {
   case: string
   outcome: Outcome
-  /** Whether the answer is 200 with the plant that was sent, or 400 with the interface's Error. */
+  /** Whether the response is 200 with the plant that was sent, or 400 with the interface's Error. */
   answer: 'Plant' | 'Error' | 'neither'
   /** The rows of the table afterwards. */
   rows: Row[]

@@ -2,7 +2,7 @@
 import { request } from 'node:http'
 import { headers } from '../plant.ts'
 
-/** An answer, or the code of the error that came in its place. */
+/** A response, or the code of the error that came in its place. */
 export type Outcome = { status: number; body: string } | { failure: string }
 
 const timeoutMs = 30_000

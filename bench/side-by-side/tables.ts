@@ -101,11 +101,11 @@ function formatFact(fact: Fact | undefined): string {
     'the plant': 'stored',
     'something else': `stored: ${fact.rows.map(formatRow).join(', ') || 'no row'}`
   }
-  return `${fact.keepsInterface ? '✓' : '✗'} ${formatAnswer(fact)}; ${stored[fact.stored]}`
+  return `${fact.keepsInterface ? '✓' : '✗'} ${formatResponse(fact)}; ${stored[fact.stored]}`
 }
 
-function formatAnswer({ outcome, answer }: Fact): string {
-  if ('failure' in outcome) return `no answer (${outcome.failure})`
+function formatResponse({ outcome, answer }: Fact): string {
+  if ('failure' in outcome) return `no response (${outcome.failure})`
   const { status, body } = outcome
   if (answer === 'Plant') return String(status)
   if (answer === 'Error') return `${status}, error ${JSON.parse(body).error}`

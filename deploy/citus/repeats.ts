@@ -7,7 +7,7 @@ const rivals = [1, 2, 3, 4]
 const taken = JSON.stringify(catalogue.DuplicatePlant)
 const reused = JSON.stringify(catalogue.ReusedKey)
 
-/** Gives a function that creates a plant, with an Idempotency-Key or without, and gives the body of its answer. */
+/** Gives a function that creates a plant, with an Idempotency-Key or without, and gives the body of its response. */
 export function createClient(url: string) {
   return async (id: number, name: string, key?: string): Promise<string> => {
     const response = await fetch(`${url}/plants`, {
@@ -23,7 +23,7 @@ export function createClient(url: string) {
   }
 }
 
-/** Creates plants with ids around −1,000. Throws when an answer is not what was promised. */
+/** Creates plants with ids around −1,000. Throws when a response is not what was promised. */
 export async function checkRepeats(url: string) {
   const create = createClient(url)
   const forEach = (ask: (id: number) => Promise<string>) => Promise.all(ids.map(ask))

@@ -1,17 +1,17 @@
-/** Clients that create plants as fast as they are answered, each with an Idempotency-Key, and remember every answer. */
+/** Clients that create plants as fast as they are answered, each with an Idempotency-Key, and remember every response. */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** One create, from its first request to its last answer. */
+/** One create, from its first request to its last response. */
 export interface Create {
   readonly id: number
-  /** 0 for a success, the failure's number, or -1 for no answer of the contract. */
+  /** 0 for a success, the failure's number, or -1 for no response of the contract. */
   readonly error: number
   /** What came instead of a success. */
   readonly answer: string
   /** How often the request was sent again. */
   readonly repeats: number
-  /** When it was sent first and when it had its last answer, in ms of `performance.now()`. */
+  /** When it was sent first and when it had its last response, in ms of `performance.now()`. */
   readonly began: number
   readonly ended: number
 }
@@ -33,7 +33,7 @@ export type Load = ReturnType<typeof startLoad>
 /** How long a client sends its request again before it gives up. */
 const patienceMs = 60_000
 const pauseMs = 100
-/** An answer that comes later than this counts as none: the service's deadline must be shorter. */
+/** A response that comes later than this counts as none: the service's deadline must be shorter. */
 const answerMs = 60_000
 
 /** What a plant of the load holds; its id says it all, so that a stored row can be judged. */
@@ -87,7 +87,7 @@ export function startLoad({ url, token, clients, firstId, isRepeating }: Options
           response.on('end', () => resolve({ error: judge(response.statusCode, text, plant), answer: text }))
         }
       )
-      call.on('timeout', () => call.destroy(new Error(`no answer in ${answerMs} ms`)))
+      call.on('timeout', () => call.destroy(new Error(`no response in ${answerMs} ms`)))
       call.on('error', fail)
       call.end(JSON.stringify({ id, ...plant }))
     })
@@ -115,7 +115,7 @@ export function startLoad({ url, token, clients, firstId, isRepeating }: Options
   }
 }
 
-/** Gives 0 for exactly the answer of a success, the number in a failure, -1 for anything else. */
+/** Gives 0 for exactly the response of a success, the number in a failure, -1 for anything else. */
 function judge(status: number | undefined, text: string, plant: { name: string; tag: string | undefined }) {
   if (status === 200) return text === JSON.stringify(plant) ? 0 : -1
   try {

@@ -25,7 +25,7 @@ export interface Line {
   'sent again': number
   /** The longest time without an acknowledgement, whoever got the others. */
   'longest pause': string
-  /** The longest time from a create's first request to its answer. */
+  /** The longest time from a create's first request to its response. */
   'slowest answer': string
 }
 

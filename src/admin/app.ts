@@ -5,7 +5,7 @@ import errorHandler from '../http/error-handler.ts'
 import { refuseOtherMethods } from '../http/methods.ts'
 import protocol from '../http/protocol.ts'
 import { identifyRequest } from '../http/request-id.ts'
-import answerHeaders from '../http/response-headers.ts'
+import responseHeaders from '../http/response-headers.ts'
 import unknownPath from '../http/unknown-path.ts'
 
 /** A scrape is one small packet. */
@@ -25,10 +25,10 @@ export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) 
     genReqId: ({ headers }) => identifyRequest(headers),
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     return503OnClosing: false,
-    frameworkErrors: (_, request, reply): void => app.answerBadUrl(request, reply),
-    clientErrorHandler: (error, socket) => app.answerClientError(error, socket)
+    frameworkErrors: (_, request, reply): void => app.rejectBadUrl(request, reply),
+    clientErrorHandler: (error, socket) => app.rejectUnreadable(error, socket)
   })
-  await app.register(answerHeaders)
+  await app.register(responseHeaders)
   await app.register(errorHandler)
   await app.register(protocol, {
     headersTimeoutMs: timeoutMs,

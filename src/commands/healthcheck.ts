@@ -1,6 +1,6 @@
 /**
  * The process that asks the service beside it for its health, for a container's HEALTHCHECK:
- * `healthcheck.ts [/livez|/readyz]`. Exits with 0 when the answer is 200, with 1 otherwise.
+ * `healthcheck.ts [/livez|/readyz]`. Exits with 0 when the response is 200, with 1 otherwise.
  */
 import { once } from 'node:events'
 import { get } from 'node:http'

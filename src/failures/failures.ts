@@ -1,5 +1,5 @@
-/** The catalogue of failures, and the one mapping from anything thrown to the interface's answer. */
-import { AnswerError } from './stackless-error.ts'
+/** The catalogue of failures, and the one mapping from anything thrown to the interface's response. */
+import { StacklessError } from './stackless-error.ts'
 
 interface Entry {
   /** The number in the body, an int32: the HTTP status code that would name the failure best. */
@@ -51,17 +51,17 @@ export const catalogue = {
     message: 'the database is away, this request has stored nothing: try again',
     headers: soon
   },
-  Late: {
+  DeadlineExceeded: {
     error: 503,
     message: 'the plant could not be stored in time, this request has stored nothing: try again',
     headers: soon
   },
-  Closing: {
+  ShuttingDown: {
     error: 503,
     message: 'the service is closing, this request has stored nothing: try again',
     headers: soon
   },
-  Undecided: {
+  OutcomeUnknown: {
     error: 503,
     message: 'the database did not answer in time, the plant may be stored: send the same request again',
     headers: soon
@@ -81,7 +81,7 @@ export interface FailureDetails {
 }
 
 /** A failure of the catalogue, thrown anywhere and answered by the error handler. */
-export class Failure extends AnswerError {
+export class Failure extends StacklessError {
   override readonly name: FailureName
   readonly error: number
   readonly headers: Record<string, string>
@@ -115,7 +115,7 @@ export function toFailure(thrown: unknown): Failure {
   }
 }
 
-/** Gives the interface's answer for a failure: status 400, its header fields, and a JSON body of shape Error. */
-export function toAnswer({ error, message, headers }: Failure) {
+/** Gives the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. */
+export function toResponse({ error, message, headers }: Failure) {
   return { status: 400, headers, body: JSON.stringify({ error, message }) } as const
 }

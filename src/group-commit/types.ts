@@ -1,5 +1,5 @@
 /** What group commit takes and gives: items, the store that writes them, limits, and answers that are no result. */
-import { AnswerError } from '../failures/stackless-error.ts'
+import { StacklessError } from '../failures/stackless-error.ts'
 
 /** What a caller hands in; the store gets it back as it is. */
 export interface Item {
@@ -87,7 +87,7 @@ export const reasons = {
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last trouble, where it had one. */
-export class Unanswered extends AnswerError {
+export class Unanswered extends StacklessError {
   override readonly name = 'Unanswered'
   readonly reason: keyof typeof reasons
 

@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Reads from every client again, as before the last answers. */
+    /** Reads from every client again, as before the last responses. */
     readFromAll(): void
   }
 }

@@ -11,7 +11,7 @@ declare module 'fastify' {
      * answer tells its client that the connection closes. To be followed by `close`.
      */
     drain(delayMs: number): Promise<void>
-    /** The open connections, and the requests that have no complete answer yet. */
+    /** The open connections, and the requests that have no complete response yet. */
     left(): { connections: number; requests: number }
   }
 }

@@ -1,7 +1,7 @@
-/** The one error handler: whatever is thrown becomes the interface's failure answer. */
+/** The one error handler: whatever is thrown becomes the interface's failure response. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure, toAnswer, toFailure } from '../failures/failures.ts'
+import { Failure, toFailure, toResponse } from '../failures/failures.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -11,18 +11,18 @@ declare module 'fastify' {
 }
 
 /** Answers a request with the failure for whatever was thrown. */
-function answerFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
+function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = toFailure(thrown)
   request.failure = failure
-  const { status, headers, body } = toAnswer(failure)
+  const { status, headers, body } = toResponse(failure)
   return reply.code(status).headers(headers).header('content-type', 'application/json').send(body)
 }
 
 export default fp(
   async (app) => {
     app.decorateRequest('failure', null)
-    app.setErrorHandler(answerFailure)
-    app.setNotFoundHandler((request, reply) => answerFailure(new Failure('NotFound'), request, reply))
+    app.setErrorHandler(sendFailure)
+    app.setNotFoundHandler((request, reply) => sendFailure(new Failure('NotFound'), request, reply))
   },
   { name: 'error-handler' }
 )

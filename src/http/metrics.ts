@@ -4,13 +4,13 @@ import type { FastifyInstance } from 'fastify'
 import { catalogue, type Failure, type FailureName } from '../failures/failures.ts'
 import { addGauge } from '../metrics/gauge.ts'
 
-/** A request and its answer. */
-export interface Answered {
+/** A request and its response. */
+export interface Completed {
   /** As it is registered; undefined where there is none. */
   route: string | undefined
   method: string
   failure: Failure | null
-  /** From the request's header to the end of its answer. */
+  /** From the request's header to the end of its response. */
   ms: number
 }
 
@@ -29,7 +29,7 @@ export function createHttpMetrics(registry: Registry, left: FastifyInstance['lef
   const registers = [registry]
   const duration = new Histogram({
     name: 'plant_store_http_request_duration_seconds',
-    help: "Time from a request's header to the end of its answer; failure is the answer's number, 0 for a success",
+    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
     labelNames: ['route', 'method', 'failure'],
     buckets,
     registers
@@ -47,7 +47,7 @@ export function createHttpMetrics(registry: Registry, left: FastifyInstance['lef
     registers
   })
   const gauge = addGauge.bind(undefined, registry)
-  gauge('http_requests_in_flight', 'Requests that have no complete answer yet', () => left().requests)
+  gauge('http_requests_in_flight', 'Requests that have no complete response yet', () => left().requests)
   gauge('http_connections', 'Open connections of clients', () => left().connections)
 
   /** Counts a failure that was answered below the routes, where no request is measured. */
@@ -70,7 +70,7 @@ export function createHttpMetrics(registry: Registry, left: FastifyInstance['lef
       gauge('http_connections_held', 'Connections that are not read from for a moment', connections)
     },
     /** Counts an answered request. */
-    answered({ route = 'unknown', method, failure, ms }: Answered) {
+    answered({ route = 'unknown', method, failure, ms }: Completed) {
       const labels = { route, method: methods.has(method) ? method : 'other', failure: failure?.error ?? 0 }
       duration.observe(labels, ms / 1000)
       if (failure) failed(failure.name)

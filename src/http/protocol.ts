@@ -13,10 +13,10 @@ import { type BrokenRequests, refuse, toProtocolFailure } from './raw-response.t
 declare module 'fastify' {
   interface FastifyInstance {
     /** Answers what Node could not read as a request. */
-    answerClientError(error: NodeJS.ErrnoException, socket: Socket): void
+    rejectUnreadable(error: NodeJS.ErrnoException, socket: Socket): void
     /** The open connections. */
     connections: Connections
-    /** From now on every answer is the last on its connection, and says so. */
+    /** From now on every response is the last on its connection, and says so. */
     endConnections(): void
   }
 }
@@ -61,7 +61,7 @@ export default fp<Options>(
     server.prependListener('request', (request: IncomingMessage) => {
       request.on('error', () => {})
       // The parser knows methods of HTTP/2 and RTSP, too. Behind PRI Node would destroy the connection and all that it
-      // owes, and for the others Fastify has no answer.
+      // owes, and for the others Fastify has no response.
       if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
     })
     // Both are judged later, in their turn; Node would answer them at once.
@@ -75,8 +75,8 @@ export default fp<Options>(
     app.decorate('endConnections', () => {
       isClosing = true
     })
-    app.decorate('answerClientError', (error, socket) => {
-      // A client that has gone, or that never spoke, is owed no answer; nor is what follows a request that closes.
+    app.decorate('rejectUnreadable', (error, socket) => {
+      // A client that has gone, or that never spoke, is owed no response; nor is what follows a request that closes.
       const connection = connections.get(socket)
       if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
       else if (error.code !== 'HPE_CLOSED_CONNECTION') end(socket, toProtocolFailure(error))
@@ -84,7 +84,7 @@ export default fp<Options>(
     })
 
     app.addHook('onRequest', (request, reply, done) => {
-      // A request behind the last answer of its connection is owed none, and must not be carried out.
+      // A request behind the last response of its connection is owed none, and must not be carried out.
       const { socket } = request.raw
       const isOwed = connections.get(socket)?.pendingResponses.has(reply.raw) ?? true
       if (!isOwed || socket.destroyed || socket.writableEnded) reply.hijack()
@@ -105,10 +105,10 @@ export default fp<Options>(
         reply.header('connection', 'close')
         if (connection !== undefined) connection.isOver = true
       }
-      // Node closes behind a body that came without its 100, with the answers behind this one unsent.
+      // Node closes behind a body that came without its 100, with the responses behind this one unsent.
       else if (awaits100(raw) && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
       // Fastify closes behind a refused body, which may reset the connection, and while it closes itself, which would
-      // cut off the answers behind this one. The rest of the body is read and dropped instead.
+      // cut off the responses behind this one. The rest of the body is read and dropped instead.
       else if (reply.hasHeader('connection') || isClosing) reply.removeHeader('connection')
       done(null, payload)
     })
@@ -129,7 +129,7 @@ function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1'
 }
 
-/** Sends 100 (RFC 9110, section 10.1.1) in its turn: Node would put it in the midst of an answer that has to wait. */
+/** Sends 100 (RFC 9110, section 10.1.1) in its turn: Node would put it in the midst of a response that has to wait. */
 function inviteBody(response: ServerResponse) {
   if (response.socket !== null) response.writeContinue()
   else response.once('socket', () => response.headersSent || response.writeContinue())

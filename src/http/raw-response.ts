@@ -1,9 +1,9 @@
 /** Failures below Fastify: a connection whose bytes are no request, or do not arrive. */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { Failure, type FailureName, toAnswer } from '../failures/failures.ts'
+import { Failure, type FailureName, toResponse } from '../failures/failures.ts'
 import type { Connection } from './connections.ts'
-import { answerHeaders } from './fields.ts'
+import { responseHeaders } from './response-headers.ts'
 
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
 const byParserCode: Record<string, FailureName> = {
@@ -54,11 +54,11 @@ export function refuse(
   if (pendingResponses.size === 0) connection.onSettled()
 }
 
-/** Writes an answer out (RFC 9112, section 4). */
+/** Writes a response out (RFC 9112, section 4). */
 function render(failure: Failure, requestId: string): string {
-  const { status, headers, body } = toAnswer(failure)
+  const { status, headers, body } = toResponse(failure)
   const fields = {
-    ...answerHeaders(requestId),
+    ...responseHeaders(requestId),
     ...headers,
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),

@@ -28,11 +28,11 @@ export default fp(
     // Of a socket that has closed Node tells the address only when it was asked for it before.
     app.server.on('connection', (socket: Socket) => void socket.remoteAddress)
     app.addHook('onRequest', (request, reply, done) => {
-      // There is no answer whose end Fastify could report; its plant may be stored.
+      // There is no response whose end Fastify could report; its plant may be stored.
       reply.raw.once('close', () => {
         if (reply.raw.writableFinished || !request.raw.socket.destroyed) return
         const { failure, ...line } = describe(request, reply)
-        request.log.info(line, 'the client has left before its answer')
+        request.log.info(line, 'the client has left before its response')
       })
       done()
     })

@@ -7,7 +7,7 @@ import { Failure } from '../failures/failures.ts'
 declare module 'fastify' {
   interface FastifyInstance {
     /** Answers a request whose path cannot be decoded, of which Fastify itself runs no hooks. */
-    answerBadUrl(request: FastifyRequest, reply: FastifyReply): void
+    rejectBadUrl(request: FastifyRequest, reply: FastifyReply): void
   }
 }
 
@@ -17,7 +17,7 @@ export const noPath = '//'
 export default fp(
   async (app) => {
     const badUrls = new WeakSet<IncomingMessage>()
-    app.decorate('answerBadUrl', ({ raw: request }, { raw: response }) => {
+    app.decorate('rejectBadUrl', ({ raw: request }, { raw: response }) => {
       badUrls.add(request)
       request.url = noPath
       app.routing(request, response)

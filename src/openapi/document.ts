@@ -4,20 +4,20 @@ import { schemas } from './schemas.ts'
 
 const description = `One operation: create a plant. An acknowledged plant is durable, and a request that is sent again creates nothing twice.
 
-Every answer is status 200 with a plant, or status 400 with \`{"error": …, "message": …}\`.`
+Every response is status 200 with a plant, or status 400 with \`{"error": …, "message": …}\`.`
 
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description: `1 to 255 visible ASCII characters of your choice, in quotes or bare. With it the same request can be sent any
-number of times: the first answer comes again. A key counts for one caller and one id, and never expires.`,
+number of times: the first response comes again. A key counts for one caller and one id, and never expires.`,
   schema: { type: 'string', minLength: 1 }
 }
 
 const text = { schema: { type: 'string' } }
 const count = { schema: { type: 'integer', minimum: 0 } }
 
-const everyAnswer = {
+const everyResponse = {
   'X-Request-Id': {
     description: "The request's own, or one that the service made. The log has it too.",
     ...text
@@ -44,7 +44,7 @@ const reference = (name: keyof typeof schemas) => ({ $ref: `#/components/schemas
 const createPlant = {
   operationId: 'createPlant',
   summary: 'Create a plant',
-  description: `Creates a new plant in the store. The client chooses its id; the answer comes when the plant is durable.
+  description: `Creates a new plant in the store. The client chooses its id; the response comes when the plant is durable.
 
 Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round. Unknown properties are
 ignored.`,
@@ -65,7 +65,7 @@ ignored.`,
   responses: {
     200: {
       description: 'The plant is stored.',
-      headers: { ...everyAnswer, ...limited },
+      headers: { ...everyResponse, ...limited },
       content: {
         'application/json': {
           schema: reference('Plant'),
@@ -80,7 +80,7 @@ ignored.`,
       description: `The request failed; \`error\` is the HTTP status code that would name the failure best.
 
 ${tabulateFailures()}`,
-      headers: { ...everyAnswer, ...limited, ...failed },
+      headers: { ...everyResponse, ...limited, ...failed },
       content: { 'application/json': { schema: reference('Error'), examples: failureExamples } }
     }
   }

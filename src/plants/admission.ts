@@ -53,7 +53,7 @@ export default fp<Bounds>(
       // A chunked body does not say how long it is: it is counted as it comes.
       request.isAdmitted = hold(request, Number(request.headers['content-length'] ?? 0))
       if (!request.isAdmitted) return done(new Failure('Overloaded', tooManyBodies))
-      // Of one that is refused later, breaks off or is reset: an answer that cannot be sent has no other event.
+      // Of one that is refused later, breaks off or is reset: a response that cannot be sent has no other event.
       reply.raw.once('close', () => release(request))
       done()
     })
@@ -61,7 +61,7 @@ export default fp<Bounds>(
       const { raw, headers } = request
       if (request.isAdmitted && headers['transfer-encoding'] !== undefined) {
         const count = (chunk: Buffer) => {
-          // What comes behind the answer is dropped and takes no room.
+          // What comes behind the response is dropped and takes no room.
           if (request.isAdmitted && hold(request, chunk.length)) return
           raw.off('data', count)
           if (!request.isAdmitted) return

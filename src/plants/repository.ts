@@ -22,10 +22,10 @@ export interface Origin {
 export interface PlantRepository {
   /**
    * Stores a plant; when the promise resolves it is durable. Rejects, by the write deadline, with the Failure
-   * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, Late, Undecided, Closing or Internal.
+   * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, origin: Origin): Promise<void>
-  /** Gives the Failure that any create would meet now, Overloaded, Unavailable or Closing; undefined for none. */
+  /** Gives the Failure that any create would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   refusal(): Failure | undefined
   /** What waits, as it is now. */
   readonly load: Load
@@ -35,7 +35,7 @@ export interface PlantRepository {
 
 export type { Stored }
 
-/** Plants that wait for their answer, and what keeps them waiting. */
+/** Plants that wait for their response, and what keeps them waiting. */
 export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'>
 
 /** Who is told of every create that succeeds, and of every attempt of a batch. */
@@ -46,10 +46,10 @@ export interface Observer {
 
 const byReason: Record<keyof typeof reasons, FailureName> = {
   full: 'Overloaded',
-  closed: 'Closing',
+  closed: 'ShuttingDown',
   away: 'Unavailable',
-  expired: 'Late',
-  unknown: 'Undecided',
+  expired: 'DeadlineExceeded',
+  unknown: 'OutcomeUnknown',
   missing: 'Internal'
 }
 

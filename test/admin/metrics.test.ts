@@ -12,7 +12,7 @@ import { createLogger } from '../../src/logger.ts'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { parseMetrics } from '../support/metrics.ts'
 import { startProxy } from '../support/proxy.ts'
-import { exchange, parseAnswers, request } from '../support/raw.ts'
+import { exchange, parseResponses, request } from '../support/raw.ts'
 import { failure, headers, post, read, startService, success, token } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)
@@ -23,7 +23,7 @@ const keyed = (key: string) => ({ headers: { ...headers, 'idempotency-key': key 
 
 type Service = Awaited<ReturnType<typeof start>>
 
-/** Reads the page until it shows this; an answer is counted a moment after its client has it. */
+/** Reads the page until it shows this; a response is counted a moment after its client has it. */
 async function until(service: Service, isShown: (page: ReturnType<typeof parseMetrics>) => boolean) {
   for (let attempt = 0; ; attempt++) {
     const page = parseMetrics(await service.metrics())
@@ -39,7 +39,7 @@ const counted = (service: Service, count: number) =>
     (page) => Object.values(page.values(`${duration}_count`)).reduce((a, b) => a + b, 0) >= count
   )
 
-t.test('every kind of answer is counted by route, method and failure number', async (t) => {
+t.test('every kind of response is counted by route, method and failure number', async (t) => {
   const service = await start(t)
   t.strictSame(await service.post({ id: 1, name: 'n' }), success({ name: 'n' }))
   for (let count = 0; count < 3; count++)
@@ -258,7 +258,7 @@ t.test("the listener's failures are those of the contract", async (t) => {
       failure(405, 'this path does not have this method', { allow: 'GET, HEAD' })
     )
   }
-  const [answer] = parseAnswers(await exchange(metricsUrl(), ['what?\r\n\r\n'], { waitMs: 20_000 }))
+  const [answer] = parseResponses(await exchange(metricsUrl(), ['what?\r\n\r\n'], { waitMs: 20_000 }))
   t.match(answer, { status: 400, body: '{"error":400,"message":"the request is malformed"}' })
   t.strictSame(
     await read(await fetch(new URL('/%zz', metricsUrl()))),

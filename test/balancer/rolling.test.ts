@@ -5,14 +5,14 @@ import { freePort } from '../../dev/embedded-postgres.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { assertStored, startLoad } from '../support/load.ts'
 import { type Running, start } from '../support/process.ts'
-import { exchange, parseAnswers, request } from '../support/raw.ts'
+import { exchange, parseResponses, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 import { startBalancer } from './balancer.ts'
 
 const rounds = 3
 const clients = 32
 
-/** A request whose connection the balancer closes behind its answer. */
+/** A request whose connection the balancer closes behind its response. */
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
 
 /** Three instances on ports of their own, each of which can be started again. */
@@ -73,7 +73,7 @@ t.test('an instance is killed: clients that repeat by Idempotency-Key lose nothi
   t.strictSame(failed, [], 'every repeat was answered as the first would have been')
 })
 
-t.test('the contract holds through the balancer, and for its own answers', async (t) => {
+t.test('the contract holds through the balancer, and for its own responses', async (t) => {
   const databaseUrl = await createDatabase(t)
   const { ports } = await startInstances(t, databaseUrl)
   const url = await startBalancer(t, ports)
@@ -86,7 +86,7 @@ t.test('the contract holds through the balancer, and for its own answers', async
     ['a body that is not JSON', ask('{'), 400]
   ]
   for (const [title, bytes, error] of cases) {
-    const [answer] = parseAnswers(await exchange(url, [bytes], { waitMs: 60_000 }))
+    const [answer] = parseResponses(await exchange(url, [bytes], { waitMs: 60_000 }))
     t.equal(answer?.headers['content-type'], 'application/json', title)
     t.equal(answer?.status, error === 0 ? 200 : 400, title)
     const { error: found = 0, message, ...rest } = JSON.parse(answer?.body ?? '')
@@ -100,14 +100,14 @@ t.test('the contract holds through the balancer, and for its own answers', async
     'garbage\r\n\r\n'
   ]
   for (const bytes of unreadable) {
-    const [answer] = parseAnswers(await exchange(url, [bytes], { waitMs: 60_000 }))
+    const [answer] = parseResponses(await exchange(url, [bytes], { waitMs: 60_000 }))
     t.equal(answer?.status, 400)
   }
 })
 
 t.test('with every instance away the balancer answers within the contract', async (t) => {
   const url = await startBalancer(t, [1, 2])
-  const [answer] = parseAnswers(await exchange(url, [ask('{"id":1,"name":"n"}')], { waitMs: 60_000 }))
+  const [answer] = parseResponses(await exchange(url, [ask('{"id":1,"name":"n"}')], { waitMs: 60_000 }))
   t.equal(answer?.status, 400)
   t.equal(answer?.headers['retry-after'], '1')
   t.strictSame(JSON.parse(answer?.body ?? ''), {
@@ -121,7 +121,7 @@ t.test('with every instance unready the balancer asks one all the same', async (
   const { ports } = await startInstances(t, databaseUrl)
   const url = await startBalancer(t, ports)
   await query(databaseUrl, 'alter table plants rename to gone')
-  await sleep(4_000) // every server is down by then: two checks, a second apart, of an answer that is kept for one
-  const [answer] = parseAnswers(await exchange(url, [ask('{"id":1,"name":"n"}')], { waitMs: 60_000 }))
+  await sleep(4_000) // every server is down by then: two checks, a second apart, of a response that is kept for one
+  const [answer] = parseResponses(await exchange(url, [ask('{"id":1,"name":"n"}')], { waitMs: 60_000 }))
   t.strictSame(JSON.parse(answer?.body ?? ''), { error: 500, message: 'internal error' })
 })

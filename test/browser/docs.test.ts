@@ -62,7 +62,7 @@ async function execute(page: Page, body: string) {
   await page.getByRole('button', { name: 'Execute' }).click()
   const answer = await answered
   const shown = page.locator('.live-responses-table')
-  // The page keeps the last answer until it shows this one: its id tells them apart.
+  // The page keeps the last response until it shows this one: its id tells them apart.
   await shown.getByText(answer.headers()['x-request-id'] as string).waitFor()
   return {
     url: answer.url(),
@@ -101,7 +101,7 @@ t.test('a reader authorises, posts a plant, and posts it again', async (t) => {
       t.strictSame(await rows('select id, name, tag from plants where id = $1', [`${id}`]), [
         { id: `${id}`, name: 'Monstera', tag: name }
       ])
-      t.ok(await hasNoOverflow(page), `${name}: fits the width with an answer`)
+      t.ok(await hasNoOverflow(page), `${name}: fits the width with a response`)
       await page.screenshot({ path: join(screenshots, `${name}-created.png`), fullPage: true })
       // Until here nothing was refused; Chromium's console names the 400 that follows.
       t.strictSame(complaints, [], `${name}: console`)

@@ -196,7 +196,7 @@ t.test('the database restarts under load, and no client sees an error', async (t
   await load.assertServed()
 })
 
-t.test('while the database is away, the answers are those of the unready replicas', async (t) => {
+t.test('while the database is away, the responses are those of the unready replicas', async (t) => {
   const since = new Date().toISOString()
   await stack.compose('stop', 'db')
   const isEmpty = async () =>

@@ -1,4 +1,4 @@
-/** The programs in docs/clients.md, as they stand there, against a service whose first answers get lost on the way. */
+/** The programs in docs/clients.md, as they stand there, against a service whose first responses get lost on the way. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -88,27 +88,31 @@ for (const [language, { file, command }] of Object.entries(runtimes)) {
     return run([...command, path], { PLANTS_URL: url, PLANTS_TOKEN: secret })
   }
 
-  t.test(`${language}: an answer lost, a 503, then the plant, which is created once`, { skip }, async (t) => {
-    const keys: unknown[] = []
-    const url = await listen(t, async (request, response) => {
-      keys.push(request.headers['idempotency-key'])
-      const { status, body } = await pass(request)
-      if (keys.length === 1) response.destroy()
-      else if (keys.length === 2) {
-        const away = { 'content-type': 'application/json', 'retry-after': '1' }
-        response.writeHead(400, away).end('{"error":503,"message":"away"}')
-      } else response.writeHead(status, { 'content-type': 'application/json' }).end(body)
-    })
-    const { code, stdout, stderr } = await start(t, url)
-    t.equal(code, 0, stderr)
-    t.strictSame(JSON.parse(stdout), { name: 'Monstera', tag: 'tropical' })
-    t.equal(keys.length, 3)
-    t.equal(new Set(keys).size, 1, 'one key for all attempts')
-    const [, id] = /(9223372036854775\d{3})/.exec(program) as RegExpExecArray
-    t.strictSame(await service.rows('select name, tag from plants where id = $1', [id]), [
-      { name: 'Monstera', tag: 'tropical' }
-    ])
-  })
+  t.test(
+    `${language}: a response lost, a 503, then the plant, which is created once`,
+    { skip },
+    async (t) => {
+      const keys: unknown[] = []
+      const url = await listen(t, async (request, response) => {
+        keys.push(request.headers['idempotency-key'])
+        const { status, body } = await pass(request)
+        if (keys.length === 1) response.destroy()
+        else if (keys.length === 2) {
+          const away = { 'content-type': 'application/json', 'retry-after': '1' }
+          response.writeHead(400, away).end('{"error":503,"message":"away"}')
+        } else response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+      })
+      const { code, stdout, stderr } = await start(t, url)
+      t.equal(code, 0, stderr)
+      t.strictSame(JSON.parse(stdout), { name: 'Monstera', tag: 'tropical' })
+      t.equal(keys.length, 3)
+      t.equal(new Set(keys).size, 1, 'one key for all attempts')
+      const [, id] = /(9223372036854775\d{3})/.exec(program) as RegExpExecArray
+      t.strictSame(await service.rows('select name, tag from plants where id = $1', [id]), [
+        { name: 'Monstera', tag: 'tropical' }
+      ])
+    }
+  )
 
   t.test(`${language}: a token that is not valid is refused once, with its message`, { skip }, async (t) => {
     let attempts = 0

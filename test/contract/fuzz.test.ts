@@ -1,7 +1,7 @@
-/** Damaged requests by the thousand: the contract holds for every answer. */
+/** Damaged requests by the thousand: the contract holds for every response. */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
-import { checkAnswers } from '../support/contract.ts'
+import { checkResponses } from '../support/contract.ts'
 import { createRequest, toPackets } from '../support/mutate.ts'
 import { createRandom } from '../support/random.ts'
 import { exchange, request } from '../support/raw.ts'
@@ -10,7 +10,7 @@ import { startService } from '../support/service.ts'
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31))
 const total = Number(process.env.FUZZ_REQUESTS ?? 20_000)
 const concurrency = 32
-/** Beyond the service's own time-outs: whoever waits longer got no answer. */
+/** Beyond the service's own time-outs: whoever waits longer got no response. */
 const patienceMs = 120_000
 
 t.comment(`FUZZ_SEED=${seed} FUZZ_REQUESTS=${total}`)
@@ -43,9 +43,9 @@ async function fuzz(index: number) {
     const started = performance.now()
     const bytes = await exchange(service.url, packets, { halfClose: true, waitMs: patienceMs })
     if (performance.now() - started >= patienceMs) throw new Error('the connection did not end')
-    const answers = checkAnswers(bytes, { mayBeHead: text.includes('HEAD') })
+    const answers = checkResponses(bytes, { mayBeHead: text.includes('HEAD') })
     created.push(...answers.filter(({ status }) => status === 200).map(({ body }) => body))
-    if (answers.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no answer')
+    if (answers.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no response')
     for (const [place, { answer }] of whole.entries()) {
       if (answers[place]?.body !== answer) throw new Error(`answer ${place} is not ${answer}: ${bytes}`)
     }
@@ -59,7 +59,7 @@ async function work() {
   while (sent < total) await fuzz(next++)
 }
 
-await t.test('whatever is sent, each answer keeps the contract', { timeout: 0 }, async (t) => {
+await t.test('whatever is sent, each response keeps the contract', { timeout: 0 }, async (t) => {
   await Promise.all(Array.from({ length: concurrency }, work))
   for (const fault of faults.slice(0, 5)) t.comment(fault)
   t.equal(faults.length, 0)
@@ -68,7 +68,7 @@ await t.test('whatever is sent, each answer keeps the contract', { timeout: 0 },
 t.test('the service still serves', async (t) => {
   const bytes = await exchange(service.url, [request('{"id":-1,"name":"last"}')], { halfClose: true })
   t.strictSame(
-    checkAnswers(bytes).map(({ status, body }) => [status, body]),
+    checkResponses(bytes).map(({ status, body }) => [status, body]),
     [[200, '{"name":"last"}']]
   )
   created.push('{"name":"last"}')

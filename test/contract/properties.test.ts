@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { NestedTooDeeply, parseWithExactId } from '../../src/http/exact-id.ts'
-import { checkAnswers } from '../support/contract.ts'
+import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,
   anyNumber,
@@ -40,7 +40,7 @@ function judge(root: Node) {
   return { id: `${number}`, plant: { name: nameText, ...(tag && { tag: tagNode.value }) } }
 }
 
-/** Posts a body and holds the answer against the judgement; remembers the row that must be there. */
+/** Posts a body and holds the response against the judgement; remembers the row that must be there. */
 async function check(root: Node) {
   const answer = await service.post(root.text)
   const { faults, id, plant } = judge(root)
@@ -203,11 +203,11 @@ const harmless = fc
   )
   .map(([name, value]) => `${name}:${value}`)
 
-/** Sends a good request with these header lines among its own; gives the answers. */
+/** Sends a good request with these header lines among its own; gives the responses. */
 async function sendWith(lines: string[], at: number) {
   const [start = '', ...own] = request(`{"id":${++lastId},"name":"n"}`).split('\r\n')
   own.splice(at, 0, ...lines)
-  return checkAnswers(
+  return checkResponses(
     await exchange(service.url, [[start, ...own].join('\r\n')], { halfClose: true, waitMs: 30_000 })
   )
 }
@@ -229,7 +229,7 @@ t.test('any header soup gets 200 or 400 in the shape of the interface', async (t
     fc.nat({ max: 4 }),
     async (lines, at) => {
       const [first, ...others] = await sendWith(lines, at)
-      if (first === undefined) throw new Error('no answer')
+      if (first === undefined) throw new Error('no response')
       if (others.some(({ status }) => status === 200)) throw new Error('a second plant')
       if (first.status === 200) same(first.body, '{"name":"n"}')
     }

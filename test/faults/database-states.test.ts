@@ -1,4 +1,4 @@
-/** Whatever state the database is in: an answer of the contract in bounded time, and service again afterwards. */
+/** Whatever state the database is in: a response of the contract in bounded time, and service again afterwards. */
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
@@ -10,7 +10,7 @@ import { failure, headers, startService, success } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const deadlineMs = 3_000
-/** Shared machines are slow at times; what must not happen is an answer long after the deadline. */
+/** Shared machines are slow at times; what must not happen is a response long after the deadline. */
 const marginMs = 30_000
 const retry = { 'retry-after': '1' }
 const unavailable = failure(503, 'the database is away, this request has stored nothing: try again', retry)
@@ -30,7 +30,7 @@ const duplicate = failure(409, 'a plant with this id exists already')
 
 const server = await startServer(t, { max_connections: '20' })
 const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
-/** Where callers must have their answer from the table, however slow the machine. */
+/** Where callers must have their response from the table, however slow the machine. */
 const patient = { ...env, WRITE_DEADLINE_MS: '12000' }
 /** Where nothing waits for the deadline. */
 const calm = { ...env, WRITE_DEADLINE_MS: '60000' }
@@ -43,7 +43,7 @@ const isUnavailable = (answer: unknown) =>
 /** A connection that holds something while the service is asked. */
 const session = (t: Test, sql: string) => openSession(t, server.url, sql)
 
-/** Posts a fresh plant, or one of a given id, and checks that the answer is in time. */
+/** Posts a fresh plant, or one of a given id, and checks that the response is in time. */
 async function create(
   t: Test,
   service: Awaited<ReturnType<typeof startService>>,

@@ -75,7 +75,7 @@ t.test('PostgreSQL stands still for seconds', async (t) => {
   })
 })
 
-t.test('the connection is cut between the commit and its answer', async (t) => {
+t.test('the connection is cut between the commit and its response', async (t) => {
   const server = await startServer(t)
   const proxy = await startProxy(t, server.port)
   const url = new URL(server.url)

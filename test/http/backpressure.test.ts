@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { shows } from '../support/metrics.ts'
-import { parseAnswers, request } from '../support/raw.ts'
+import { parseResponses, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -36,16 +36,16 @@ interface Client {
   received: string
 }
 
-const answersOf = ({ received }: Client) => received.split('HTTP/1.1 ').length - 1
+const responsesOf = ({ received }: Client) => received.split('HTTP/1.1 ').length - 1
 
-/** Sends the same from many connections at once, and again after each answer, until each has so many answers. */
+/** Sends the same from many connections at once, and again after each response, until each has so many responses. */
 async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
   const { hostname, port } = new URL(service.url)
   const all = Array.from({ length: clients }, () => {
     const client = { socket: connect(Number(port), hostname), received: '' }
     client.socket.setEncoding('latin1').on('data', (text) => {
       client.received += text
-      if (answersOf(client) < total) client.socket.write(sent)
+      if (responsesOf(client) < total) client.socket.write(sent)
     })
     t.teardown(() => client.socket.destroy())
     return client
@@ -56,13 +56,13 @@ async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
   return all
 }
 
-/** Gives all their answers, taken apart. */
-const read = (all: Client[]) => all.flatMap(({ received }) => parseAnswers(Buffer.from(received, 'latin1')))
+/** Gives all their responses, taken apart. */
+const read = (all: Client[]) => all.flatMap(({ received }) => parseResponses(Buffer.from(received, 'latin1')))
 
-/** Waits until each has so many answers, and nobody is held any more. */
-async function haveAnswers(t: Test, all: Client[], total: number, expected = unauthorized) {
+/** Waits until each has so many responses, and nobody is held any more. */
+async function haveResponses(t: Test, all: Client[], total: number, expected = unauthorized) {
   await until(
-    () => all.filter((client) => answersOf(client) === total).length,
+    () => all.filter((client) => responsesOf(client) === total).length,
     (count) => count === all.length
   )
   t.strictSame(
@@ -73,14 +73,14 @@ async function haveAnswers(t: Test, all: Client[], total: number, expected = una
 }
 
 t.test('all come at once first, and few in a turn from then on', async (t) => {
-  await haveAnswers(t, await hammer(t, refused(), 10), 10)
+  await haveResponses(t, await hammer(t, refused(), 10), 10)
   t.equal(turns[0], clients)
   const most = Math.max(...turns.slice(1))
   t.ok(most <= 128, `${most} in a turn`)
 })
 
 t.test('those whose bodies are refused are held as well', async (t) => {
-  await haveAnswers(t, await hammer(t, request('{"id":1}'), 2), 2, {
+  await haveResponses(t, await hammer(t, request('{"id":1}'), 2), 2, {
     status: 400,
     body: '{"error":422,"message":"name is required"}'
   })
@@ -89,7 +89,7 @@ t.test('those whose bodies are refused are held as well', async (t) => {
 
 t.test('a body that comes later is read, and the connection goes on', async (t) => {
   const all = await hammer(t, refused().slice(0, -body.length), 1)
-  await haveAnswers(t, all, 1)
+  await haveResponses(t, all, 1)
   t.equal(held.size, 0, 'what is being sent is read')
   for (const { socket } of all) socket.write(body)
   await until(
@@ -98,23 +98,23 @@ t.test('a body that comes later is read, and the connection goes on', async (t) 
   )
   t.ok(held.size >= clients / 2)
   for (const { socket } of all) socket.write(refused())
-  await haveAnswers(t, all, 2)
+  await haveResponses(t, all, 2)
 })
 
 t.test('requests that came together are answered together', async (t) => {
-  await haveAnswers(t, await hammer(t, refused() + refused() + refused(), 1), 3)
+  await haveResponses(t, await hammer(t, refused() + refused() + refused(), 1), 3)
 })
 
 t.test('a request of which a part has come is read to its end', async (t) => {
   const all = await hammer(t, refused() + refused().slice(0, -body.length), 1)
-  await haveAnswers(t, all, 2)
+  await haveResponses(t, all, 2)
   t.equal(held.size, 0)
 })
 
-t.test('the last answer of a connection closes it', async (t) => {
+t.test('the last response of a connection closes it', async (t) => {
   const all = await hammer(t, refused({ connection: 'close' }), 1)
   await Promise.all(all.map(({ socket }) => once(socket, 'close')))
-  await haveAnswers(t, all, 1)
+  await haveResponses(t, all, 1)
   t.equal(held.size, 0)
 })
 
@@ -136,7 +136,7 @@ t.test('before the service closes everybody is read from', async (t) => {
   )
   service.app.readFromAll()
   t.notOk([...held].some((socket) => socket.isPaused()))
-  await haveAnswers(t, all, 1)
+  await haveResponses(t, all, 1)
 })
 
 t.test('clients that leave while they are held are forgotten', async (t) => {

@@ -1,9 +1,9 @@
-/** From the moment that the service closes, every client that is owed an answer still gets the interface's. */
+/** From the moment that the service closes, every client that is owed a response still gets the interface's. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { checkAnswers } from '../support/contract.ts'
+import { checkResponses } from '../support/contract.ts'
 import { createDatabase } from '../support/database.ts'
 import { request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
@@ -35,7 +35,7 @@ async function startSlow(t: Test, limits = long) {
   return { ...service, letGo }
 }
 
-/** Opens a connection; gives what is written and, when the server has closed it, all the answers. */
+/** Opens a connection; gives what is written and, when the server has closed it, all the responses. */
 async function open(url: string) {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port) })
@@ -47,7 +47,7 @@ async function open(url: string) {
     send: (text: string) => new Promise<void>((resolve) => socket.write(text, 'latin1', () => resolve())),
     answers: async () => {
       if (!socket.closed) await once(socket, 'close')
-      const answers = checkAnswers(Buffer.concat(chunks))
+      const answers = checkResponses(Buffer.concat(chunks))
       return {
         answers: answers.map(({ status, body }) => `${status} ${body}`),
         connection: answers.map(({ headers }) => headers.connection)
@@ -94,7 +94,7 @@ const cases: [string, string, string, string[]][] = [
     [created, tooSlow]
   ],
   [
-    'half a header behind a request in flight is told by the answer before it that the connection closes',
+    'half a header behind a request in flight is told by the response before it that the connection closes',
     request(plant()) + half,
     '',
     [created]

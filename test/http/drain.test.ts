@@ -4,7 +4,7 @@ import { Agent, get, request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { checkAnswers } from '../support/contract.ts'
+import { checkResponses } from '../support/contract.ts'
 import { createDatabase, lockTable, query, untilBlocked } from '../support/database.ts'
 import { start } from '../support/process.ts'
 import { exchange, request } from '../support/raw.ts'
@@ -102,7 +102,7 @@ t.test('a slow reader gets every response that it is owed before the process end
   await t.rejects(untilRefused(url), { code: 'ECONNREFUSED' })
   socket.resume()
   if (!socket.closed) await once(socket, 'close')
-  const answers = checkAnswers(Buffer.concat(chunks))
+  const answers = checkResponses(Buffer.concat(chunks))
   t.strictSame(
     answers.map(({ body }) => body),
     Array.from(answers, () => `{"name":"${name}"}`)

@@ -1,11 +1,11 @@
-/** Whatever is thrown, the answer is the interface's, the log tells of it, and neither tells too much. */
+/** Whatever is thrown, the response is the interface's, the log tells of it, and neither tells too much. */
 import Fastify, { LogController } from 'fastify'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
 import { Failure } from '../../src/failures/failures.ts'
 import errorHandler from '../../src/http/error-handler.ts'
 import requestLog from '../../src/http/request-log.ts'
-import answerHeaders from '../../src/http/response-headers.ts'
+import responseHeaders from '../../src/http/response-headers.ts'
 import { createLogger } from '../../src/logger.ts'
 
 const lines: string[] = []
@@ -14,7 +14,7 @@ const app = Fastify({
   logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
   genReqId: () => 'the-id'
 })
-await app.register(answerHeaders)
+await app.register(responseHeaders)
 await app.register(errorHandler)
 await app.register(auth, { tokens: new Map() })
 await app.register(requestLog)
@@ -39,7 +39,7 @@ app.get(
 app.get('/done', { onRequest: (_, __, done) => done(thrown as Error) }, () => 'never')
 t.teardown(() => app.close())
 
-/** Requests a path; gives the answer, and the log lines that it left. */
+/** Requests a path; gives the response, and the log lines that it left. */
 async function get(path: string) {
   lines.length = 0
   const { statusCode: status, headers, body } = await app.inject(path)

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { checkAnswers } from '../support/contract.ts'
+import { checkResponses } from '../support/contract.ts'
 import { request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -28,7 +28,7 @@ async function start(t: Test, env: Record<string, string> = {}) {
     /** Requests so far; how many of them wait for their responses. */
     seen: () => seen.length,
     pending: () => seen.filter((response) => !response.writableFinished).length,
-    answers: () => checkAnswers(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
+    answers: () => checkResponses(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
     received: () => Buffer.concat(chunks).toString('latin1')
   }
 }

@@ -6,7 +6,7 @@ import probes from '../../src/http/probes.ts'
 import { createDatabase, query, setServer } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 import { startServer } from '../support/server.ts'
-import { everyAnswer, failure, read, startService } from '../support/service.ts'
+import { everyResponse, failure, read, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const retry = { 'retry-after': '1' }
@@ -19,7 +19,7 @@ const probe = async (url: string, path: string, init?: RequestInit) => {
 const alive = '200 {"status":"alive"}'
 const ready = '200 {"status":"ready"}'
 
-/** Probes until the answer is this one; answers are kept for a second. */
+/** Probes until the response is this one; answers are kept for a second. */
 const becomes = (url: string, expected: string) =>
   until(
     () => probe(url, '/readyz'),
@@ -34,7 +34,7 @@ t.test('probes need no token and no BASE_PATH, and have only GET and HEAD', asyn
     ['/livez', '{"status":"alive"}'],
     ['/readyz', '{"status":"ready"}']
   ]) {
-    const success = { status: 200, headers: everyAnswer }
+    const success = { status: 200, headers: everyResponse }
     t.strictSame(await read(await fetch(`${url}${path}`)), { ...success, body })
     t.strictSame(await read(await fetch(`${url}${path}`, { method: 'HEAD' })), { ...success, body: '' })
     const answer = await read(await fetch(`${url}${path}`, { method: 'POST', body: 'x' }))

@@ -1,10 +1,10 @@
-/** Bytes on the wire: whatever they are, the answer is the interface's. */
+/** Bytes on the wire: whatever they are, the response is the interface's. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { exchange, type Part, parseAnswers, request } from '../support/raw.ts'
-import { everyAnswer, maskId, startService, token } from '../support/service.ts'
+import { exchange, type Part, parseResponses, request } from '../support/raw.ts'
+import { everyResponse, maskId, startService, token } from '../support/service.ts'
 
 const service = await startService(t, { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '3000' })
 
@@ -234,7 +234,7 @@ const cases: [string, Part[], string[]][] = [
   ],
   ['10.1.1: 100-continue', [request(plant(), { expect: '100-Continue' })], ['100 ', created]],
   [
-    '10.1.1: 100-continue behind requests that wait for their answers, the body still to come',
+    '10.1.1: 100-continue behind requests that wait for their responses, the body still to come',
     [
       request(plant()) + request('', { expect: '100-continue', 'content-length': '24' }),
       /100 Continue/,
@@ -340,14 +340,14 @@ const cases: [string, Part[], string[]][] = [
 
 for (const [title, parts, expected] of cases) {
   t.test(title, async (t) => {
-    const answers = parseAnswers(await exchange(service.url, parts, { halfClose: true }))
+    const answers = parseResponses(await exchange(service.url, parts, { halfClose: true }))
     t.strictSame(
       answers.map(({ status, body }) => `${status} ${body}`),
       expected
     )
     for (const { status, headers } of answers) {
       if (status === 100) continue
-      t.has(maskId(headers), everyAnswer)
+      t.has(maskId(headers), everyResponse)
       t.match(headers.date, /GMT$/)
     }
   })
@@ -356,20 +356,20 @@ for (const [title, parts, expected] of cases) {
 t.test('405 says what is allowed, on a raw socket too', async (t) => {
   for (const start of ['GET /plants HTTP/1.1', 'HEAD /plants HTTP/1.1', 'CONNECT a:1 HTTP/1.1']) {
     const bytes = await exchange(service.url, [request('', {}, start)], { halfClose: true })
-    const answers = parseAnswers(bytes, { isHead: start.startsWith('HEAD') })
+    const answers = parseResponses(bytes, { isHead: start.startsWith('HEAD') })
     for (const answer of answers) answer.headers = maskId(answer.headers)
-    t.match(answers, [{ status: 400, headers: { allow: 'POST', ...everyAnswer } }], start)
+    t.match(answers, [{ status: 400, headers: { allow: 'POST', ...everyResponse } }], start)
     t.equal(answers.length, 1)
   }
 })
 
 t.test('a header that does not arrive in time gets 408', async (t) => {
   const started = performance.now()
-  const answers = parseAnswers(await exchange(service.url, ['POST /plants HTTP/1.1\r\nhost: test\r\n']))
+  const answers = parseResponses(await exchange(service.url, ['POST /plants HTTP/1.1\r\nhost: test\r\n']))
   const { date, ...headers } = answers[0]?.headers ?? {}
   const body = '{"error":408,"message":"the request took too long to arrive"}'
   t.strictSame(maskId(headers), {
-    ...everyAnswer,
+    ...everyResponse,
     'content-length': String(body.length),
     connection: 'close'
   })
@@ -379,7 +379,7 @@ t.test('a header that does not arrive in time gets 408', async (t) => {
 
 t.test('a body that does not arrive in time gets 408', async (t) => {
   const started = performance.now()
-  const answers = parseAnswers(
+  const answers = parseResponses(
     await exchange(service.url, [request('{"id":', { 'content-length': '100' }), 500, '5,'])
   )
   t.strictSame(
@@ -391,18 +391,18 @@ t.test('a body that does not arrive in time gets 408', async (t) => {
 
 t.test('a slow body behind an answered request is cut off without a second answer', async (t) => {
   const parts = [request('', { 'content-length': '100', authorization: undefined })]
-  const answers = parseAnswers(await exchange(service.url, parts))
+  const answers = parseResponses(await exchange(service.url, parts))
   t.strictSame(
     answers.map(({ body }) => body),
     ['{"error":401,"message":"a bearer token is required"}']
   )
 })
 
-t.test('a client that never speaks gets no answer', async (t) => {
+t.test('a client that never speaks gets no response', async (t) => {
   t.strictSame(await exchange(service.url, []), Buffer.alloc(0))
 })
 
-t.test('a large body that is refused unread does not cost the answer', async (t) => {
+t.test('a large body that is refused unread does not cost the response', async (t) => {
   const megabyte = Buffer.alloc(1_048_576, 'x')
   const length = String(32 * megabyte.length)
   const body = Array.from({ length: 32 }, () => megabyte)
@@ -415,14 +415,14 @@ t.test('a large body that is refused unread does not cost the answer', async (t)
   ]
   for (const [fields, error] of refusals) {
     const parts = [request('', { 'content-length': length, ...fields }), ...body]
-    const answers = parseAnswers(await exchange(service.url, parts, { waitMs: 30_000, halfClose: true }))
+    const answers = parseResponses(await exchange(service.url, parts, { waitMs: 30_000, halfClose: true }))
     t.strictSame(
       answers.map((answer) => JSON.parse(answer.body).error),
       [error]
     )
   }
   const endless = [request('', chunked), ...body.flatMap((part) => ['100000\r\n', part, '\r\n']), '0\r\n\r\n']
-  const answers = parseAnswers(await exchange(service.url, endless, { halfClose: true }))
+  const answers = parseResponses(await exchange(service.url, endless, { halfClose: true }))
   t.strictSame(
     answers.map((answer) => JSON.parse(answer.body).error),
     [413]
@@ -469,7 +469,7 @@ async function isCut(socket: Socket) {
 t.test(
   'a connection that is kept alive outlives the ten minutes after which balancers end theirs',
   async (t) => {
-    const [answer] = parseAnswers(
+    const [answer] = parseResponses(
       await exchange(service.url, [request(plant()), request(plant(), { connection: 'close' })])
     )
     t.strictSame([answer?.headers.connection, answer?.headers['keep-alive']], ['keep-alive', 'timeout=620'])
@@ -478,7 +478,7 @@ t.test(
 
 t.test('a connection is used again behind a refused request', async (t) => {
   const parts = [request('x'.repeat(100), { authorization: undefined }) + request(plant())]
-  const answers = parseAnswers(await exchange(service.url, parts, { halfClose: true }))
+  const answers = parseResponses(await exchange(service.url, parts, { halfClose: true }))
   t.strictSame(
     answers.map(({ status }) => status),
     [400, 200]
@@ -486,7 +486,7 @@ t.test('a connection is used again behind a refused request', async (t) => {
 })
 
 t.test('after all that the service still serves, and logged no internal error', async (t) => {
-  const [answer] = parseAnswers(await exchange(service.url, [request(plant())], { halfClose: true }))
+  const [answer] = parseResponses(await exchange(service.url, [request(plant())], { halfClose: true }))
   t.equal(answer?.status, 200)
   t.strictSame(
     service.log().filter(({ level }) => level >= 40),

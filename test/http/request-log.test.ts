@@ -1,10 +1,10 @@
-/** What a request is called in the log and in its answer, and whose it is said to be. */
+/** What a request is called in the log and in its response, and whose it is said to be. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { exchange, parseAnswers, request } from '../support/raw.ts'
-import { everyAnswer, failure, headers, maskId, post, startService, success } from '../support/service.ts'
+import { exchange, parseResponses, request } from '../support/raw.ts'
+import { everyResponse, failure, headers, maskId, post, startService, success } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const service = await startService(t)
@@ -38,14 +38,14 @@ t.test('a failure has the X-Request-Id of its request, too', async (t) => {
   )
 })
 
-t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in the answer', async (t) => {
+t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in the response', async (t) => {
   for (const id of ['', 'x'.repeat(129), 'a b', 'a,b', '"a"', 'é', '{}', '%0a']) {
     const response = await fetch(`${service.url}/plants`, { headers: { 'x-request-id': id } })
     t.match(response.headers.get('x-request-id'), uuid, id)
     t.equal(newest().requestId, response.headers.get('x-request-id'))
   }
   const twice = request('', { 'x-request-id': 'a', 'X-Request-Id': 'b' })
-  const [answer] = parseAnswers(await exchange(service.url, [twice], { halfClose: true }))
+  const [answer] = parseResponses(await exchange(service.url, [twice], { halfClose: true }))
   t.match(answer?.headers['x-request-id'], uuid)
 })
 
@@ -66,7 +66,7 @@ t.test('a create tells how many were written with it', async (t) => {
 t.test('creates that arrive together are written together, although a lane is free', async (t) => {
   const ours = await startService(t)
   const bodies = [1, 2, 3, 4, 5].map((id) => JSON.stringify({ id, name: 'n' }))
-  const answers = parseAnswers(
+  const answers = parseResponses(
     await exchange(ours.url, [bodies.map((body) => request(body)).join('')], { halfClose: true })
   )
   t.strictSame(
@@ -106,15 +106,15 @@ t.test('no other traceparent leaves a trace id', async (t) => {
   }
 })
 
-t.test('a path that cannot be decoded leaves a line and has the headers of every answer', async (t) => {
+t.test('a path that cannot be decoded leaves a line and has the headers of every response', async (t) => {
   const sent = request(
     '{}',
     { 'x-request-id': 'mine', traceparent: `00-${traceId}-${parentId}-01` },
     'POST /%zz HTTP/1.1'
   )
-  const [answer] = parseAnswers(await exchange(service.url, [sent], { halfClose: true }))
+  const [answer] = parseResponses(await exchange(service.url, [sent], { halfClose: true }))
   const { date, connection, 'keep-alive': _, ...fields } = answer?.headers ?? {}
-  t.strictSame(fields, { ...everyAnswer, 'x-request-id': 'mine', 'content-length': '50' })
+  t.strictSame(fields, { ...everyResponse, 'x-request-id': 'mine', 'content-length': '50' })
   const { time, durationMs, ...line } = newest()
   t.strictSame(line, {
     level: 30,
@@ -136,9 +136,9 @@ t.test('a probe that finds all well leaves a line at level debug alone', async (
   t.match(newest(talkative), { level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'answered' })
 })
 
-t.test('bytes that are no request leave a line with the id of their answer', async (t) => {
+t.test('bytes that are no request leave a line with the id of their response', async (t) => {
   const before = service.log().length
-  const [answer] = parseAnswers(await exchange(service.url, ['hello\r\n\r\n'], { halfClose: true }))
+  const [answer] = parseResponses(await exchange(service.url, ['hello\r\n\r\n'], { halfClose: true }))
   const { time, ...line } = newest()
   t.equal(service.log().length, before + 1)
   t.strictSame(line, {
@@ -148,7 +148,7 @@ t.test('bytes that are no request leave a line with the id of their answer', asy
     client: '127.0.0.1',
     msg: 'the request is malformed'
   })
-  t.has(maskId(answer?.headers ?? {}), everyAnswer)
+  t.has(maskId(answer?.headers ?? {}), everyResponse)
 })
 
 t.test('a request whose body breaks off leaves one line', async (t) => {
@@ -159,7 +159,7 @@ t.test('a request whose body breaks off leaves one line', async (t) => {
   t.equal(service.log().length, before + 1)
 })
 
-t.test('a client that resets before its answer leaves a line', async (t) => {
+t.test('a client that resets before its response leaves a line', async (t) => {
   const holder = await lockTable(t, service.databaseUrl)
   const { hostname, port } = new URL(service.url)
   const socket = connect(Number(port), hostname)
@@ -179,7 +179,7 @@ t.test('a client that resets before its answer leaves a line', async (t) => {
     caller: 'tester',
     batchRows: 1,
     client: '127.0.0.1',
-    msg: 'the client has left before its answer'
+    msg: 'the client has left before its response'
   })
   await holder.query('rollback')
 })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { catalogue } from '../../src/failures/failures.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
-import { everyAnswer, failure, headers, read, startService, token } from '../support/service.ts'
+import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = writeDocument('')
@@ -21,7 +21,7 @@ t.test('docs/openapi.json is the document as the code makes it: else run `npm ru
 })
 
 t.test('GET and HEAD get the document without a token', async (t) => {
-  const answer = { status: 200, headers: everyAnswer }
+  const answer = { status: 200, headers: everyResponse }
   t.strictSame(await read(await fetch(`${url}/openapi.json`)), { ...answer, body: text })
   t.strictSame(await read(await fetch(`${url}/openapi.json`, { method: 'HEAD' })), { ...answer, body: '' })
 })
@@ -97,11 +97,11 @@ const requests: [name: string, init: RequestInit][] = [
   ['ReusedKey', { body: '{"id":1,"name":"Fern"}', headers: { ...headers, 'idempotency-key': 'a' } }]
 ]
 
-t.test('requests get the answers of the examples, with documented header fields', async (t) => {
+t.test('requests get the responses of the examples, with documented header fields', async (t) => {
   const created = await service.post(plant, { headers: { ...headers, 'idempotency-key': 'a' } })
   t.equal(created.status, 200)
   const documented = new Set(Object.keys(operation.responses[400].headers).map((name) => name.toLowerCase()))
-  const general = new Set(Object.keys(everyAnswer))
+  const general = new Set(Object.keys(everyResponse))
   for (const [name, init] of requests) {
     const answer = await service.post(plant, init)
     t.equal(answer.status, 400, name)

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { exchange, parseAnswers, request } from '../support/raw.ts'
+import { exchange, parseResponses, request } from '../support/raw.ts'
 import { failure, headers, maskId, startService, success } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)
@@ -28,10 +28,10 @@ async function open(t: Test, { url }: Service): Promise<Socket> {
   return socket
 }
 
-/** Reads the next answer that comes in one piece. */
+/** Reads the next response that comes in one piece. */
 async function answer(socket: Socket) {
   const [bytes] = await once(socket, 'data')
-  const [{ status, headers, body }] = parseAnswers(bytes) as [ReturnType<typeof parseAnswers>[number]]
+  const [{ status, headers, body }] = parseResponses(bytes) as [ReturnType<typeof parseResponses>[number]]
   const { date, connection, 'keep-alive': _, 'content-length': __, ...fields } = headers
   return { status, headers: maskId(fields), body, connection }
 }
@@ -93,14 +93,14 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
 
   t.test('a create is refused and its connection closed', async (t) => {
     const sent = request(plant())
-    const [refused, ...others] = parseAnswers(await exchange(service.url, [sent, sent]))
-    t.strictSame(others, [], 'what follows the answer that closes is not carried out')
+    const [refused, ...others] = parseResponses(await exchange(service.url, [sent, sent]))
+    t.strictSame(others, [], 'what follows the response that closes is not carried out')
     t.match(refused, { body: connections.body, headers: { connection: 'close', 'retry-after': '1' } })
   })
 
   t.test('a probe is answered and its connection closed', async (t) => {
     const sent = request('', {}, 'GET /livez HTTP/1.1')
-    const answers = parseAnswers(await exchange(service.url, [sent]))
+    const answers = parseResponses(await exchange(service.url, [sent]))
     t.match(answers, [{ status: 200, headers: { connection: 'close' } }])
   })
 
@@ -111,7 +111,7 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
     }
   })
 
-  t.test('far beyond, a connection is closed without an answer, and counted', async (t) => {
+  t.test('far beyond, a connection is closed without a response, and counted', async (t) => {
     service.app.server.maxConnections = 1
     t.equal((await exchange(service.url, [request(plant())])).length, 0)
     service.app.server.maxConnections = 1_001
@@ -181,7 +181,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     }
   })
 
-  t.test('what comes behind an answer takes no room', async (t) => {
+  t.test('what comes behind a response takes no room', async (t) => {
     const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '1000' })
     const early: [string, RegExp][] = [
       [request('', chunked, 'GET /livez HTTP/1.1'), /alive/],

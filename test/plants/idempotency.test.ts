@@ -13,7 +13,7 @@ const duplicate = failure(409, 'a plant with this id exists already')
 const reused = failure(422, 'the Idempotency-Key was used for this id with another name or tag')
 const malformed = failure(400, 'the Idempotency-Key must be 1 to 255 visible ASCII characters')
 
-t.test('the same key, id and content get the first answer again, and one row', async (t) => {
+t.test('the same key, id and content get the first response again, and one row', async (t) => {
   const plant = { id: 1, name: 'Monstera', tag: 'tropical' }
   for (let count = 0; count < 3; count++) {
     const { id, ...answer } = plant
@@ -66,12 +66,12 @@ t.test('the same key with another id is another create', async (t) => {
   t.strictSame(await service.post({ id: 3, name: 'n' }, keyed('a')), success({ name: 'n' }))
 })
 
-t.test('copies at the same time all get the first answer', async (t) => {
+t.test('copies at the same time all get the first response', async (t) => {
   const copies = Array.from({ length: 50 }, () => service.post({ id: 4, name: 'n' }, keyed('c')))
   for (const answer of await Promise.all(copies)) t.strictSame(answer, success({ name: 'n' }))
 })
 
-t.test('copies at the same time at two replicas all get the first answer', async (t) => {
+t.test('copies at the same time at two replicas all get the first response', async (t) => {
   const replica = await startService(t, { DATABASE_URL: service.databaseUrl })
   for (let id = 5; id < 30; id++) {
     const copies = [service, replica, service, replica].map(({ post }) => post({ id, name: 'n' }, keyed('d')))

@@ -85,7 +85,7 @@ t.test('the dashboard shows every metric of the service', async (t) => {
   )
 })
 
-t.test("the balancer's own answers keep the contract", async (t) => {
+t.test("the balancer's own responses keep the contract", async (t) => {
   const files = readdirSync(join(root, 'ops/haproxy/errors'))
   t.ok(files.length > 5)
   for (const file of files) {

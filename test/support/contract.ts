@@ -1,11 +1,11 @@
-/** The interface's contract on the wire: what every answer must look like, whatever was sent. */
+/** The interface's contract on the wire: what every response must look like, whatever was sent. */
 import { catalogue } from '../../src/failures/failures.ts'
-import type { Answer } from './raw.ts'
-import { everyAnswer } from './service.ts'
+import type { RawResponse } from './raw.ts'
+import { everyResponse } from './service.ts'
 
 const statusLines = ['HTTP/1.1 100 Continue', 'HTTP/1.1 200 OK', 'HTTP/1.1 400 Bad Request']
 const fieldNames = new Set([
-  ...Object.keys(everyAnswer),
+  ...Object.keys(everyResponse),
   'allow',
   'connection',
   'content-length',
@@ -17,11 +17,11 @@ const fieldNames = new Set([
 const errors = new Set<unknown>(Object.values(catalogue).map(({ error }) => error))
 
 /**
- * Takes all that came back on a connection apart; gives the final answers (those behind an interim 100).
+ * Takes all that came back on a connection apart; gives the final responses (those behind an interim 100).
  * Throws an Error for the first byte that breaks the contract. `mayBeHead`: answers may lack their bodies.
  */
-export function checkAnswers(bytes: Buffer, { mayBeHead = false } = {}): Answer[] {
-  const answers: Answer[] = []
+export function checkResponses(bytes: Buffer, { mayBeHead = false } = {}): RawResponse[] {
+  const answers: RawResponse[] = []
   let rest = bytes.toString('latin1')
   while (rest !== '') {
     const end = rest.indexOf('\r\n\r\n')
@@ -30,7 +30,7 @@ export function checkAnswers(bytes: Buffer, { mayBeHead = false } = {}): Answer[
     const status = Number(start.slice(9, 12))
     const after = rest.slice(end + 4)
     if (status === 100) {
-      if (fields.length > 0 || after === '') throw fault('a 100 with fields, or without an answer', rest)
+      if (fields.length > 0 || after === '') throw fault('a 100 with fields, or without a response', rest)
       rest = after
       continue
     }
@@ -54,7 +54,7 @@ function checkFields(fields: string[]): Record<string, string> {
     if (!fieldNames.has(key) || key in headers) throw fault('a field of no contract', field)
     headers[key] = value
   }
-  const { 'x-request-id': _, ...fixed } = everyAnswer
+  const { 'x-request-id': _, ...fixed } = everyResponse
   for (const [name, value] of Object.entries(fixed)) {
     if (headers[name] !== value) throw fault(`another ${name}`, fields)
   }

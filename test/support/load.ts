@@ -1,4 +1,4 @@
-/** Clients that create plants as fast as they are answered, and the comparison of their answers with the table. */
+/** Clients that create plants as fast as they are answered, and the comparison of their responses with the table. */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -27,7 +27,7 @@ interface Options {
   firstId?: number
   /** Send an Idempotency-Key, and repeat a request whose connection broke or that got 503. */
   isKeyed?: boolean
-  /** How long each client rests after an answer, in ms, where the machine is to have time for other things. */
+  /** How long each client rests after a response, in ms, where the machine is to have time for other things. */
   pauseMs?: number
   /** The access token, where it is not the tests' own. */
   accessToken?: string

@@ -60,7 +60,7 @@ export async function startProxy(t: Test, port: number) {
     silenceAfterError() {
       isSilentAfterError = true
     },
-    /** Holds all answers until the next connection comes, which is that of a cancel request and is refused. */
+    /** Holds all responses until the next connection comes, which is that of a cancel request and is refused. */
     holdUntilCancelled() {
       held = []
     },

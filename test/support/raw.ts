@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { token } from './service.ts'
 import { until } from './until.ts'
 
-/** An answer, taken apart. */
-export interface Answer {
+/** A response, taken apart. */
+export interface RawResponse {
   status: number
   headers: Record<string, string>
   body: string
@@ -47,16 +47,16 @@ async function send(socket: Socket, parts: Part[], received: () => string) {
   }
 }
 
-/** Takes a stream of answers (to HEAD: without bodies) apart; throws where it is not a stream of whole answers. */
-export function parseAnswers(bytes: Buffer, { isHead = false } = {}): Answer[] {
-  const answers: Answer[] = []
+/** Takes a stream of responses (to HEAD: without bodies) apart; throws where it is not a stream of whole responses. */
+export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawResponse[] {
+  const answers: RawResponse[] = []
   let rest = bytes.toString('latin1')
   while (rest !== '') {
     const end = rest.indexOf('\r\n\r\n')
     const [start = '', ...fields] = rest.slice(0, end).split('\r\n')
     const [, status] = /^HTTP\/1\.1 (\d{3}) [A-Z][A-Za-z ]*$/.exec(start) ?? []
     if (end === -1 || status === undefined)
-      throw new Error(`not an answer: ${JSON.stringify(rest.slice(0, 200))}`)
+      throw new Error(`not a response: ${JSON.stringify(rest.slice(0, 200))}`)
     const headers: Record<string, string> = {}
     for (const field of fields) {
       const colon = field.indexOf(': ')
@@ -64,7 +64,7 @@ export function parseAnswers(bytes: Buffer, { isHead = false } = {}): Answer[] {
     }
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0)
     const body = rest.slice(end + 4, end + 4 + length)
-    if (body.length < length) throw new Error('an answer is cut off')
+    if (body.length < length) throw new Error('a response is cut off')
     answers.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
     rest = rest.slice(end + 4 + length)
   }

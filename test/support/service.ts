@@ -46,7 +46,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   }
 }
 
-/** Posts a body and gives the whole answer, without the header fields that say nothing of the failure. */
+/** Posts a body and gives the whole response, without the header fields that say nothing of the failure. */
 export async function post(url: string, body: unknown, init: RequestInit = {}) {
   const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
   return read(await fetch(url, { method: 'POST', headers, body: text as string, ...init }))
@@ -67,8 +67,8 @@ export function maskId(fields: Record<string, string>): Record<string, string> {
   return { ...fields, 'x-request-id': fields['x-request-id']?.replace(uuid, 'made') ?? 'missing' }
 }
 
-/** The header fields of every answer, masked. */
-export const everyAnswer = {
+/** The header fields of every response, masked. */
+export const everyResponse = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'content-type': 'application/json',
@@ -76,16 +76,16 @@ export const everyAnswer = {
   'x-request-id': 'made'
 }
 
-/** The whole answer that a failure must get. */
+/** The whole response that a failure must get. */
 export function failure(error: number, message: string, extra: Record<string, string> = {}) {
   return {
     status: 400,
-    headers: { ...everyAnswer, ...extra },
+    headers: { ...everyResponse, ...extra },
     body: JSON.stringify({ error, message })
   }
 }
 
-/** The whole answer that a success must get. */
+/** The whole response that a success must get. */
 export function success(plant: { name: string; tag?: string }) {
-  return { status: 200, headers: everyAnswer, body: JSON.stringify(plant) }
+  return { status: 200, headers: everyResponse, body: JSON.stringify(plant) }
 }

@@ -144,7 +144,7 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   await holder.query('rollback')
   const [request] = await collector.named('POST /plants')
   t.equal(request?.status.code, error)
-  t.match(request?.status.message, /^(Late|Undecided)$/)
+  t.match(request?.status.message, /^(DeadlineExceeded|OutcomeUnknown)$/)
   const [batch] = await collector.named('write plants')
   t.strictSame(batch?.status, { code: error, message: 'slow' })
   await end()
