@@ -15,7 +15,7 @@ try {
   process.on('SIGHUP', () => app.reloadTokens())
   try {
     await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, sendsWarnings, isMigrated])
-    await app.metrics.listen()
+    await app.listenForMetrics()
     await app.listen({ host: config.host, port: config.port })
   } catch (error) {
     await app.close()
@@ -27,8 +27,8 @@ try {
       delay: config.shutdownTimeoutMs,
       logger: app.log,
       skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...app.left() }, 'closing took too long: cut off'),
-      onSecondSignal: (signal) => app.log.fatal({ signal, ...app.left() }, 'a second signal: cut off')
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...app.inFlight() }, 'closing took too long: cut off'),
+      onSecondSignal: (signal) => app.log.fatal({ signal, ...app.inFlight() }, 'a second signal: cut off')
     },
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')

@@ -10,7 +10,7 @@ export async function serve(createRepository: (config: Config) => Pick<PlantRepo
   const config = readConfig(process.env)
   const app = await buildApp(config, createLogger(config.logLevel))
   Object.assign(app.plants, createRepository(config))
-  await app.metrics.listen()
+  await app.listenForMetrics()
   await app.listen({ host: config.host, port: config.port })
   closeWithGrace({ logger: app.log }, () => app.close())
 }

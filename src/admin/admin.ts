@@ -1,53 +1,33 @@
-/** The metrics: what counts them, and their page on a listener of its own. */
-import { Registry } from '@prometheus-io/client'
+/** The operators' side: the metrics page on a listener of its own, as long as the application lives. */
+import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import { createTokenMetrics } from '../auth/metrics.ts'
-import { createHttpMetrics } from '../http/metrics.ts'
 import { processMetrics } from '../metrics/process-metrics.ts'
-import { createStorageMetrics } from '../plants/metrics.ts'
-import { buildMetricsServer } from './app.ts'
+import { buildAdminApp } from './app.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    metrics: {
-      http: ReturnType<typeof createHttpMetrics>
-      storage: ReturnType<typeof createStorageMetrics>
-      tokens: ReturnType<typeof createTokenMetrics>
-      /** Opens the page's listener, where there is to be one; it closes with the application. */
-      listen(): Promise<void>
-    }
+    /** Opens the listener of the metrics page, where there is to be one; it closes with the application. */
+    listenForMetrics(): Promise<void>
   }
 }
 
-/** Where the page is: undefined for nowhere, port 0 for a free one. */
 interface Options {
+  /** What the application counts. */
+  registry: Registry
+  /** Where the page is: undefined for nowhere, port 0 for a free one. */
   listen: { readonly host: string; readonly port: number } | undefined
 }
 
 export default fp<Options>(
-  async (app, { listen }) => {
-    const registry = new Registry()
-    const http = createHttpMetrics(registry, app.left)
-    const [storage, tokens] = [createStorageMetrics(registry), createTokenMetrics(registry)]
-    const server = listen && (await buildMetricsServer(createPage(registry), app.log))
-    app.decorate('metrics', {
-      http,
-      storage,
-      tokens,
-      // Not in an `onListen` hook: what fails there Fastify only logs.
-      async listen() {
-        await server?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
-      }
+  async (app, { registry, listen }) => {
+    const admin = listen && (await buildAdminApp(createPage(registry), app.log))
+    // Not in an `onListen` hook: what fails there Fastify only logs.
+    app.decorate('listenForMetrics', async () => {
+      await admin?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
     })
-    app.addHook('onClose', () => server?.close())
-    app.server.on('drop', http.dropped)
-    app.addHook('onResponse', (request, reply, done) => {
-      const { method, failure, routeOptions } = request
-      http.answered({ route: routeOptions.url, method, failure, ms: reply.elapsedTime })
-      done()
-    })
+    app.addHook('onClose', () => admin?.close())
   },
-  { name: 'metrics', dependencies: ['drain', 'error-handler'] }
+  { name: 'admin' }
 )
 
 /** Puts what this application counts and what is measured of the process on one page. */

@@ -1,10 +1,11 @@
-/** The metrics page and its own listener, whose failures are those of the contract. */
-import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
+/** The second small application: the metrics page, whose failures are those of the contract. */
+import type { FastifyBaseLogger } from 'fastify'
 import { toFailure } from '../failures/failures.ts'
+import { createServer } from '../http/create-server.ts'
 import errorHandler from '../http/error-handler.ts'
+import lastResponse from '../http/last-response.ts'
 import { refuseOtherMethods } from '../http/methods.ts'
 import protocol from '../http/protocol.ts'
-import { identifyRequest } from '../http/request-id.ts'
 import responseHeaders from '../http/response-headers.ts'
 import unknownPath from '../http/unknown-path.ts'
 
@@ -17,17 +18,9 @@ interface Page {
   metrics(): Promise<string>
 }
 
-/** Builds the server of the page at /metrics; it listens to nothing yet. */
-export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) {
-  const app = Fastify({
-    loggerInstance: logger,
-    logController: new LogController({ disableRequestLogging: true }),
-    genReqId: ({ headers }) => identifyRequest(headers),
-    http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
-    return503OnClosing: false,
-    frameworkErrors: (_, request, reply): void => app.rejectBadUrl(request, reply),
-    clientErrorHandler: (error, socket) => app.rejectUnreadable(error, socket)
-  })
+/** Builds the application of the page at /metrics; it listens to nothing yet. */
+export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
+  const app = createServer(logger)
   await app.register(responseHeaders)
   await app.register(errorHandler)
   await app.register(protocol, {
@@ -35,6 +28,7 @@ export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) 
     requestTimeoutMs: timeoutMs,
     maxConnections: 100
   })
+  await app.register(lastResponse, { headersTimeoutMs: timeoutMs })
   await app.register(unknownPath)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')

@@ -1,9 +1,11 @@
 /** Who may call: the bearer token of each request, and the caller that it stands for. */
 import bearerAuth from '@fastify/bearer-auth'
+import type { Registry } from '@prometheus-io/client'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failures.ts'
-import { type FollowedTokens, followTokens, type TokenFile } from './token-file.ts'
+import { addGauge } from '../metrics/gauge.ts'
+import { type TokenFile, watchTokenFile } from './token-file.ts'
 import { findCaller, isTokenShaped, type Tokens } from './tokens.ts'
 
 declare module 'fastify' {
@@ -23,16 +25,16 @@ interface Options {
   tokens: Tokens
   /** Where the tokens came from, if from a file: it is followed. */
   file?: TokenFile | undefined
-  /** Called with the file that is followed. */
-  onFollowed?: (file: FollowedTokens) => void
+  registry: Registry
 }
 
 const realm = 'Bearer realm="plant-store"'
 
 export default fp<Options>(
-  async (app, { tokens, file, onFollowed }) => {
-    const followed = file && followTokens(file, tokens, app.log)
-    if (followed) onFollowed?.(followed)
+  async (app, { tokens, file, registry }) => {
+    const followed = file && watchTokenFile(file, tokens, app.log)
+    const help = '1 while AUTH_TOKENS_FILE is broken, and the tokens are those that it had before'
+    addGauge(registry, 'tokens_file_error', help, () => +(followed?.isBroken() ?? false))
     app.addHook('onClose', async () => followed?.close())
     app.decorate('reloadTokens', async () => {
       if (followed) await followed.reload()
@@ -51,14 +53,14 @@ export default fp<Options>(
     })
     const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
     app.decorate('authenticate', (request, reply, done) => {
-      verify(request, reply, (error) => done(error && refuse(request.headers.authorization)))
+      verify(request, reply, (error) => done(error && toAuthFailure(request.headers.authorization)))
     })
   },
   { name: 'auth' }
 )
 
 /** The failure and its challenge, as RFC 6750 section 3 has them: no error code where no bearer token was tried. */
-function refuse(authorization: string | undefined): Failure {
+function toAuthFailure(authorization: string | undefined): Failure {
   const [scheme = '', ...rest] = (authorization ?? '').split(' ')
   if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(realm))
   if (!isTokenShaped(rest.join(' ').trim())) {

@@ -35,7 +35,7 @@ export const digestOf = (text: string) => hash('sha256', text)
  * counts when two readings in a row agree, since half of a list can be a good list, and would revoke the other half.
  * A broken file is logged once for each of its texts and leaves the tokens as they were.
  */
-export function followTokens(
+export function watchTokenFile(
   { path, digest }: TokenFile,
   tokens: Tokens,
   log: FastifyBaseLogger

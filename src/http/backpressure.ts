@@ -1,12 +1,14 @@
 /** Backpressure: clients that come faster than they can be refused are read from no faster than that. */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
+import { addGauge } from '../metrics/gauge.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     /** Reads from every client again, as before the last responses. */
-    readFromAll(): void
+    resumeAll(): void
   }
 }
 
@@ -15,15 +17,20 @@ declare module 'fastify' {
  * than a thousand connections have something to read: clients that are refused and send again at once would keep
  * timers, the database's answers and new batches waiting for seconds.
  */
-const freeOfTurn = 32
+const failuresPerTurn = 32
 
-export default fp(
-  async (app) => {
+interface Options {
+  registry: Registry
+}
+
+export default fp<Options>(
+  async (app, { registry }) => {
     /** Connections whose next request is left unread, in the order in which they go on: as many in each turn. */
-    const held = new Set<Socket>()
-    let failuresOfTurn = 0
+    const paused = new Set<Socket>()
+    let failures = 0
     let endsSoon = false
-    app.metrics.http.watchHeld(() => held.size)
+    const help = 'Connections that are not read from for a moment'
+    addGauge(registry, 'http_connections_held', help, () => paused.size)
 
     function endTurnSoon() {
       if (!endsSoon) setImmediate(endTurn)
@@ -32,43 +39,43 @@ export default fp(
 
     function endTurn() {
       endsSoon = false
-      failuresOfTurn = 0
-      let left = freeOfTurn
-      for (const socket of held) {
+      failures = 0
+      let left = failuresPerTurn
+      for (const socket of paused) {
         if (left-- === 0) break
-        release(socket)
+        resume(socket)
       }
-      if (held.size > 0) endTurnSoon()
+      if (paused.size > 0) endTurnSoon()
     }
 
     function failed(request: IncomingMessage) {
       endTurnSoon()
-      if (++failuresOfTurn <= freeOfTurn) return
+      if (++failures <= failuresPerTurn) return
       // Node reads on by itself until the rest of a refused body has come.
-      if (request.complete) hold(request)
-      else request.once('end', () => hold(request))
+      if (request.complete) pause(request)
+      else request.once('end', () => pause(request))
     }
 
-    function hold(request: IncomingMessage) {
+    function pause(request: IncomingMessage) {
       const { socket } = request
       // What has begun to arrive is read, and so is the end of a connection that closes.
       const connection = app.connections.get(socket)
       if (connection?.newest !== request || connection.isOver) return
       socket.pause()
-      held.add(socket)
+      paused.add(socket)
       endTurnSoon()
     }
 
-    function release(socket: Socket) {
-      held.delete(socket)
+    function resume(socket: Socket) {
+      paused.delete(socket)
       socket.resume()
     }
 
-    app.decorate('readFromAll', () => held.forEach(release))
+    app.decorate('resumeAll', () => paused.forEach(resume))
     app.addHook('onResponse', ({ failure, raw: request }, _, done) => {
       if (failure) failed(request)
       done()
     })
   },
-  { name: 'backpressure', dependencies: ['protocol', 'metrics', 'error-handler'] }
+  { name: 'backpressure', dependencies: ['protocol', 'error-handler'] }
 )

@@ -1,7 +1,7 @@
 /** How connections end, and how a server closes without cutting off a response that it owes. */
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Connections } from './connections.ts'
+import type { Connections } from './connection.ts'
 
 const quietMs = 1_000
 const silentMs = 1_000

@@ -1,29 +1,9 @@
-/** The connections of the server, and the requests on each that have no complete response yet. */
+/** Follows the connections of a server, and the requests on each that have no complete response yet. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { endConnection } from './closing.ts'
+import type { Connection, Connections } from './connection.ts'
 import { maximumPending, readInPieces } from './reading.ts'
-
-/** What is known of an open connection. */
-export interface Connection {
-  /** The responses that are still owed, in the order of their requests. */
-  readonly pendingResponses: Set<ServerResponse>
-  /** The request that came last, answered or not. */
-  newest: IncomingMessage | undefined
-  /** Nothing behind what has been parsed counts: a response was the last, or the bytes are no request. */
-  isOver: boolean
-  /** A failure is to be written behind the pending responses, without Fastify. */
-  owesFailure: boolean
-  /** It was opened beyond the limit: its first request is its last. */
-  readonly isExcess: boolean
-  /** Called when the last pending response is sent; never where the connection closes before. */
-  onSettled: (() => void) | undefined
-  /** Sends what is left to send, and destroys the socket when its client has stopped sending. */
-  end(): void
-}
-
-/** The open connections. */
-export type Connections = Map<Socket, Connection>
 
 /**
  * Follows every connection of a server from now on; those that are opened beside `maximum` others are marked. A
@@ -35,6 +15,7 @@ export function trackConnections(server: Server, limitMs: number, maximum: numbe
     const connection: Connection = {
       pendingResponses: new Set(),
       newest: undefined,
+      newestFailure: undefined,
       isOver: false,
       owesFailure: false,
       isExcess: connections.size >= maximum,

@@ -8,11 +8,9 @@ declare module 'fastify' {
     isDraining: boolean
     /**
      * Makes the service unready, serves on for `delayMs` while balancers notice, and then for a second in which every
-     * answer tells its client that the connection closes. To be followed by `close`.
+     * response tells its client that the connection closes. To be followed by `close`.
      */
     drain(delayMs: number): Promise<void>
-    /** The open connections, and the requests that have no complete response yet. */
-    left(): { connections: number; requests: number }
   }
 }
 
@@ -27,14 +25,10 @@ export default fp(
       await sleep(delayMs)
       app.endConnections()
       // What they have sent by now is answered before the notice is over.
-      app.readFromAll()
+      app.resumeAll()
       // Whoever has no connection needs no notice.
       if (app.connections.size > 0) await sleep(noticeMs)
     })
-    app.decorate('left', () => {
-      const requests = [...app.connections.values()].map(({ pendingResponses }) => pendingResponses.size)
-      return { connections: app.connections.size, requests: requests.reduce((sum, count) => sum + count, 0) }
-    })
   },
-  { name: 'drain', dependencies: ['protocol'] }
+  { name: 'drain', dependencies: ['last-response', 'backpressure'] }
 )

@@ -33,6 +33,11 @@ export function isFramingFaulty({ headers, httpVersion }: Pick<IncomingMessage, 
   return httpVersion === '1.0' && headers['transfer-encoding'] !== undefined
 }
 
+/** Tells whether a client may wait for 100 before it sends its body; of HTTP/1.0 that must be ignored. */
+export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.expect !== undefined && httpVersion === '1.1'
+}
+
 function findRepeated(rawHeaders: string[]): string | undefined {
   const seen: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {

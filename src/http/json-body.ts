@@ -17,5 +17,5 @@ export default fp(
       }
     })
   },
-  { name: 'body' }
+  { name: 'json-body' }
 )

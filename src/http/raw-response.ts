@@ -1,8 +1,7 @@
 /** Failures below Fastify: a connection whose bytes are no request, or do not arrive. */
-import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { Failure, type FailureName, toResponse } from '../failures/failures.ts'
-import type { Connection } from './connections.ts'
+import type { Connection } from './connection.ts'
 import { responseHeaders } from './response-headers.ts'
 
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
@@ -19,26 +18,22 @@ export function toProtocolFailure({ code = '' }: NodeJS.ErrnoException): Failure
   return new Failure(byParserCode[code] ?? 'MalformedRequest')
 }
 
-/** Requests whose header was accepted before the rest turned out malformed or too slow, with their failure. */
-export type BrokenRequests = WeakMap<IncomingMessage, Failure>
-
 /**
  * Ends a connection that cannot be read on. Requests that came in whole get their responses first, in their order;
  * then the one that did not gets the failure from Fastify. Where none has begun, the failure is written as it stands,
  * with this request id, and `onWritten` is called.
  */
-export function refuse(
+export function writeRawResponse(
   socket: Socket,
   connection: Connection,
   failure: Failure,
-  broken: BrokenRequests,
   requestId: string,
   onWritten: () => void
 ): void {
   const { pendingResponses, newest } = connection
+  const isIncomplete = newest?.complete === false
   connection.isOver = true
-  const isBroken = newest !== undefined && !newest.complete
-  connection.owesFailure = !isBroken
+  connection.owesFailure = !isIncomplete
   connection.onSettled = () => {
     if (connection.owesFailure && socket.writable) {
       socket.write(render(failure, requestId))
@@ -46,8 +41,8 @@ export function refuse(
     }
     connection.end()
   }
-  if (isBroken) {
-    broken.set(newest, failure)
+  if (isIncomplete) {
+    connection.newestFailure = failure
     // Wakes whoever reads the body; who has not begun to read finds the mark.
     newest.emit('error', failure)
   }

@@ -1,6 +1,6 @@
 /** How a connection is read: no further than its client takes the responses. */
 import type { Socket } from 'node:net'
-import type { Connection } from './connections.ts'
+import type { Connection } from './connection.ts'
 
 /** So many requests of one connection wait for their responses; it is read on when half of them are sent. */
 export const maximumPending = 64

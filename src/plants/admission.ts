@@ -1,8 +1,9 @@
 /** Admission: creates that there is no room for are refused before anything of their bodies is read. */
+import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failures.ts'
-import type { Bounds } from '../http/metrics.ts'
+import { addGauge } from '../metrics/gauge.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -20,13 +21,20 @@ declare module 'fastify' {
   }
 }
 
+interface Options {
+  registry: Registry
+  /** Bytes of the bodies that may be arriving at the same time. */
+  bodyMemoryBytes: number
+}
+
 const tooManyConnections = { message: 'too many connections, this request has stored nothing: try again' }
 const tooManyBodies = { message: 'too many bodies are arriving, this request has stored nothing: try again' }
 
-export default fp<Bounds>(
-  async (app, { maxConnections, bodyMemoryBytes }) => {
+export default fp<Options>(
+  async (app, { registry, bodyMemoryBytes }) => {
     let held = 0
-    app.metrics.http.watch({ maxConnections, bodyMemoryBytes }, () => held)
+    addGauge(registry, 'http_body_bytes', 'Bytes of the bodies that are arriving', () => held)
+    addGauge(registry, 'http_body_bytes_limit', 'BODY_MEMORY_BYTES', () => bodyMemoryBytes)
     app.decorateRequest('isAdmitted', false)
     app.decorateRequest('bodyBytes', 0)
 
@@ -77,5 +85,5 @@ export default fp<Bounds>(
       done()
     })
   },
-  { name: 'admission', dependencies: ['protocol', 'metrics', 'database'] }
+  { name: 'admission', dependencies: ['protocol', 'storage'] }
 )

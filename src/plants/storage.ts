@@ -1,10 +1,12 @@
 /** The repositories and, under them, the database connections' whole life. */
+import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import type { Limits } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
 
 declare module 'fastify' {
@@ -16,6 +18,7 @@ declare module 'fastify' {
 }
 
 interface Options {
+  registry: Registry
   connection: ConnectionOptions
   write: Limits
   tracing?: Tracing | undefined
@@ -27,14 +30,14 @@ const attemptsPerDeadline = 3
 const spareConnections = 1
 
 export default fp<Options>(
-  async (app, { connection, write, tracing }) => {
+  async (app, { registry, connection, write, tracing }) => {
     const database = createPool({
       connection,
       size: write.lanes + spareConnections,
       limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
       log: app.log
     })
-    const { storage } = app.metrics
+    const storage = createStorageMetrics(registry)
     const plants = createPlantRepository(database, write, app.log, storage, tracing)
     storage.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
@@ -44,5 +47,5 @@ export default fp<Options>(
       await database.end()
     })
   },
-  { name: 'database', dependencies: ['metrics'] }
+  { name: 'storage' }
 )

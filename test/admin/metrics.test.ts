@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
-import { buildMetricsServer } from '../../src/admin/app.ts'
+import { buildAdminApp } from '../../src/admin/app.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
@@ -269,10 +269,7 @@ t.test("the listener's failures are those of the contract", async (t) => {
 t.test('a page that cannot be made is answered with 500, and logged', async (t) => {
   const log: string[] = []
   const page = { contentType: 'text/plain', metrics: () => Promise.reject(new Error('no metrics today')) }
-  const server = await buildMetricsServer(
-    page,
-    createLogger('error', { write: (line) => void log.push(line) })
-  )
+  const server = await buildAdminApp(page, createLogger('error', { write: (line) => void log.push(line) }))
   const { statusCode, body } = await server.inject('/metrics')
   t.equal(statusCode, 400)
   t.equal(body, '{"error":500,"message":"internal error"}')
@@ -291,7 +288,7 @@ t.test('an application that is ready listens to nothing until it is told to', as
   const page = () => fetch(`http://127.0.0.1:${port}/metrics`)
   await app.ready()
   await t.rejects(page(), { cause: { code: 'ECONNREFUSED' } })
-  await app.metrics.listen()
+  await app.listenForMetrics()
   t.equal((await page()).status, 200)
 })
 

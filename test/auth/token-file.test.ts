@@ -3,7 +3,7 @@ import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { digestOf, followTokens } from '../../src/auth/token-file.ts'
+import { digestOf, watchTokenFile } from '../../src/auth/token-file.ts'
 import { parseTokens } from '../../src/auth/tokens.ts'
 import { createLogger } from '../../src/logger.ts'
 import { until } from '../support/until.ts'
@@ -19,7 +19,7 @@ async function follow(t: Test, ...names: string[]) {
   const path = join(t.testdir({}), 'tokens')
   await writeFile(path, list(...names))
   const log: string[] = []
-  const followed = followTokens(
+  const followed = watchTokenFile(
     { path, digest: digestOf(list(...names).trim()) },
     parseTokens(list(...names)).tokens,
     createLogger('info', { write: (line) => void log.push(line) })
@@ -86,7 +86,7 @@ t.test('a link that is swapped in its path, as Kubernetes does, counts', async (
   }
   await symlink('..1', join(directory, '..data'))
   await symlink(join('..data', 'tokens'), join(directory, 'tokens'))
-  const followed = followTokens(
+  const followed = watchTokenFile(
     { path: join(directory, 'tokens'), digest: digestOf(list('a').trim()) },
     parseTokens(list('a')).tokens,
     createLogger('silent')

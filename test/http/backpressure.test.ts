@@ -134,7 +134,7 @@ t.test('before the service closes everybody is read from', async (t) => {
     () => [...held].some((socket) => socket.isPaused()),
     (isHeld) => isHeld
   )
-  service.app.readFromAll()
+  service.app.resumeAll()
   t.notOk([...held].some((socket) => socket.isPaused()))
   await haveResponses(t, all, 1)
 })

@@ -1,4 +1,5 @@
 /** Whatever is thrown, the response is the interface's, the log tells of it, and neither tells too much. */
+import { Registry } from '@prometheus-io/client'
 import Fastify, { LogController } from 'fastify'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
@@ -16,7 +17,7 @@ const app = Fastify({
 })
 await app.register(responseHeaders)
 await app.register(errorHandler)
-await app.register(auth, { tokens: new Map() })
+await app.register(auth, { registry: new Registry(), tokens: new Map() })
 await app.register(requestLog)
 
 let thrown: unknown

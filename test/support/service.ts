@@ -25,7 +25,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   const log: string[] = []
   const app = await buildApp(config, createLogger(config.logLevel, { write: (line) => void log.push(line) }))
   t.teardown(() => app.close())
-  await app.metrics.listen()
+  await app.listenForMetrics()
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const metricsUrl = () => /"Metrics at ([^"]+)"/.exec(log.join(''))?.[1] ?? ''
   return {

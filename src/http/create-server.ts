@@ -1,0 +1,27 @@
+/** The server of an application: what Node and Fastify would respond by themselves goes to our handlers. */
+import type { Server } from 'node:http'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  LogController
+} from 'fastify'
+import { identifyRequest } from './request-id.ts'
+
+/** Makes an application that logs here, with its own options beside those that all of this process share. */
+export function createServer(
+  logger: FastifyBaseLogger,
+  options: FastifyHttpOptions<Server> = {}
+): FastifyInstance {
+  const app: FastifyInstance = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    genReqId: ({ headers }) => identifyRequest(headers),
+    http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
+    return503OnClosing: false,
+    frameworkErrors: (_, request, reply): void => app.rejectBadUrl(request, reply),
+    clientErrorHandler: (error, socket) => app.rejectUnreadable(error, socket),
+    ...options
+  })
+  return app
+}

@@ -1,0 +1,66 @@
+/** What is measured of requests, failures and connections. */
+import { Counter, Histogram, type Registry } from '@prometheus-io/client'
+import fp from 'fastify-plugin'
+import { catalogue, type FailureName } from '../failures/failures.ts'
+import { addGauge } from '../metrics/gauge.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Counts a failure that is sent below the routes, where no request is measured. */
+    countFailure(name: FailureName): void
+  }
+}
+
+interface Options {
+  registry: Registry
+  /** MAX_CONNECTIONS. */
+  maxConnections: number
+}
+
+/** All others count as one: a client chooses them. */
+const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
+const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+export default fp<Options>(
+  async (app, { registry, maxConnections }) => {
+    const registers = [registry]
+    const duration = new Histogram({
+      name: 'plant_store_http_request_duration_seconds',
+      help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
+      labelNames: ['route', 'method', 'failure'],
+      buckets,
+      registers
+    })
+    const failures = new Counter({
+      name: 'plant_store_http_failures_total',
+      help: 'Responses that are failures, by what failed',
+      labelNames: ['name'],
+      registers
+    })
+    for (const name of Object.keys(catalogue)) failures.inc({ name }, 0)
+    const dropped = new Counter({
+      name: 'plant_store_http_connections_dropped_total',
+      help: 'Connections that were closed at once, so far beyond MAX_CONNECTIONS that not even a refusal had room',
+      registers
+    })
+    const gauge = addGauge.bind(undefined, registry)
+    gauge(
+      'http_requests_in_flight',
+      'Requests that have no complete response yet',
+      () => app.inFlight().requests
+    )
+    gauge('http_connections', 'Open connections of clients', () => app.connections.size)
+    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => maxConnections)
+
+    app.decorate('countFailure', (name) => failures.inc({ name }))
+    app.server.on('drop', () => dropped.inc())
+    app.addHook('onResponse', ({ method, failure, routeOptions }, reply, done) => {
+      const { url: route = 'unknown' } = routeOptions
+      const labels = { route, method: methods.has(method) ? method : 'other', failure: failure?.error ?? 0 }
+      duration.observe(labels, reply.elapsedTime / 1000)
+      if (failure) app.countFailure(failure.name)
+      done()
+    })
+  },
+  { name: 'request-metrics', dependencies: ['protocol', 'error-handler'] }
+)
