@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import type { TokenFile } from '../auth/token-file.ts'
 import type { Tokens } from '../auth/tokens.ts'
+import type { MigrationOptions } from '../database/migrate.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { Limits } from '../group-commit/types.ts'
@@ -34,12 +35,6 @@ export interface Config {
   readonly tokens: Tokens
   /** Where the tokens came from, if from a file. */
   readonly tokenFile: TokenFile | undefined
-}
-
-/** What the migrations need to know. */
-export interface MigrationConfig extends Pick<Config, 'startupTimeoutMs' | 'database'> {
-  /** False for an engine without advisory locks: the caller sees to it that one migrates at a time. */
-  readonly lock?: boolean
 }
 
 /** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
@@ -82,7 +77,7 @@ export function readConfig(env: Environment): Config {
 }
 
 /** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
-export function readMigrationConfig(env: Environment): MigrationConfig {
+export function readMigrationConfig(env: Environment): MigrationOptions {
   return check((faults) => {
     const { STARTUP_TIMEOUT_MS, MIGRATION_LOCK } = readSettings(env, faults)
     return {

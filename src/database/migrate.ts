@@ -2,9 +2,18 @@
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import pg from 'pg'
-import type { MigrationConfig } from '../config/config.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
+import type { ConnectionOptions } from './url.ts'
 import { hasEncoding, waitForDatabase } from './wait-for-database.ts'
+
+/** What to migrate, and how patiently. */
+export interface MigrationOptions {
+  readonly database: ConnectionOptions
+  /** How long to wait for the database, and for a lock, in ms. */
+  readonly startupTimeoutMs: number
+  /** False for an engine without advisory locks: the caller sees to it that one migrates at a time. */
+  readonly lock?: boolean
+}
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 
@@ -15,7 +24,7 @@ const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
  * Throws a StartupFault when either takes longer.
  */
 export async function migrate(
-  { database, startupTimeoutMs, lock = true }: MigrationConfig,
+  { database, startupTimeoutMs, lock = true }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
   await waitForDatabase(database, startupTimeoutMs, [hasEncoding])
