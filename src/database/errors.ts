@@ -37,8 +37,10 @@ const onWorkers =
 const lockNotAvailable = '55P03'
 /** Cancelled: by our own limit, the operator's statement_timeout, or by hand. */
 const queryCanceled = '57014'
-/** Something is missing or broken that every row needs; all other errors may be one row's. */
+/** Something is missing or broken; all other errors are one row's. */
 const fatal = /^(42P01|42P05|42703|42883|3D000|3F000|58...|XX...)$/
+/** What one row can meet, in a trigger, on a damaged page, or at another transaction's row; the others are the server's. */
+const oneRows = /^(40001|40P01|53...|58...|XX...)$/
 /** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
 const refused = /^(22|23|38|44|54|P0)/
 /** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
@@ -51,6 +53,9 @@ function codeOf(error: unknown): string | undefined {
   const { code = '', severity } = error as { code?: string; severity?: string }
   return severity === undefined ? undefined : code
 }
+
+/** Tells whether an error was met in a function, such as a trigger's: the statement itself has no context. */
+const hasContext = (error: unknown) => (error as { where?: string }).where !== undefined
 
 /** Tells whether the connection that met this error is of no more use. */
 export function isConnectionLost(error: unknown): boolean {
@@ -73,6 +78,14 @@ export function classify(error: unknown): Trouble {
   if (code === lockNotAvailable) return 'locked'
   if (code === queryCanceled) return 'slow'
   return fatal.test(code) ? 'fatal' : 'refused'
+}
+
+/**
+ * Says of an error that is transient or fatal whether a single row can be what causes it, in every attempt with that row.
+ * A table or a column that is missing is missing for all, unless the error has a context: then a trigger looked for it.
+ */
+export function mayBeOneRows(error: unknown): boolean {
+  return oneRows.test(codeOf(error) ?? '') || hasContext(error)
 }
 
 /** Gives the failure for an error that repeating does not mend. */
