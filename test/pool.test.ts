@@ -148,6 +148,14 @@ t.test('a success of a statement that was cancelled is not believed', async (t) 
   await t.rejects(pool.query({ text: 'select 2' }), OutcomeOpen)
 })
 
+t.test('an error that a trigger raises says nothing of its connection', async (t) => {
+  const pool = createPool(options)
+  t.teardown(() => pool.end())
+  for (const code of ['25006', '0A000'])
+    await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
+  t.same(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
+})
+
 t.test('a transaction time-out ends the connection, and leaves open what was written', async (t) => {
   const own = await createDatabase(t)
   await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)

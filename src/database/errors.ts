@@ -45,8 +45,10 @@ const oneRows = /^(40001|40P01|53...|58...|XX...)$/
 const refused = /^(22|23|38|44|54|P0)/
 /** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
 const custom = /^[6-9I-OQ-WYZ]/
-/** A connection that meets one of these has lost its server or its statements, or has one that is not the primary. */
-const lost = /^(08...|25P04|57P0[1-5]|25006|26000|0A000)$/
+/** A connection that meets one of these has lost its server. */
+const lost = /^(08...|25P04|57P0[1-5])$/
+/** One that meets these has lost its statements, or has a server that is not the primary, unless a trigger raised them. */
+const stale = /^(25006|26000|0A000)$/
 
 /** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
 function codeOf(error: unknown): string | undefined {
@@ -60,7 +62,7 @@ const hasContext = (error: unknown) => (error as { where?: string }).where !== u
 /** Tells whether the connection that met this error is of no more use. */
 export function isConnectionLost(error: unknown): boolean {
   const code = codeOf(error)
-  return code === undefined || lost.test(code)
+  return code === undefined || lost.test(code) || (stale.test(code) && !hasContext(error))
 }
 
 function isFromWorkers(error: unknown): boolean {
