@@ -57,6 +57,7 @@ export function startReplica(
         )
       }),
     classify: () => 'fatal',
+    mayBeOneRows: () => false,
     probe: async () => {}
   }
   const groupCommit = createGroupCommit(store, limits, { clock: { ...events, soon: service.soon } })

@@ -37,14 +37,18 @@ const onWorkers =
 const lockNotAvailable = '55P03'
 /** Cancelled: by our own limit, the operator's statement_timeout, or by hand. */
 const queryCanceled = '57014'
-/** Something is missing or broken that every row needs; all other errors may be one row's. */
+/** Something is missing or broken; all other errors are one row's. */
 const fatal = /^(42P01|42P05|42703|42883|3D000|3F000|58...|XX...)$/
+/** What one row can meet, in a trigger, on a damaged page, or at another transaction's row; the others are the server's. */
+const oneRows = /^(40001|40P01|53...|58...|XX...)$/
 /** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
 const refused = /^(22|23|38|44|54|P0)/
 /** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
 const custom = /^[6-9I-OQ-WYZ]/
-/** A connection that meets one of these has lost its server or its statements, or has one that is not the primary. */
-const lost = /^(08...|25P04|57P0[1-5]|25006|26000|0A000)$/
+/** A connection that meets one of these has lost its server. */
+const lost = /^(08...|25P04|57P0[1-5])$/
+/** One that meets these has lost its statements, or has a server that is not the primary, unless a trigger raised them. */
+const stale = /^(25006|26000|0A000)$/
 
 /** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
 function codeOf(error: unknown): string | undefined {
@@ -52,10 +56,13 @@ function codeOf(error: unknown): string | undefined {
   return severity === undefined ? undefined : code
 }
 
+/** Tells whether an error was met in a function, such as a trigger's: the statement itself has no context. */
+const hasContext = (error: unknown) => (error as { where?: string }).where !== undefined
+
 /** Tells whether the connection that met this error is of no more use. */
 export function isConnectionLost(error: unknown): boolean {
   const code = codeOf(error)
-  return code === undefined || lost.test(code)
+  return code === undefined || lost.test(code) || (stale.test(code) && !hasContext(error))
 }
 
 function isFromWorkers(error: unknown): boolean {
@@ -73,6 +80,14 @@ export function classify(error: unknown): Trouble {
   if (code === lockNotAvailable) return 'locked'
   if (code === queryCanceled) return 'slow'
   return fatal.test(code) ? 'fatal' : 'refused'
+}
+
+/**
+ * Says of an error that is transient or fatal whether a single row can be what causes it, in every attempt with that row.
+ * A table or a column that is missing is missing for all, unless the error has a context: then a trigger looked for it.
+ */
+export function mayBeOneRows(error: unknown): boolean {
+  return oneRows.test(codeOf(error) ?? '') || hasContext(error)
 }
 
 /** Gives the failure for an error that repeating does not mend. */

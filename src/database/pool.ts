@@ -2,15 +2,15 @@
 
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
-import { cancelStatement, type Target } from './cancel.ts'
-import { isConnectionLost, NoConnection, OutcomeOpen } from './errors.ts'
+import { NoConnection } from './errors.ts'
+import { onNotice, runStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
 /** Runs statements, each on a connection of the pool. */
 export interface Database {
   /**
    * Runs one statement. It is cancelled at the server when `signal` aborts or when it takes longer than the limit, and
-   * the promise rejects within a second; while it waits for a connection, when that is had or the limit has passed.
+   * the promise rejects within a second; at once while it waits for a connection, for which it has the limit, too.
    * Rejects with what PostgreSQL or the driver reports.
    */
   query<Row extends pg.QueryResultRow>(
@@ -41,13 +41,17 @@ interface Options {
   log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-const cancelGraceMs = 1_000
+/** pg's own note that a connection was ended by us; its pool reads it, too. */
+type Ending = pg.PoolClient & { _ending: boolean }
+
 const maximumAgeSeconds = 1_800
 
 /** Makes the pool. */
 export function createPool({ connection, size, limitMs, log }: Options): Database {
   let pool = open()
   let resets = 0
+  /** Those who wait for a connection: each asks the pool, as it is then. */
+  const waiting = new Set<() => void>()
 
   function open() {
     const fresh = new pg.Pool({
@@ -59,10 +63,12 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
       maxLifetimeSeconds: maximumAgeSeconds
     })
     // Without listeners the failure of a connection would end the process.
-    fresh.on('connect', (client) =>
-      client.on('error', () => {}).on('notice', ({ routine }) => note(client, routine))
-    )
-    fresh.on('error', (error) => replace(fresh, error))
+    fresh.on('error', () => {})
+    fresh.on('connect', (client) => {
+      // One that was ended may be reported a quarter of an hour later, when TCP has given up: that says nothing any more.
+      client.on('error', (error) => (client as Ending)._ending || replace(fresh, error))
+      client.on('notice', ({ routine }) => onNotice(client, routine))
+    })
     return fresh
   }
 
@@ -73,19 +79,52 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
     pool = open()
     resets++
     void failed.end()
+    // A pool that ends serves nobody any more.
+    for (const ask of waiting) ask()
+  }
+
+  /** Gives a connection of the pool that is the last one by then, in the limit's time and unless the signal aborts. */
+  function lend(signal: AbortSignal | undefined) {
+    const { promise, resolve, reject } = Promise.withResolvers<{ from: pg.Pool; client: pg.PoolClient }>()
+    let isOver = false
+    const ask = () => {
+      const from = pool
+      from.connect().then(
+        (client) => {
+          if (isOver || from !== pool) return client.release()
+          end()
+          resolve({ from, client })
+        },
+        (cause) => {
+          if (from === pool) giveUp(cause)
+        }
+      )
+    }
+    const end = () => {
+      isOver = true
+      waiting.delete(ask)
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+    }
+    const giveUp = (cause: unknown) => {
+      end()
+      reject(new NoConnection(cause))
+    }
+    const abort = () => giveUp(signal?.reason)
+    const timer = setTimeout(giveUp, limitMs, new Error('no connection was free in time'))
+    if (signal?.aborted) abort()
+    else {
+      signal?.addEventListener('abort', abort, { once: true })
+      waiting.add(ask)
+      ask()
+    }
+    return promise
   }
 
   return {
     async query(statement, signal) {
-      const from = pool
-      const client = await from.connect().catch((cause) => {
-        throw new NoConnection(cause)
-      })
-      if (signal?.aborted) {
-        client.release()
-        throw new NoConnection(signal.reason)
-      }
-      const { error, result, isLost } = await run(client, statement, limitMs, signal)
+      const { from, client } = await lend(signal)
+      const { error, result, isLost } = await runStatement(client, statement, limitMs, signal)
       if (isLost) replace(from, error)
       if (result === undefined) throw error
       return result as pg.QueryResult
@@ -106,53 +145,4 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
     },
     end: () => pool.end()
   }
-}
-
-/** Connections whose last commit was cancelled while it waited for a synchronous standby. */
-const unreplicated = new WeakSet<pg.PoolClient>()
-
-/**
- * PostgreSQL cannot take back a commit that waits for its standby: when it is cancelled there it reports success, with
- * a warning (the manual, "Synchronous Replication"), which its code is the only sign of in every language.
- */
-function note(client: pg.PoolClient, routine: string | undefined) {
-  if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)
-}
-
-/** Runs a statement on a connection and gives the connection back, or ends it when it is of no more use. */
-async function run(
-  client: pg.PoolClient,
-  statement: pg.QueryConfig,
-  limitMs: number,
-  signal: AbortSignal | undefined
-) {
-  let graceTimer: NodeJS.Timeout | undefined
-  let isCancelled = false
-  const silence = Promise.withResolvers<never>()
-  const cancel = () => {
-    isCancelled = true
-    cancelStatement(client as pg.PoolClient & Target)
-    // A server that does not react is not waited for: to end its connection may take as long as TCP tries.
-    graceTimer ??= setTimeout(
-      silence.reject,
-      cancelGraceMs,
-      new Error('the server does not react to a cancel request')
-    )
-  }
-  const timer = setTimeout(cancel, limitMs)
-  signal?.addEventListener('abort', cancel, { once: true })
-  const outcome = await Promise.race([client.query(statement), silence.promise]).then(
-    (result) => ({ result, error: undefined, isLost: false }),
-    (error) => ({ result: undefined, error, isLost: isConnectionLost(error) })
-  )
-  clearTimeout(timer)
-  clearTimeout(graceTimer)
-  signal?.removeEventListener('abort', cancel)
-  // A cancel request that comes late would meet the next statement of this connection.
-  client.release(outcome.isLost || isCancelled)
-  // A success that was cancelled may be such a commit, too: the server's settings can keep its warning back.
-  const isOpen = unreplicated.delete(client) || (isCancelled && outcome.result !== undefined)
-  return isOpen
-    ? { ...outcome, result: undefined, error: new OutcomeOpen('the commit is not replicated') }
-    : outcome
 }

@@ -15,7 +15,7 @@ export class Entry<T extends Item, R> implements Row<T> {
   misses = 0
   cause: unknown = undefined
   endPause: (() => void) | undefined = undefined
-  /** The attempt, or the pause of a lane, that it is in. */
+  /** The attempt, or the pause of several rows, that it is in. */
   hold: Hold | undefined = undefined
   /** It has held up a batch, or follows one that has: it goes alone. */
   suspect = false
@@ -34,9 +34,12 @@ export class Entry<T extends Item, R> implements Row<T> {
   }
 }
 
-/** What a lane does with some rows, given up when none of them is waited for any more. */
+/** What is done with some rows, given up when none of them is waited for any more. */
 export interface Hold {
   readonly isAttempt: boolean
   waiting: number
   giveUp(): void
 }
+
+/** Tells whether a row still waits for its answer. */
+export const isUnanswered = ({ answered }: { answered: boolean }) => !answered

@@ -1,15 +1,25 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
 import { pauseMs, systemClock } from './clock.ts'
-import { Entry, type Hold } from './entry.ts'
+import { Entry, type Hold, isUnanswered } from './entry.ts'
 import { createOutage } from './outage.ts'
 import { createPace } from './pace.ts'
-import { createQueue } from './queue.ts'
-import { type Batch, type Clock, type Item, type Limits, missing, type Store, Unanswered } from './types.ts'
+import { createQueue, type Part } from './queue.ts'
+import { plan, Trial } from './trial.ts'
+import {
+  type Batch,
+  type Clock,
+  type Item,
+  type Limits,
+  missing,
+  type Store,
+  type Trouble,
+  Unanswered
+} from './types.ts'
 import { createUnanswered } from './unanswered.ts'
 
 const repeatsOfMissing = 3
-/** A locked part costs a lock time-out, an innocent one next to nothing: many parts find the locked rows sooner. */
-const partsOfLocked = 16
+/** After so many transient failures in a row that one row can cause, that row is looked for. */
+const alikeBeforeTrial = 3
 /** New rows are refused while the others would take more of the deadline: they could not be stored in time either. */
 const shareOfDeadline = 0.5
 
@@ -34,9 +44,11 @@ export function createGroupCommit<T extends Item, R>(
   const outage = createOutage(() => store.probe(), clock, onAway)
   const pace = createPace(limits)
   const unanswered = createUnanswered<T, R>(limits.deadlineMs, clock, giveUp, start)
-  const pausedLanes = new Set<() => void>()
+  const pauses = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  /** Batches that were written. */
+  let writes = 0
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -84,60 +96,108 @@ export function createGroupCommit<T extends Item, R>(
 
   function start() {
     while (busyLanes < limits.lanes) {
-      const batch = queue.take()
-      if (!batch) break
+      const part = queue.take()
+      if (!part) break
       busyLanes++
-      void run(batch)
+      void run(part)
     }
     if (closed && busyLanes === 0 && unanswered.rows === 0) finish()
   }
 
-  async function run(batch: Entry<T, R>[]) {
-    await commit(batch)
-    busyLanes--
-    start()
-  }
-
-  /** Tries rows in this lane until each has its answer or pauses outside the lanes. */
-  async function commit(rows: Entry<T, R>[]): Promise<void> {
-    let batch = rows.filter(isUnanswered)
-    for (let failures = 0; batch.length > 0; failures++) {
-      const attempt = await write(batch)
-      if (attempt.outcome === 'written') return conclude(batch, attempt.results)
+  /** Tries rows in this lane, again and again while the database cannot serve. */
+  async function run({ rows, trial }: Part<T, R>) {
+    const isOfLine = !(trial || rows[0]?.suspect)
+    const isLookedFor = rows[0]?.suspect || trial?.doubt === 'transient'
+    let failures = trial?.since === writes ? trial.failures : 0
+    let alike = 0
+    for (let left = rows; left.length > 0; failures++) {
+      const attempt = await write(left, trial?.limitMs)
+      if (isOfLine) queue.repay(attempt.ms)
+      if (attempt.outcome === 'written') {
+        conclude(left, attempt.results)
+        break
+      }
       start()
       const { outcome, error } = attempt
+      const isAlone = left.length === 1
       // The rows that have expired meanwhile may be the ones at fault.
-      const isSingle = batch.length === 1
-      batch = batch.filter(isUnanswered)
-      if (batch.length === 0) return
-      if (outcome === 'transient' || outcome === 'uncertain') {
-        for (const entry of batch) {
+      left = left.filter(isUnanswered)
+      if (left.length === 0) break
+      const isAway = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
+      if (!isAway) outage.signOfLife()
+      if (isAway || outcome === 'transient') {
+        for (const entry of left) {
           entry.repeated ||= outcome === 'uncertain'
           entry.cause = error
         }
-        await pauseLane(batch, pauseMs(failures, clock))
-        batch = batch.filter(isUnanswered)
-        continue
+        await pauseRows(left, pauseMs(failures, clock))
+        left = left.filter(isUnanswered)
+        alike = isAway ? 0 : alike + 1
+        if (alike < (isLookedFor ? 1 : alikeBeforeTrial) || left.length === 0) continue
       }
-      outage.signOfLife()
-      if (outcome !== 'fatal' && !isSingle) {
-        const size = Math.ceil(batch.length / (outcome === 'locked' ? partsOfLocked : 2))
-        for (let from = 0; from < batch.length; from += size) await commit(batch.slice(from, from + size))
-        return
-      }
-      for (const entry of batch) {
-        // What an earlier attempt may have written is asked for again, whatever is broken: it can be a crash that is mended.
-        const isOpen = outcome === 'fatal' && entry.repeated
-        if (outcome === 'locked' || outcome === 'slow' || isOpen) pause(entry, error)
-        else fail(entry, entry.repeated ? new Unanswered('unknown', error) : error)
-      }
-      return start()
+      judge(left, attempt, { trial, isAlone, failures })
+      break
+    }
+    busyLanes--
+    queue.leave(rows)
+    start()
+  }
+
+  /** Decides on rows whose failure is not mended by repeating them as they are. */
+  function judge(
+    rows: Entry<T, R>[],
+    { outcome, error, ms }: { outcome: Trouble; error: unknown; ms: number },
+    { trial, isAlone, failures }: { trial: Trial<T, R> | undefined; isAlone: boolean; failures: number }
+  ) {
+    if (trial?.doubts(outcome, writes)) {
+      trial.add(rows)
+      queue.enterTrial(trial)
+      if (!trial.fail()) return
+      queue.leaveTrials(trial)
+      blameAll(trial.takeAll(), outcome, error, failures)
+    } else if (outcome === 'fatal' && !store.mayBeOneRows(error)) blameAll(rows, outcome, error, failures)
+    else if (isAlone) {
+      if (outcome === 'slow') queue.owe(ms)
+      blame(rows[0] as Entry<T, R>, outcome, error)
+    } else {
+      const given = { limitMs: trial?.limitMs, since: trial?.since ?? writes, failures: failures + 1 }
+      const parts = plan(outcome, pace.attemptMs, limits.deadlineMs)
+      queue.enterTrial(new Trial(rows, { ...given, ...parts }))
     }
   }
 
+  /** A row is at fault by itself. */
+  function blame(entry: Entry<T, R>, outcome: Trouble, error: unknown) {
+    // What an earlier attempt may have written is asked for again, whatever is broken: it can be a crash that is mended.
+    if (outcome === 'refused' || (outcome === 'fatal' && !entry.repeated))
+      fail(entry, entry.repeated ? new Unanswered('unknown', error) : error)
+    else pause(entry, error)
+  }
+
+  /** The failure is not one row's: they stay together. */
+  function blameAll(rows: Entry<T, R>[], outcome: Trouble, error: unknown, failures: number) {
+    // What is slow as a whole may be in time by halves.
+    if (outcome !== 'fatal') return repeat(rows, outcome === 'slow' ? 2 : 1, failures)
+    for (const entry of rows) if (!entry.repeated) fail(entry, error)
+    void repeatLater(rows.filter(isUnanswered), failures)
+  }
+
+  /** Repeats rows after a pause outside the lanes: others are not kept from their answers. */
+  async function repeatLater(rows: Entry<T, R>[], failures: number) {
+    if (rows.length === 0) return
+    await pauseRows(rows, pauseMs(failures, clock))
+    repeat(rows.filter(isUnanswered), 1, failures)
+    start()
+  }
+
+  function repeat(rows: Entry<T, R>[], parts: number, failures: number) {
+    queue.enterTrial(new Trial(rows, { parts, since: writes, failures: failures + 1, isPatient: true }))
+  }
+
   /** One attempt; never rejects. */
-  async function write(batch: Entry<T, R>[]) {
+  async function write(batch: Entry<T, R>[], limitMs?: number) {
     const controller = new AbortController()
+    const cancelLimit = limitMs === undefined ? undefined : clock.after(limitMs, () => controller.abort())
     hold(batch, { waiting: batch.length, isAttempt: true, giveUp: () => controller.abort() })
     const began = clock.now()
     const attempt = await store.write(batch, controller.signal).then(
@@ -145,29 +205,30 @@ export function createGroupCommit<T extends Item, R>(
       (error) => ({ outcome: store.classify(error), error })
     )
     hold(batch, undefined)
+    cancelLimit?.()
     for (const entry of batch) if (entry.answered) queue.release(entry)
     const ms = clock.now() - began
     if (attempt.outcome === 'written') pace.learn(batch.length, bytesOf(batch), ms)
     onBatch?.({ rows: batch.length, ms, outcome: attempt.outcome })
-    return attempt
+    return { ...attempt, ms }
   }
 
-  /** Leaves a lane idle for a while, or until the database is back or nobody waits for the batch any more. */
-  async function pauseLane(batch: Entry<T, R>[], ms: number) {
+  /** Lets some time pass for rows, unless the database is back or nobody waits for them any more. */
+  async function pauseRows(batch: Entry<T, R>[], ms: number) {
     const { promise, resolve } = Promise.withResolvers<void>()
     const cancel = clock.after(ms, resolve)
-    pausedLanes.add(resolve)
+    pauses.add(resolve)
     hold(batch, { waiting: batch.length, isAttempt: false, giveUp: resolve })
     await promise
     hold(batch, undefined)
-    pausedLanes.delete(resolve)
+    pauses.delete(resolve)
     cancel()
   }
 
   function onAway(away: boolean) {
     if (!closed) onOutage?.(away)
     if (away) return
-    for (const wake of pausedLanes) wake()
+    for (const wake of pauses) wake()
   }
 
   function hold(batch: Entry<T, R>[], held: Hold | undefined) {
@@ -176,6 +237,7 @@ export function createGroupCommit<T extends Item, R>(
 
   function conclude(batch: Entry<T, R>[], results: readonly (R | Error | typeof missing)[]) {
     outage.signOfLife()
+    writes++
     for (const [index, entry] of batch.entries()) {
       const result = results[index] as R | Error | typeof missing
       if (entry.answered) continue
@@ -202,7 +264,6 @@ export function createGroupCommit<T extends Item, R>(
   function pause(entry: Entry<T, R>, cause?: unknown) {
     entry.cause = cause
     entry.suspect = true
-    queue.leave(entry)
     entry.endPause = clock.after(pauseMs(entry.pauses++, clock), () => {
       queue.enter(entry)
       start()
@@ -262,8 +323,6 @@ export function createGroupCommit<T extends Item, R>(
 }
 
 const bytesOf = (batch: readonly { item: Item }[]) => batch.reduce((sum, { item }) => sum + item.bytes, 0)
-
-const isUnanswered = ({ answered }: { answered: boolean }) => !answered
 
 /** What callers use. */
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

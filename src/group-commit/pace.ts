@@ -2,7 +2,7 @@
 import type { Limits } from './types.ts'
 
 /** A full batch counts for a quarter of the average, so that a change of the store's speed is seen in some batches. */
-const weightOfFull = 0.25
+const weight = 0.25
 
 /**
  * Learns from the attempts that were written, and from no others: a failure says nothing of the store's speed, and an
@@ -15,6 +15,7 @@ export function createPace({
   batchBytes
 }: Pick<Limits, 'lanes' | 'batchRows' | 'batchBytes'>) {
   let batchMs = 0
+  let attemptMs = 0
 
   /** How many batches these are, by the limit that makes them more. */
   const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
@@ -24,7 +25,12 @@ export function createPace({
     learn(rows: number, bytes: number, ms: number) {
       const fill = batches(rows, bytes)
       // A row that is larger than a batch goes alone, and counts for several.
-      batchMs += (ms / Math.max(1, fill) - batchMs) * weightOfFull * Math.min(1, fill)
+      attemptMs += (ms - attemptMs) * weight
+      batchMs += (ms / Math.max(1, fill) - batchMs) * weight * Math.min(1, fill)
+    },
+    /** What the last attempts took, of whatever size, in ms. */
+    get attemptMs() {
+      return attemptMs
     },
     /** Gives how long, in ms, the lanes are expected to take for these. */
     expectMs: (rows: number, bytes: number) => (batches(rows, bytes) * batchMs) / lanes

@@ -1,7 +1,14 @@
-/** The rows that wait for a lane: in order of arrival, one of an id at a time, suspects apart. */
+/** The rows that wait for a lane: in order of arrival, one of an id at a time, those that have failed apart. */
 import type { Entry } from './entry.ts'
-import { List } from './list.ts'
+import { List, type Place } from './list.ts'
+import type { Trial } from './trial.ts'
 import type { Item, Limits } from './types.ts'
+
+/** Rows for one attempt, sorted by id, and the trial that they are a part of. */
+export interface Part<T extends Item, R> {
+  readonly rows: Entry<T, R>[]
+  readonly trial?: Trial<T, R>
+}
 
 /**
  * Makes an empty queue. Each operation takes constant time, `take` time for what it gives. The first row of an id
@@ -14,8 +21,13 @@ export function createQueue<T extends Item, R>({
   let holders = new Map<bigint, Entry<T, R>>()
   const line = new List<Entry<T, R>>()
   const suspects = new List<Entry<T, R>>()
+  const trials = new List<Trial<T, R>>()
+  const patientTrials = new List<Trial<T, R>>()
   let suspectInLane: Entry<T, R> | undefined
-  let suspectWasLast = false
+  /** What has failed was taken last, and the line's turn has come. */
+  let isLinesTurn = false
+  /** How long slow rows have held a lane while others waited, less what was written since, in ms. */
+  let owedMs = 0
   let addedToMap = 0
 
   function enter(entry: Entry<T, R>) {
@@ -26,7 +38,6 @@ export function createQueue<T extends Item, R>({
   /** Ends the hold of a row on its id: the next of that id enters. */
   function release(entry: Entry<T, R>) {
     const { next } = entry
-    leave(entry)
     if (next === undefined) {
       holders.delete(entry.item.id)
       return
@@ -39,9 +50,9 @@ export function createQueue<T extends Item, R>({
     enter(next)
   }
 
-  /** Ends a row's time in a lane. */
-  function leave(entry: Entry<T, R>) {
-    if (suspectInLane === entry) suspectInLane = undefined
+  /** Ends the time of rows in a lane. */
+  function leave([first]: Entry<T, R>[]) {
+    if (suspectInLane === first) suspectInLane = undefined
   }
 
   /**
@@ -59,16 +70,60 @@ export function createQueue<T extends Item, R>({
     entry.inLine = undefined
   }
 
-  function takeSuspect() {
-    // One at a time and in turn with the others: waiting for locks must not take every lane.
-    if (suspectInLane !== undefined || (suspectWasLast && line.first)) return undefined
+  function enterTrial(trial: Trial<T, R>) {
+    trial.place ??= (trial.isPatient ? patientTrials : trials).push(trial)
+  }
+
+  function leaveTrials(trial: Trial<T, R>) {
+    const place = trial.place as Place<Trial<T, R>>
+    place.list.remove(place)
+    trial.place = undefined
+  }
+
+  function takePart(list: List<Trial<T, R>>): Part<T, R> | undefined {
+    for (let trial = list.first; trial; trial = list.first) {
+      const rows = trial.take()
+      if (trial.isEmpty) leaveTrials(trial)
+      if (rows.length > 0) return { rows, trial }
+    }
+    return undefined
+  }
+
+  function takeSuspect(): Part<T, R> | undefined {
+    // One at a time: waiting for locks must not take every lane.
+    if (suspectInLane !== undefined || !suspects.first) return undefined
     suspectInLane = suspects.first
-    return suspectInLane
+    leaveLine(suspectInLane)
+    return { rows: [suspectInLane] }
+  }
+
+  function takeBatch(): Part<T, R> | undefined {
+    const rows: Entry<T, R>[] = []
+    let bytes = 0
+    for (let entry = line.first; entry && rows.length < batchRows; entry = line.first) {
+      bytes += entry.item.bytes
+      if (bytes > batchBytes && rows.length > 0) break
+      leaveLine(entry)
+      rows.push(entry)
+    }
+    return rows.length === 0 ? undefined : { rows }
+  }
+
+  function takeNext(): Part<T, R> | undefined {
+    const urgent = takePart(trials)
+    if (urgent) return urgent
+    if (!line.first) owedMs = 0
+    const isOthersTurn = line.first && (isLinesTurn || owedMs > 0)
+    const failed = isOthersTurn ? undefined : (takePart(patientTrials) ?? takeSuspect())
+    isLinesTurn = failed !== undefined
+    return failed ?? takeBatch()
   }
 
   return {
     enter,
+    enterTrial,
     leave,
+    leaveTrials,
     release,
 
     /** Takes a new row in. */
@@ -84,6 +139,16 @@ export function createQueue<T extends Item, R>({
       }
     },
 
+    /** Takes the time that a row was slow by itself: the others get as much before such a row has its turn again. */
+    owe(ms: number) {
+      owedMs += ms
+    },
+
+    /** Takes the time of an attempt with rows of the line. */
+    repay(ms: number) {
+      owedMs = Math.max(0, owedMs - ms)
+    },
+
     /** Takes out a row that has expired and is in no attempt. Rows of one id expire in order. */
     withdraw(entry: Entry<T, R>) {
       const holder = holders.get(entry.item.id) as Entry<T, R>
@@ -96,24 +161,12 @@ export function createQueue<T extends Item, R>({
       }
     },
 
-    /** Takes the next batch out, sorted by id, or gives undefined. */
-    take(): Entry<T, R>[] | undefined {
-      const suspect = takeSuspect()
-      suspectWasLast = suspect !== undefined
-      if (suspect) {
-        leaveLine(suspect)
-        return [suspect]
-      }
-      const batch: Entry<T, R>[] = []
-      let bytes = 0
-      for (let entry = line.first; entry && batch.length < batchRows; entry = line.first) {
-        bytes += entry.item.bytes
-        if (bytes > batchBytes && batch.length > 0) break
-        leaveLine(entry)
-        batch.push(entry)
-      }
+    /** Takes the next rows out, or gives undefined. */
+    take(): Part<T, R> | undefined {
+      const part = takeNext()
       // In one order everywhere: two services cannot deadlock.
-      return batch.length === 0 ? undefined : batch.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+      part?.rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+      return part
     }
   }
 }

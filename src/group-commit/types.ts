@@ -23,7 +23,7 @@ export const missing = Symbol('missing')
  * What the failure of a whole attempt means for its rows. `transient`: the database cannot serve now, nothing is
  * written; `uncertain`: the same, and whether the rows are written is open; `locked`: a lock was not to be had, nothing
  * is written; `slow`: it took too long, nothing is written; `refused`: the data is at fault, nothing is written;
- * `fatal`: something is broken that every row needs, and only what an earlier attempt may have written is tried again.
+ * `fatal`: something is broken, and only what an earlier attempt may have written is tried again.
  */
 export type Trouble = 'transient' | 'uncertain' | 'locked' | 'slow' | 'refused' | 'fatal'
 
@@ -32,12 +32,14 @@ export interface Store<T extends Item, R> {
   /**
    * Writes the rows, sorted by id, in one durable transaction. Gives one outcome for each row in the same order: the
    * caller's result, the caller's error (an instance of Error), or `missing`. Rejects when the whole attempt failed.
-   * When nobody waits for the attempt any more the signal aborts, and the promise must settle soon after: the lane
-   * stays taken until then, so that abandoned attempts do not pile up.
+   * When nobody waits for the attempt any more, or it takes too long for what it writes, the signal aborts, and the
+   * promise must settle soon after: the lane stays taken until then, so that abandoned attempts do not pile up.
    */
   write(rows: readonly Row<T>[], signal: AbortSignal): Promise<readonly (R | Error | typeof missing)[]>
   /** Says what a rejection of `write` means. */
   classify(error: unknown): Trouble
+  /** Says of a rejection that is transient or fatal whether a single row can be what causes it. */
+  mayBeOneRows(error: unknown): boolean
   /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */
   probe(): Promise<unknown>
 }

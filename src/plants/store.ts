@@ -1,6 +1,6 @@
 /** The statements that write plants, many in one transaction. */
 import { plainArray, textArray } from '../database/arrays.ts'
-import { classify, OutcomeOpen } from '../database/errors.ts'
+import { classify, mayBeOneRows, OutcomeOpen } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failures.ts'
@@ -76,6 +76,7 @@ const statements = {
 export function createPlantStore(database: Database): Store<PlantItem, Stored> {
   return {
     classify,
+    mayBeOneRows,
 
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)

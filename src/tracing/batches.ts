@@ -18,6 +18,7 @@ export function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T
   const tracer = trace.getTracer('plant-store')
   return {
     classify: (error) => store.classify(error),
+    mayBeOneRows: (error) => store.mayBeOneRows(error),
     write(rows, signal) {
       const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
       const [first] = callers

@@ -1,7 +1,9 @@
 /** The pool on a real PostgreSQL: what happens to connections and statements that are given up. */
+import { subscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { classify, NoConnection, OutcomeOpen } from '../../src/database/errors.ts'
-import { createPool } from '../../src/database/pool.ts'
+import { createPool, type Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -9,8 +11,8 @@ import { until } from '../support/until.ts'
 
 const url = await createDatabase(t)
 const connection = parseDatabaseUrl(url)
-const active = () =>
-  query(url, `select pid from pg_stat_activity where query = 'select pg_sleep(20)' and state = 'active'`)
+const active = (sleep = 'select pg_sleep(20)') =>
+  query(url, `select pid from pg_stat_activity where query = $1 and state = 'active'`, [sleep])
 const options = { connection, size: 1, limitMs: 15_000, log: { warn: () => {} } }
 
 t.test(
@@ -45,9 +47,14 @@ t.test('what is given up before it has a connection is never sent', async (t) =>
   const first = pool.query({ text: 'select pg_sleep(1)' })
   const controller = new AbortController()
   const second = pool.query({ text: 'create table never ()' }, controller.signal)
+  let isFirstDone = false
+  void first.then(() => (isFirstDone = true))
   controller.abort()
   await t.rejects(second, NoConnection)
+  t.notOk(isFirstDone, 'it is not waited for')
+  await t.rejects(pool.query({ text: 'create table never ()' }, controller.signal), NoConnection)
   await first
+  t.equal((await pool.query({ text: 'select 1' })).rows.length, 1, 'what it waited for serves the next')
   t.strictSame(await query(url, `select 1 from pg_class where relname = 'never'`), [])
 })
 
@@ -80,11 +87,73 @@ t.test(
   }
 )
 
+/** A statement that holds its connection; PostgreSQL may run it on when the connection is cut. */
+async function occupy(pool: Database, seconds: number) {
+  const text = `select pg_sleep(${seconds})`
+  const answer = pool.query({ text })
+  await until(
+    () => active(text),
+    ({ length }) => length === 1
+  )
+  return { answer }
+}
+
+t.test('who waits for a connection of a pool that is replaced has one of the next', async (t) => {
+  const { proxy, pool } = await createPoolBehind(t, 60_000)
+  const busy = await occupy(pool, 21)
+  const waiting = [2, 3, 4].map((number) => pool.query({ text: `select ${number}` }))
+  t.equal(pool.state.waiting, 3)
+  const began = performance.now()
+  proxy.cut()
+  await t.rejects(busy.answer)
+  for (const answer of waiting) t.equal((await answer).rows.length, 1)
+  t.ok(performance.now() - began < 30_000, 'without waiting for the limit')
+  t.equal(pool.state.resets, 1)
+})
+
+t.test('a connection is waited for no longer than the limit, on whatever pool', async (t) => {
+  const { proxy, pool } = await createPoolBehind(t, 5_000)
+  const busy = await occupy(pool, 22)
+  const began = performance.now()
+  const waiting = pool.query({ text: 'select 2' })
+  proxy.answerNobody()
+  proxy.cut()
+  await t.rejects(busy.answer)
+  await t.rejects(waiting, NoConnection)
+  t.ok(performance.now() - began < 60_000)
+})
+
+t.test('a connection that was given up and fails long afterwards is no sign of trouble', async (t) => {
+  const sockets: Socket[] = []
+  subscribe('net.client.socket', (message) => sockets.push((message as { socket: Socket }).socket))
+  const pool = createPool(options)
+  t.teardown(() => pool.end())
+  const controller = new AbortController()
+  const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
+  const [socket] = sockets
+  await until(active, ({ length }) => length === 1)
+  controller.abort()
+  await sleeping.catch(() => {})
+  // Its end is on its way, and the server's will not come: that is what the system reports then, after a quarter of an hour.
+  t.notOk(socket?.closed)
+  socket?.destroy(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }))
+  t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
+  t.equal(pool.state.resets, 0)
+})
+
 t.test('a success of a statement that was cancelled is not believed', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
   proxy.holdUntilCancelled()
   await t.rejects(pool.query({ text: 'select 2' }), OutcomeOpen)
+})
+
+t.test('an error that a trigger raises says nothing of its connection', async (t) => {
+  const pool = createPool(options)
+  t.teardown(() => pool.end())
+  for (const code of ['25006', '0A000'])
+    await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
+  t.same(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
 })
 
 t.test('a transaction time-out ends the connection, and leaves open what was written', async (t) => {

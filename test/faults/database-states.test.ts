@@ -209,6 +209,15 @@ async function withTrigger(t: Test, body: string) {
   t.teardown(() => session(t, 'drop function rule cascade').then((client) => client.end()))
 }
 
+/** Creates in one turn of the event loop, not over HTTP: so many new connections at once fail on a slow machine. */
+const createTogether = ({ app }: Awaited<ReturnType<typeof startService>>, ids: number[]) =>
+  ids.map((id) =>
+    app.plants.create({ id: BigInt(id), name: 'n' }, { caller: 'tester' }).then(
+      () => 'created',
+      ({ name }): string => name
+    )
+  )
+
 t.test('disk full: 503', async (t) => {
   const service = await startService(t, env)
   await withTrigger(t, `raise sqlstate '53100' using message = 'secret', detail = 'secret';`)
@@ -266,6 +275,29 @@ t.test('an internal error: 500', async (t) => {
   t.strictSame(await create(t, service), internal)
 })
 
+t.test('what one row does to each attempt with it, its neighbours do not pay for', async (t) => {
+  const cases = [
+    ['an internal error', `raise sqlstate 'XX001'`, /^Internal$/],
+    ['a table that its trigger does not find', 'perform 1 from nowhere', /^Internal$/],
+    ['an error that says try again', `raise sqlstate '40001'`, /^(Late|Undecided)$/],
+    ['no end', 'perform pg_sleep(600)', /^(Late|Undecided)$/]
+  ] as const
+  for (const [title, statement, own] of cases) {
+    await t.test(title, async (t) => {
+      const service = await startService(t, patient)
+      const ids = Array.from({ length: 200 }, () => ++lastId)
+      const bad = ids[100] as number
+      await withTrigger(t, `if new.id = ${bad} then ${statement}; end if; return new;`)
+      const answers = await Promise.all(createTogether(service, ids))
+      const [answer] = answers.splice(100, 1)
+      t.strictSame(new Set(answers), new Set(['created']))
+      t.match(answer, own)
+      const stored = await service.rows('select id from plants where id = any ($1)', [ids])
+      t.equal(stored.length, 199)
+    })
+  }
+})
+
 t.test('an error of one row in a class of its own: 422, and none for its neighbours', async (t) => {
   const service = await startService(t, patient)
   const bad = ++lastId
@@ -283,13 +315,7 @@ t.test('40 locked ids among 1,000: only their callers wait', async (t) => {
   const locked = new Set(ids.filter((_, index) => index % 25 === 0))
   const values = [...locked].map((id) => `(${id}, 'theirs', null, gen_random_uuid())`)
   const holder = await session(t, `begin; insert into plants values ${values.join(', ')}`)
-  // Not over HTTP: so many new connections at once fail on a slow machine.
-  const create = (id: number) =>
-    service.app.plants.create({ id: BigInt(id), name: 'n' }, { caller: 'tester' }).then(
-      () => 'created',
-      ({ name }) => name
-    )
-  const answers = ids.map(create)
+  const answers = createTogether(service, ids)
   const of = (isLocked: boolean) =>
     answers.filter((_, index) => locked.has(ids[index] as number) === isLocked)
   t.strictSame(new Set(await Promise.all(of(false))), new Set(['created']))

@@ -19,9 +19,11 @@ interface Plant {
 
 class StoreError extends Error {
   readonly trouble: Trouble
-  constructor(trouble: Trouble) {
+  readonly mayBeOneRows: boolean
+  constructor(trouble: Trouble, mayBeOneRows: boolean) {
     super(trouble)
     this.trouble = trouble
+    this.mayBeOneRows = mayBeOneRows
   }
 }
 
@@ -33,7 +35,8 @@ interface Attempt {
   signal: AbortSignal
   at: number
   succeed(...results: (string | Error | typeof missing)[]): Promise<void>
-  fail(trouble: Trouble): Promise<void>
+  /** One row may be what makes it fail so, if that is said. */
+  fail(trouble: Trouble, mayBeOneRows?: 'oneRows'): Promise<void>
 }
 
 const roomy: Limits = {
@@ -65,14 +68,15 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
             resolve(rows.map(({ item }, index) => results[index] ?? `stored ${item.label}`))
             return clock.settle()
           },
-          fail(trouble) {
-            reject(new StoreError(trouble))
+          fail(trouble, mayBeOneRows) {
+            reject(new StoreError(trouble, mayBeOneRows !== undefined))
             return clock.settle()
           }
         })
         return promise
       },
       classify: (error) => (error as StoreError).trouble,
+      mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
       probe() {
         const { promise, resolve, reject } = Promise.withResolvers<void>()
         probes.push({
@@ -498,16 +502,16 @@ t.test('transient failures', async (t) => {
 })
 
 t.test('refused data', async (t) => {
-  t.test('a bad row is found by halves; its neighbours are stored in the same lane', async (t) => {
+  t.test('a bad row is found by halves; the half without it is stored first', async (t) => {
     const { submit, last, log, answers, group } = setUp()
     submit('0', '1', '2', '3', '4', '5')
     await last().succeed()
     await last().fail('refused')
     await last().fail('refused')
     await last().succeed()
-    await last().fail('refused')
     await last().succeed()
-    t.same(log(), ['0', '1 2 3 4 5', '1 2 3', '1 2', '3', '4 5'])
+    await last().fail('refused')
+    t.same(log(), ['0', '1 2 3 4 5', '1 2 3', '4 5', '1 2', '3'])
     t.match(answers, { '1': 'stored 1', '2': 'stored 2', '3': 'refused', '4': 'stored 4', '5': 'stored 5' })
     t.equal(group.busyLanes, 0)
   })
@@ -528,22 +532,87 @@ t.test('refused data', async (t) => {
   })
 })
 
-t.test('a batch that was cut off is tried by halves; a row that is slow in itself waits alone', async (t) => {
-  const { submit, last, log, answers, clock, group } = setUp()
-  submit('0', '1', '2', '3')
-  await last().succeed()
-  await last().fail('slow')
-  await last().fail('slow')
-  await last().fail('slow')
-  await last().succeed()
-  await last().succeed()
-  t.same(log(), ['0', '1 2 3', '1 2', '1', '2', '3'])
-  t.same(answers, { '0': 'stored 0', '2': 'stored 2', '3': 'stored 3' })
-  t.equal(group.busyLanes, 0, 'it waits outside the lanes')
-  await clock.move(20)
-  await last().succeed()
-  t.same(log().at(-1), '1')
-  t.equal(answers['1'], 'stored 1')
+t.test('a batch that was cut off', async (t) => {
+  t.test('its parts have little time; who is slow in itself waits alone, and has all of it', async (t) => {
+    const { submit, last, log, answers, clock, group } = setUp()
+    submit('0', '1', '2', '3')
+    await last().succeed()
+    t.equal(clock.pending, 1, 'for the deadline')
+    await last().fail('slow')
+    const limit = clock.now() + 10_000 / 24
+    t.equal(clock.nextAt, limit)
+    await clock.moveTo(limit)
+    t.ok(last().signal.aborted)
+    await last().fail('slow')
+    await last().succeed()
+    await last().succeed()
+    t.same(answers, { '0': 'stored 0', '2': 'stored 2', '3': 'stored 3' })
+    await last().fail('slow')
+    t.same(log(), ['0', '1 2 3', '1', '2', '3', '1'])
+    t.equal(group.busyLanes, 0, 'it waits outside the lanes')
+    await clock.move(20)
+    t.equal(clock.pending, 1, 'for the deadline')
+    await last().succeed()
+    t.same(log().at(-1), '1')
+    t.equal(answers['1'], 'stored 1')
+  })
+
+  t.test('a part that meets another failure keeps its limit', async (t) => {
+    const { submit, last, log, clock } = setUp()
+    submit(...Array.from({ length: 33 }, (_, id) => String(id)))
+    await last().succeed()
+    await last().fail('slow')
+    t.same(last().labels, '1 2')
+    await last().succeed()
+    t.same(last().labels, '3 4')
+    await last().fail('refused')
+    while (last().labels !== '3') await last().succeed()
+    t.equal(log().length, 2 + 16 + 1)
+    await clock.move(10_000 / 24)
+    t.ok(last().signal.aborted)
+  })
+
+  t.test('several lanes try its parts', async (t) => {
+    const { submit, attempts, log } = setUp({ lanes: 2 })
+    submit('0', '9', '1', '2', '3')
+    await attempts[0]?.succeed()
+    await attempts[2]?.fail('slow')
+    t.same(log(), ['0', '9', '1 2 3', '1'])
+    await attempts[1]?.succeed()
+    t.same(log().at(-1), '2')
+  })
+
+  t.test('who comes when one is slow by itself has no claim to the time before', async (t) => {
+    const { submit, last, log, clock } = setUp({ batchRows: 1 })
+    submit('1')
+    await clock.move(1_000)
+    await last().fail('slow')
+    await clock.move(10)
+    submit('2', '3')
+    await last().fail('locked')
+    t.same(log(), ['1', '1', '2'])
+    await clock.move(20)
+    await last().succeed()
+    t.same(log(), ['1', '1', '2', '1'])
+  })
+
+  t.test('one that is slow by itself has its turn when others had as much time', async (t) => {
+    const { submit, last, log, clock } = setUp({ batchRows: 1 })
+    submit('1', '2', '3', '4', '5', '6')
+    await clock.move(1_000)
+    await last().fail('slow')
+    await clock.move(400)
+    await last().succeed()
+    await clock.move(400)
+    await last().succeed()
+    t.same(log(), ['1', '2', '3', '4'])
+    await clock.move(400)
+    await last().succeed()
+    t.same(log(), ['1', '2', '3', '4', '1'])
+    await last().succeed()
+    await last().succeed()
+    t.same(log().slice(5), ['5', '6'])
+  })
 })
 
 t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {
@@ -568,6 +637,101 @@ t.test('a row that may be stored is asked for again after a fatal failure, too',
   t.same(answers, { '1': 'stored 1' })
 })
 
+t.test("a failure that may be one row's or everyone's", async (t) => {
+  t.test("a row may expire before it is found to be everyone's", async (t) => {
+    const { submit, last, log, answers, clock, group } = setUp()
+    submit('0', '1')
+    await clock.move(1)
+    submit('2')
+    await last().succeed()
+    await clock.moveTo(9_999)
+    await last().fail('fatal', 'oneRows')
+    await last().fail('fatal', 'oneRows')
+    t.same(log(), ['0', '1 2', '1', '2'])
+    await clock.moveTo(10_000)
+    await last().fail('fatal', 'oneRows')
+    t.same(answers, { '0': 'stored 0', '1': 'expired', '2': 'fatal' })
+    t.equal(group.rows, 0)
+  })
+
+  t.test('parts in other lanes may fail when that is known already', async (t) => {
+    const { submit, attempts, log, answers, group } = setUp({ lanes: 2 })
+    submit('0', '9', '1', '2')
+    await attempts[0]?.succeed()
+    await attempts[1]?.succeed()
+    await attempts[2]?.fail('fatal', 'oneRows')
+    t.same(log(), ['0', '9', '1 2', '1', '2'])
+    await attempts[3]?.fail('fatal', 'oneRows')
+    t.same(log().at(-1), '1', 'it is tried again until it is known')
+    await attempts[4]?.fail('fatal', 'oneRows')
+    t.match(answers, { '2': 'fatal' })
+    await attempts[5]?.fail('fatal', 'oneRows')
+    t.match(answers, { '1': 'fatal' })
+    t.equal(group.busyLanes, 0)
+  })
+
+  t.test('transient ones are looked for after three in a row', async (t) => {
+    const { submit, last, log, answers, clock } = setUp()
+    submit('0', '1', '2')
+    await last().succeed()
+    for (const [trouble, kind] of [
+      ['transient', 'oneRows'],
+      ['transient', 'oneRows'],
+      ['uncertain', 'oneRows'],
+      ['transient', 'oneRows'],
+      ['transient', 'oneRows'],
+      ['transient', undefined],
+      ['transient', 'oneRows'],
+      ['transient', 'oneRows'],
+      ['transient', 'oneRows']
+    ] as const) {
+      t.equal(last().labels, '1 2')
+      await last().fail(trouble, kind)
+      await clock.move(1_000)
+    }
+    t.same(last().labels, '1')
+    await last().succeed()
+    t.same(last().labels, '2')
+    await last().fail('transient', 'oneRows')
+    await clock.move(10)
+    submit('3')
+    t.same(last().labels, '3', 'it waits outside the lanes')
+    t.match(answers, { '0': 'stored 0', '1': 'stored 1' })
+    t.same(log().length, 13)
+  })
+
+  t.test('its pauses grow, until something is written', async (t) => {
+    const { submit, last, log, clock } = setUp()
+    submit('0', '1', '2', '3')
+    await last().succeed()
+    const pauses: number[] = []
+    const fail = async () => {
+      const began = clock.now()
+      await last().fail('transient', 'oneRows')
+      await clock.moveTo(clock.nextAt as number)
+      pauses.push(clock.now() - began)
+    }
+    for (let count = 0; count < 5; count++) await fail()
+    await last().succeed()
+    await fail()
+    t.same(log().slice(0, 7), ['0', '1 2 3', '1 2 3', '1 2 3', '1', '2', '3'])
+    t.same(pauses, [10, 20, 40, 80, 160, 10])
+  })
+
+  t.test('a lone row that is tried again after a breakage leaves its turn to other suspects', async (t) => {
+    const { submit, last, log, clock } = setUp()
+    submit('1', '2')
+    await last().fail('locked')
+    await last().fail('locked')
+    await clock.move(10)
+    t.same(log(), ['1', '2', '1'])
+    await last().fail('uncertain')
+    await clock.move(10)
+    await last().fail('fatal')
+    t.same(log(), ['1', '2', '1', '1', '2'])
+  })
+})
+
 t.test('a lane that still has rows to try leaves what becomes free to another lane', async (t) => {
   t.test('a row whose id is free after a refusal', async (t) => {
     const { submit, attempts, last, log } = setUp({ lanes: 2 })
@@ -576,7 +740,7 @@ t.test('a lane that still has rows to try leaves what becomes free to another la
     await last().fail('refused')
     await attempts[1]?.succeed()
     await attempts[3]?.fail('refused')
-    t.same(log(), ['8', '9', '1a 2', '1a', '1b', '2'])
+    t.same(log(), ['8', '9', '1a 2', '1a', '2', '1b'])
   })
 
   t.test('a row whose predecessor has expired in a failed attempt', async (t) => {
@@ -909,7 +1073,12 @@ t.test('each attempt is reported', async (t) => {
 t.test('with the real clock, a row expires and names its last trouble', async (t) => {
   const error = new Error('no connection')
   const group = createGroupCommit<Plant, string>(
-    { write: () => Promise.reject(error), classify: () => 'transient', probe: async () => {} },
+    {
+      write: () => Promise.reject(error),
+      classify: () => 'transient',
+      mayBeOneRows: () => false,
+      probe: async () => {}
+    },
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()

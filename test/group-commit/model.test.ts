@@ -28,15 +28,17 @@ interface Call {
 /** How an attempt goes: its time, and whether the connection breaks before or after the commit. */
 interface Weather {
   ms: number
-  kind: 'well' | 'before' | 'after' | 'hangBefore' | 'hangAfter' | 'slow'
+  kind: 'well' | 'before' | 'after' | 'hangBefore' | 'hangAfter' | 'slow' | 'full' | 'broken' | 'gone'
   missing: boolean
 }
 
 class StoreError extends Error {
   readonly trouble: Trouble
-  constructor(trouble: Trouble) {
+  readonly mayBeOneRows: boolean
+  constructor(trouble: Trouble, mayBeOneRows = false) {
     super(trouble)
     this.trouble = trouble
+    this.mayBeOneRows = mayBeOneRows
   }
 }
 
@@ -59,7 +61,11 @@ const arrival = fc.record({
   id: fc.oneof(fc.bigInt({ min: 0n, max: 3n }), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
   bytes: fc.integer({ min: 1, max: 20 }),
   key: fc.option(fc.constantFrom('k', 'l')),
-  content: fc.constantFrom('fern', 'fern', 'fern', 'moss', 'moss', 'moss', 'bad', 'once')
+  content: fc.oneof(
+    { weight: 6, arbitrary: fc.constantFrom('fern', 'moss') },
+    { weight: 2, arbitrary: fc.constantFrom('bad', 'once') },
+    { weight: 1, arbitrary: fc.constantFrom('endless', 'broken', 'busy') }
+  )
 })
 
 const weather: fc.Arbitrary<Weather> = fc.record({
@@ -67,7 +73,8 @@ const weather: fc.Arbitrary<Weather> = fc.record({
   kind: fc.oneof(
     { weight: 6, arbitrary: fc.constant('well' as const) },
     { weight: 4, arbitrary: fc.constantFrom('before', 'after', 'slow') },
-    { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') }
+    { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') },
+    { weight: 1, arbitrary: fc.constantFrom('full', 'broken', 'gone') }
   ),
   missing: fc.nat(9).map((dice) => dice === 0)
 })
@@ -126,6 +133,17 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     return there.content === item.content ? 'created' : conflict
   }
 
+  /** What keeps the rows from being written, and is no fault of their data. */
+  function meet(rows: readonly Row<Plant>[], kind: Weather['kind']) {
+    const has = (content: string) => rows.some(({ item }) => item.content === content)
+    if (rows.some(isLocked)) return new StoreError('locked')
+    if (kind === 'slow' || has('endless')) return new StoreError('slow')
+    if (kind === 'gone') return new StoreError('fatal')
+    if (kind === 'broken' || has('broken')) return new StoreError('fatal', true)
+    if (kind === 'full' || has('busy')) return new StoreError('transient', true)
+    return undefined
+  }
+
   function begin(rows: readonly Row<Plant>[]) {
     running++
     check(running <= limits.lanes, 'more attempts than lanes')
@@ -173,21 +191,20 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     }
     const began = clock.now()
     const { ms, kind, missing: misses } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
+    const has = (content: string) => rows.some(({ item }) => item.content === content)
     await new Promise<void>((resolve) => {
-      if (!kind.startsWith('hang')) clock.after(ms, resolve)
+      // What never ends is cut off, unless the connection hangs as well.
+      if (!kind.startsWith('hang')) clock.after(has('endless') ? limits.deadlineMs / 3 : ms, resolve)
       signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
     })
     end(rows)
     if (kind === 'before' || kind === 'hangBefore' || isAway()) throw new StoreError('transient')
     const answered = !kind.endsWith('fter')
     if (answered && !signal.aborted) lastSignOfLife = clock.now()
-    if (rows.some(isLocked)) {
+    const met = meet(rows, kind)
+    if (met) {
       for (const { item } of rows) troubled.add(item.id)
-      throw new StoreError('locked')
-    }
-    if (kind === 'slow') {
-      for (const { item } of rows) troubled.add(item.id)
-      throw new StoreError('slow')
+      throw met
     }
     // A trigger may refuse a row because of what is there, be it the row itself.
     const isRefused = ({ item }: Row<Plant>) =>
@@ -210,6 +227,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     {
       write,
       classify: (error) => (error as StoreError).trouble,
+      mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
       async probe() {
         await new Promise<void>((resolve) => void clock.after(2, resolve))
         if (isAway()) throw new Error('away')
@@ -319,11 +337,12 @@ function checkAnswer(
   else if (answer === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
   else if (answer === 'refused')
     check(['bad', 'once'].includes(plant.content) && there?.call !== plant.call, 'refused and stored')
-  else if (answer === 'expired' || answer === 'missing')
+  else if (answer === 'expired' || answer === 'missing' || answer === 'fatal')
     check(there?.call !== plant.call, `${answer} and stored`)
   else check(answer === 'unknown' && tried, `an unexpected answer: ${answer}`)
   if (answer !== 'full' && answer !== 'away') check(!full, 'the queue took too much')
-  if (plant.content === 'bad') check(!mine || there.call !== plant.call, 'a bad row is stored')
+  if (['bad', 'endless', 'broken', 'busy'].includes(plant.content))
+    check(!mine || there.call !== plant.call, 'a bad row is stored')
 }
 
 t.test(
@@ -348,6 +367,7 @@ t.test(
       'refused',
       'expired',
       'unknown',
+      'fatal',
       'full',
       'away'
     ]) {

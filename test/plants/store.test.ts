@@ -1,6 +1,7 @@
 /** What the store makes of the rows that the database shows it; the statements themselves are tested on PostgreSQL. */
 import type { QueryConfig } from 'pg'
 import t from 'tap'
+import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failures.ts'
 import { missing } from '../../src/group-commit/types.ts'
@@ -104,6 +105,18 @@ t.test(
     t.equal(store.classify(internal), 'fatal')
   }
 )
+
+t.test('what one row can cause is told from what all meet', async (t) => {
+  const { store } = createStore()
+  const where = 'PL/pgSQL function rule() line 1 at PERFORM'
+  for (const code of ['40001', '40P01', '53100', '58030', 'XX001'])
+    t.ok(store.mayBeOneRows({ code, severity: 'ERROR' }), code)
+  for (const code of ['25006', '42P01', '0A000']) {
+    t.notOk(store.mayBeOneRows({ code, severity: 'ERROR' }), code)
+    t.ok(store.mayBeOneRows({ code, severity: 'ERROR', where }), `${code} in a trigger`)
+  }
+  t.notOk(store.mayBeOneRows(new NoConnection(new Error('away'))))
+})
 
 t.test("a row of this attempt is the client's, whatever a trigger has made of it", async (t) => {
   const { store } = createStore(result({ ...row(1n, 'w1', 'trimmed'), is_new: true }))

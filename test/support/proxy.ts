@@ -11,6 +11,7 @@ export async function startProxy(t: Test, port: number) {
   const sockets = new Set<Socket>()
   let losses = 0
   let isSilentAfterError = false
+  let isAnswering = true
   let held: (() => void)[] | undefined
   const proxy = createServer((client) => {
     if (held) {
@@ -20,7 +21,7 @@ export async function startProxy(t: Test, port: number) {
       for (const pass of late) pass()
       return
     }
-    let isSilent = false
+    let isSilent = !isAnswering
     const server = connect(port, '127.0.0.1')
     for (const socket of [client, server]) {
       sockets.add(socket)
@@ -59,6 +60,14 @@ export async function startProxy(t: Test, port: number) {
     /** Lets the next error through, if it begins a packet, and nothing behind it. */
     silenceAfterError() {
       isSilentAfterError = true
+    },
+    /** Cuts all connections that there are. */
+    cut() {
+      for (const socket of sockets) socket.destroy()
+    },
+    /** Takes new connections from now on, and never says a word on them. */
+    answerNobody() {
+      isAnswering = false
     },
     /** Holds all responses until the next connection comes, which is that of a cancel request and is refused. */
     holdUntilCancelled() {

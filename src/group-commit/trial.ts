@@ -1,0 +1,117 @@
+/** Rows whose attempt has failed: they are tried in parts, until it is known whose doing the failure is. */
+import { type Entry, isUnanswered } from './entry.ts'
+import type { Place } from './list.ts'
+import type { Item, Trouble } from './types.ts'
+
+/** An innocent part costs next to nothing: many parts leave few rows to the ones at fault. */
+const manyParts = 16
+/** So many parts cut off, and nothing written meanwhile, show that the database is slow. */
+const slowParts = 3
+/** The innocent parts of a batch that was cut off may take one of so many parts of the deadline together. */
+const partsOfDeadline = 12
+/** How many times longer than the attempts before a part may take. */
+const patience = 4
+
+interface Plan {
+  parts: number
+  /** How long an attempt with a part may take, in ms. */
+  limitMs?: number | undefined
+  /** The failure that may be one row's doing or everyone's. */
+  doubt?: Trouble
+}
+
+/**
+ * Says how rows are tried that have failed together. Where the database writes quickly, the parts of a batch that was
+ * cut off are many and their time is short: whoever is slow is then found while the deadline lasts. Where attempts take
+ * long anyway, short ones would only add to its work.
+ */
+export function plan(trouble: Trouble, attemptMs: number, deadlineMs: number): Plan {
+  const innocentMs = deadlineMs / partsOfDeadline
+  switch (trouble) {
+    case 'refused':
+      return { parts: 2 }
+    case 'locked':
+      return { parts: manyParts }
+    case 'slow':
+      return {
+        parts: Math.max(2, Math.min(manyParts, Math.floor(innocentMs / attemptMs))),
+        limitMs: Math.max(innocentMs / 2, attemptMs * patience),
+        doubt: trouble
+      }
+    default:
+      return { parts: manyParts, doubt: trouble }
+  }
+}
+
+interface Options extends Plan {
+  /** How many batches had been written when it began. */
+  since: number
+  /** How many attempts had failed in a row. */
+  failures?: number
+  /** It is in turn with the rows that wait for their first attempt; others go before those. */
+  isPatient?: boolean
+}
+
+/** Rows that are still to be tried, and what is known of their failure. */
+export class Trial<T extends Item, R> {
+  readonly limitMs: number | undefined
+  readonly doubt: Trouble | undefined
+  readonly since: number
+  readonly isPatient: boolean
+  failures: number
+  /** Its place among the trials, while it has rows. */
+  place: Place<Trial<T, R>> | undefined = undefined
+  readonly #partRows: number
+  /** How many more parts may fail in the same way, while nothing is written, before it is everyone's doing. */
+  #chances: number
+  #rows: Entry<T, R>[]
+
+  constructor(
+    rows: Entry<T, R>[],
+    { parts, limitMs, doubt, since, failures = 0, isPatient = false }: Options
+  ) {
+    this.#rows = rows
+    this.limitMs = limitMs
+    this.since = since
+    this.isPatient = isPatient
+    this.failures = failures
+    this.doubt = doubt
+    this.#partRows = Math.ceil(rows.length / parts)
+    const all = Math.ceil(rows.length / this.#partRows)
+    // To wait for all of them would take the time of the rows that can be stored.
+    this.#chances = doubt === 'slow' ? Math.min(all, slowParts) : all
+  }
+
+  get isEmpty(): boolean {
+    return this.#rows.length === 0
+  }
+
+  /** Puts rows behind the others. */
+  add(rows: readonly Entry<T, R>[]) {
+    this.#rows.push(...rows)
+  }
+
+  /** Takes the next part out; it has no rows when the last ones have expired. */
+  take(): Entry<T, R>[] {
+    this.#rows = this.#rows.filter(isUnanswered)
+    return this.#rows.splice(0, this.#partRows)
+  }
+
+  /** Takes all rows out. */
+  takeAll(): Entry<T, R>[] {
+    return this.#rows.splice(0).filter(isUnanswered)
+  }
+
+  /** Tells whether such a failure of a part is in doubt, after so many batches that were written. */
+  doubts(trouble: Trouble, writes: number): boolean {
+    return this.doubt === trouble && this.since === writes
+  }
+
+  /** Counts a part whose failure is in doubt; tells whether it is everyone's now. */
+  fail(): boolean {
+    this.failures++
+    this.#chances--
+    // Parts that were in other lanes meanwhile come later.
+    return this.#chances <= 0
+  }
+}

@@ -1,0 +1,293 @@
+/** Rows at fault in full batches, against a store in virtual time: the others are stored by the deadline. */
+import fc from 'fast-check'
+import t from 'tap'
+import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { type Row, type Trouble, Unanswered } from '../../src/group-commit/types.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+
+/** What a row does to every attempt that comes to it. */
+type Fault = 'never ends' | 'broken' | 'busy' | 'refused' | 'locked'
+
+interface Plant {
+  id: bigint
+  bytes: number
+  fault?: Fault | undefined
+}
+
+class StoreError extends Error {
+  readonly trouble: Trouble
+  readonly mayBeOneRows: boolean
+  constructor(trouble: Trouble, mayBeOneRows = true) {
+    super(trouble)
+    this.trouble = trouble
+    this.mayBeOneRows = mayBeOneRows
+  }
+}
+
+const troubles: Record<Fault, Trouble> = {
+  'never ends': 'slow',
+  broken: 'fatal',
+  busy: 'transient',
+  refused: 'refused',
+  locked: 'locked'
+}
+
+const deadlineMs = 10_000
+/** As in production: the store's own limit. */
+const longestMs = deadlineMs / 3
+const cancelMs = 1
+const batchRows = 256
+
+interface Options {
+  lanes?: number
+  /** What an attempt takes, now. */
+  attemptMs?: (rows: number) => number
+  /** What every attempt meets, now. */
+  weather?: () => StoreError | undefined
+}
+
+/** A group commit over a store that takes its time and comes to the rows one after the other. */
+function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined }: Options = {}) {
+  const clock = createVirtualClock()
+  const attempts: { at: number; rows: number; repeated: boolean }[] = []
+  const answers = new Map<bigint, string>()
+  const times = new Map<bigint, number>()
+  const stored = new Set<bigint>()
+
+  async function write(rows: readonly Row<Plant>[], signal: AbortSignal) {
+    attempts.push({ at: clock.now(), rows: rows.length, repeated: rows.every(({ repeated }) => repeated) })
+    const wrong = rows.map(({ item }) => item.fault).find((fault) => fault !== undefined)
+    const ms = wrong === 'never ends' ? Number.POSITIVE_INFINITY : attemptMs(rows.length)
+    const isDone = await new Promise<boolean>((resolve) => {
+      clock.after(Math.min(ms, longestMs), () => resolve(ms <= longestMs))
+      signal.addEventListener('abort', () => clock.after(cancelMs, () => resolve(false)))
+    })
+    const error = weather()
+    if (error) throw error
+    if (!isDone) throw new StoreError('slow')
+    if (wrong) throw new StoreError(troubles[wrong])
+    for (const { item } of rows) stored.add(item.id)
+    return rows.map(() => 'stored')
+  }
+
+  const group = createGroupCommit<Plant, string>(
+    {
+      write,
+      classify: (error) => (error as StoreError).trouble,
+      mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
+      probe: async () => {}
+    },
+    { lanes, batchRows, batchBytes: 1_000_000, queueRows: 16_384, queueBytes: 1_000_000, deadlineMs },
+    { clock }
+  )
+
+  /** Plants that come in one turn. */
+  function submit(plants: { id: number; fault?: Fault | undefined }[]) {
+    for (const { id, fault } of plants) {
+      const answer = (text: string) => {
+        answers.set(BigInt(id), text)
+        times.set(BigInt(id), clock.now())
+      }
+      group
+        .submit({ id: BigInt(id), bytes: 10, fault })
+        .then(answer, (error) => answer(error instanceof Unanswered ? error.reason : error.message))
+    }
+    clock.endTurn()
+  }
+  /** How often each answer was given. */
+  function count() {
+    const counts: Record<string, number> = {}
+    for (const answer of answers.values()) counts[answer] = (counts[answer] ?? 0) + 1
+    return counts
+  }
+  return { clock, group, attempts, answers, times, stored, submit, count }
+}
+
+/** So many plants, with faults by their number. */
+const plants = (rows: number, faults: Record<number, Fault> = {}, firstId = 0) =>
+  Array.from({ length: rows }, (_, index) => ({ id: firstId + index, fault: faults[index] }))
+
+/** Writes so many plants one after the other: the service knows what an attempt takes. */
+async function warmUp({ submit, clock }: ReturnType<typeof setUp>, rows: number) {
+  for (let id = -rows; id < 0; id++) {
+    submit(plants(1, {}, id))
+    await clock.move(deadlineMs / 2)
+  }
+}
+
+t.test('one row that never ends, wherever it stands: the 255 others are stored', async (t) => {
+  const databases = [
+    { lanes: 1, attemptMs: 1, writes: 0 },
+    { lanes: 1, attemptMs: deadlineMs / 100, writes: 0 },
+    { lanes: 1, attemptMs: deadlineMs / 50, writes: 20 },
+    { lanes: 3, attemptMs: deadlineMs / 50, writes: 0 },
+    { lanes: 3, attemptMs: deadlineMs / 40, writes: 20 }
+  ]
+  for (const { lanes, attemptMs, writes } of databases) {
+    const failed: number[] = []
+    for (let at = 0; at < batchRows; at++) {
+      const world = setUp({ lanes, attemptMs: () => attemptMs })
+      await warmUp(world, writes)
+      world.submit(plants(batchRows, { [at]: 'never ends' }))
+      await world.clock.move(deadlineMs)
+      if (world.count().stored !== writes + batchRows - 1) failed.push(at)
+    }
+    t.same(failed, [], `${lanes} lanes, ${attemptMs} ms`)
+  }
+})
+
+t.test('rows that come behind a batch with a row that never ends are stored', async (t) => {
+  const { submit, clock, count, answers } = setUp()
+  submit(plants(batchRows, { 0: 'never ends' }))
+  submit(plants(batchRows, {}, 1_000))
+  await clock.moveTo(deadlineMs)
+  t.equal(count().stored, 2 * batchRows - 1)
+  t.equal(answers.get(0n), 'unknown')
+})
+
+t.test('a database that is slow for all is asked as often as need be, and no more', async (t) => {
+  for (const isKnown of [true, false]) {
+    let ms = deadlineMs / 4
+    const world = setUp({ attemptMs: () => ms })
+    await warmUp(world, isKnown ? 20 : 0)
+    const before = world.attempts.length
+    ms = longestMs + 1
+    world.submit(plants(batchRows))
+    ms = deadlineMs / 4
+    await world.clock.move(deadlineMs)
+    const rows = world.attempts.slice(before).map(({ rows }) => rows)
+    t.same(rows, isKnown ? [256, 128, 128] : [256, 16, 16, 16, 128, 128])
+    t.same(Object.keys(world.count()), ['stored'])
+  }
+})
+
+/** At the deadline a row may be between two attempts, or in one. */
+const allowed: Record<Fault, string[]> = {
+  'never ends': ['expired', 'unknown'],
+  broken: ['fatal'],
+  busy: ['expired', 'unknown'],
+  refused: ['refused'],
+  locked: ['expired', 'unknown']
+}
+
+t.test(
+  'one row at fault, wherever it stands: its neighbours are stored long before the deadline',
+  async (t) => {
+    for (const lanes of [1, 3]) {
+      for (const fault of ['broken', 'busy', 'refused', 'locked'] as const) {
+        const wrong: number[] = []
+        for (let at = 0; at < batchRows; at++) {
+          const { submit, clock, count, answers, times } = setUp({ lanes })
+          submit(plants(batchRows, { [at]: fault }))
+          await clock.moveTo(deadlineMs)
+          times.delete(BigInt(at))
+          const last = Math.max(...times.values())
+          const own = answers.get(BigInt(at)) as string
+          const isRight = allowed[fault].includes(own) && count().stored === batchRows - 1
+          if (!isRight || last > deadlineMs / 10) wrong.push(at)
+        }
+        t.same(wrong, [], `${lanes} lanes, ${fault}`)
+      }
+    }
+  }
+)
+
+t.test('a failure of all is not looked for in each row', async (t) => {
+  t.test('a breakage that one row could cause', async (t) => {
+    const { submit, clock, count, attempts } = setUp({ lanes: 3, weather: () => new StoreError('fatal') })
+    submit(plants(16_384))
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { fatal: 16_384 })
+    // The batch, its parts, and those that the other lanes repeat while the last parts are under way.
+    t.ok(attempts.length <= (16_384 / batchRows) * (1 + 16 + 2), `${attempts.length} attempts`)
+  })
+
+  t.test('a breakage that no row can cause', async (t) => {
+    const { submit, clock, count, attempts } = setUp({ weather: () => new StoreError('fatal', false) })
+    submit(plants(2 * batchRows))
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { fatal: 2 * batchRows })
+    t.equal(attempts.length, 2)
+  })
+
+  t.test('a disk that is full for a while: one attempt a lane and pause, and all are stored', async (t) => {
+    for (const lanes of [1, 3]) {
+      const { submit, clock, count, attempts } = setUp({
+        lanes,
+        weather: () => (clock.now() < deadlineMs * 0.7 ? new StoreError('transient') : undefined)
+      })
+      submit(plants(4 * batchRows))
+      await clock.moveTo(deadlineMs * 0.7)
+      t.ok(attempts.length <= 25 * lanes, `${attempts.length} attempts`)
+      await clock.moveTo(deadlineMs)
+      t.same(count(), { stored: 4 * batchRows })
+      t.ok(attempts.length <= 40 * lanes, `${attempts.length} attempts`)
+    }
+  })
+
+  t.test('a database that cannot be reached: the batches stay together', async (t) => {
+    const { submit, clock, count, attempts } = setUp({
+      lanes: 3,
+      weather: () => (clock.now() < deadlineMs * 0.7 ? new StoreError('transient', false) : undefined)
+    })
+    submit(plants(4 * batchRows))
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { stored: 4 * batchRows })
+    t.same(new Set(attempts.map(({ rows }) => rows)), new Set([batchRows]))
+  })
+})
+
+t.test('rows that may be stored and then meet a breakage are all decided when it is mended', async (t) => {
+  for (const mayBeOneRows of [true, false]) {
+    for (const lanes of [1, 3]) {
+      const weather = () => {
+        if (clock.now() < 100) return new StoreError('uncertain')
+        return clock.now() < deadlineMs / 2 ? new StoreError('fatal', mayBeOneRows) : undefined
+      }
+      const { submit, clock, count, attempts } = setUp({ lanes, weather, attemptMs: () => 50 })
+      submit(plants(lanes * batchRows))
+      await clock.moveTo(deadlineMs / 2)
+      t.same(count(), {}, 'none of them is given up')
+      const cycles = attempts.length / lanes / (mayBeOneRows ? 17 : 1)
+      t.ok(cycles < 20, 'with growing pauses')
+      await clock.moveTo(deadlineMs)
+      t.same(count(), { stored: lanes * batchRows })
+      const last = attempts.slice(-1)
+      t.ok(last.every(({ repeated }) => repeated))
+    }
+  }
+})
+
+t.test('some rows at fault of any kind in any places: every innocent row is stored', async () => {
+  const place = fc.nat(batchRows - 1)
+  const given = fc.record({
+    lanes: fc.integer({ min: 1, max: 3 }),
+    attemptMs: fc.integer({ min: 1, max: deadlineMs / 200 }),
+    rows: fc.integer({ min: 1, max: 2 * batchRows }),
+    slow: fc.array(place, { maxLength: 2 }),
+    faults: fc.array(fc.tuple(place, fc.constantFrom<Fault>('broken', 'busy', 'refused', 'locked')), {
+      maxLength: 5
+    }),
+    lateAt: fc.nat(deadlineMs)
+  })
+  await fc.assert(
+    fc.asyncProperty(given, async ({ lanes, attemptMs, rows, slow, faults, lateAt }) => {
+      const { submit, clock, answers, attempts, stored, group } = setUp({ lanes, attemptMs: () => attemptMs })
+      const neverEnds = slow.map((at) => [at, 'never ends'] as const)
+      const all = plants(rows, Object.fromEntries(slow.length > 1 ? neverEnds : [...faults, ...neverEnds]))
+      submit(all)
+      await clock.moveTo(lateAt)
+      const late = plants(batchRows, {}, 10_000)
+      submit(late)
+      await clock.moveTo(lateAt + deadlineMs)
+      for (const { id, fault } of [...all, ...late]) {
+        const answer = answers.get(BigInt(id)) as string
+        const right = fault ? allowed[fault] : ['stored']
+        if (!right.includes(answer)) throw new Error(`${id} ${fault}: ${answer}`)
+        if (stored.has(BigInt(id)) !== (fault === undefined)) throw new Error(`${id} is stored`)
+      }
+      if (group.rows > 0 || attempts.length > 2_000) throw new Error(`${attempts.length} attempts`)
+    }),
+    { numRuns: 300 }
+  )
+})
