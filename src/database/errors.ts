@@ -1,6 +1,6 @@
 /** What PostgreSQL and its driver report, and what it means (PostgreSQL manual, appendix A, "Error Codes"). */
 import { Failure } from '../failures/failures.ts'
-import type { Trouble } from '../group-commit/types.ts'
+import type { WriteFailure } from '../group-commit/types.ts'
 
 /** Thrown when there is no connection to be had: no statement was sent. */
 export class NoConnection extends Error {
@@ -12,8 +12,8 @@ export class NoConnection extends Error {
 }
 
 /** Thrown for a statement that has taken effect, or may have, without its answer being worth anything. */
-export class OutcomeOpen extends Error {
-  override readonly name = 'OutcomeOpen'
+export class OutcomeUnknown extends Error {
+  override readonly name = 'OutcomeUnknown'
 
   constructor(message: string, cause?: unknown) {
     super(message, { cause })
@@ -71,7 +71,7 @@ function isFromWorkers(error: unknown): boolean {
 }
 
 /** Says what an error means for the rows of the statement that met it. */
-export function classify(error: unknown): Trouble {
+export function classify(error: unknown): WriteFailure {
   const code = codeOf(error)
   if (error instanceof NoConnection) return 'transient'
   if (code === undefined || uncertain.test(code)) return 'uncertain'

@@ -66,14 +66,14 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
     fresh.on('error', () => {})
     fresh.on('connect', (client) => {
       // One that was ended may be reported a quarter of an hour later, when TCP has given up: that says nothing any more.
-      client.on('error', (error) => (client as Ending)._ending || replace(fresh, error))
+      client.on('error', (error) => (client as Ending)._ending || resetPool(fresh, error))
       client.on('notice', ({ routine }) => onNotice(client, routine))
     })
     return fresh
   }
 
   /** What one connection met in a failover all others will meet: idle ones end now, busy ones when they are back. */
-  function replace(failed: pg.Pool, error: unknown) {
+  function resetPool(failed: pg.Pool, error: unknown) {
     if (failed !== pool || failed.ending) return
     log.warn({ err: error }, 'a database connection failed, all are replaced')
     pool = open()
@@ -125,7 +125,7 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
     async query(statement, signal) {
       const { from, client } = await lend(signal)
       const { error, result, isLost } = await runStatement(client, statement, limitMs, signal)
-      if (isLost) replace(from, error)
+      if (isLost) resetPool(from, error)
       if (result === undefined) throw error
       return result as pg.QueryResult
     },

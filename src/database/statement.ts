@@ -1,7 +1,7 @@
 /** A statement on a connection: its limit, its cancelling, and whether its success is worth anything. */
 import type pg from 'pg'
 import { cancelStatement, type Target } from './cancel.ts'
-import { isConnectionLost, OutcomeOpen } from './errors.ts'
+import { isConnectionLost, OutcomeUnknown } from './errors.ts'
 
 const cancelGraceMs = 1_000
 
@@ -50,6 +50,6 @@ export async function runStatement(
   // A success that was cancelled may be such a commit, too: the server's settings can keep its warning back.
   const isOpen = unreplicated.delete(client) || (isCancelled && outcome.result !== undefined)
   return isOpen
-    ? { ...outcome, result: undefined, error: new OutcomeOpen('the commit is not replicated') }
+    ? { ...outcome, result: undefined, error: new OutcomeUnknown('the commit is not replicated') }
     : outcome
 }

@@ -8,7 +8,7 @@ const longestPauseMs = 1000
 export const systemClock: Clock = {
   now: () => performance.now(),
   random: Math.random,
-  soon: setImmediate,
+  afterPoll: setImmediate,
   after(ms, callback) {
     const timer = setTimeout(callback, ms)
     return () => clearTimeout(timer)

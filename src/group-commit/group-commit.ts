@@ -1,8 +1,8 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
 import { pauseMs, systemClock } from './clock.ts'
-import { Entry, type Hold, isUnanswered } from './entry.ts'
 import { createOutage } from './outage.ts'
-import { createPace } from './pace.ts'
+import { type Assignment, isPending, PendingRow } from './pending-row.ts'
+import { createPendingRows } from './pending-rows.ts'
 import { createQueue, type Part } from './queue.ts'
 import { plan, Trial } from './trial.ts'
 import {
@@ -11,11 +11,11 @@ import {
   type Item,
   type Limits,
   missing,
+  NotCommitted,
   type Store,
-  type Trouble,
-  Unanswered
+  type WriteFailure
 } from './types.ts'
-import { createUnanswered } from './unanswered.ts'
+import { createWaitEstimate } from './wait-estimate.ts'
 
 const repeatsOfMissing = 3
 /** After so many transient failures in a row that one row can cause, that row is looked for. */
@@ -26,7 +26,7 @@ const shareOfDeadline = 0.5
 interface Options {
   onBatch?: (batch: Batch) => void
   /** Called when the database has been away for longer than the deadline, and when it is back. */
-  onOutage?: (away: boolean) => void
+  onOutage?: (databaseDown: boolean) => void
   clock?: Clock
 }
 
@@ -41,9 +41,9 @@ export function createGroupCommit<T extends Item, R>(
   { onBatch, onOutage, clock = systemClock }: Options = {}
 ) {
   const queue = createQueue<T, R>(limits)
-  const outage = createOutage(() => store.probe(), clock, onAway)
-  const pace = createPace(limits)
-  const unanswered = createUnanswered<T, R>(limits.deadlineMs, clock, giveUp, start)
+  const outage = createOutage(() => store.probe(), clock, onOutageChange)
+  const waitEstimate = createWaitEstimate(limits)
+  const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
   const pauses = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
@@ -55,14 +55,14 @@ export function createGroupCommit<T extends Item, R>(
 
   /**
    * Stores an item; it is durable when the promise resolves, to the store's result for it. Rejects with the store's
-   * error for it, or with an Unanswered, by the deadline.
+   * error for it, or with a NotCommitted, by the deadline.
    */
   function submit(item: T): Promise<R> {
     const reason = refusal(item.bytes)
-    if (reason) return Promise.reject(new Unanswered(reason))
+    if (reason) return Promise.reject(new NotCommitted(reason))
     return new Promise((resolve, reject) => {
-      const entry = new Entry<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
-      unanswered.add(entry)
+      const entry = new PendingRow<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
+      pendingRows.add(entry)
       queue.add(entry)
       startSoon()
     })
@@ -71,13 +71,13 @@ export function createGroupCommit<T extends Item, R>(
   /** Says why an item of so many bytes would be refused now, or gives undefined where it would not. */
   function refusal(itemBytes: number) {
     if (closed) return 'closed'
-    if (outage.away) return 'away'
-    const { rows, bytes } = unanswered
+    if (outage.databaseDown) return 'databaseDown'
+    const { rows, bytes } = pendingRows
     const fits = rows < limits.queueRows && bytes + itemBytes <= limits.queueBytes
     return fits && expectedMs() <= limits.deadlineMs * shareOfDeadline ? undefined : 'full'
   }
 
-  const expectedMs = () => pace.expectMs(unanswered.rows, unanswered.bytes)
+  const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
 
   /**
    * Many requests come in one turn: a lane that took the first of them alone would be busy when the others are read. A
@@ -85,7 +85,7 @@ export function createGroupCommit<T extends Item, R>(
    */
   function startSoon() {
     if (busyLanes === limits.lanes) return
-    if (rowsOfTurn++ === 0) clock.soon(endTurn)
+    if (rowsOfTurn++ === 0) clock.afterPoll(endTurn)
     if (rowsOfTurn % limits.batchRows === 0) start()
   }
 
@@ -101,7 +101,7 @@ export function createGroupCommit<T extends Item, R>(
       busyLanes++
       void run(part)
     }
-    if (closed && busyLanes === 0 && unanswered.rows === 0) finish()
+    if (closed && busyLanes === 0 && pendingRows.rows === 0) finish()
   }
 
   /** Tries rows in this lane, again and again while the database cannot serve. */
@@ -121,7 +121,7 @@ export function createGroupCommit<T extends Item, R>(
       const { outcome, error } = attempt
       const isAlone = left.length === 1
       // The rows that have expired meanwhile may be the ones at fault.
-      left = left.filter(isUnanswered)
+      left = left.filter(isPending)
       if (left.length === 0) break
       const isAway = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
       if (!isAway) outage.signOfLife()
@@ -131,7 +131,7 @@ export function createGroupCommit<T extends Item, R>(
           entry.cause = error
         }
         await pauseRows(left, pauseMs(failures, clock))
-        left = left.filter(isUnanswered)
+        left = left.filter(isPending)
         alike = isAway ? 0 : alike + 1
         if (alike < (isLookedFor ? 1 : alikeBeforeTrial) || left.length === 0) continue
       }
@@ -145,8 +145,8 @@ export function createGroupCommit<T extends Item, R>(
 
   /** Decides on rows whose failure is not mended by repeating them as they are. */
   function judge(
-    rows: Entry<T, R>[],
-    { outcome, error, ms }: { outcome: Trouble; error: unknown; ms: number },
+    rows: PendingRow<T, R>[],
+    { outcome, error, ms }: { outcome: WriteFailure; error: unknown; ms: number },
     { trial, isAlone, failures }: { trial: Trial<T, R> | undefined; isAlone: boolean; failures: number }
   ) {
     if (trial?.doubts(outcome, writes)) {
@@ -158,95 +158,95 @@ export function createGroupCommit<T extends Item, R>(
     } else if (outcome === 'fatal' && !store.mayBeOneRows(error)) blameAll(rows, outcome, error, failures)
     else if (isAlone) {
       if (outcome === 'slow') queue.owe(ms)
-      blame(rows[0] as Entry<T, R>, outcome, error)
+      blame(rows[0] as PendingRow<T, R>, outcome, error)
     } else {
       const given = { limitMs: trial?.limitMs, since: trial?.since ?? writes, failures: failures + 1 }
-      const parts = plan(outcome, pace.attemptMs, limits.deadlineMs)
+      const parts = plan(outcome, waitEstimate.attemptMs, limits.deadlineMs)
       queue.enterTrial(new Trial(rows, { ...given, ...parts }))
     }
   }
 
   /** A row is at fault by itself. */
-  function blame(entry: Entry<T, R>, outcome: Trouble, error: unknown) {
+  function blame(entry: PendingRow<T, R>, outcome: WriteFailure, error: unknown) {
     // What an earlier attempt may have written is asked for again, whatever is broken: it can be a crash that is mended.
     if (outcome === 'refused' || (outcome === 'fatal' && !entry.repeated))
-      fail(entry, entry.repeated ? new Unanswered('unknown', error) : error)
+      fail(entry, entry.repeated ? new NotCommitted('unknown', error) : error)
     else pause(entry, error)
   }
 
   /** The failure is not one row's: they stay together. */
-  function blameAll(rows: Entry<T, R>[], outcome: Trouble, error: unknown, failures: number) {
+  function blameAll(rows: PendingRow<T, R>[], outcome: WriteFailure, error: unknown, failures: number) {
     // What is slow as a whole may be in time by halves.
     if (outcome !== 'fatal') return repeat(rows, outcome === 'slow' ? 2 : 1, failures)
     for (const entry of rows) if (!entry.repeated) fail(entry, error)
-    void repeatLater(rows.filter(isUnanswered), failures)
+    void repeatLater(rows.filter(isPending), failures)
   }
 
   /** Repeats rows after a pause outside the lanes: others are not kept from their answers. */
-  async function repeatLater(rows: Entry<T, R>[], failures: number) {
+  async function repeatLater(rows: PendingRow<T, R>[], failures: number) {
     if (rows.length === 0) return
     await pauseRows(rows, pauseMs(failures, clock))
-    repeat(rows.filter(isUnanswered), 1, failures)
+    repeat(rows.filter(isPending), 1, failures)
     start()
   }
 
-  function repeat(rows: Entry<T, R>[], parts: number, failures: number) {
+  function repeat(rows: PendingRow<T, R>[], parts: number, failures: number) {
     queue.enterTrial(new Trial(rows, { parts, since: writes, failures: failures + 1, isPatient: true }))
   }
 
   /** One attempt; never rejects. */
-  async function write(batch: Entry<T, R>[], limitMs?: number) {
+  async function write(batch: PendingRow<T, R>[], limitMs?: number) {
     const controller = new AbortController()
     const cancelLimit = limitMs === undefined ? undefined : clock.after(limitMs, () => controller.abort())
-    hold(batch, { waiting: batch.length, isAttempt: true, giveUp: () => controller.abort() })
+    assign(batch, { waiting: batch.length, isAttempt: true, giveUp: () => controller.abort() })
     const began = clock.now()
     const attempt = await store.write(batch, controller.signal).then(
       (results) => ({ outcome: 'written', results }) as const,
       (error) => ({ outcome: store.classify(error), error })
     )
-    hold(batch, undefined)
+    assign(batch, undefined)
     cancelLimit?.()
-    for (const entry of batch) if (entry.answered) queue.release(entry)
+    for (const entry of batch) if (entry.isSettled) queue.release(entry)
     const ms = clock.now() - began
-    if (attempt.outcome === 'written') pace.learn(batch.length, bytesOf(batch), ms)
+    if (attempt.outcome === 'written') waitEstimate.learn(batch.length, bytesOf(batch), ms)
     onBatch?.({ rows: batch.length, ms, outcome: attempt.outcome })
     return { ...attempt, ms }
   }
 
   /** Lets some time pass for rows, unless the database is back or nobody waits for them any more. */
-  async function pauseRows(batch: Entry<T, R>[], ms: number) {
+  async function pauseRows(batch: PendingRow<T, R>[], ms: number) {
     const { promise, resolve } = Promise.withResolvers<void>()
     const cancel = clock.after(ms, resolve)
     pauses.add(resolve)
-    hold(batch, { waiting: batch.length, isAttempt: false, giveUp: resolve })
+    assign(batch, { waiting: batch.length, isAttempt: false, giveUp: resolve })
     await promise
-    hold(batch, undefined)
+    assign(batch, undefined)
     pauses.delete(resolve)
     cancel()
   }
 
-  function onAway(away: boolean) {
-    if (!closed) onOutage?.(away)
-    if (away) return
+  function onOutageChange(databaseDown: boolean) {
+    if (!closed) onOutage?.(databaseDown)
+    if (databaseDown) return
     for (const wake of pauses) wake()
   }
 
-  function hold(batch: Entry<T, R>[], held: Hold | undefined) {
-    for (const entry of batch) entry.hold = held
+  function assign(batch: PendingRow<T, R>[], assignment: Assignment | undefined) {
+    for (const entry of batch) entry.assignment = assignment
   }
 
-  function conclude(batch: Entry<T, R>[], results: readonly (R | Error | typeof missing)[]) {
+  function conclude(batch: PendingRow<T, R>[], results: readonly (R | Error | typeof missing)[]) {
     outage.signOfLife()
     writes++
     for (const [index, entry] of batch.entries()) {
       const result = results[index] as R | Error | typeof missing
-      if (entry.answered) continue
+      if (entry.isSettled) continue
       if (result === missing) {
         if (entry.misses++ < repeatsOfMissing) pause(entry)
-        else fail(entry, new Unanswered('missing'))
+        else fail(entry, new NotCommitted('missing'))
       } else if (result instanceof Error) fail(entry, result)
       else {
-        unanswered.settle(entry)
+        pendingRows.settle(entry)
         entry.resolve(result)
         queue.release(entry)
       }
@@ -254,14 +254,14 @@ export function createGroupCommit<T extends Item, R>(
     start()
   }
 
-  function fail(entry: Entry<T, R>, error: unknown) {
-    unanswered.settle(entry)
+  function fail(entry: PendingRow<T, R>, error: unknown) {
+    pendingRows.settle(entry)
     entry.reject(error)
     queue.release(entry)
   }
 
   /** Puts a row aside, outside the lanes; afterwards it goes alone. */
-  function pause(entry: Entry<T, R>, cause?: unknown) {
+  function pause(entry: PendingRow<T, R>, cause?: unknown) {
     entry.cause = cause
     entry.suspect = true
     entry.endPause = clock.after(pauseMs(entry.pauses++, clock), () => {
@@ -271,14 +271,14 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /** Answers a row whose deadline has passed. */
-  function giveUp(entry: Entry<T, R>) {
+  function giveUp(entry: PendingRow<T, R>) {
     outage.expired(entry.deadline - limits.deadlineMs)
-    unanswered.settle(entry)
-    const isOpen = entry.repeated || entry.hold?.isAttempt
-    entry.reject(new Unanswered(isOpen ? 'unknown' : 'expired', entry.cause))
-    if (entry.hold && --entry.hold.waiting === 0) entry.hold.giveUp()
+    pendingRows.settle(entry)
+    const isOpen = entry.repeated || entry.assignment?.isAttempt
+    entry.reject(new NotCommitted(isOpen ? 'unknown' : 'expired', entry.cause))
+    if (entry.assignment && --entry.assignment.waiting === 0) entry.assignment.giveUp()
     // What an attempt may still write keeps its id until the attempt has ended.
-    if (entry.hold?.isAttempt) return
+    if (entry.assignment?.isAttempt) return
     entry.endPause?.()
     queue.withdraw(entry)
   }
@@ -291,7 +291,7 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   function finish() {
-    unanswered.stop()
+    pendingRows.stop()
     outage.stop()
     drained.resolve()
   }
@@ -302,11 +302,11 @@ export function createGroupCommit<T extends Item, R>(
     close,
     /** Rows that wait for their answer. */
     get rows() {
-      return unanswered.rows
+      return pendingRows.rows
     },
     /** Their bytes. */
     get bytes() {
-      return unanswered.bytes
+      return pendingRows.bytes
     },
     /** How long they are expected to take, in ms. */
     get expectedMs() {
@@ -316,8 +316,8 @@ export function createGroupCommit<T extends Item, R>(
       return busyLanes
     },
     /** The database has been away for longer than the deadline; new rows are refused. */
-    get away() {
-      return outage.away
+    get databaseDown() {
+      return outage.databaseDown
     }
   }
 }

@@ -8,8 +8,12 @@ const probeEveryMs = 500
  * nothing was heard of the database in the whole time of a row that has expired; it has a probe at once and one every
  * 500 ms, and ends by a probe that succeeds or by any other sign of life.
  */
-export function createOutage(probe: () => Promise<unknown>, clock: Clock, onChange: (away: boolean) => void) {
-  let away = false
+export function createOutage(
+  probe: () => Promise<unknown>,
+  clock: Clock,
+  onChange: (databaseDown: boolean) => void
+) {
+  let databaseDown = false
   let probing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   let cancelProbe = () => {}
@@ -22,7 +26,7 @@ export function createOutage(probe: () => Promise<unknown>, clock: Clock, onChan
     )
     probing = false
     if (back) signOfLife()
-    else if (away) cancelProbe = clock.after(probeEveryMs, look)
+    else if (databaseDown) cancelProbe = clock.after(probeEveryMs, look)
   }
 
   /** The database has answered, if only with an error. */
@@ -32,20 +36,20 @@ export function createOutage(probe: () => Promise<unknown>, clock: Clock, onChan
   }
 
   function stop() {
-    if (!away) return
-    away = false
+    if (!databaseDown) return
+    databaseDown = false
     cancelProbe()
     onChange(false)
   }
 
   return {
-    get away() {
-      return away
+    get databaseDown() {
+      return databaseDown
     },
     /** A row that arrived then, in ms of the clock, has expired. */
     expired(arrival: number) {
-      if (away || lastSignOfLife >= arrival) return
-      away = true
+      if (databaseDown || lastSignOfLife >= arrival) return
+      databaseDown = true
       onChange(true)
       // A probe of the outage before may still be under way: it serves this one.
       if (!probing) void look()

@@ -1,12 +1,13 @@
 /** The rows that wait for a lane: in order of arrival, one of an id at a time, those that have failed apart. */
-import type { Entry } from './entry.ts'
+
 import { List, type Place } from './list.ts'
+import type { PendingRow } from './pending-row.ts'
 import type { Trial } from './trial.ts'
 import type { Item, Limits } from './types.ts'
 
 /** Rows for one attempt, sorted by id, and the trial that they are a part of. */
 export interface Part<T extends Item, R> {
-  readonly rows: Entry<T, R>[]
+  readonly rows: PendingRow<T, R>[]
   readonly trial?: Trial<T, R>
 }
 
@@ -18,25 +19,25 @@ export function createQueue<T extends Item, R>({
   batchRows,
   batchBytes
 }: Pick<Limits, 'batchRows' | 'batchBytes'>) {
-  let holders = new Map<bigint, Entry<T, R>>()
-  const line = new List<Entry<T, R>>()
-  const suspects = new List<Entry<T, R>>()
+  let holders = new Map<bigint, PendingRow<T, R>>()
+  const line = new List<PendingRow<T, R>>()
+  const suspects = new List<PendingRow<T, R>>()
   const trials = new List<Trial<T, R>>()
   const patientTrials = new List<Trial<T, R>>()
-  let suspectInLane: Entry<T, R> | undefined
+  let suspectInLane: PendingRow<T, R> | undefined
   /** What has failed was taken last, and the line's turn has come. */
   let isLinesTurn = false
   /** How long slow rows have held a lane while others waited, less what was written since, in ms. */
   let owedMs = 0
   let addedToMap = 0
 
-  function enter(entry: Entry<T, R>) {
+  function enter(entry: PendingRow<T, R>) {
     const to = entry.suspect ? suspects : line
     entry.inLine = to.push(entry)
   }
 
   /** Ends the hold of a row on its id: the next of that id enters. */
-  function release(entry: Entry<T, R>) {
+  function release(entry: PendingRow<T, R>) {
     const { next } = entry
     if (next === undefined) {
       holders.delete(entry.item.id)
@@ -51,7 +52,7 @@ export function createQueue<T extends Item, R>({
   }
 
   /** Ends the time of rows in a lane. */
-  function leave([first]: Entry<T, R>[]) {
+  function leave([first]: PendingRow<T, R>[]) {
     if (suspectInLane === first) suspectInLane = undefined
   }
 
@@ -64,7 +65,7 @@ export function createQueue<T extends Item, R>({
     addedToMap = 0
   }
 
-  function leaveLine(entry: Entry<T, R>) {
+  function leaveLine(entry: PendingRow<T, R>) {
     if (!entry.inLine) return
     entry.inLine.list.remove(entry.inLine)
     entry.inLine = undefined
@@ -98,7 +99,7 @@ export function createQueue<T extends Item, R>({
   }
 
   function takeBatch(): Part<T, R> | undefined {
-    const rows: Entry<T, R>[] = []
+    const rows: PendingRow<T, R>[] = []
     let bytes = 0
     for (let entry = line.first; entry && rows.length < batchRows; entry = line.first) {
       bytes += entry.item.bytes
@@ -127,7 +128,7 @@ export function createQueue<T extends Item, R>({
     release,
 
     /** Takes a new row in. */
-    add(entry: Entry<T, R>) {
+    add(entry: PendingRow<T, R>) {
       const holder = holders.get(entry.item.id)
       if (holder === undefined) {
         if (++addedToMap > 1024 + 4 * holders.size) renewMap()
@@ -150,8 +151,8 @@ export function createQueue<T extends Item, R>({
     },
 
     /** Takes out a row that has expired and is in no attempt. Rows of one id expire in order. */
-    withdraw(entry: Entry<T, R>) {
-      const holder = holders.get(entry.item.id) as Entry<T, R>
+    withdraw(entry: PendingRow<T, R>) {
+      const holder = holders.get(entry.item.id) as PendingRow<T, R>
       if (holder === entry) {
         leaveLine(entry)
         release(entry)

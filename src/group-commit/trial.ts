@@ -1,7 +1,8 @@
 /** Rows whose attempt has failed: they are tried in parts, until it is known whose doing the failure is. */
-import { type Entry, isUnanswered } from './entry.ts'
+
 import type { Place } from './list.ts'
-import type { Item, Trouble } from './types.ts'
+import { isPending, type PendingRow } from './pending-row.ts'
+import type { Item, WriteFailure } from './types.ts'
 
 /** An innocent part costs next to nothing: many parts leave few rows to the ones at fault. */
 const manyParts = 16
@@ -17,7 +18,7 @@ interface Plan {
   /** How long an attempt with a part may take, in ms. */
   limitMs?: number | undefined
   /** The failure that may be one row's doing or everyone's. */
-  doubt?: Trouble
+  doubt?: WriteFailure
 }
 
 /**
@@ -25,7 +26,7 @@ interface Plan {
  * cut off are many and their time is short: whoever is slow is then found while the deadline lasts. Where attempts take
  * long anyway, short ones would only add to its work.
  */
-export function plan(trouble: Trouble, attemptMs: number, deadlineMs: number): Plan {
+export function plan(trouble: WriteFailure, attemptMs: number, deadlineMs: number): Plan {
   const innocentMs = deadlineMs / partsOfDeadline
   switch (trouble) {
     case 'refused':
@@ -55,7 +56,7 @@ interface Options extends Plan {
 /** Rows that are still to be tried, and what is known of their failure. */
 export class Trial<T extends Item, R> {
   readonly limitMs: number | undefined
-  readonly doubt: Trouble | undefined
+  readonly doubt: WriteFailure | undefined
   readonly since: number
   readonly isPatient: boolean
   failures: number
@@ -64,10 +65,10 @@ export class Trial<T extends Item, R> {
   readonly #partRows: number
   /** How many more parts may fail in the same way, while nothing is written, before it is everyone's doing. */
   #chances: number
-  #rows: Entry<T, R>[]
+  #rows: PendingRow<T, R>[]
 
   constructor(
-    rows: Entry<T, R>[],
+    rows: PendingRow<T, R>[],
     { parts, limitMs, doubt, since, failures = 0, isPatient = false }: Options
   ) {
     this.#rows = rows
@@ -87,23 +88,23 @@ export class Trial<T extends Item, R> {
   }
 
   /** Puts rows behind the others. */
-  add(rows: readonly Entry<T, R>[]) {
+  add(rows: readonly PendingRow<T, R>[]) {
     this.#rows.push(...rows)
   }
 
   /** Takes the next part out; it has no rows when the last ones have expired. */
-  take(): Entry<T, R>[] {
-    this.#rows = this.#rows.filter(isUnanswered)
+  take(): PendingRow<T, R>[] {
+    this.#rows = this.#rows.filter(isPending)
     return this.#rows.splice(0, this.#partRows)
   }
 
   /** Takes all rows out. */
-  takeAll(): Entry<T, R>[] {
-    return this.#rows.splice(0).filter(isUnanswered)
+  takeAll(): PendingRow<T, R>[] {
+    return this.#rows.splice(0).filter(isPending)
   }
 
   /** Tells whether such a failure of a part is in doubt, after so many batches that were written. */
-  doubts(trouble: Trouble, writes: number): boolean {
+  doubts(trouble: WriteFailure, writes: number): boolean {
     return this.doubt === trouble && this.since === writes
   }
 

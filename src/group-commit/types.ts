@@ -10,7 +10,7 @@ export interface Item {
 }
 
 /** An item in an attempt. */
-export interface Row<T extends Item> {
+export interface AttemptRow<T extends Item> {
   readonly item: T
   /** An earlier attempt may have written it: only a statement that knows its own write again may repeat it. */
   readonly repeated: boolean
@@ -25,7 +25,7 @@ export const missing = Symbol('missing')
  * is written; `slow`: it took too long, nothing is written; `refused`: the data is at fault, nothing is written;
  * `fatal`: something is broken, and only what an earlier attempt may have written is tried again.
  */
-export type Trouble = 'transient' | 'uncertain' | 'locked' | 'slow' | 'refused' | 'fatal'
+export type WriteFailure = 'transient' | 'uncertain' | 'locked' | 'slow' | 'refused' | 'fatal'
 
 /** What the rows are written to. */
 export interface Store<T extends Item, R> {
@@ -35,9 +35,9 @@ export interface Store<T extends Item, R> {
    * When nobody waits for the attempt any more, or it takes too long for what it writes, the signal aborts, and the
    * promise must settle soon after: the lane stays taken until then, so that abandoned attempts do not pile up.
    */
-  write(rows: readonly Row<T>[], signal: AbortSignal): Promise<readonly (R | Error | typeof missing)[]>
+  write(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<readonly (R | Error | typeof missing)[]>
   /** Says what a rejection of `write` means. */
-  classify(error: unknown): Trouble
+  classify(error: unknown): WriteFailure
   /** Says of a rejection that is transient or fatal whether a single row can be what causes it. */
   mayBeOneRows(error: unknown): boolean
   /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */
@@ -63,7 +63,7 @@ export interface Limits {
 export interface Batch {
   readonly rows: number
   readonly ms: number
-  readonly outcome: 'written' | Trouble
+  readonly outcome: 'written' | WriteFailure
 }
 
 /** The time and the chance that tests replace. */
@@ -73,7 +73,7 @@ export interface Clock {
   /** From 0 up to 1. */
   random(): number
   /** Calls back once, when what has reached the process by now is read. */
-  soon(callback: () => void): void
+  afterPoll(callback: () => void): void
   /** Calls back once after `ms`, unless what it gives is called before. */
   after(ms: number, callback: () => void): () => void
 }
@@ -82,15 +82,15 @@ export interface Clock {
 export const reasons = {
   full: 'too many rows wait; the row was not tried',
   closed: 'the service is closing; the row was not tried',
-  away: 'the database has been away for long; the row was not tried',
+  databaseDown: 'the database has been away for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
   unknown: 'the outcome of an attempt is open; the row may be stored',
   missing: 'the row is not written, however often it is tried'
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last trouble, where it had one. */
-export class Unanswered extends StacklessError {
-  override readonly name = 'Unanswered'
+export class NotCommitted extends StacklessError {
+  override readonly name = 'NotCommitted'
   readonly reason: keyof typeof reasons
 
   constructor(reason: keyof typeof reasons, cause?: unknown) {

@@ -71,7 +71,11 @@ export function createStorageMetrics(registry: Registry) {
       gauge('queue_expected_seconds', expected, () => load.expectedMs / 1000)
       gauge('lanes_busy', 'Lanes with a batch', () => load.busyLanes)
       gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
-      gauge('database_away', '1 while creates are refused because the database is away', () => +load.away)
+      gauge(
+        'database_away',
+        '1 while creates are refused because the database is away',
+        () => +load.databaseDown
+      )
       gauge('pool_waiting', 'Statements that wait for a connection to the database', () => pool.waiting)
       new Gauge({
         name: 'plant_store_pool_connections',

@@ -4,7 +4,7 @@ import { toStorageFailure } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { Failure, type FailureName } from '../failures/failures.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
-import { type Batch, type Limits, type reasons, Unanswered } from '../group-commit/types.ts'
+import { type Batch, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import type { NewPlant } from './schema.ts'
 import { createPlantStore, type Stored } from './store.ts'
@@ -36,7 +36,10 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their response, and what keeps them waiting. */
-export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'>
+export type Load = Pick<
+  GroupCommit<never, never>,
+  'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
+>
 
 /** Who is told of every create that succeeds, and of every attempt of a batch. */
 export interface Observer {
@@ -47,7 +50,7 @@ export interface Observer {
 const byReason: Record<keyof typeof reasons, FailureName> = {
   full: 'Overloaded',
   closed: 'ShuttingDown',
-  away: 'Unavailable',
+  databaseDown: 'Unavailable',
   expired: 'DeadlineExceeded',
   unknown: 'OutcomeUnknown',
   missing: 'Internal'
@@ -66,8 +69,8 @@ export function createPlantRepository(
   { onStored, onBatch }: Observer,
   tracing?: Tracing
 ): PlantRepository {
-  const onOutage = (away: boolean) => {
-    if (away)
+  const onOutage = (databaseDown: boolean) => {
+    if (databaseDown)
       log.error(
         'the database is away for longer than the write deadline: creates are refused until it is back'
       )
@@ -96,6 +99,6 @@ export function createPlantRepository(
 
 function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof Unanswered) return new Failure(byReason[error.reason], { cause: error })
+  if (error instanceof NotCommitted) return new Failure(byReason[error.reason], { cause: error })
   return toStorageFailure(error)
 }

@@ -1,6 +1,6 @@
 /** The statements that write plants, many in one transaction. */
 import { plainArray, textArray } from '../database/arrays.ts'
-import { classify, mayBeOneRows, OutcomeOpen } from '../database/errors.ts'
+import { classify, mayBeOneRows, OutcomeUnknown } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failures.ts'
@@ -109,7 +109,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
 
   async function findAfterWrite(items: PlantItem[], signal: AbortSignal): Promise<StoredPlant[]> {
     const { rows } = await database.query<StoredPlant>(find(items), signal).catch((cause) => {
-      throw new OutcomeOpen('the rows are written, and cannot be looked at', cause)
+      throw new OutcomeUnknown('the rows are written, and cannot be looked at', cause)
     })
     return rows
   }

@@ -2,12 +2,12 @@
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import {
+  type AttemptRow,
   type Batch,
   type Limits,
   missing,
-  type Row,
-  type Trouble,
-  Unanswered
+  NotCommitted,
+  type WriteFailure
 } from '../../src/group-commit/types.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
@@ -18,9 +18,9 @@ interface Plant {
 }
 
 class StoreError extends Error {
-  readonly trouble: Trouble
+  readonly trouble: WriteFailure
   readonly mayBeOneRows: boolean
-  constructor(trouble: Trouble, mayBeOneRows: boolean) {
+  constructor(trouble: WriteFailure, mayBeOneRows: boolean) {
     super(trouble)
     this.trouble = trouble
     this.mayBeOneRows = mayBeOneRows
@@ -28,7 +28,7 @@ class StoreError extends Error {
 }
 
 interface Attempt {
-  rows: readonly Row<Plant>[]
+  rows: readonly AttemptRow<Plant>[]
   /** The labels, in order. */
   labels: string
   repeated: boolean[]
@@ -36,7 +36,7 @@ interface Attempt {
   at: number
   succeed(...results: (string | Error | typeof missing)[]): Promise<void>
   /** One row may be what makes it fail so, if that is said. */
-  fail(trouble: Trouble, mayBeOneRows?: 'oneRows'): Promise<void>
+  fail(trouble: WriteFailure, mayBeOneRows?: 'oneRows'): Promise<void>
 }
 
 const roomy: Limits = {
@@ -86,7 +86,7 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
             return clock.settle()
           },
           fail() {
-            reject(new Error('away'))
+            reject(new Error('databaseDown'))
             return clock.settle()
           }
         })
@@ -102,7 +102,7 @@ function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, r
       const item = { id: BigInt(Number.parseInt(label, 10)), bytes: 10, label }
       group.submit(item).then(
         (result) => (answers[label] = result),
-        (error) => (answers[label] = error instanceof Unanswered ? error.reason : error.message)
+        (error) => (answers[label] = error instanceof NotCommitted ? error.reason : error.message)
       )
     }
     clock.endTurn()
@@ -915,15 +915,15 @@ t.test('outages', async (t) => {
     submit('2')
     await last().fail('uncertain')
     await clock.moveTo(10_000)
-    t.notOk(group.away)
+    t.notOk(group.databaseDown)
     await clock.moveTo(10_001)
     t.equal(answers['1'], 'unknown')
     t.same(log(), ['0', '1', '1', '2', '2'])
     await attempts[2]?.fail('uncertain')
-    t.ok(group.away)
+    t.ok(group.databaseDown)
     submit('3')
     await clock.settle()
-    t.equal(answers['3'], 'away')
+    t.equal(answers['3'], 'databaseDown')
     t.same(
       probes.map(({ at }) => at),
       [10_001]
@@ -937,7 +937,7 @@ t.test('outages', async (t) => {
     await last().fail('uncertain')
     const before = log().length
     await probes[1]?.succeed()
-    t.notOk(group.away)
+    t.notOk(group.databaseDown)
     t.same(log().slice(before), ['2'], 'a lane in its pause goes on at once')
     submit('4')
     t.same(last().labels, '4')
@@ -954,11 +954,11 @@ t.test('outages', async (t) => {
     await clock.move(5000)
     submit('2')
     await clock.move(5000)
-    t.ok(group.away)
+    t.ok(group.databaseDown)
     await probes[0]?.fail()
     t.equal(clock.pending, 2)
     await attempts[1]?.fail('fatal')
-    t.notOk(group.away, 'an answer, though an error')
+    t.notOk(group.databaseDown, 'an answer, though an error')
     t.equal(clock.pending, 1, 'no more probes')
     await clock.move(1)
     await attempts[0]?.fail('uncertain')
@@ -967,13 +967,13 @@ t.test('outages', async (t) => {
     await clock.move(5000)
     submit('4')
     await clock.move(5000)
-    t.ok(group.away)
+    t.ok(group.databaseDown)
     await last().succeed()
-    t.notOk(group.away)
+    t.notOk(group.databaseDown)
     await clock.move(1)
     submit('5')
     await clock.move(10_000)
-    t.ok(group.away)
+    t.ok(group.databaseDown)
     t.equal(probes.length, 2, 'the probe that still runs serves the new outage')
     await probes[1]?.fail()
     await clock.move(500)
@@ -991,22 +991,22 @@ t.test('outages', async (t) => {
     await clock.move(5000)
     submit('2')
     await clock.move(5000)
-    t.ok(group.away)
+    t.ok(group.databaseDown)
     await probes[0]?.succeed()
-    t.notOk(group.away)
+    t.notOk(group.databaseDown)
     await last().fail('uncertain')
     await clock.move(5000)
     t.same(answers, { '1': 'unknown', '2': 'unknown' })
-    t.notOk(group.away)
+    t.notOk(group.databaseDown)
   })
 
   t.test('an attempt that is given up is no sign of life, a queue that is too long no outage', async (t) => {
     const { submit, last, clock, group, answers } = setUp()
     submit('1', '2')
     await clock.move(10_000)
-    t.ok(group.away)
+    t.ok(group.databaseDown)
     await last().fail('fatal')
-    t.ok(group.away)
+    t.ok(group.databaseDown)
 
     const busy = setUp({ batchRows: 1 })
     busy.submit('1', '2', '3')
@@ -1014,7 +1014,7 @@ t.test('outages', async (t) => {
     await busy.last().succeed()
     await busy.clock.move(5000)
     t.same(busy.answers, { '1': 'stored 1', '2': 'unknown', '3': 'expired' })
-    t.notOk(busy.group.away)
+    t.notOk(busy.group.databaseDown)
     t.same(answers, { '1': 'unknown', '2': 'expired' })
   })
 })
@@ -1083,7 +1083,7 @@ t.test('with the real clock, a row expires and names its last trouble', async (t
   )
   const began = performance.now()
   const answer = group.submit({ id: 1n, bytes: 1, label: '' })
-  await t.rejects(answer, new Unanswered('expired', error))
+  await t.rejects(answer, new NotCommitted('expired', error))
   await t.rejects(answer, { cause: error, message: 'the deadline has passed; the row is not stored' })
   t.ok(performance.now() - began < 10_000)
   await group.close()

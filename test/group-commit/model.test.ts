@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import { type Limits, missing, type Row, type Trouble, Unanswered } from '../../src/group-commit/types.ts'
+import {
+  type AttemptRow,
+  type Limits,
+  missing,
+  NotCommitted,
+  type WriteFailure
+} from '../../src/group-commit/types.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -33,9 +39,9 @@ interface Weather {
 }
 
 class StoreError extends Error {
-  readonly trouble: Trouble
+  readonly trouble: WriteFailure
   readonly mayBeOneRows: boolean
-  constructor(trouble: Trouble, mayBeOneRows = false) {
+  constructor(trouble: WriteFailure, mayBeOneRows = false) {
     super(trouble)
     this.trouble = trouble
     this.mayBeOneRows = mayBeOneRows
@@ -117,13 +123,13 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const troubled = new Set<bigint>()
   /** What a full batch takes, as the attempts that were written tell. */
   let batchMs = 0
-  const callOf = ({ item }: Row<Plant>) => calls[item.call] as Call
+  const callOf = ({ item }: AttemptRow<Plant>) => calls[item.call] as Call
   const isAway = () => outage !== null && clock.now() >= outage.from && clock.now() < outage.from + outage.ms
-  const isLocked = ({ item }: Row<Plant>) =>
+  const isLocked = ({ item }: AttemptRow<Plant>) =>
     locks.some(({ id, from, ms }) => id === item.id && clock.now() >= from && clock.now() < from + ms)
 
   /** The statement, as PostgreSQL would run it. */
-  function store({ item, repeated }: Row<Plant>) {
+  function store({ item, repeated }: AttemptRow<Plant>) {
     const there = table.get(item.id)
     if (!there) {
       table.set(item.id, item)
@@ -134,7 +140,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   }
 
   /** What keeps the rows from being written, and is no fault of their data. */
-  function meet(rows: readonly Row<Plant>[], kind: Weather['kind']) {
+  function meet(rows: readonly AttemptRow<Plant>[], kind: Weather['kind']) {
     const has = (content: string) => rows.some(({ item }) => item.content === content)
     if (rows.some(isLocked)) return new StoreError('locked')
     if (kind === 'slow' || has('endless')) return new StoreError('slow')
@@ -144,7 +150,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     return undefined
   }
 
-  function begin(rows: readonly Row<Plant>[]) {
+  function begin(rows: readonly AttemptRow<Plant>[]) {
     running++
     check(running <= limits.lanes, 'more attempts than lanes')
     check(rows.length > 0 && rows.length <= limits.batchRows, 'a batch of too many rows')
@@ -168,12 +174,12 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const batches = (plants: { bytes: number }[]) =>
     Math.max(plants.length / limits.batchRows, sumBytes(plants) / limits.batchBytes)
 
-  function learn(rows: readonly Row<Plant>[], ms: number) {
+  function learn(rows: readonly AttemptRow<Plant>[], ms: number) {
     const fill = batches(rows.map(({ item }) => item))
     batchMs += (ms / Math.max(1, fill) - batchMs) * 0.25 * Math.min(1, fill)
   }
 
-  function end(rows: readonly Row<Plant>[]) {
+  function end(rows: readonly AttemptRow<Plant>[]) {
     running--
     for (const row of rows) {
       inFlight.delete(row.item.id)
@@ -181,7 +187,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   }
 
   async function write(
-    rows: readonly Row<Plant>[],
+    rows: readonly AttemptRow<Plant>[],
     signal: AbortSignal
   ): Promise<(string | Error | typeof missing)[]> {
     try {
@@ -207,7 +213,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       throw met
     }
     // A trigger may refuse a row because of what is there, be it the row itself.
-    const isRefused = ({ item }: Row<Plant>) =>
+    const isRefused = ({ item }: AttemptRow<Plant>) =>
       item.content === 'bad' || (item.content === 'once' && table.has(item.id))
     if (rows.some(isRefused)) throw new StoreError('refused')
     // What is there is found.
@@ -230,7 +236,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
       async probe() {
         await new Promise<void>((resolve) => void clock.after(2, resolve))
-        if (isAway()) throw new Error('away')
+        if (isAway()) throw new Error('databaseDown')
         lastSignOfLife = clock.now()
       }
     },
@@ -271,7 +277,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     }
     group
       .submit(plant)
-      .then(answer, (error) => answer(error instanceof Unanswered ? error.reason : error.message))
+      .then(answer, (error) => answer(error instanceof NotCommitted ? error.reason : error.message))
     call.accepted = group.rows > open.length
   }
 
@@ -331,7 +337,8 @@ function checkAnswer(
   check(answers === 1, `a call has ${answers} answers`)
   const tried = firstAttempt !== undefined
   if (answer === 'full') check(full && !tried, 'refused as full')
-  else if (answer === 'away') check(!tried && at - lastSignOfLife >= limits.deadlineMs, 'refused as away')
+  else if (answer === 'databaseDown')
+    check(!tried && at - lastSignOfLife >= limits.deadlineMs, 'refused as away')
   else if (answer === 'created') check(mine && there.content === plant.content, 'acknowledged and not stored')
   else if (answer === 'duplicate') check(there !== undefined && !mine, 'its own row is called a duplicate')
   else if (answer === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
@@ -340,7 +347,7 @@ function checkAnswer(
   else if (answer === 'expired' || answer === 'missing' || answer === 'fatal')
     check(there?.call !== plant.call, `${answer} and stored`)
   else check(answer === 'unknown' && tried, `an unexpected answer: ${answer}`)
-  if (answer !== 'full' && answer !== 'away') check(!full, 'the queue took too much')
+  if (answer !== 'full' && answer !== 'databaseDown') check(!full, 'the queue took too much')
   if (['bad', 'endless', 'broken', 'busy'].includes(plant.content))
     check(!mine || there.call !== plant.call, 'a bad row is stored')
 }
@@ -369,7 +376,7 @@ t.test(
       'unknown',
       'fatal',
       'full',
-      'away'
+      'databaseDown'
     ]) {
       t.ok(seen.get(answer), `some calls are answered: ${answer}`)
     }

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import { type Row, type Trouble, Unanswered } from '../../src/group-commit/types.ts'
+import { type AttemptRow, NotCommitted, type WriteFailure } from '../../src/group-commit/types.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 /** What a row does to every attempt that comes to it. */
@@ -15,16 +15,16 @@ interface Plant {
 }
 
 class StoreError extends Error {
-  readonly trouble: Trouble
+  readonly trouble: WriteFailure
   readonly mayBeOneRows: boolean
-  constructor(trouble: Trouble, mayBeOneRows = true) {
+  constructor(trouble: WriteFailure, mayBeOneRows = true) {
     super(trouble)
     this.trouble = trouble
     this.mayBeOneRows = mayBeOneRows
   }
 }
 
-const troubles: Record<Fault, Trouble> = {
+const troubles: Record<Fault, WriteFailure> = {
   'never ends': 'slow',
   broken: 'fatal',
   busy: 'transient',
@@ -54,7 +54,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined }: O
   const times = new Map<bigint, number>()
   const stored = new Set<bigint>()
 
-  async function write(rows: readonly Row<Plant>[], signal: AbortSignal) {
+  async function write(rows: readonly AttemptRow<Plant>[], signal: AbortSignal) {
     attempts.push({ at: clock.now(), rows: rows.length, repeated: rows.every(({ repeated }) => repeated) })
     const wrong = rows.map(({ item }) => item.fault).find((fault) => fault !== undefined)
     const ms = wrong === 'never ends' ? Number.POSITIVE_INFINITY : attemptMs(rows.length)
@@ -90,7 +90,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined }: O
       }
       group
         .submit({ id: BigInt(id), bytes: 10, fault })
-        .then(answer, (error) => answer(error instanceof Unanswered ? error.reason : error.message))
+        .then(answer, (error) => answer(error instanceof NotCommitted ? error.reason : error.message))
     }
     clock.endTurn()
   }

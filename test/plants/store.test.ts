@@ -91,7 +91,7 @@ t.test('a repeat that only finds its row writes it again: it may not be replicat
 t.test('rows that are written and cannot be looked at may be stored', async (t) => {
   const { store } = createStore(wrote(1n), new Error('no connection'))
   const error = await store.write(first(1n, 2n), signal).catch((reason) => reason)
-  t.match(error, { name: 'OutcomeOpen', cause: { message: 'no connection' } })
+  t.match(error, { name: 'OutcomeUnknown', cause: { message: 'no connection' } })
   t.equal(store.classify(error), 'uncertain')
 })
 

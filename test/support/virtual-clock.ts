@@ -12,14 +12,14 @@ const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 /** Makes a clock at 0 ms; `random` always gives 0 by default, which halves each pause. */
 export function createVirtualClock(random = () => 0) {
   const timers = new Set<Timer>()
-  const soon: (() => void)[] = []
+  const queue: (() => void)[] = []
   let now = 0
 
   const next = () => [...timers].sort((a, b) => a.at - b.at)[0]
   const clock: Clock = {
     now: () => now,
     random,
-    soon: (callback) => void soon.push(callback),
+    afterPoll: (callback) => void queue.push(callback),
     after(ms, callback) {
       const timer = { at: now + ms, callback }
       timers.add(timer)
@@ -29,13 +29,13 @@ export function createVirtualClock(random = () => 0) {
 
   /** Ends a turn of the event loop. */
   function endTurn() {
-    for (const callback of soon.splice(0)) callback()
+    for (const callback of queue.splice(0)) callback()
   }
 
   /** Ends turns until nothing is left to do now. */
   async function settle() {
     await settled()
-    while (soon.length > 0) {
+    while (queue.length > 0) {
       endTurn()
       await settled()
     }

@@ -1,27 +1,28 @@
 /** The rows that wait for their answer: how many, how large, and until when. */
-import type { Entry } from './entry.ts'
+
 import { List, type Place } from './list.ts'
+import type { PendingRow } from './pending-row.ts'
 import type { Clock, Item } from './types.ts'
 
 /**
  * Makes an empty list; all rows in it wait equally long. When the deadlines of some have passed, `onExpired` is called
  * for each, and has to settle it, then `onEnd` once.
  */
-export function createUnanswered<T extends Item, R>(
+export function createPendingRows<T extends Item, R>(
   deadlineMs: number,
   clock: Clock,
-  onExpired: (entry: Entry<T, R>) => void,
+  onExpired: (entry: PendingRow<T, R>) => void,
   onEnd: () => void
 ) {
   /** In order of arrival, and so in order of their deadlines: one timer, for the first, is enough. */
-  const list = new List<Entry<T, R>>()
+  const list = new List<PendingRow<T, R>>()
   let rows = 0
   let bytes = 0
   let cancelDeadline: (() => void) | undefined
 
   /** The answers that have reached the process by now count: after a standstill they are read behind the timers. */
   function expireSoon() {
-    clock.soon(expire)
+    clock.afterPoll(expire)
   }
 
   function expire() {
@@ -46,7 +47,7 @@ export function createUnanswered<T extends Item, R>(
     },
 
     /** Takes in a row that has just arrived. */
-    add(entry: Entry<T, R>) {
+    add(entry: PendingRow<T, R>) {
       entry.inOrder = list.push(entry)
       rows++
       bytes += entry.item.bytes
@@ -54,9 +55,9 @@ export function createUnanswered<T extends Item, R>(
     },
 
     /** Takes out a row that gets its answer now. */
-    settle(entry: Entry<T, R>) {
-      entry.answered = true
-      list.remove(entry.inOrder as Place<Entry<T, R>>)
+    settle(entry: PendingRow<T, R>) {
+      entry.isSettled = true
+      list.remove(entry.inOrder as Place<PendingRow<T, R>>)
       rows--
       bytes -= entry.item.bytes
     },

@@ -9,7 +9,7 @@ const weight = 0.25
  * outage is waited for. An attempt counts by how full it was, since only full ones tell what a full one takes. Nothing
  * is expected to take long until that is learnt.
  */
-export function createPace({
+export function createWaitEstimate({
   lanes,
   batchRows,
   batchBytes
