@@ -56,18 +56,6 @@ export async function countPlants(url: string): Promise<number> {
   return count
 }
 
-/** Gives the bytes that the server has written to its log so far. */
-export async function readLogBytes(url: string): Promise<number> {
-  const [{ bytes }] = await query(url, `select pg_current_wal_lsn() - '0/0' as bytes`)
-  return Number(bytes)
-}
-
-/** Gives the bytes that the table and its index take. */
-export async function readTableBytes(url: string): Promise<number> {
-  const [{ bytes }] = await query(url, `select pg_total_relation_size('plants') as bytes`)
-  return Number(bytes)
-}
-
 /** Gives the server's name and version. */
 export async function readVersion(url: string): Promise<string> {
   const [{ server_version }] = await query(url, 'show server_version')

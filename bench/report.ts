@@ -1,22 +1,12 @@
-/** Where results go: the terminal, a document between markers, docs/performance.json. */
+/** Where results go: the terminal, docs/performance.md between markers, docs/performance.json. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** The directory of the documents. */
 export const docs = join(import.meta.dirname, '../docs')
 
-const documents = {
-  bench: 'performance.md',
-  growth: 'performance.md',
-  soak: 'performance.md',
-  overload: 'performance.md',
-  peers: 'performance.md',
-  simulation: 'scaling.md',
-  scaling: 'scaling.md'
-}
-
-/** The name of a benchmark, of its markers in its document, and of its part of the JSON. */
-export type Section = keyof typeof documents
+/** The name of a benchmark, of its markers in docs/performance.md, and of its part of the JSON. */
+export type Section = 'bench' | 'growth' | 'soak' | 'overload' | 'peers'
 
 /** Formats a table of Markdown, all columns but the first to the right or, where they are texts, to the left. */
 export function formatTable([head = [], ...rows]: string[][], others: 'right' | 'left' = 'right'): string {
@@ -49,11 +39,11 @@ export async function publish(
 }
 
 async function writeDocument(section: Section, text: string) {
-  const file = join(docs, documents[section])
+  const file = join(docs, 'performance.md')
   const [begin, end] = [`<!-- ${section}:begin -->`, `<!-- ${section}:end -->`]
   const document = await readFile(file, 'utf8')
   const [from, to] = [document.indexOf(begin), document.indexOf(end)]
-  if (from === -1 || to < from) throw new Error(`${documents[section]} has lost its markers for ${section}`)
+  if (from === -1 || to < from) throw new Error(`performance.md has lost its markers for ${section}`)
   await writeFile(file, `${document.slice(0, from)}${begin}\n\n${text}\n\n${document.slice(to)}`)
 }
 

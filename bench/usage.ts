@@ -10,12 +10,6 @@ export function cpuUs(pid: number): number {
   return stat === undefined ? Number.NaN : stat.own
 }
 
-/** Gives the CPU time of this process and of its children that have ended, in µs. */
-export function ownCpuUs(): number {
-  const stat = readStat(process.pid)
-  return stat === undefined ? Number.NaN : stat.own + stat.ended
-}
-
 /** Gives the CPU time that a process and its children have used, those that have ended too, in µs. */
 export function familyCpuUs(parent: number): number {
   const stat = readStat(parent)
@@ -23,12 +17,6 @@ export function familyCpuUs(parent: number): number {
   const others = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const children = others.map((pid) => readStat(Number(pid))).filter((other) => other?.parent === parent)
   return children.reduce((sum, child) => sum + (child?.own ?? 0), stat.own + stat.ended)
-}
-
-/** Gives the CPU time, in µs, that this process has used since then. */
-export function usedUs(before: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(before)
-  return user + system
 }
 
 /** Gives the memory that a process has resident now, in MiB. */
