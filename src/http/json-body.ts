@@ -2,7 +2,8 @@
 import { isUtf8 } from 'node:buffer'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failures.ts'
-import { NestedTooDeeply, parseWithExactId } from './exact-id.ts'
+import { parseWithExactId } from './exact-id.ts'
+import { NestedTooDeeply } from './json-scan.ts'
 
 export default fp(
   async (app) => {
@@ -10,7 +11,7 @@ export default fp(
     app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_: unknown, body: Buffer) => {
       if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
       try {
-        return parseWithExactId(body.toString())
+        return parseWithExactId(body)
       } catch (error) {
         if (error instanceof NestedTooDeeply) throw new Failure('MalformedBody', { message: error.message })
         throw new Failure('MalformedBody')

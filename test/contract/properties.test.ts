@@ -1,7 +1,9 @@
 /** Properties of the service that hold for any body, number, text and header. */
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { NestedTooDeeply, parseWithExactId } from '../../src/http/exact-id.ts'
+import { parseWithExactId } from '../../src/http/exact-id.ts'
+import { NestedTooDeeply } from '../../src/http/json-scan.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,
@@ -258,7 +260,7 @@ t.test('whatever the text, the reader gives what JSON.parse gives, or one of its
   const property = fc.property(texts, (text) => {
     let plain: unknown
     try {
-      plain = JSON.parse(text)
+      plain = JSON.parse(Buffer.from(text).toString())
     } catch {
       plain = SyntaxError
     }
@@ -273,9 +275,24 @@ t.test('whatever the text, the reader gives what JSON.parse gives, or one of its
   t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '5,000 runs')
 })
 
+t.test('an id has the same value in a long text, which is read four bytes at a time', async (t) => {
+  const property = fc.property(
+    fc.oneof(likelyPlant, crowdedPlant),
+    fc.integer({ min: 256, max: 300 }),
+    fc.stringMatching(/^[ \t\r\n]{0,9}$/),
+    ({ text }, length, blank) => {
+      const long = `{${blank}"x":${blank}"${'x'.repeat(length)}"${blank},${text.slice(1, -1)}${blank}}`
+      const [wanted, found] = [text, long].map((text) => (attempt(text) as { id: unknown }).id)
+      if (!isDeepStrictEqual(found, wanted)) throw new Error(`${typeof found}, not ${typeof wanted}`)
+    }
+  )
+  const result = fc.check(property, { numRuns: 5_000 })
+  t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '5,000 runs')
+})
+
 function attempt(text: string): unknown {
   try {
-    return parseWithExactId(text)
+    return parseWithExactId(Buffer.from(text))
   } catch (error) {
     return (error as Error).constructor
   }

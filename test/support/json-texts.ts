@@ -122,7 +122,7 @@ export function toInt64(text: string): bigint | undefined {
   const numerator = BigInt(front.replace('-', '') + back) * (front.startsWith('-') ? -1n : 1n)
   if (numerator === 0n) return 0n
   const scale = BigInt(power.replace('+', '')) - BigInt(back.length)
-  if (scale > 100n || scale < -1_000_000n) return undefined
+  if (scale > 100n || scale < -1_100_000n) return undefined
   const factor = 10n ** (scale < 0n ? -scale : scale)
   if (scale < 0n && numerator % factor !== 0n) return undefined
   const value = scale < 0n ? numerator / factor : numerator * factor
