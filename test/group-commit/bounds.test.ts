@@ -1,0 +1,164 @@
+/** How many rows may wait, and how long. The store's attempts are ended by hand. */
+import t from 'tap'
+import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { NotCommitted } from '../../src/group-commit/types.ts'
+import { type Plant, roomy, setUp } from '../support/scripted-store.ts'
+
+t.test('bounds', async (t) => {
+  t.test('a full queue refuses at once, rows in lanes and behind their id included', async (t) => {
+    const { submit, outcomes, group, last, clock } = setUp({ queueRows: 3 })
+    submit('1a', '1b', '2', '3')
+    await clock.settle()
+    t.same(outcomes, { '3': 'full' })
+    t.equal(group.rows, 3)
+    await last().succeed()
+    submit('4', '5')
+    await clock.settle()
+    t.same(outcomes, { '1a': 'stored 1a', '3': 'full', '5': 'full' })
+  })
+
+  t.test('a queue full in bytes refuses what does not fit', async (t) => {
+    const { group, submit, outcomes, last, clock } = setUp({ queueBytes: 25 })
+    submit('1', '2', '3')
+    t.equal(group.bytes, 20)
+    await clock.settle()
+    t.same(outcomes, { '3': 'full' })
+    await last().succeed()
+    await last().succeed()
+    t.equal(group.bytes, 0)
+  })
+
+  t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
+    const { submit, outcomes, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
+    /** How many of ten more rows are taken; the last of them stay in a lane. */
+    let id = 0
+    const taken = async () => {
+      const before = group.rows
+      for (let count = 0; count < 10; count++) submit(String(++id))
+      await clock.settle()
+      return group.rows - before
+    }
+    const write = async (ms: number) => {
+      await clock.move(ms)
+      await last().succeed()
+    }
+    submit(String(++id))
+    submit(String(++id), String(++id))
+    // Half a batch counts for an eighth, a full one for a quarter.
+    await write(400)
+    t.equal(group.expectedMs, 50)
+    await write(400)
+    t.equal(group.expectedMs, 0)
+    t.equal(await taken(), 8, 'seven rows take 481 ms, eight 550 ms')
+    t.equal(group.expectedMs, 550)
+    t.equal(outcomes[String(id)], 'full')
+    t.equal(outcomes[String(id - 2)], undefined)
+    await write(0)
+    t.equal(await taken(), 2, 'half a batch in no time makes it 481 ms for eight rows')
+    for (let count = 0; count < 6; count++) await write(0)
+    t.equal(group.rows, 0)
+    t.equal(await taken(), 10)
+  })
+
+  t.test('an attempt that fails, however late, refuses nobody', async (t) => {
+    const { submit, outcomes, last, clock, group } = setUp({ batchRows: 1, deadlineMs: 1_000 })
+    submit('1')
+    await clock.move(900)
+    await last().fail('transient')
+    submit('2', '3', '4')
+    await clock.settle()
+    t.equal(group.expectedMs, 0)
+    t.same(outcomes, {})
+  })
+})
+
+t.test('deadlines', async (t) => {
+  t.test(
+    'a row of a running attempt is answered by its deadline; the last one aborts the attempt',
+    async (t) => {
+      const { submit, outcomes, attempts, clock, group, log } = setUp()
+      submit('0')
+      submit('1')
+      await clock.move(1)
+      submit('2')
+      await attempts[0]?.succeed()
+      t.same(log(), ['0', '1 2'])
+      await clock.moveTo(9999)
+      t.same(outcomes, { '0': 'stored 0' })
+      await clock.moveTo(10_000)
+      t.same(outcomes, { '0': 'stored 0', '1': 'unknown' })
+      t.notOk(attempts[1]?.signal.aborted, 'one still waits')
+      await clock.moveTo(10_001)
+      t.equal(outcomes['2'], 'unknown')
+      t.ok(attempts[1]?.signal.aborted)
+      submit('3')
+      t.same(log(), ['0', '1 2'], 'the lane is taken until the attempt has ended')
+      t.equal(group.busyLanes, 1)
+      await attempts[1]?.fail('uncertain')
+      t.same(log(), ['0', '1 2', '3'], 'without a pause')
+    }
+  )
+
+  t.test('an attempt that succeeds after a row has expired outcomes the others', async (t) => {
+    const { submit, outcomes, attempts, clock, log } = setUp()
+    submit('0', '1a')
+    await clock.move(1)
+    submit('2', '1b')
+    await attempts[0]?.succeed()
+    await clock.moveTo(10_000)
+    await attempts[1]?.succeed()
+    t.same(outcomes, { '0': 'stored 0', '1a': 'unknown', '2': 'stored 2' })
+    t.same(log(), ['0', '1a 2', '1b'])
+  })
+
+  t.test('an expired row leaves before the next attempt', async (t) => {
+    const { submit, outcomes, attempts, clock, log } = setUp()
+    submit('0', '1')
+    await clock.move(5)
+    submit('2')
+    await attempts[0]?.succeed()
+    await clock.moveTo(9999)
+    await attempts[1]?.fail('uncertain')
+    await clock.moveTo(10_004)
+    t.same(outcomes, { '0': 'stored 0', '1': 'unknown' })
+    await clock.moveTo(10_005)
+    t.match(outcomes, { '2': 'unknown' })
+    t.same(log(), ['0', '1 2'])
+
+    submit('3')
+    await attempts[2]?.succeed()
+    submit('4')
+    await clock.move(20)
+    submit('5')
+    await attempts[3]?.fail('refused')
+    t.same(log().slice(2), ['3', '4', '5'])
+  })
+
+  t.test('what was never sent, or sent without effect, has expired; the rest is unknown', async (t) => {
+    const { submit, outcomes, attempts, clock } = setUp({ lanes: 2 })
+    submit('1', '2', '3')
+    await attempts[0]?.fail('locked')
+    await attempts[2]?.fail('uncertain')
+    await clock.moveTo(10_000)
+    t.same(outcomes, { '1': 'expired', '2': 'unknown', '3': 'unknown' })
+  })
+})
+
+t.test('with the real clock, a row expires and names its last trouble', async (t) => {
+  const error = new Error('no connection')
+  const group = createGroupCommit<Plant, string>(
+    {
+      write: () => Promise.reject(error),
+      classify: () => 'transient',
+      mayBeOneRows: () => false,
+      probe: async () => {}
+    },
+    { ...roomy, deadlineMs: 50 }
+  )
+  const began = performance.now()
+  const answer = group.submit({ id: 1n, bytes: 1, label: '' })
+  await t.rejects(answer, new NotCommitted('expired', error))
+  await t.rejects(answer, { cause: error, message: 'the deadline has passed; the row is not stored' })
+  t.ok(performance.now() - began < 10_000)
+  await group.close()
+})
