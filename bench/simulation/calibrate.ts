@@ -86,6 +86,6 @@ let lastId = 0n
 /** An id anywhere in the range, none twice: a multiple of an odd number. */
 function makeItem(): PlantItem {
   const id = BigInt.asIntN(64, ++lastId * 0x9e3779b97f4a7c15n)
-  const { name, tag } = plant
-  return { id, name, tag, writeId: randomWriteId(), isKeyed: false, bytes: 64 + name.length + tag.length }
+  const bytes = 64 + plant.name.length + plant.tag.length
+  return { id, plant: { id, ...plant }, writeId: randomWriteId(), isKeyed: false, bytes }
 }

@@ -4,7 +4,7 @@ import { runner } from 'node-pg-migrate'
 import pg from 'pg'
 import type { MigrationConfig } from '../config/config.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
-import { hasEncoding, waitForDatabase } from './wait-for-database.ts'
+import { checkEncoding, waitForDatabase } from './wait-for-database.ts'
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 
@@ -18,7 +18,7 @@ export async function migrate(
   { database, startupTimeoutMs, lock = true }: MigrationConfig,
   direction: 'up' | 'down'
 ): Promise<string[]> {
-  await waitForDatabase(database, startupTimeoutMs, [hasEncoding])
+  await waitForDatabase(database, startupTimeoutMs, [checkEncoding])
   const client = new pg.Client({ ...database, connectionTimeoutMillis: startupTimeoutMs })
   // A connection that is lost fails the next statement; without a listener it would end the process before.
   client.on('error', () => {})

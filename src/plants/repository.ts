@@ -6,6 +6,7 @@ import { Failure, type FailureName } from '../failures/failures.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
 import { type Batch, type Limits, type reasons, Unanswered } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { countTextBytes } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createPlantStore, type Stored } from './store.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
@@ -36,7 +37,10 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their response, and what keeps them waiting. */
-export type Load = Pick<GroupCommit<never, never>, 'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'>
+export type Load = Pick<
+  GroupCommit<never, never>,
+  'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'
+>
 
 /** Who is told of every create that succeeds, and of every attempt of a batch. */
 export interface Observer {
@@ -55,7 +59,7 @@ const byReason: Record<keyof typeof reasons, FailureName> = {
 
 type Log = Pick<FastifyBaseLogger, 'error' | 'info'>
 
-/** An id, a write id, and what a row costs beside its texts. */
+/** Per-row overhead in bytes: ids, other values of a fixed size, and what a row takes in memory beside its texts. */
 const fixedBytes = 64
 
 /** Makes the repository over the database. */
@@ -76,11 +80,12 @@ export function createPlantRepository(
   const store = createPlantStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
   return {
-    create({ id, name, tag }, { caller, key, onAttempt }) {
-      const bytes = fixedBytes + Buffer.byteLength(name) + Buffer.byteLength(tag ?? '')
+    create(plant, { caller, key, onAttempt }) {
+      const bytes = fixedBytes + countTextBytes(plant)
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
-      const item = { id, name, tag, writeId, isKeyed, bytes, onAttempt, span: tracing?.activeSpan() }
+      const span = tracing?.activeSpan()
+      const item = { id: plant.id, plant, writeId, isKeyed, bytes, onAttempt, span }
       return groupCommit.submit(item).then(onStored, (error) => {
         throw toCreateFailure(error)
       })

@@ -6,6 +6,7 @@ import type { ConnectionOptions } from '../database/url.ts'
 import type { Limits } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
+import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -38,7 +39,7 @@ export default fp<Options>(
     const plants = createPlantRepository(database, write, app.log, storage, tracing)
     storage.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
-    app.decorate('checkReadiness', () => checkReadiness(database))
+    app.decorate('checkReadiness', () => checkReadiness(database, selectRequired))
     app.addHook('onClose', async () => {
       await plants.close()
       await database.end()
