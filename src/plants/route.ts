@@ -35,8 +35,8 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         request.batchRows = batchRows
       }
       await app.plants.create(body, { caller, key, onAttempt })
-      const { name, tag } = body
-      return tag === undefined ? { name } : { name, tag }
+      // The schema of the response selects the fields.
+      return body
     }
   })
 
