@@ -12,7 +12,7 @@ import { createPlantStore, type Stored } from './store.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
-export interface Origin {
+export interface CreateContext {
   caller: string
   key?: string | undefined
   /** Called with the number of plants in each transaction that it is tried in. */
@@ -25,11 +25,11 @@ export interface PlantRepository {
    * Stores a plant; when the promise resolves it is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
-  create(plant: NewPlant, origin: Origin): Promise<void>
+  create(plant: NewPlant, context: CreateContext): Promise<void>
   /** Gives the Failure that any create would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
-  refusal(): Failure | undefined
+  writeRefusal(): Failure | undefined
   /** What waits, as it is now. */
-  readonly load: Load
+  readonly load: QueueStats
   /** Answers what waits, and refuses what comes now. */
   close(): Promise<void>
 }
@@ -37,7 +37,7 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their response, and what keeps them waiting. */
-export type Load = Pick<
+export type QueueStats = Pick<
   GroupCommit<never, never>,
   'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'away'
 >
@@ -90,7 +90,7 @@ export function createPlantRepository(
         throw toCreateFailure(error)
       })
     },
-    refusal() {
+    writeRefusal() {
       const reason = groupCommit.refusal(0)
       return reason && new Failure(byReason[reason])
     },

@@ -27,7 +27,9 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         done()
       },
       (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit)),
-      app.admit
+      app.admitRequest,
+      app.admitWrite,
+      app.admitBody
     ],
     handler: async (request) => {
       const { body, caller, idempotencyKey: key } = request

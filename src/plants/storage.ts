@@ -24,14 +24,15 @@ interface Options {
 
 /** A statement has a third of the deadline, so that a repeat on another connection is in time. */
 const attemptsPerDeadline = 3
-/** For the probes, beside the lanes. */
-const spareConnections = 1
+/** For the readiness check and the probe of an outage, beside the lanes. */
+const probeConnections = 1
 
 export default fp<Options>(
   async (app, { connection, write, tracing }) => {
+    // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
     const database = createPool({
       connection,
-      size: write.lanes + spareConnections,
+      size: write.lanes + probeConnections,
       limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
       log: app.log
     })
