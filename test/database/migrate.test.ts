@@ -1,5 +1,6 @@
 /** Migrations against a real database; test/plants/fields.test.ts has the table that they make. */
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
 import { migrate } from '../../src/database/migrate.ts'
@@ -7,7 +8,7 @@ import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
 import { createDatabase, query } from '../support/database.ts'
 
-const migrations = readdirSync('migrations')
+const migrations = readdirSync(join(import.meta.dirname, '../../migrations'))
   .map((file) => file.replace('.sql', ''))
   .sort()
 const tables = `select table_name from information_schema.tables where table_name = 'plants'`

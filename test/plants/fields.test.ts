@@ -1,5 +1,6 @@
 /** Every field of NewPlant in each place that must know it: rule, table, statements, response, comparison, readiness, README. */
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
 import { checkMigrated } from '../../src/database/wait-for-database.ts'
@@ -112,6 +113,6 @@ t.test('a table that lacks a column is not ready, and not one to start with', as
 })
 
 t.test('the README has a line for each field', async (t) => {
-  const readme = readFileSync('README.md', 'utf8')
+  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
   for (const field of fields) t.match(readme, `| \`${field}\` |`, field)
 })
