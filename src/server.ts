@@ -2,9 +2,10 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { readConfig } from './config/config.ts'
-import { hasEncoding, isMigrated, sendsWarnings, waitForDatabase } from './database/wait-for-database.ts'
+import { checkEncoding, checkMigrated, checkWarnings, waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
+import { selectRequired } from './plants/statements.ts'
 import { isTracingOn } from './tracing/tracing.ts'
 
 try {
@@ -14,7 +15,8 @@ try {
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => app.reloadTokens())
   try {
-    await waitForDatabase(config.database, config.startupTimeoutMs, [hasEncoding, sendsWarnings, isMigrated])
+    const checks = [checkEncoding, checkWarnings, checkMigrated(selectRequired)]
+    await waitForDatabase(config.database, config.startupTimeoutMs, checks)
     await app.listenForMetrics()
     await app.listen({ host: config.host, port: config.port })
   } catch (error) {

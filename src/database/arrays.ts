@@ -2,12 +2,11 @@
 
 const special = /["\\]/g
 
-/** Writes an array of values whose text needs no quotes, such as numbers and uuids. */
-export function plainArray(values: readonly (bigint | string)[]): string {
-  return `{${values.join(',')}}`
-}
+/** Writes an array of elements that are written already: plain where their text needs no quotes, as numbers and uuids. */
+export const toArray = (elements: readonly string[]): string => `{${elements.join(',')}}`
 
-/** Writes an array of texts; undefined becomes null. */
-export function textArray(values: readonly (string | undefined)[]): string {
-  return `{${values.map((value) => (value === undefined ? 'NULL' : `"${value.replace(special, '\\$&')}"`)).join(',')}}`
-}
+/** Writes a text as an element. */
+export const quoteElement = (text: string): string => `"${text.replace(special, '\\$&')}"`
+
+/** The element that becomes null. */
+export const nullElement = 'NULL'

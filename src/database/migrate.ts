@@ -4,7 +4,7 @@ import { runner } from 'node-pg-migrate'
 import pg from 'pg'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { ConnectionOptions } from './url.ts'
-import { hasEncoding, waitForDatabase } from './wait-for-database.ts'
+import { checkEncoding, waitForDatabase } from './wait-for-database.ts'
 
 /** What to migrate, and how patiently. */
 export interface MigrationOptions {
@@ -27,7 +27,7 @@ export async function migrate(
   { database, startupTimeoutMs, lock = true }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
-  await waitForDatabase(database, startupTimeoutMs, [hasEncoding])
+  await waitForDatabase(database, startupTimeoutMs, [checkEncoding])
   const client = new pg.Client({ ...database, connectionTimeoutMillis: startupTimeoutMs })
   // A connection that is lost fails the next statement; without a listener it would end the process before.
   client.on('error', () => {})

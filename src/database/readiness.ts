@@ -2,25 +2,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures/failures.ts'
 import type { Database } from './pool.ts'
-import { isUnmigrated, selectNeeded } from './required-schema.ts'
+import { isUnmigrated } from './required-schema.ts'
 
 const statementLimitMs = 2_000
 /** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */
 const limitMs = 3_000
 
 // One row in any case.
-const statement = {
+const writeStatement = (selectRequired: string) => ({
   text: `
     select current_setting('transaction_read_only') as read_only
-    from (values (1)) as one left join (${selectNeeded}) as needed on true`
-}
+    from (values (1)) as one left join (${selectRequired}) as required on true`
+})
 
 /**
- * Resolves when the database can be reached, is migrated and takes writes; rejects with the Failure NotReady, which says
- * what is missing, in 3 s at the most.
+ * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and takes writes;
+ * rejects with the Failure NotReady, which says what is missing, in 3 s at the most.
  */
-export async function checkReadiness(database: Database): Promise<void> {
-  const answer = database.query(statement, AbortSignal.timeout(statementLimitMs))
+export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
+  const answer = database.query(writeStatement(selectRequired), AbortSignal.timeout(statementLimitMs))
   const end = sleep(limitMs, undefined, { ref: false }).then(() => {
     throw new Error(`no answer within ${limitMs} ms`)
   })

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { StartupFault } from '../failures/startup-fault.ts'
-import { isUnmigrated, selectNeeded } from './required-schema.ts'
+import { isUnmigrated } from './required-schema.ts'
 import type { ConnectionOptions } from './url.ts'
 
 const pauseMs = 250
@@ -11,7 +11,7 @@ const pauseMs = 250
 export type Check = (client: pg.Client) => Promise<string | undefined>
 
 /** The encoding must be UTF8: in any other, PostgreSQL cannot hold every name unchanged. */
-export const hasEncoding: Check = async (client) => {
+export const checkEncoding: Check = async (client) => {
   const { rows } = await client.query('show server_encoding')
   const encoding = rows[0].server_encoding
   if (encoding !== 'UTF8') throw new StartupFault([`the database's encoding must be UTF8, it is ${encoding}`])
@@ -19,23 +19,25 @@ export const hasEncoding: Check = async (client) => {
 }
 
 /** Warnings must be sent: one is the only sign of a commit that is cancelled before its standby has it. */
-export const sendsWarnings: Check = async (client) => {
+export const checkWarnings: Check = async (client) => {
   const { rows } = await client.query('show client_min_messages')
   if (rows[0].client_min_messages === 'error')
     throw new StartupFault(['client_min_messages must be warning or lower, it is error'])
   return undefined
 }
 
-/** The table must be as this build needs it. */
-export const isMigrated: Check = async (client) => {
-  try {
-    await client.query(selectNeeded)
-    return undefined
-  } catch (error) {
-    if (isUnmigrated(error)) return 'the database is not migrated: run the migrations first'
-    throw error
+/** Gives the check that the database has what `selectRequired`, a query without rows, names. */
+export const checkMigrated =
+  (selectRequired: string): Check =>
+  async (client) => {
+    try {
+      await client.query(selectRequired)
+      return undefined
+    } catch (error) {
+      if (isUnmigrated(error)) return 'the database is not migrated: run the migrations first'
+      throw error
+    }
   }
-}
 
 /**
  * Returns as soon as the database answers and passes every check; tries again until `timeoutMs` is over.

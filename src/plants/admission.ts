@@ -1,4 +1,4 @@
-/** Admission: creates that there is no room for are refused before anything of their bodies is read. */
+/** Admission: requests that there is no room for are refused before anything of their bodies is read. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
@@ -7,11 +7,15 @@ import { addGauge } from '../metrics/gauge.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** For any operation: refuses a request that comes over a connection beyond the limit. */
+    admitRequest: onRequestHookHandler
+    /** For an operation that writes: refuses a request that group commit has no room for. */
+    admitWrite: onRequestHookHandler
     /**
-     * Refuses a create that comes over a connection beyond the limit, that the storage has no room for, or whose body
-     * has no room beside those that are being read. Its header must have been checked.
+     * For an operation with a body: refuses a request whose body has no room beside those that are being read. Its
+     * header must have been checked, and it is the last to refuse.
      */
-    admit: onRequestHookHandler
+    admitBody: onRequestHookHandler
   }
   interface FastifyRequest {
     /** Its body is arriving, with room that was made for it. */
@@ -52,12 +56,12 @@ export default fp<Options>(
       request.bodyBytes = 0
     }
 
-    app.decorate('admit', (request, reply, done) => {
-      if (app.connections.get(request.raw.socket)?.isExcess) {
-        return done(new Failure('Overloaded', tooManyConnections))
-      }
-      const refusal = app.plants.refusal()
-      if (refusal) return done(refusal)
+    app.decorate('admitRequest', (request, _, done) => {
+      const isExcess = app.connections.get(request.raw.socket)?.isExcess
+      done(isExcess ? new Failure('Overloaded', tooManyConnections) : undefined)
+    })
+    app.decorate('admitWrite', (_, __, done) => done(app.plants.writeRefusal()))
+    app.decorate('admitBody', (request, reply, done) => {
       // A chunked body does not say how long it is: it is counted as it comes.
       request.isAdmitted = hold(request, Number(request.headers['content-length'] ?? 0))
       if (!request.isAdmitted) return done(new Failure('Overloaded', tooManyBodies))

@@ -3,12 +3,12 @@ import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client'
 import type { PoolState } from '../database/pool.ts'
 import type { Batch, Limits } from '../group-commit/types.ts'
 import { addGauge } from '../metrics/gauge.ts'
-import type { Load, Stored } from './repository.ts'
+import type { QueueStats, Stored } from './repository.ts'
 
 /** What is read when the metrics are. */
 export interface Storage {
   readonly limits: Limits
-  readonly load: Load
+  readonly load: QueueStats
   readonly pool: PoolState
 }
 

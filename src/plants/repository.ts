@@ -6,12 +6,13 @@ import { Failure, type FailureName } from '../failures/failures.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
 import { type Batch, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
+import { countTextBytes } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createPlantStore, type Stored } from './store.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
-export interface Origin {
+export interface CreateContext {
   caller: string
   key?: string | undefined
   /** Called with the number of plants in each transaction that it is tried in. */
@@ -24,11 +25,11 @@ export interface PlantRepository {
    * Stores a plant; when the promise resolves it is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
-  create(plant: NewPlant, origin: Origin): Promise<void>
+  create(plant: NewPlant, context: CreateContext): Promise<void>
   /** Gives the Failure that any create would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
-  refusal(): Failure | undefined
+  writeRefusal(): Failure | undefined
   /** What waits, as it is now. */
-  readonly load: Load
+  readonly load: QueueStats
   /** Answers what waits, and refuses what comes now. */
   close(): Promise<void>
 }
@@ -36,7 +37,7 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their response, and what keeps them waiting. */
-export type Load = Pick<
+export type QueueStats = Pick<
   GroupCommit<never, never>,
   'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
 >
@@ -58,7 +59,7 @@ const byReason: Record<keyof typeof reasons, FailureName> = {
 
 type Log = Pick<FastifyBaseLogger, 'error' | 'info'>
 
-/** An id, a write id, and what a row costs beside its texts. */
+/** Per-row overhead in bytes: ids, other values of a fixed size, and what a row takes in memory beside its texts. */
 const fixedBytes = 64
 
 /** Makes the repository over the database. */
@@ -79,16 +80,17 @@ export function createPlantRepository(
   const store = createPlantStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
   return {
-    create({ id, name, tag }, { caller, key, onAttempt }) {
-      const bytes = fixedBytes + Buffer.byteLength(name) + Buffer.byteLength(tag ?? '')
+    create(plant, { caller, key, onAttempt }) {
+      const bytes = fixedBytes + countTextBytes(plant)
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
-      const item = { id, name, tag, writeId, isKeyed, bytes, onAttempt, span: tracing?.activeSpan() }
+      const span = tracing?.activeSpan()
+      const item = { id: plant.id, plant, writeId, isKeyed, bytes, onAttempt, span }
       return groupCommit.submit(item).then(onStored, (error) => {
         throw toCreateFailure(error)
       })
     },
-    refusal() {
+    writeRefusal() {
       const reason = groupCommit.refusal(0)
       return reason && new Failure(byReason[reason])
     },

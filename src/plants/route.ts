@@ -27,7 +27,9 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         done()
       },
       (request, _, done) => done(checkBodyHead(request.headers, request.routeOptions.bodyLimit)),
-      app.admit
+      app.admitRequest,
+      app.admitWrite,
+      app.admitBody
     ],
     handler: async (request) => {
       const { body, caller, idempotencyKey: key } = request
@@ -35,8 +37,8 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         request.batchRows = batchRows
       }
       await app.plants.create(body, { caller, key, onAttempt })
-      const { name, tag } = body
-      return tag === undefined ? { name } : { name, tag }
+      // The schema of the response selects the fields.
+      return body
     }
   })
 

@@ -15,14 +15,17 @@ const Text = (options: object) =>
     rule: 'a string without U+0000 and without lone surrogates'
   })
 
-const name = Text({ description: 'The name of the plant' })
-const tag = Type.Optional(Text({ description: 'Tag that specifies the type of the plant' }))
+/** The fields of a plant; `rule` completes the sentence "the field must be …". */
+const fields = {
+  name: Text({ description: 'The name of the plant' }),
+  tag: Type.Optional(Text({ description: 'Tag that specifies the type of the plant' }))
+}
 
 /** What a client gets back. */
-export const Plant = Type.Object({ name, tag })
+export const Plant = Type.Object(fields)
 export type Plant = Static<typeof Plant>
 
-/** What a client sends; `rule` completes the sentence "the field must be …". */
+/** What a client sends. */
 export const NewPlant = Type.Object(
   {
     id: Type.Unsafe<bigint>({
@@ -30,8 +33,7 @@ export const NewPlant = Type.Object(
       description: 'Identification number of the plant',
       rule: `an integer from ${int64.minimum} to ${int64.maximum}`
     }),
-    name,
-    tag
+    ...fields
   },
   { rule: 'a JSON object' }
 )

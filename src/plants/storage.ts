@@ -8,6 +8,7 @@ import type { Limits } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
+import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -26,14 +27,15 @@ interface Options {
 
 /** A statement has a third of the deadline, so that a repeat on another connection is in time. */
 const attemptsPerDeadline = 3
-/** For the probes, beside the lanes. */
-const spareConnections = 1
+/** For the readiness check and the probe of an outage, beside the lanes. */
+const probeConnections = 1
 
 export default fp<Options>(
   async (app, { registry, connection, write, tracing }) => {
+    // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
     const database = createPool({
       connection,
-      size: write.lanes + spareConnections,
+      size: write.lanes + probeConnections,
       limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
       log: app.log
     })
@@ -41,7 +43,7 @@ export default fp<Options>(
     const plants = createPlantRepository(database, write, app.log, storage, tracing)
     storage.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
-    app.decorate('checkReadiness', () => checkReadiness(database))
+    app.decorate('checkReadiness', () => checkReadiness(database, selectRequired))
     app.addHook('onClose', async () => {
       await plants.close()
       await database.end()

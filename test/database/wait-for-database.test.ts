@@ -5,12 +5,13 @@ import pg from 'pg'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import {
-  hasEncoding,
-  isMigrated,
-  sendsWarnings,
+  checkEncoding,
+  checkMigrated,
+  checkWarnings,
   waitForDatabase
 } from '../../src/database/wait-for-database.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { selectRequired } from '../../src/plants/statements.ts'
 import { createDatabase } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 
@@ -20,7 +21,7 @@ const timeoutMs = 4_000
 const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 
 const wait = (url: string, ms = timeoutMs) =>
-  waitForDatabase(parseDatabaseUrl(url), ms, [hasEncoding, sendsWarnings, isMigrated])
+  waitForDatabase(parseDatabaseUrl(url), ms, [checkEncoding, checkWarnings, checkMigrated(selectRequired)])
 
 async function query(url: string, sql: string) {
   const client = new pg.Client(url)
@@ -80,12 +81,10 @@ t.test('a wrong password is given up, and not told', async (t) => {
 })
 
 t.test('a table that lacks a column is not migrated', async (t) => {
-  for (const column of ['id', 'name', 'tag', 'write_id', 'created_at']) {
-    const url = await createDatabase(t)
-    await query(url, `alter table plants drop column ${column}`)
-    const fault = 'the database is not migrated: run the migrations first'
-    await t.rejects(wait(url), new StartupFault([fault]), column)
-  }
+  const url = await createDatabase(t)
+  await query(url, 'alter table plants drop column write_id')
+  const fault = 'the database is not migrated: run the migrations first'
+  await t.rejects(wait(url), new StartupFault([fault]))
 })
 
 t.test('a role that may not read the table is given up', async (t) => {

@@ -26,8 +26,7 @@ function createStore(...results: Result[]) {
 const { signal } = new AbortController()
 const item = (id: bigint, isKeyed = false): PlantItem => ({
   id,
-  name: 'n',
-  tag: undefined,
+  plant: { id, name: 'n' },
   writeId: `w${id}`,
   isKeyed,
   bytes: 1

@@ -1,0 +1,69 @@
+/** The columns that hold the fields of a plant: statements, parameters, comparisons and readiness come from this list. */
+import { nullElement, quoteElement, toArray } from '../database/arrays.ts'
+import type { NewPlant } from './schema.ts'
+
+/** An SQL type: how a value becomes a parameter, and what the driver gives becomes the same value again (`===`). */
+interface ColumnType<Value extends bigint | boolean | number | string | undefined> {
+  /** Its name in SQL. */
+  readonly type: string
+  /** Writes a value as an element of an array literal. */
+  readonly toElement: (value: Value) => string
+  /** Reads what the driver gives. */
+  readonly fromDriver: (stored: unknown) => Value
+}
+
+const bigint: ColumnType<bigint> = {
+  type: 'bigint',
+  toElement: String,
+  fromDriver: (stored) => BigInt(stored as string)
+}
+
+const text: ColumnType<string> = { type: 'text', toElement: quoteElement, fromDriver: String }
+
+/** Gives the type of a column that may be null: that of an optional field. */
+const nullable = <Value extends bigint | boolean | number | string>(
+  column: ColumnType<Value>
+): ColumnType<Value | undefined> => ({
+  ...column,
+  toElement: (value) => (value === undefined ? nullElement : column.toElement(value)),
+  fromDriver: (stored) => (stored === null ? undefined : column.fromDriver(stored))
+})
+
+/** The columns, by the names of their fields. */
+export const columns = {
+  id: { name: 'id', ...bigint },
+  name: { name: 'name', ...text },
+  tag: { name: 'tag', ...nullable(text) }
+} satisfies { [Field in keyof Required<NewPlant>]: { name: string } & ColumnType<NewPlant[Field]> }
+
+/** The same for loops, which lose which value goes with which column. */
+type AnyColumn = { name: string } & ColumnType<NewPlant[keyof NewPlant]>
+const entries = Object.entries(columns) as [keyof NewPlant, AnyColumn][]
+
+/** Writes the names of all columns as SQL lists them. */
+export const columnNames = entries.map(([, { name }]) => name).join(', ')
+
+/**
+ * Writes the parameters of all columns as SQL lists them, from the number `first` on, each cast to its type: `$2::text`;
+ * with the suffix `[]` to an array of it.
+ */
+export const castParameters = (first: number, suffix: '' | '[]' = ''): string =>
+  entries.map(([, { type }], index) => `$${first + index}::${type}${suffix}`).join(', ')
+
+/** Gives the parameters for one plant. */
+export const toParameters = (plant: NewPlant) => entries.map(([field]) => plant[field])
+
+/** Gives the parameters for several plants: an array for each column. */
+export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
+  entries.map(([field, { toElement }]) => toArray(plants.map((plant) => toElement(plant[field]))))
+
+/** Tells whether a row that the driver gave holds exactly this plant. */
+export const isSame = (plant: NewPlant, row: Record<string, unknown>): boolean =>
+  entries.every(([field, { name, fromDriver }]) => fromDriver(row[name]) === plant[field])
+
+/** Gives the bytes of a plant's texts. */
+export const countTextBytes = (plant: NewPlant): number =>
+  entries.reduce((sum, [field]) => {
+    const value = plant[field]
+    return typeof value === 'string' ? sum + Buffer.byteLength(value) : sum
+  }, 0)

@@ -1,0 +1,118 @@
+/** Every field of NewPlant in each place that must know it: rule, table, statements, response, comparison, readiness, README. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import t from 'tap'
+import { checkMigrated } from '../../src/database/wait-for-database.ts'
+import { catalogue, Failure } from '../../src/failures/failures.ts'
+import { columns } from '../../src/plants/columns.ts'
+import { NewPlant } from '../../src/plants/schema.ts'
+import { selectRequired } from '../../src/plants/statements.ts'
+import { failure, headers, startService } from '../support/service.ts'
+
+type Values = Record<string, unknown>
+
+/** Two values of each type of JSON; a field of another type needs its own here. */
+const samples: Record<string, [unknown, unknown]> = {
+  boolean: [false, true],
+  integer: [1, 2],
+  number: [1.5, 2.5],
+  string: ['a', 'b']
+}
+
+const { properties } = NewPlant
+const required: string[] = NewPlant.required ?? []
+const fields = Object.keys(properties) as (keyof typeof properties)[]
+const content = fields.filter((field) => field !== 'id')
+const optional = content.filter((field) => !required.includes(field))
+const sample = (index: 0 | 1) =>
+  Object.fromEntries(content.map((field) => [field, samples[properties[field].type]?.[index]]))
+const omit = (plant: Values, field: string): Values => ({ ...plant, [field]: undefined })
+
+const full = sample(0)
+const other = sample(1)
+const bare = optional.reduce(omit, full)
+
+const service = await startService(t)
+const { databaseUrl } = service
+const keyed = (key: string) => ({ headers: { ...headers, 'idempotency-key': key } })
+let lastId = 0
+
+/** The body of the response to a plant: all of its fields but the id. */
+const toBody = (plant: Values) => JSON.stringify(plant)
+
+t.test('a wrong value gets 422 with the rule of its field', async (t) => {
+  for (const field of fields) {
+    const { rule } = properties[field]
+    t.match(rule, /^an? .+/, field)
+    const answer = await service.post({ id: ++lastId, ...full, [field]: {} })
+    t.strictSame(answer, failure(422, `${field} must be ${rule}`), field)
+  }
+})
+
+t.test('the table has a column for each field, which may be null where the field is optional', async (t) => {
+  const rows = await service.rows(`
+    select column_name, data_type, is_nullable, column_default
+    from information_schema.columns where table_name = 'plants'`)
+  const ofFields = fields.map((field) => {
+    const { name, type } = columns[field]
+    return [name, type, required.includes(field) ? 'NO' : 'YES', null]
+  })
+  const others = [
+    ['write_id', 'uuid', 'NO', null],
+    ['created_at', 'timestamp with time zone', 'NO', 'now()']
+  ]
+  t.strictSame(rows.map((row) => Object.values(row)).sort(), [...ofFields, ...others].sort())
+  const indexes = await service.rows(`select indexdef from pg_indexes where tablename = 'plants'`)
+  t.strictSame(indexes, [{ indexdef: 'CREATE UNIQUE INDEX plants_pkey ON public.plants USING btree (id)' }])
+})
+
+t.test('each field is stored and comes back, with a key or without one', async (t) => {
+  for (const init of [{}, keyed('stored')]) {
+    for (const plant of [full, other, bare, ...optional.map((field) => omit(full, field))]) {
+      const id = ++lastId
+      const { status, body } = await service.post({ id, ...plant }, init)
+      t.strictSame({ status, body }, { status: 200, body: toBody(plant) })
+      const [row] = await service.rows('select * from plants where id = $1', [id])
+      for (const field of content) t.equal(row[columns[field].name], plant[field] ?? null, field)
+    }
+  }
+})
+
+t.test('a key that is sent again with another value, or without one, gets 422', async (t) => {
+  const { error, message } = catalogue.ReusedKey
+  for (const field of content) {
+    const without = required.includes(field) ? [] : [omit(full, field)]
+    const plants = [full, { ...full, [field]: other[field] }, ...without]
+    for (const first of plants) {
+      const id = ++lastId
+      for (const plant of [first, ...plants]) {
+        const { status, body } = await service.post({ id, ...plant }, keyed(field))
+        const expected = plant === first ? [200, toBody(plant)] : [400, JSON.stringify({ error, message })]
+        t.strictSame([status, body], expected, field)
+      }
+    }
+  }
+})
+
+t.test('a table that lacks a column is not ready, and not one to start with', async (t) => {
+  const client = new pg.Client(databaseUrl)
+  await client.connect()
+  t.teardown(() => client.end())
+  const check = () => checkMigrated(selectRequired)(client)
+  const names = fields.map((field) => columns[field].name)
+  for (const name of [...names, 'write_id', 'created_at']) {
+    await client.query(`alter table plants rename column ${name} to absent`)
+    const notReady = new Failure('NotReady', { message: 'the database is not migrated' })
+    await t.rejects(service.app.checkReadiness(), notReady, name)
+    t.equal(await check(), 'the database is not migrated: run the migrations first', name)
+    await client.query(`alter table plants rename column absent to ${name}`)
+  }
+  await service.app.checkReadiness()
+  t.equal(await check(), undefined)
+})
+
+t.test('the README has a line for each field', async (t) => {
+  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+  for (const field of fields) t.match(readme, `| \`${field}\` |`, field)
+})
