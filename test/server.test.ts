@@ -1,5 +1,6 @@
 /** The processes: when the service and the migrations refuse to start, and how they run and end. */
 import { hash } from 'node:crypto'
+import { readdirSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
@@ -13,6 +14,10 @@ const secret = 'a-secret-of-the-tests'
 const settings = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${secret}` }
 /** Long enough for a first try under load, short enough to wait for. */
 const soon = '4000'
+/** By name, as they are applied. */
+const allMigrations = readdirSync(join(import.meta.dirname, '../migrations'))
+  .map((file) => file.replace('.sql', ''))
+  .sort()
 
 /** The whole end of a process that refuses to start. */
 const refusal = (...lines: string[]) => ({
@@ -130,7 +135,7 @@ t.test(
     const url = await createDatabase(t, { migrated: false })
     const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, SHUTDOWN_DELAY_MS: '0' })
     const migrations = await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url })
-    t.strictSame(migrations, { code: 0, stdout: 'migrated up: 1763700000000_plants\n', stderr: '' })
+    t.strictSame(migrations, { code: 0, stdout: `migrated up: ${allMigrations.join(', ')}\n`, stderr: '' })
 
     const [, address] = await service.output(/Server listening at (http:[^"]+)/)
     const response = await fetch(`${address}/plants`, {
@@ -178,9 +183,10 @@ t.test('the migrations run once, and the newest can be taken back', async (t) =>
   const DATABASE_URL = await createDatabase(t, { migrated: false })
   const migrate = (...args: string[]) => run(t, ['src/commands/migrate.ts', ...args], { DATABASE_URL })
   const done = (stdout: string) => ({ code: 0, stdout, stderr: '' })
-  t.strictSame(await migrate('up'), done('migrated up: 1763700000000_plants\n'))
+  t.strictSame(await migrate('up'), done(`migrated up: ${allMigrations.join(', ')}\n`))
   t.strictSame(await migrate(), done('nothing to migrate\n'))
-  t.strictSame(await migrate('down'), done('migrated down: 1763700000000_plants\n'))
+  for (const name of allMigrations.toReversed())
+    t.strictSame(await migrate('down'), done(`migrated down: ${name}\n`))
   t.strictSame(await query(DATABASE_URL, "select to_regclass('plants') as plants"), [{ plants: null }])
 })
 

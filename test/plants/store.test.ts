@@ -5,6 +5,7 @@ import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failures.ts'
 import { missing } from '../../src/group-commit/types.ts'
+import { columns } from '../../src/plants/columns.ts'
 import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
 
 type Result = { rows: object[]; rowCount?: number } | Error
@@ -31,10 +32,11 @@ const item = (id: bigint, isKeyed = false): PlantItem => ({
   isKeyed,
   bytes: 1
 })
+const empty = Object.fromEntries(Object.values(columns).map(({ name }) => [name, null]))
 const row = (id: bigint, writeId = `w${id}`, name = 'n') => ({
+  ...empty,
   id: String(id),
   name,
-  tag: null,
   write_id: writeId
 })
 const result = (...rows: object[]): Result => ({ rows })
