@@ -8,6 +8,7 @@ import backpressure from './http/backpressure.ts'
 import drain from './http/drain.ts'
 import errorHandler from './http/error-handler.ts'
 import body from './http/json-body.ts'
+import methods from './http/methods.ts'
 import probes from './http/probes.ts'
 import protocol from './http/protocol.ts'
 import { identifyRequest } from './http/request-id.ts'
@@ -56,6 +57,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
     onRefused: ({ name }) => app.metrics.http.failed(name)
   })
   await app.register(unknownPath)
+  await app.register(methods)
   await app.register(drain)
   await app.register(metrics, { listen: config.metrics })
   await app.register(backpressure)
@@ -75,5 +77,6 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(openapi, { basePath: config.basePath })
   if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })
+  app.rejectOtherMethods()
   return app
 }

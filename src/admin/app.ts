@@ -2,7 +2,7 @@
 import Fastify, { type FastifyBaseLogger, LogController } from 'fastify'
 import { toFailure } from '../failures/failures.ts'
 import errorHandler from '../http/error-handler.ts'
-import { refuseOtherMethods } from '../http/methods.ts'
+import methods from '../http/methods.ts'
 import protocol from '../http/protocol.ts'
 import { identifyRequest } from '../http/request-id.ts'
 import responseHeaders from '../http/response-headers.ts'
@@ -36,10 +36,13 @@ export async function buildMetricsServer(page: Page, logger: FastifyBaseLogger) 
     maxConnections: 100
   })
   await app.register(unknownPath)
+  await app.register(methods)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })
-  app.get('/metrics', async (_, reply) => reply.type(page.contentType).send(await page.metrics()))
-  refuseOtherMethods(app, '/metrics', ['GET', 'HEAD'])
+  app.get('/metrics', { config: { isInternal: true } }, async (_, reply) =>
+    reply.type(page.contentType).send(await page.metrics())
+  )
+  app.rejectOtherMethods()
   return app
 }
