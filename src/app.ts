@@ -11,6 +11,7 @@ import drain from './http/drain.ts'
 import errorHandler from './http/error-handler.ts'
 import jsonBody from './http/json-body.ts'
 import lastResponse from './http/last-response.ts'
+import methods from './http/methods.ts'
 import probes from './http/probes.ts'
 import protocol from './http/protocol.ts'
 import requestLog from './http/request-log.ts'
@@ -54,6 +55,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   })
   await app.register(lastResponse, { headersTimeoutMs })
   await app.register(unknownPath)
+  await app.register(methods)
   await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })
   await app.register(drain)
@@ -68,6 +70,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(openapi, { basePath: config.basePath })
   if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })
+  app.rejectOtherMethods()
   await app.register(admin, { registry, listen: config.metrics })
   return app
 }

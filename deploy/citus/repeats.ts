@@ -1,11 +1,11 @@
 /** What clients get who ask for an id that is taken or send a request again, many at the same time. */
-import { catalogue } from '../../src/failures/failures.ts'
+import { Failure, toResponse } from '../../src/failures/failures.ts'
 import { client } from '../faults/stack.ts'
 
 const ids = Array.from({ length: 64 }, (_, index) => -1_000 - index)
 const rivals = [1, 2, 3, 4]
-const taken = JSON.stringify(catalogue.DuplicatePlant)
-const reused = JSON.stringify(catalogue.ReusedKey)
+const { body: taken } = toResponse(new Failure('DuplicatePlant'))
+const { body: reused } = toResponse(new Failure('ReusedKey'))
 
 /** Gives a function that creates a plant, with an Idempotency-Key or without, and gives the body of its response. */
 export function createClient(url: string) {

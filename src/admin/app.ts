@@ -4,7 +4,7 @@ import { toFailure } from '../failures/failures.ts'
 import { createServer } from '../http/create-server.ts'
 import errorHandler from '../http/error-handler.ts'
 import lastResponse from '../http/last-response.ts'
-import { refuseOtherMethods } from '../http/methods.ts'
+import methods from '../http/methods.ts'
 import protocol from '../http/protocol.ts'
 import responseHeaders from '../http/response-headers.ts'
 import unknownPath from '../http/unknown-path.ts'
@@ -30,10 +30,13 @@ export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
   })
   await app.register(lastResponse, { headersTimeoutMs: timeoutMs })
   await app.register(unknownPath)
+  await app.register(methods)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })
-  app.get('/metrics', async (_, reply) => reply.type(page.contentType).send(await page.metrics()))
-  refuseOtherMethods(app, '/metrics', ['GET', 'HEAD'])
+  app.get('/metrics', { config: { isInternal: true } }, async (_, reply) =>
+    reply.type(page.contentType).send(await page.metrics())
+  )
+  app.rejectOtherMethods()
   return app
 }

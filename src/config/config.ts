@@ -6,11 +6,12 @@ import type { MigrationOptions } from '../database/migrate.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { Limits } from '../group-commit/types.ts'
+import { checkCrossRules } from './cross-rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
-import { checkTogether, readSettings } from './settings.ts'
+import { readSettings } from './settings.ts'
 import { readTrustProxy, type TrustProxy } from './trust-proxy.ts'
 
-/** What the service needs to know; names as in the README's table, times in ms, sizes in bytes. */
+/** What the service needs to know; names as in docs/configuration.md, times in ms, sizes in bytes. */
 export interface Config {
   readonly host: string
   readonly port: number
@@ -41,7 +42,7 @@ export interface Config {
 export function readConfig(env: Environment): Config {
   return check((faults) => {
     const settings = readSettings(env, faults)
-    if (faults.length === 0) checkTogether(settings, faults)
+    if (faults.length === 0) checkCrossRules(settings, faults)
     return {
       host: settings.HOST,
       port: settings.PORT,

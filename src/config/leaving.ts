@@ -7,7 +7,7 @@ interface Times {
   WRITE_DEADLINE_MS: number
 }
 
-/** In which clients learn that their connections close (plugins/drain). */
+/** In which clients learn that their connections close (http/drain). */
 const noticeMs = 1_000
 /** In which a server reacts to a cancel request, or is not waited for (database/pool). */
 const cancelMs = 1_000
@@ -18,7 +18,7 @@ export const leavingRule = `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS
 /**
  * Gives the time in ms, from the signal on, in which every create is answered and every statement has ended. Behind the
  * delay and the notice the server closes: a request that has begun may take HEADERS_TIMEOUT_MS to arrive, and its create
- * WRITE_DEADLINE_MS. An attempt that is given up by then may wait a third of that for its connection (plugins/database),
+ * WRITE_DEADLINE_MS. An attempt that is given up by then may wait a third of that for its connection (plants/storage),
  * or until it is cancelled.
  */
 export function longestLeaveMs({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLINE_MS }: Times): number {

@@ -7,8 +7,34 @@ import { type ConnectionOptions, parseDatabaseUrl } from '../database/url.ts'
 /** The process's environment variables. */
 export type Environment = Record<string, string | undefined>
 
+/** The variables that hold secrets, as docs/configuration.md has them. */
+export const secrets = {
+  DATABASE_URL: {
+    default: 'required',
+    description:
+      'a URL such as postgres://user:password@host:5432/database, with ?sslmode= disable, require, verify-ca or verify-full and sslrootcert= as in the PostgreSQL manual',
+    purpose: 'The database. The user needs `select`, `insert` and `update` on the table `plants`.',
+    example: 'postgres://user:password@127.0.0.1:5432/plants'
+  },
+  MIGRATION_DATABASE_URL: {
+    default: 'DATABASE_URL',
+    description: 'a URL as in DATABASE_URL',
+    purpose: 'The database for the migrations, where they need another user or must not go through a pooler.',
+    example: ''
+  },
+  AUTH_TOKENS: {
+    default: 'required',
+    description:
+      'entries secret, name:secret or name:sha256:<64 hex digits>, separated by commas (in a file, by new lines too); a secret has 16 or more letters, digits or -._~+/',
+    purpose: 'The access tokens. Several may share a name. `npm run token -- NAME` makes one.',
+    example: 'dev:insecure-development-token'
+  }
+} as const
+
+type SecretName = keyof typeof secrets
+
 /** A secret stands in NAME or in the file that NAME_FILE names. */
-function readSecret(env: Environment, name: string, faults: string[]): string | undefined {
+function readSecret(env: Environment, name: SecretName, faults: string[]): string | undefined {
   const path = env[`${name}_FILE`]
   if (env[name] && path) faults.push(`${name} and ${name}_FILE must not both be set`)
   if (!path) return env[name] || undefined
@@ -21,7 +47,7 @@ function readSecret(env: Environment, name: string, faults: string[]): string | 
 }
 
 /** Reads a database's URL from the first of the variables that is set; adds a line to `faults` for each that is bad. */
-export function readDatabase(env: Environment, names: string[], faults: string[]): ConnectionOptions {
+export function readDatabase(env: Environment, names: SecretName[], faults: string[]): ConnectionOptions {
   const before = faults.length
   for (const name of names) {
     const url = readSecret(env, name, faults)

@@ -6,15 +6,21 @@ export type TrustProxy = false | string[] | ((address: string, hop: number) => b
 
 const maximumHops = 32
 
+/** The variable, as docs/configuration.md has it. */
+export const trustProxy = {
+  default: '',
+  description: `a number of hops from 1 to ${maximumHops}, or addresses and networks such as 10.0.0.0/8,::1`,
+  purpose:
+    'The proxies whose `X-Forwarded-For` gives the address of the client. A number of hops is safe only where every request passes that many proxies.'
+}
+
 /** Reads TRUST_PROXY; adds a line to `faults` where it is bad. */
 export function readTrustProxy(text: string | undefined, faults: string[]): TrustProxy {
   if (!text) return false
   if (/^[1-9]\d?$/.test(text) && Number(text) <= maximumHops) return (_, hop) => hop < Number(text)
   const networks = text.split(',').map((entry) => entry.trim())
   if (networks.every(isNetwork)) return networks
-  faults.push(
-    `TRUST_PROXY must be a number of hops from 1 to ${maximumHops}, or addresses and networks such as 10.0.0.0/8,::1`
-  )
+  faults.push(`TRUST_PROXY must be ${trustProxy.description}`)
   return false
 }
 

@@ -1,73 +1,187 @@
 /** The catalogue of failures, and the one mapping from anything thrown to the interface's response. */
 import { StacklessError } from './stackless-error.ts'
 
-interface Entry {
+/** Which requests meet a failure that no route declares. */
+export type Scope = 'any request' | 'requests for other paths' | 'requests with other methods'
+
+/** An entry of the catalogue. */
+export interface Entry {
   /** The number in the body, an int32: the HTTP status code that would name the failure best. */
-  error: number
+  readonly error: number
   /** The text in the body, unless a more exact one is known. */
-  message: string
+  readonly message: string
+  /** What a client should do. */
+  readonly advice: string
+  /** Absent where each route that can meet it declares it. */
+  readonly scope?: Scope
   /** Header fields that always go with it. */
-  headers?: Record<string, string>
+  readonly headers?: Readonly<Record<string, string>>
+  /** Names of the header fields that always go with it and whose values depend on the request. */
+  readonly fields?: readonly string[]
 }
 
 /** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
 const soon = { 'retry-after': '1' }
 
+const anyRequest = { scope: 'any request' } as const
+const challenge = { fields: ['www-authenticate'] } as const
+const sendLater = 'Send the same request again after `Retry-After` seconds. Nothing is stored.'
+
 /** Every failure that a client can meet. */
 export const catalogue = {
-  MalformedRequest: { error: 400, message: 'the request is malformed' },
-  MalformedKey: { error: 400, message: 'the Idempotency-Key must be 1 to 255 visible ASCII characters' },
-  MalformedBody: { error: 400, message: 'the body is not valid JSON' },
-  MissingToken: { error: 401, message: 'a bearer token is required' },
-  MalformedToken: { error: 401, message: 'the Authorization header is malformed' },
-  InvalidToken: { error: 401, message: 'the bearer token is not valid' },
-  NotFound: { error: 404, message: 'there is nothing at this path' },
-  MethodNotAllowed: { error: 405, message: 'this path does not have this method' },
-  RequestTimeout: { error: 408, message: 'the request took too long to arrive' },
-  DuplicatePlant: { error: 409, message: 'a plant with this id exists already' },
-  BodyTooLarge: { error: 413, message: 'the body is too large' },
-  UnsupportedMediaType: { error: 415, message: 'the content type must be application/json' },
-  ExpectationFailed: { error: 417, message: 'the only expectation that can be met is 100-continue' },
-  InvalidPlant: { error: 422, message: 'the plant is not valid' },
-  RefusedPlant: { error: 422, message: 'the plant breaks a rule of this store' },
-  ReusedKey: { error: 422, message: 'the Idempotency-Key was used for this id with another name or tag' },
+  MalformedRequest: {
+    error: 400,
+    message: 'the request is malformed',
+    advice: 'Correct the request.',
+    ...anyRequest
+  },
+  MalformedKey: {
+    error: 400,
+    message: 'the Idempotency-Key must be 1 to 255 visible ASCII characters',
+    advice: 'Correct the `Idempotency-Key`.'
+  },
+  MalformedBody: { error: 400, message: 'the body is not valid JSON', advice: 'Correct the body.' },
+  MissingToken: {
+    error: 401,
+    message: 'a bearer token is required',
+    advice: 'Send `Authorization: Bearer <token>`.',
+    ...challenge
+  },
+  MalformedToken: {
+    error: 401,
+    message: 'the Authorization header is malformed',
+    advice: 'Correct the `Authorization` header field.',
+    ...challenge
+  },
+  InvalidToken: {
+    error: 401,
+    message: 'the bearer token is not valid',
+    advice: 'Get a valid token.',
+    ...challenge
+  },
+  NotFound: {
+    error: 404,
+    message: 'there is nothing at this path',
+    advice: 'Correct the path.',
+    scope: 'requests for other paths'
+  },
+  MethodNotAllowed: {
+    error: 405,
+    message: 'this path does not have this method',
+    advice: 'Use a method that `Allow` names.',
+    scope: 'requests with other methods',
+    fields: ['allow']
+  },
+  RequestTimeout: {
+    error: 408,
+    message: 'the request took too long to arrive',
+    advice: 'Send the request again.',
+    ...anyRequest
+  },
+  DuplicatePlant: {
+    error: 409,
+    message: 'a plant with this id exists already',
+    advice: 'Choose another id.'
+  },
+  BodyTooLarge: {
+    error: 413,
+    message: 'the body is too large',
+    advice: 'Send a smaller body.',
+    ...anyRequest
+  },
+  UnsupportedMediaType: {
+    error: 415,
+    message: 'the content type must be application/json',
+    advice: 'Send `application/json` in UTF-8, not compressed.'
+  },
+  ExpectationFailed: {
+    error: 417,
+    message: 'the only expectation that can be met is 100-continue',
+    advice: 'Leave `Expect` out.',
+    ...anyRequest
+  },
+  InvalidPlant: {
+    error: 422,
+    message: 'the plant is not valid',
+    advice: 'Correct the field that `message` names.'
+  },
+  RefusedPlant: {
+    error: 422,
+    message: 'the plant breaks a rule of this store',
+    advice: "Correct the plant. The store's operator knows the rule."
+  },
+  ReusedKey: {
+    error: 422,
+    message: 'the Idempotency-Key was used for this id with another name or tag',
+    advice: 'Use another `Idempotency-Key`, or the same name and tag.'
+  },
   RateLimited: {
     error: 429,
-    message: 'too many creates a second by this caller, this request has stored nothing: try again'
+    message: 'too many creates a second by this caller, this request has stored nothing: try again',
+    advice: 'Send the request again after `Retry-After` seconds, or send fewer.',
+    fields: ['retry-after']
   },
-  HeadersTooLarge: { error: 431, message: 'the request line and header fields are too large' },
-  Internal: { error: 500, message: 'internal error' },
+  HeadersTooLarge: {
+    error: 431,
+    message: 'the request line and header fields are too large',
+    advice: 'Send fewer or shorter header fields.',
+    ...anyRequest
+  },
+  Internal: {
+    error: 500,
+    message: 'internal error',
+    advice: 'Report it with the `X-Request-Id`. A request with an `Idempotency-Key` may be sent again.',
+    ...anyRequest
+  },
   TransferCodingNotSupported: {
     error: 501,
-    message: 'the only transfer coding that is understood is chunked'
+    message: 'the only transfer coding that is understood is chunked',
+    advice: 'Use `chunked` or a `Content-Length`.',
+    ...anyRequest
   },
   Overloaded: {
     error: 503,
     message: 'too many creates are waiting, this request has stored nothing: try again',
+    advice: sendLater,
     headers: soon
   },
   Unavailable: {
     error: 503,
     message: 'the database is away, this request has stored nothing: try again',
+    advice: sendLater,
     headers: soon
   },
   DeadlineExceeded: {
     error: 503,
     message: 'the plant could not be stored in time, this request has stored nothing: try again',
+    advice: sendLater,
     headers: soon
   },
   ShuttingDown: {
     error: 503,
     message: 'the service is closing, this request has stored nothing: try again',
+    advice: sendLater,
     headers: soon
   },
   OutcomeUnknown: {
     error: 503,
     message: 'the database did not answer in time, the plant may be stored: send the same request again',
+    advice:
+      'Send the same request again after `Retry-After` seconds. Without an `Idempotency-Key` it gets 409 if the plant is stored.',
     headers: soon
   },
-  NotReady: { error: 503, message: 'the service is not ready', headers: soon },
-  VersionNotSupported: { error: 505, message: 'the protocol must be HTTP/1.1' }
+  NotReady: {
+    error: 503,
+    message: 'the service is not ready',
+    advice: 'Ask again after `Retry-After` seconds.',
+    headers: soon
+  },
+  VersionNotSupported: {
+    error: 505,
+    message: 'the protocol must be HTTP/1.1',
+    advice: 'Use HTTP/1.1.',
+    ...anyRequest
+  }
 } as const satisfies Record<string, Entry>
 
 /** The name of an entry of the catalogue. */

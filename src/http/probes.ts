@@ -1,7 +1,6 @@
 /** The probes of an orchestrator or a balancer: is the process alive, and is it ready for requests. */
 import type { FastifyPluginAsync } from 'fastify'
 import { Failure } from '../failures/failures.ts'
-import { refuseOtherMethods } from './methods.ts'
 
 interface Options {
   /** Resolves when the service can serve, rejects with a Failure when not. */
@@ -27,12 +26,11 @@ const probes: FastifyPluginAsync<Options> = async (app, { checkReadiness }) => {
     return answer
   }
 
-  app.get('/livez', () => ({ status: 'alive' }))
-  app.get('/readyz', async () => {
+  app.get('/livez', { config: { isInternal: true } }, () => ({ status: 'alive' }))
+  app.get('/readyz', { config: { isInternal: true, failures: ['NotReady'] } }, async () => {
     await isReady()
     return { status: 'ready' }
   })
-  for (const url of ['/livez', '/readyz']) refuseOtherMethods(app, url, ['GET', 'HEAD'])
 }
 
 export default probes

@@ -1,5 +1,7 @@
-/** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures there are. */
-import { failureExamples, tabulateFailures } from './examples.ts'
+/** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures that the routes declare. */
+import { catalogue } from '../failures/failures.ts'
+import { failures as declared } from '../plants/route.ts'
+import { exemplify, failuresOf, numbersWith, tabulate } from './examples.ts'
 import { schemas } from './schemas.ts'
 
 const description = `One operation: create a plant. An acknowledged plant is durable, and a request that is sent again creates nothing twice.
@@ -33,10 +35,18 @@ const limited = {
   'RateLimit-Reset': { description: 'Where there is a rate limit: seconds until it begins anew.', ...count }
 }
 
+const failures = failuresOf(declared)
+const failuresWith = (field: string) => `With ${numbersWith(field, failures)}`
+
 const failed = {
-  'Retry-After': { description: 'With 429 and 503: seconds until it is worth another try.', ...count },
-  'WWW-Authenticate': { description: 'With 401: the challenge of RFC 6750, section 3.', ...text },
-  Allow: { description: 'With 405: the methods that the path has.', ...text }
+  'Retry-After': {
+    description: `${failuresWith('retry-after')}: seconds to wait before the next attempt.`,
+    ...count
+  },
+  'WWW-Authenticate': {
+    description: `${failuresWith('www-authenticate')}: the challenge of RFC 6750, section 3.`,
+    ...text
+  }
 }
 
 const reference = (name: keyof typeof schemas) => ({ $ref: `#/components/schemas/${name}` })
@@ -79,9 +89,11 @@ ignored.`,
     400: {
       description: `The request failed; \`error\` is the HTTP status code that would name the failure best.
 
-${tabulateFailures()}`,
+${tabulate(failures)}
+
+Another path gets ${catalogue.NotFound.error}, another method ${catalogue.MethodNotAllowed.error}.`,
       headers: { ...everyResponse, ...limited, ...failed },
-      content: { 'application/json': { schema: reference('Error'), examples: failureExamples } }
+      content: { 'application/json': { schema: reference('Error'), examples: exemplify(failures) } }
     }
   }
 }

@@ -1,6 +1,5 @@
 /** The interface for people: Swagger UI, from this origin alone. */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { refuseOtherMethods } from '../http/methods.ts'
 import { type Asset, readPage } from './assets.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
@@ -24,20 +23,22 @@ async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyRep
   return reply.header('content-encoding', 'gzip').send(await asset.gzipped())
 }
 
+const config = { isInternal: true } as const
+
 const docs: FastifyPluginAsync = async (app) => {
   const { page, assets } = await readPage()
   for (const url of ['/', '/docs']) {
-    app.get(url, (request, reply) => send(page, request, reply.header('content-security-policy', policy)))
-    refuseOtherMethods(app, url, ['GET', 'HEAD'])
+    app.get(url, { config }, (request, reply) =>
+      send(page, request, reply.header('content-security-policy', policy))
+    )
   }
   for (const asset of assets) {
     const url = `/docs/${asset.name}`
-    app.get<{ Querystring: { v?: string } }>(url, (request, reply) => {
+    app.get<{ Querystring: { v?: string } }>(url, { config }, (request, reply) => {
       // While replicas are replaced, a page of one may ask another for what that does not have.
       if (request.query.v === asset.hash) reply.header('cache-control', 'public, max-age=31536000, immutable')
       return send(asset, request, reply)
     })
-    refuseOtherMethods(app, url, ['GET', 'HEAD'])
   }
 }
 

@@ -1,6 +1,5 @@
 /** The interface for machines. */
 import type { FastifyPluginAsync } from 'fastify'
-import { refuseOtherMethods } from '../http/methods.ts'
 import { writeDocument } from './document.ts'
 
 interface Options {
@@ -10,8 +9,9 @@ interface Options {
 
 const openapi: FastifyPluginAsync<Options> = async (app, { basePath }) => {
   const document = Buffer.from(writeDocument(basePath))
-  app.get('/openapi.json', (_, reply) => reply.header('content-type', 'application/json').send(document))
-  refuseOtherMethods(app, '/openapi.json', ['GET', 'HEAD'])
+  app.get('/openapi.json', { config: { isInternal: true } }, (_, reply) =>
+    reply.header('content-type', 'application/json').send(document)
+  )
 }
 
 export default openapi

@@ -1,7 +1,7 @@
 /** The operation: create a plant. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FailureName } from '../failures/failures.ts'
 import { checkBodyHead } from '../http/header-rules.ts'
-import { refuseOtherMethods } from '../http/methods.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
 import { ErrorBody, NewPlant, Plant } from './schema.ts'
 
@@ -14,10 +14,31 @@ declare module 'fastify' {
   }
 }
 
+/** What a create can meet, beside the failures of the catalogue that have a scope. */
+export const failures: readonly FailureName[] = [
+  'MissingToken',
+  'MalformedToken',
+  'InvalidToken',
+  'RateLimited',
+  'MalformedKey',
+  'MalformedBody',
+  'UnsupportedMediaType',
+  'InvalidPlant',
+  'DuplicatePlant',
+  'ReusedKey',
+  'RefusedPlant',
+  'Overloaded',
+  'Unavailable',
+  'DeadlineExceeded',
+  'ShuttingDown',
+  'OutcomeUnknown'
+]
+
 const plants: FastifyPluginAsyncTypebox = async (app) => {
   app.decorateRequest('idempotencyKey', undefined)
   app.decorateRequest('batchRows', undefined)
   app.post('/plants', {
+    config: { failures },
     schema: { body: NewPlant, response: { 200: Plant, 400: ErrorBody } },
     onRequest: [
       app.authenticate,
@@ -41,8 +62,6 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
       return body
     }
   })
-
-  refuseOtherMethods(app, '/plants', ['POST'])
 }
 
 export default plants

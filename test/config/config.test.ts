@@ -196,10 +196,10 @@ t.test('TRUST_PROXY takes a number of hops: so many peers are believed', async (
 
 t.test('a queue, or a memory for bodies, that could not hold the largest body is a fault', async (t) => {
   t.strictSame(faults({ BODY_MEMORY_BYTES: '1048575' }), [
-    'BODY_MEMORY_BYTES must not be less than BODY_LIMIT_BYTES'
+    'BODY_MEMORY_BYTES must be at least BODY_LIMIT_BYTES (1048576)'
   ])
   t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048639' }), [
-    'WRITE_QUEUE_BYTES must not be less than BODY_LIMIT_BYTES + 64'
+    'WRITE_QUEUE_BYTES must be at least BODY_LIMIT_BYTES + 64 (1048640)'
   ])
   t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048640' }), [])
 })
@@ -217,7 +217,7 @@ t.test('a limit for leaving that is not longer than the slowest create is a faul
     'SHUTDOWN_DELAY_MS + 1000 + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / 3, 1000)'
   for (const [longestMs, env] of cases) {
     t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs) }), [
-      `SHUTDOWN_TIMEOUT_MS must be more than ${longestMs}: ${rule}`
+      `SHUTDOWN_TIMEOUT_MS must be more than ${rule} (${longestMs})`
     ])
     t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs + 1) }), [])
   }

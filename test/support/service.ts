@@ -4,6 +4,7 @@ import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
 import { createDatabase, query } from './database.ts'
+import { checkDeclarations } from './declarations.ts'
 
 /** A secret of the caller `tester`. */
 export const token = 'tester-secret-0123456789'
@@ -24,6 +25,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   })
   const log: string[] = []
   const app = await buildApp(config, createLogger(config.logLevel, { write: (line) => void log.push(line) }))
+  checkDeclarations(t, app)
   t.teardown(() => app.close())
   await app.listenForMetrics()
   const url = await app.listen({ host: '127.0.0.1', port: 0 })

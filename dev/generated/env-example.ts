@@ -1,0 +1,49 @@
+/** .env.example: every variable with its default, for a copy named .env. */
+import { secrets } from '../../src/config/secrets.ts'
+import {
+  composeVariables,
+  plainVariables,
+  secretVariables,
+  tracingVariables,
+  type Variable
+} from './variables.ts'
+
+const width = 120
+
+/** Gives a text as lines of comment. */
+function comment(text: string): string {
+  const pattern = new RegExp(`(\\S.{0,${width - 3}})(?:\\s+|$)`, 'g')
+  return text.replaceAll('`', '').replace(pattern, '# $1\n').trimEnd()
+}
+
+const describe = ({ purpose, rule }: Variable) => comment(rule ? `${purpose} Value: ${rule}.` : purpose)
+
+function writeSecret(variable: Variable): string {
+  const { name } = variable
+  const { example } = secrets[name as keyof typeof secrets]
+  // The only value that is set: nothing works without a token.
+  const mark = name === 'AUTH_TOKENS' ? '' : '#'
+  return `${describe(variable)}
+${mark}${name}=${example}
+# The file that holds it, instead.
+#${name}_FILE=`
+}
+
+const write = (variable: Variable) => `${describe(variable)}\n#${variable.name}=${variable.default}`
+
+export function writeEnvExample(): string {
+  return `# Settings for \`npm run dev\`, \`npm start\`, \`npm run migrate\` and \`docker compose\`: cp .env.example .env
+# Made by \`npm run generate\`; docs/configuration.md has more. A commented setting shows its default.
+# The token here is for development: change it before you deploy. \`npm run dev\` listens on 127.0.0.1, and starts a
+# database of its own when DATABASE_URL is not set. \`docker compose\` makes its own token and passwords.
+
+${secretVariables.map(writeSecret).join('\n')}
+
+${plainVariables.map(write).join('\n')}
+
+${tracingVariables.map(write).join('\n')}
+
+# docker compose alone: the ports of Prometheus and Grafana (--profile observability), and the images.
+${composeVariables.map((variable) => `#${variable.name}=${variable.default}`).join('\n')}
+`
+}

@@ -1,0 +1,71 @@
+/** The environment variables, as the settings declare them. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { secrets } from '../../src/config/secrets.ts'
+import { Settings } from '../../src/config/settings.ts'
+import { trustProxy } from '../../src/config/trust-proxy.ts'
+
+export interface Variable {
+  name: string
+  default: string
+  /** Completes the sentence "NAME must be …"; absent where the service checks nothing. */
+  rule?: string
+  /** What it is for, in Markdown. */
+  purpose: string
+}
+
+/** What a setting, a secret and TRUST_PROXY declare of themselves. */
+interface Declaration {
+  default: unknown
+  description: string
+  purpose: string
+}
+
+function toVariable([name, declared]: [string, Declaration]): Variable {
+  return { name, default: `${declared.default}`, rule: declared.description, purpose: declared.purpose }
+}
+
+export const secretVariables = Object.entries(secrets).map(toVariable)
+
+const settings = Object.entries(Settings.properties) as unknown as [string, Declaration][]
+
+export const plainVariables = [...settings, ['TRUST_PROXY', trustProxy] as [string, Declaration]].map(
+  toVariable
+)
+
+/** Those of OpenTelemetry that the service or its documents name; the SDK reads more. */
+export const tracingVariables: Variable[] = [
+  {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    default: '',
+    purpose: 'The collector, such as `http://collector:4318`. Turns tracing on.'
+  },
+  {
+    name: 'OTEL_EXPORTER_OTLP_PROTOCOL',
+    default: 'http/protobuf',
+    rule: 'http/protobuf or http/json',
+    purpose: 'The encoding of the spans.'
+  },
+  { name: 'OTEL_SERVICE_NAME', default: 'plant-store', purpose: 'The name of the service in its spans.' },
+  { name: 'OTEL_RESOURCE_ATTRIBUTES', default: '', purpose: 'Further attributes of the service.' },
+  {
+    name: 'OTEL_TRACES_SAMPLER',
+    default: 'parentbased_always_on',
+    purpose: 'Which requests are traced. Under load take `parentbased_traceidratio`.'
+  },
+  {
+    name: 'OTEL_TRACES_SAMPLER_ARG',
+    default: '',
+    purpose: 'The share of requests for `parentbased_traceidratio`.'
+  }
+]
+
+const compose = readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
+
+/** Tells whether docker compose passes a variable on from `.env`. */
+export const isPassedOn = ({ name }: Variable) => compose.includes(`\${${name}:-`)
+
+/** What docker compose itself reads: published ports and images, with the defaults of its file. */
+export const composeVariables = [...compose.matchAll(/\$\{([A-Z_]+):-([^}]+)\}/g)]
+  .map(([, name = '', value = '']) => ({ name, default: value }))
+  .filter(({ name }) => plainVariables.every((variable) => variable.name !== name))

@@ -1,0 +1,35 @@
+/** The generated files: none is stale, and each holds all of its sources. */
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { generateFiles } from '../../dev/generated/files.ts'
+import { catalogue } from '../../src/failures/failures.ts'
+
+const root = join(import.meta.dirname, '../..')
+const text = (path: string) => readFileSync(join(root, path), 'utf8')
+
+for (const [path, expected] of await generateFiles()) {
+  t.test(`${path} is as the sources have it: else run \`npm run generate\``, async (t) => {
+    t.equal(text(path), expected)
+  })
+}
+
+t.test('each failure has a heading, a number, and somebody who meets it', async (t) => {
+  const page = text('docs/errors.md')
+  for (const [name, { error }] of Object.entries(catalogue)) {
+    t.match(page, new RegExp(`\n## ${name}\n\n- Number: ${error}\n.*\n.*\n- Met by: \\S`), name)
+  }
+})
+
+t.test('each variable that the sources read is documented, and is in .env.example', async (t) => {
+  const sources = globSync('src/{config,tracing,commands}/*.ts', { cwd: root }).map(text).join('\n')
+  const found = sources.matchAll(/\benv\.([A-Z_]+)|'(OTEL_[A-Z_]+)'|^ {2}([A-Z][A-Z_]+): /gm)
+  const names = new Set([...found].map((groups) => groups.slice(1).find(Boolean) as string))
+  t.ok(names.size > 30)
+  const page = text('docs/configuration.md')
+  const example = text('.env.example')
+  for (const name of names) {
+    t.match(page, new RegExp(`\`${name}\\b`), name)
+    if (!name.startsWith('OTEL_')) t.match(example, new RegExp(`^#?${name}=`, 'm'), name)
+  }
+})
