@@ -1,5 +1,5 @@
 /** What the simulation is told, and what it is compared with, measured within seconds of each other. */
-import { readSample } from '../../dev/metrics-page.ts'
+import { parseMetrics } from '../../dev/metrics-page.ts'
 import { checkpoint, clear, countPlants, readLogBytes, readTableBytes } from '../database.ts'
 import type { Lab } from '../lab.ts'
 import type { Generator } from '../load/http.ts'
@@ -104,7 +104,7 @@ export async function takeRounds(
 async function countBatches(service: Server): Promise<{ rows: number; batches: number }> {
   const page = await service.readMetrics()
   return {
-    rows: readSample(page, 'plant_store_batch_rows_sum'),
-    batches: readSample(page, 'plant_store_batch_rows_count')
+    rows: parseMetrics(page).value('plant_store_batch_rows_sum'),
+    batches: parseMetrics(page).value('plant_store_batch_rows_count')
   }
 }

@@ -1,11 +1,11 @@
 /** The pool on a real PostgreSQL: what happens to connections and statements that are given up. */
 import t, { type Test } from 'tap'
+import { until } from '../../dev/until.ts'
 import { classify, NoConnection, OutcomeOpen } from '../../src/database/errors.ts'
 import { createPool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
-import { until } from '../support/until.ts'
 
 const url = await createDatabase(t)
 const connection = parseDatabaseUrl(url)
@@ -23,7 +23,7 @@ t.test(
     const before = await pid()
     const controller = new AbortController()
     const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
-    await until(active, ({ length }) => length === 1)
+    await until('it runs', active, ({ length }) => length === 1)
     controller.abort()
     await t.rejects(sleeping, { code: '57014' })
     t.not(await pid(), before)
@@ -36,7 +36,7 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
   const began = performance.now()
   await t.rejects(pool.query({ text: 'select pg_sleep(20)' }), { code: '57014' })
   t.ok(performance.now() - began < 15_000)
-  t.strictSame(await until(active, ({ length }) => length === 0), [])
+  t.strictSame(await until('it is cancelled', active, ({ length }) => length === 0), [])
 })
 
 t.test('what is given up before it has a connection is never sent', async (t) => {
