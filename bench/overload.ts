@@ -1,5 +1,5 @@
 /** `npm run bench:overload`: the service offered twice what its database can take, as a client sees it. */
-import { readSample } from '../dev/metrics-page.ts'
+import { parseMetrics } from '../dev/metrics-page.ts'
 import { countPlants, readVersion } from './database.ts'
 import { inLab, type Lab } from './lab.ts'
 import { type Latency, loadOpenLoop } from './load/open-loop.ts'
@@ -39,7 +39,7 @@ async function overload(lab: Lab, rate: number) {
     patienceSeconds: (2 * deadline) / 1000
   })
   const cpuPercent = (cpuUs(server.pid) - cpuBefore) / (warmUp + seconds) / 1e4
-  const lag = readSample(await server.readMetrics(), 'nodejs_eventloop_lag_p99_seconds')
+  const lag = parseMetrics(await server.readMetrics()).value('nodejs_eventloop_lag_p99_seconds')
   await server.stop()
   const lost = Math.max(0, stored + result.created - (await countPlants(url)))
   const after = await calibrate(url, 3)

@@ -1,6 +1,7 @@
 /** A PostgreSQL in Docker, on a network of its own, for containers of the service's image. */
 import { randomBytes } from 'node:crypto'
-import { docker, until } from './docker.ts'
+import { docker, psql, toLines } from './docker.ts'
+import { until } from './until.ts'
 
 /** What stands in a container's environment; the token is the tests' own. */
 export interface DockerDatabase {
@@ -16,25 +17,22 @@ export interface DockerDatabase {
   remove(): Promise<void>
 }
 
-/** Starts it and waits until it answers. */
+/** Starts it and waits until it takes connections. */
 export async function startDatabase(): Promise<DockerDatabase> {
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   const image = process.env.POSTGRES_IMAGE || 'postgres:18'
-  const psql = ['exec', name, 'psql', '--username=postgres', '--host=127.0.0.1', '-At', '-c']
+  // While it is made, the server listens on its Unix socket alone.
+  const sql = async (text: string) =>
+    toLines(await docker(['exec', name, ...psql('postgres', 'postgres', text), '--host=127.0.0.1']))
   await docker(['network', 'create', name])
   const trust = ['--env', 'POSTGRES_HOST_AUTH_METHOD=trust']
   await docker(['run', '--detach', '--name', name, '--network', name, ...trust, image])
-  await until('the database answers', () =>
-    docker([...psql, 'select 1']).then(
-      () => true,
-      () => false
-    )
-  )
+  await until('the database takes connections', () => sql('select 1'))
   return {
     network: name,
     container: name,
     url: `postgres://postgres@${name}:5432/postgres`,
-    sql: async (text) => (await docker([...psql, text])).split('\n').filter((line) => line !== ''),
+    sql,
     async remove() {
       await docker(['rm', '--force', '--volumes', name])
       await docker(['network', 'rm', name])

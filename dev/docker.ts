@@ -1,29 +1,12 @@
-/** Docker's command line, for what needs the image itself: its tests and its figures. */
-import { execFile } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
+/** Docker's command line, for tests, faults and figures. */
+import { execute } from './execute.ts'
 
-interface Options {
-  cwd?: string
-  env?: Record<string, string>
-}
+/** Where the checkout is. */
+export const root = new URL('..', import.meta.url).pathname
 
-/** Runs `docker` with these arguments and gives its standard output; rejects with all that it wrote when it fails. */
-export async function docker(args: string[], options: Options = {}): Promise<string> {
-  return execute('docker', args, options)
-}
-
-/** Runs any command the same way. */
-export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
-  try {
-    const options = { cwd, env: { ...process.env, ...env }, maxBuffer: 2 ** 28 }
-    const { stdout } = await promisify(execFile)(command, args, options)
-    return stdout.trimEnd()
-  } catch (error) {
-    const { message, stdout, stderr } = error as Error & { stdout: string; stderr: string }
-    throw new Error(`${message}\n${stdout}\n${stderr}`)
-  }
-}
+/** Runs `docker` with these arguments as `execute` does. */
+export const docker = (args: string[], options?: Parameters<typeof execute>[2]) =>
+  execute('docker', args, options)
 
 /** Builds the image from the checkout; NODE_IMAGE takes the place of its base. */
 export async function buildImage(tag: string, flags: string[] = []): Promise<void> {
@@ -31,22 +14,20 @@ export async function buildImage(tag: string, flags: string[] = []): Promise<voi
   await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd: root })
 }
 
-/** Where the checkout is. */
-export const root = new URL('..', import.meta.url).pathname
-
 /** Gives what `docker inspect` knows of containers or images. */
 export async function inspect(...names: string[]) {
   return JSON.parse(await docker(['inspect', ...names]))
 }
 
-/** Asks until the response is true; throws after two minutes, which are for the slowest of machines. */
-export async function until(what: string, isTrue: () => Promise<boolean>, pauseMs = 100): Promise<void> {
-  const end = performance.now() + 120_000
-  while (!(await isTrue())) {
-    if (performance.now() > end) throw new Error(`waited two minutes for this: ${what}`)
-    await sleep(pauseMs)
-  }
-}
+/** The arguments of a psql that runs statements, each a transaction of its own unless they say otherwise. */
+export const psql = (user: string, database: string, ...statements: string[]) => [
+  ...['psql', '--no-psqlrc', '--quiet', '--tuples-only', '--no-align', '--set=ON_ERROR_STOP=1'],
+  ...[`--username=${user}`, `--dbname=${database}`],
+  ...statements.map((statement) => `--command=${statement}`)
+]
+
+/** Takes apart what such a psql writes: a line for each row, its fields parted by "|". */
+export const toLines = (output: string) => output.split('\n').filter((line) => line !== '')
 
 /** The status of a response, or undefined where there is none. */
 export async function statusOf(url: string): Promise<number | undefined> {

@@ -1,6 +1,35 @@
-/** A page of metrics (Prometheus, "Text-based format"). */
+/** A page of metrics, taken apart (Prometheus, "Text-based format"). */
 
-/** Gives the value of a sample without labels; NaN where the page has none of that name. */
-export function readSample(page: string, name: string): number {
-  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(page)?.[1])
+/** One line of the page. */
+export interface Sample {
+  name: string
+  labels: Record<string, string>
+  value: number
+}
+
+/** Gives the type of each metric, and every sample. */
+export function parseMetrics(page: string) {
+  const types: Record<string, string> = {}
+  const samples: Sample[] = []
+  for (const line of page.split('\n')) {
+    const [, family, type] = /^# TYPE (\S+) (\S+)$/.exec(line) ?? []
+    if (family !== undefined && type !== undefined) types[family] = type
+    const [, name, labels = '', value] = /^([a-z_0-9]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
+    if (name === undefined) continue
+    const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, text]) => [label, text])
+    samples.push({ name, labels: Object.fromEntries(pairs), value: Number(value) })
+  }
+  return {
+    types,
+    samples,
+    /** Gives the values of one metric that are not 0, by their labels' values. */
+    values(name: string) {
+      const entries = samples
+        .filter((sample) => sample.name === name && sample.value !== 0)
+        .map((sample) => [Object.values(sample.labels).join(' '), sample.value])
+      return Object.fromEntries(entries) as Record<string, number>
+    },
+    /** Gives the value of the first sample of a metric; NaN where there is none. */
+    value: (name: string) => samples.find((sample) => sample.name === name)?.value ?? Number.NaN
+  }
 }

@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { scaled } from '../dev/slowness.ts'
 import { createDatabase, query } from './support/database.ts'
 import { listen } from './support/listen.ts'
 import { run, start } from './support/process.ts'
@@ -13,7 +14,7 @@ import { exchange, parseResponses } from './support/raw.ts'
 const secret = 'a-secret-of-the-tests'
 const settings = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${secret}` }
 /** Long enough for a first try under load, short enough to wait for. */
-const soon = '4000'
+const soonMs = scaled(4_000)
 /** By name, as they are applied. */
 const allMigrations = readdirSync(join(import.meta.dirname, '../migrations'))
   .map((file) => file.replace('.sql', ''))
@@ -52,26 +53,30 @@ t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS
   const end = await run(t, ['src/server.ts'], {
     ...settings,
     DATABASE_URL: 'postgres://gardener:thyme@127.0.0.1:1/plants',
-    STARTUP_TIMEOUT_MS: soon
+    STARTUP_TIMEOUT_MS: String(soonMs)
   })
   const took = performance.now() - began
   t.strictSame(end, refusal('the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'))
-  t.ok(took > 3_500 && took < 90_000, `after ${took} ms`)
+  t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
 t.test('the service gives up on a server that takes the connection and never answers', async (t) => {
   const url = await listen(t, () => {})
   const began = performance.now()
-  const end = await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: soon })
+  const end = await run(t, ['src/server.ts'], {
+    ...settings,
+    DATABASE_URL: url,
+    STARTUP_TIMEOUT_MS: String(soonMs)
+  })
   const took = performance.now() - began
   t.strictSame(end, refusal('the database cannot be reached: timeout expired'))
-  t.ok(took > 3_500 && took < 90_000, `after ${took} ms`)
+  t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
 t.test('the service does not start on a database that is not migrated', async (t) => {
   const url = await createDatabase(t, { migrated: false })
   t.strictSame(
-    await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: soon }),
+    await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: String(soonMs) }),
     refusal('the database is not migrated: run the migrations first')
   )
 })
@@ -173,9 +178,9 @@ t.test(
       client: '127.0.0.1',
       msg: 'created'
     })
-    t.ok(Math.abs(Date.now() - time) < 60_000)
+    t.ok(Math.abs(Date.now() - time) < scaled(60_000))
     t.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
-    t.ok(durationMs > 0 && durationMs < 60_000)
+    t.ok(durationMs > 0 && durationMs < scaled(60_000))
   }
 )
 

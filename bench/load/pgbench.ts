@@ -2,9 +2,9 @@
 import { globSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { execute, tryExecute } from '../../dev/execute.ts'
 import { plant } from '../plant.ts'
 import type { LoadResult } from './load.ts'
-import { run, tryRun } from './run.ts'
 
 const script = join(import.meta.dirname, 'pgbench.sql')
 const clients = 10
@@ -20,7 +20,7 @@ export interface Pgbench {
 export async function findPgbench(): Promise<Pgbench | undefined> {
   for (const command of ['pgbench', ...globSync('/usr/lib/postgresql/*/bin/pgbench')]) {
     const [, version] =
-      /^pgbench \(PostgreSQL\) (\S+)/.exec((await tryRun(command, ['--version'])) ?? '') ?? []
+      /^pgbench \(PostgreSQL\) (\S+)/.exec((await tryExecute(command, ['--version'])) ?? '') ?? []
     if (version) return { command, name: `pgbench ${version}` }
   }
   return undefined
@@ -49,7 +49,7 @@ export async function loadByPgbench(
     script
   ]
   const row = Object.entries(plant).flatMap(([name, value]) => ['-D', `${name}=${value}`])
-  await run(command, [...shape, ...row, databaseUrl], logs)
+  await execute(command, [...shape, ...row, databaseUrl], { cwd: logs })
   const latencyUs = await readLatencies(logs)
   await rm(logs, { recursive: true })
   const percentile = (part: number) => (latencyUs[Math.floor(latencyUs.length * part)] ?? 0) / 1e3

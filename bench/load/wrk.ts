@@ -1,15 +1,15 @@
 /** Load by wrk, a generator in C: the least of the machine's time taken from what is measured. */
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
+import { execute, tryExecute } from '../../dev/execute.ts'
 import { bodyEnd, bodyStart, headers, idStarts } from '../plant.ts'
 import type { Load, LoadResult } from './load.ts'
-import { run, tryRun } from './run.ts'
 
 const script = join(import.meta.dirname, 'wrk.lua')
 
 /** Gives wrk's name and version, or undefined where it is not on the PATH. */
 export async function findWrk(): Promise<string | undefined> {
-  const [, version] = /^wrk (\S+)/.exec((await tryRun('wrk', ['--version'])) ?? '') ?? []
+  const [, version] = /^wrk (\S+)/.exec((await tryExecute('wrk', ['--version'])) ?? '') ?? []
   return version && `wrk ${version}`
 }
 
@@ -22,7 +22,7 @@ export async function loadByWrk(
   const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
   const seed = `${randomInt(2 ** 32)}`
   const args = [seed, bodyStart, bodyEnd, ...idStarts[ids].map(String)]
-  const output = await run('wrk', [...shape, ...fields, '-s', script, url, '--', ...args])
+  const output = await execute('wrk', [...shape, ...fields, '-s', script, url, '--', ...args])
   const seen = JSON.parse(output.slice(output.lastIndexOf('\n{')))
   return {
     plants: seen.requests - seen.refused,

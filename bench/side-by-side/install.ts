@@ -1,7 +1,7 @@
 /** Installs and builds the peers, and weighs what each contestant needs in production. */
 import { copyFile, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { run } from '../load/run.ts'
+import { execute } from '../../dev/execute.ts'
 import { type Contestant, peersDirectory } from './contestants.ts'
 
 /** What `npm ci --omit=dev` installs. */
@@ -22,15 +22,15 @@ process.env.PRISMA_SCHEMA_ENGINE_BINARY ??= process.execPath
  */
 export async function installAll(contestants: Contestant[], directory: string): Promise<Installed[]> {
   process.stdout.write('installing the peers\n')
-  const tools = run('npm', ['ci', ...quietly], peersDirectory)
+  const tools = execute('npm', ['ci', ...quietly], { cwd: peersDirectory })
   const homes = contestants.map(async ({ program }) => {
     const isPeer = program.directory.startsWith(peersDirectory)
     const home = isPeer
       ? program.directory
       : await copyPackage(program.directory, join(directory, program.name))
-    await run('npm', ['ci', '--omit=dev', ...quietly], home)
+    await execute('npm', ['ci', '--omit=dev', ...quietly], { cwd: home })
     await tools
-    if (isPeer) await run('npm', ['run', 'build', '--if-present'], home)
+    if (isPeer) await execute('npm', ['run', 'build', '--if-present'], { cwd: home })
     return weigh(join(home, 'node_modules'))
   })
   return Promise.all(homes)

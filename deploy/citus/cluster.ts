@@ -1,5 +1,6 @@
 /** The nodes of the stack, as Citus sees them. */
-import { type Stack, until } from '../faults/stack.ts'
+import { until } from '../../dev/until.ts'
+import { type Stack, settleMs } from '../faults/stack.ts'
 
 /** Database nodes. */
 export type Node = 'coordinator' | (typeof workers)[number]
@@ -15,12 +16,15 @@ export function createCluster(stack: Stack) {
     query,
     /** Returns when no transaction is in doubt on any worker: every acknowledged row can be seen. */
     isDecided: () =>
-      until('no transaction is in doubt', async () => {
-        const prepared = await Promise.all(
-          workers.map((worker) => query(worker, 'select gid from pg_prepared_xacts'))
-        )
-        return prepared.flat().length === 0 || undefined
-      }),
+      until(
+        'no transaction is in doubt',
+        async () => {
+          const select = 'select gid from pg_prepared_xacts'
+          return (await Promise.all(workers.map((worker) => query(worker, select)))).flat()
+        },
+        (prepared) => prepared.length === 0,
+        settleMs
+      ),
     /** Throws unless the rows of the table are on both workers, and none on the coordinator. */
     async isSpread() {
       const [bytes, ...holders] = await query(

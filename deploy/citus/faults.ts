@@ -1,5 +1,5 @@
 /** The service on Citus under load and faults: `node deploy/citus/faults.ts [--short | part of a fault's name]`. */
-import { readSample } from '../../dev/metrics-page.ts'
+import { parseMetrics } from '../../dev/metrics-page.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack } from '../faults/stack.ts'
@@ -22,8 +22,8 @@ const inDoubt: Fault = {
     const id = -1
     await cluster.leaveInDoubt(id)
     const create = createClient(await stack.url(entry.service, entry.port))
-    const answer = await create(id, 'held')
-    if (answer !== '{"name":"held"}') throw new Error(`the id in doubt got ${answer}`)
+    const response = await create(id, 'held')
+    if (response !== '{"name":"held"}') throw new Error(`the id in doubt got ${response}`)
   }
 }
 
@@ -31,9 +31,10 @@ const inDoubt: Fault = {
 async function sharesCommits() {
   const read = `fetch('http://127.0.0.1:9464/metrics').then(async (page) => console.log(await page.text()))`
   for (const index of [1, 2]) {
-    const page = await stack.docker('exec', stack.container('api', index), 'node', '-e', read)
-    const rows =
-      readSample(page, 'plant_store_batch_rows_sum') / readSample(page, 'plant_store_batch_rows_count')
+    const { value } = parseMetrics(
+      await stack.compose('exec', '-T', '--index', String(index), 'api', 'node', '-e', read)
+    )
+    const rows = value('plant_store_batch_rows_sum') / value('plant_store_batch_rows_count')
     if (!(rows > 1)) throw new Error(`replica ${index} has written ${rows} plants in a transaction`)
   }
 }

@@ -1,19 +1,6 @@
-/** Compares what clients were told with what is stored, and prints the table. */
-import { deriveWriteId } from '../../src/plants/write-id.ts'
-import { type Create, keyOf, plantOf } from './load.ts'
-
-/** A row of the table `plants`. */
-export interface StoredPlant {
-  id: number
-  name: string
-  tag: string | null
-  write_id: string
-}
-
-/** The query for the plants whose ids are in a range: a row of JSON each, as a StoredPlant. */
-export const selectPlants = (firstId: number, lastId: number) => `
-  select json_build_object('id', id, 'name', name, 'tag', tag, 'write_id', write_id)
-  from plants where id between ${firstId} and ${lastId}`
+/** Judges what a fault has done to clients and rows, and prints the table. */
+import type { Create } from '../../dev/load.ts'
+import { compare, list, type StoredPlant } from '../../dev/stored.ts'
 
 /** A line of the printed table. */
 export interface Line {
@@ -26,7 +13,7 @@ export interface Line {
   /** The longest time without an acknowledgement, whoever got the others. */
   'longest pause': string
   /** The longest time from a create's first request to its response. */
-  'slowest answer': string
+  'slowest response': string
 }
 
 /** What a fault has shown: its line, and everything that must not be. */
@@ -34,8 +21,6 @@ export interface Finding {
   line: Line
   violations: string[]
 }
-
-const shown = 5
 
 interface Evidence {
   fault: string
@@ -54,23 +39,8 @@ interface Evidence {
  * outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing.
  */
 export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): Finding {
-  const stored = new Map(rows.map((row) => [row.id, row]))
-  const sent = new Set(creates.map(({ id }) => id))
-  const acknowledged = creates.filter(({ error }) => error === 0)
-  const failed = creates.filter(({ error }) => error !== 0)
-  const lost = acknowledged.filter(({ id }) => !stored.has(id))
-  const changed = rows.filter((row) => !isAsSent(row, caller))
+  const { acknowledged, failed, violations } = compare(creates, rows, caller)
   const longestPauseMs = findLongestPause(creates)
-  const strange = rows.filter(({ id }) => !sent.has(id))
-  const violations = [
-    ...list('acknowledged, but not stored', lost),
-    ...list('stored with other content, or by another write', changed),
-    ...list('stored, but never sent', strange),
-    ...list('stored twice', rows.length === stored.size ? [] : rows),
-    ...list('a client saw an error', failed),
-    ...(longestPauseMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(longestPauseMs)}`] : []),
-    ...(acknowledged.length === 0 ? ['no create succeeded'] : [])
-  ].map((violation) => `${fault}: ${violation}`)
   return {
     line: {
       fault,
@@ -80,15 +50,15 @@ export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): F
       errors: failed.length,
       'sent again': creates.reduce((sum, { repeats }) => sum + repeats, 0),
       'longest pause': seconds(longestPauseMs),
-      'slowest answer': seconds(Math.max(0, ...creates.map(({ began, ended }) => ended - began)))
+      'slowest response': seconds(Math.max(0, ...creates.map(({ began, ended }) => ended - began)))
     },
-    violations
+    violations: [
+      ...violations,
+      ...list('a client saw an error', failed),
+      ...(longestPauseMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(longestPauseMs)}`] : []),
+      ...(acknowledged.length === 0 ? ['no create succeeded'] : [])
+    ].map((violation) => `${fault}: ${violation}`)
   }
-}
-
-function isAsSent(row: StoredPlant, caller: string): boolean {
-  const { name, tag = null } = plantOf(row.id)
-  return row.name === name && row.tag === tag && row.write_id === deriveWriteId(caller, keyOf(row.id))
 }
 
 /** The longest time between two acknowledgements, before the first, or behind the last. */
@@ -98,10 +68,6 @@ function findLongestPause(creates: Create[]): number {
   const last = creates.reduce((most, { ended }) => Math.max(most, ended), Number.NEGATIVE_INFINITY)
   const times = [first, ...acknowledged.sort((a, b) => a - b), last]
   return Math.max(0, ...times.slice(1).map((to, index) => to - (times[index] as number)))
-}
-
-function list(what: string, found: readonly object[]): string[] {
-  return found.length === 0 ? [] : [`${what} (${found.length}): ${JSON.stringify(found.slice(0, shown))}`]
 }
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`

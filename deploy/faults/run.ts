@@ -1,7 +1,9 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
-import { startLoad } from './load.ts'
-import { type Finding, judge, selectPlants, toTable } from './report.ts'
-import { client, type Stack, until } from './stack.ts'
+import { startLoad } from '../../dev/load.ts'
+import { selectPlants } from '../../dev/stored.ts'
+import { until } from '../../dev/until.ts'
+import { type Finding, judge, toTable } from './report.ts'
+import { client, type Stack } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
 export interface Fault {
@@ -46,10 +48,10 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
     process.once(signal, () => void stop().finally(() => process.exit(1)))
   }
   try {
-    say(`starting ${stack.project}`)
+    say(`starting ${stack.name}`)
     await stack.up()
     const url = await stack.url(entry.service, entry.port)
-    await until('the service is ready', async () => ((await fetch(`${url}/readyz`)).ok ? true : undefined))
+    await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
     for (const [index, fault] of faults.entries()) {
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
@@ -87,6 +89,7 @@ async function runFault(url: string, fault: Fault, firstId: number) {
     token: client.token,
     clients,
     firstId,
+    isKeyed: true,
     isRepeating: fault.breaksClients ?? false
   })
   try {

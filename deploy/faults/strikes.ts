@@ -1,5 +1,6 @@
 /** Faults of one container, which any stack can have. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { docker } from '../../dev/docker.ts'
 import type { Fault } from './run.ts'
 import type { Stack } from './stack.ts'
 
@@ -19,16 +20,16 @@ export const createStrikes = (stack: Stack) => ({
 
   restarted: (what: string, service: string): Fault => ({
     name: `${what} is restarted`,
-    strike: () => stack.docker('restart', stack.container(service))
+    strike: () => docker(['restart', stack.container(service)])
   }),
 
   /** Stops all its processes for so many ms. */
   paused: (what: string, service: string, ms: number): Fault => ({
     name: `${what} hangs for ${ms / 1000} s`,
     async strike() {
-      await stack.docker('pause', stack.container(service))
+      await docker(['pause', stack.container(service)])
       await sleep(ms)
-      await stack.docker('unpause', stack.container(service))
+      await docker(['unpause', stack.container(service)])
     }
   })
 })

@@ -1,5 +1,7 @@
 /** The database nodes of the stack, as Patroni sees them, and what can be done to them. */
-import { type Stack, until } from '../faults/stack.ts'
+import { docker } from '../../dev/docker.ts'
+import { until } from '../../dev/until.ts'
+import { type Stack, settleMs } from '../faults/stack.ts'
 
 interface Member {
   Member: string
@@ -18,31 +20,30 @@ const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 
 /** Gives the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
+  const isPrimary = ({ Role, State }: Member) => Role === 'Leader' && State === 'running'
+
   async function members(witness: Node): Promise<Member[]> {
     return JSON.parse(await stack.exec(witness, ...patronictl, 'list', '--format', 'json'))
   }
 
   /** The node that holds the leader lease, in the eyes of another. */
   async function findPrimary(witness: Node = 'node1'): Promise<Node> {
-    return await until('there is a primary', async () => {
-      const leader = (await members(witness)).find(
-        ({ Role, State }) => Role === 'Leader' && State === 'running'
-      )
-      return leader?.Member as Node | undefined
-    })
+    const look = async () => (await members(witness)).find(isPrimary)
+    const leader = await until('there is a primary', look, Boolean, settleMs)
+    return leader.Member as Node
   }
 
   /** In the node's network, but from a container of its own: the node may not change its interfaces. */
   const ip = (node: Node, ...command: string[]) =>
-    stack.docker(
+    docker([
       ...['run', '--rm', '--network', `container:${stack.container(node)}`],
       ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
-      ...[`${stack.project}-node`, 'ip', ...command]
-    )
+      ...[`${stack.name}-node`, 'ip', ...command]
+    ])
 
   async function setLink(node: Node, network: string, state: 'up' | 'down') {
-    const format = `{{(index .NetworkSettings.Networks "${stack.project}_${network}").MacAddress}}`
-    const address = (await stack.docker('inspect', '--format', format, stack.container(node))).trim()
+    const format = `{{(index .NetworkSettings.Networks "${stack.name}_${network}").MacAddress}}`
+    const address = await docker(['inspect', '--format', format, stack.container(node)])
     const links: { ifname: string; address: string }[] = JSON.parse(await ip(node, '-json', 'link'))
     const link = links.find((each) => each.address === address)
     if (link === undefined) throw new Error(`${node} has no interface on the network ${network}`)
@@ -53,21 +54,26 @@ export function createCluster(stack: Stack) {
     findPrimary,
     /** Returns when one node is the primary, the others follow it on its timeline, and it waits for both. */
     isWhole: (witness: Node = 'node1') =>
-      until('the cluster is whole', async () => {
-        const all = await members(witness)
-        const leader = all.find(({ Role, State }) => Role === 'Leader' && State === 'running')
-        const followers = all.filter(({ Role, State }) => Role === 'Quorum Standby' && State === 'streaming')
-        return (
-          (followers.length === nodes.length - 1 && followers.every(({ TL }) => TL === leader?.TL)) ||
-          undefined
-        )
-      }),
+      until(
+        'the cluster is whole',
+        () => members(witness),
+        (all) => {
+          const leader = all.find(isPrimary)
+          const followers = all.filter(
+            ({ Role, State }) => Role === 'Quorum Standby' && State === 'streaming'
+          )
+          return followers.length === nodes.length - 1 && followers.every(({ TL }) => TL === leader?.TL)
+        },
+        settleMs
+      ),
     /** Returns when another node than this one is the primary. */
     isReplaced: (node: Node) =>
-      until(`${node} is replaced`, async () => {
-        const primary = await findPrimary(otherThan(node))
-        return primary === node ? undefined : primary
-      }),
+      until(
+        `${node} is replaced`,
+        () => findPrimary(otherThan(node)),
+        (primary) => primary !== node,
+        settleMs
+      ),
     switchover: (from: Node, to: Node) =>
       stack.exec(from, ...patronictl, 'switchover', 'plants', '--leader', from, '--candidate', to, '--force'),
     /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */

@@ -1,7 +1,8 @@
 /** The highly available stack under load and faults: `node deploy/ha/faults.ts [--short | part of a fault's name]`. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../../dev/until.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
-import { createStack, until } from '../faults/stack.ts'
+import { createStack, settleMs } from '../faults/stack.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
 
 const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'])
@@ -106,9 +107,11 @@ await runFaults({
   async check() {
     const digest = `select count(*), md5(string_agg(p::text, '' order by id)) from plants as p`
     await cluster.isWhole()
-    await until('every node holds the same rows', async () => {
-      const digests = await Promise.all(nodes.map((node) => cluster.query(node, digest)))
-      return new Set(digests.flat()).size === 1 || undefined
-    })
+    await until(
+      'every node holds the same rows',
+      () => Promise.all(nodes.map((node) => cluster.query(node, digest))),
+      (digests) => new Set(digests.flat()).size === 1,
+      settleMs
+    )
   }
 })

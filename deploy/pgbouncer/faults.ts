@@ -1,7 +1,8 @@
 /** The service through PgBouncer under load and faults: `node deploy/pgbouncer/faults.ts [--short | part of a fault's name]`. */
+import { until } from '../../dev/until.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { deadlineMs, settings } from '../faults/settings.ts'
-import { createStack, until } from '../faults/stack.ts'
+import { createStack } from '../faults/stack.ts'
 import { createStrikes } from '../faults/strikes.ts'
 
 /** Longer than a statement's third of the deadline. */
@@ -20,12 +21,12 @@ async function countCancelled(): Promise<number> {
 /** The replicas have up to four connections each; PgBouncer has `default_pool_size`. */
 async function sharesConnections() {
   const sql = `select count(*) from pg_stat_activity where usename = 'plants' and application_name = 'plant-store'`
-  const check = async () => {
-    const count = Number(await query(sql))
-    return (count >= 1 && count <= 3) || undefined
-  }
   // One that was dropped may be there for a moment.
-  await until('PostgreSQL has no more connections than PgBouncer may open', check, 10_000)
+  await until(
+    'PostgreSQL has no more connections than PgBouncer may open',
+    async () => Number(await query(sql)),
+    (count) => count >= 1 && count <= 3
+  )
 }
 
 const { killed, restarted } = createStrikes(stack)

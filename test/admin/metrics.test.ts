@@ -2,15 +2,15 @@
 import { spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
+import { parseMetrics } from '../../dev/metrics-page.ts'
+import { until } from '../../dev/until.ts'
 import { buildAdminApp } from '../../src/admin/app.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
-import { createDatabase, lockTable } from '../support/database.ts'
-import { parseMetrics } from '../support/metrics.ts'
+import { createDatabase, lockTable, untilBlocked } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { failure, headers, post, read, startService, success, token } from '../support/service.ts'
@@ -23,21 +23,19 @@ const keyed = (key: string) => ({ headers: { ...headers, 'idempotency-key': key 
 
 type Service = Awaited<ReturnType<typeof start>>
 
-/** Reads the page until it shows this; a response is counted a moment after its client has it. */
-async function until(service: Service, isShown: (page: ReturnType<typeof parseMetrics>) => boolean) {
-  for (let attempt = 0; ; attempt++) {
-    const page = parseMetrics(await service.metrics())
-    if (isShown(page) || attempt === 500) return page
-    await sleep(50)
-  }
-}
+type Page = ReturnType<typeof parseMetrics>
 
-/** Reads the page when this many requests are counted. */
+const readPage = async (service: Service) => parseMetrics(await service.metrics())
+
+/** Reads the page until it shows this; a response is counted a moment after its client has it. */
+const shown = (service: Service, what: string, isShown: (page: Page) => boolean) =>
+  until(what, () => readPage(service), isShown)
+
+/** Reads the page when this many responses are counted. */
 const counted = (service: Service, count: number) =>
-  until(
-    service,
-    (page) => Object.values(page.values(`${duration}_count`)).reduce((a, b) => a + b, 0) >= count
-  )
+  shown(service, `${count} responses are counted`, ({ values }) => sum(values(`${duration}_count`)) >= count)
+
+const sum = (values: Record<string, number>) => Object.values(values).reduce((a, b) => a + b, 0)
 
 t.test('every kind of response is counted by route, method and failure number', async (t) => {
   const service = await start(t)
@@ -144,29 +142,29 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   const holder = await lockTable(t, databaseUrl)
   const began = performance.now()
   const waiting = service.post({ id: 20, name: 'four' })
-  const busy = await until(service, (page) => page.values('plant_store_pool_connections').busy === 1)
-  await sleep(100)
+  await untilBlocked(databaseUrl)
+  const busy = await readPage(service)
   await holder.query('rollback')
   t.strictSame(await waiting, success({ name: 'four' }))
-  const idle = await until(
+  const idle = await shown(
     service,
-    (page) =>
-      page.values('plant_store_pool_connections').idle === 1 &&
-      `/plants POST 0` in page.values(`${duration}_count`)
+    'the connection is idle and the create is counted',
+    ({ values }) =>
+      values('plant_store_pool_connections').idle === 1 && `/plants POST 0` in values(`${duration}_count`)
   )
   const elapsed = (performance.now() - began) / 1000
   for (const name of [duration, 'plant_store_batch_duration_seconds']) {
-    const sum = Object.values(idle.values(`${name}_sum`)).reduce((a, b) => a + b, 0)
-    t.ok(sum > 0 && sum <= elapsed, `${name} is in seconds: ${sum} of ${elapsed}`)
+    const seconds = sum(idle.values(`${name}_sum`))
+    t.ok(seconds > 0 && seconds <= elapsed, `${name} is in seconds: ${seconds} of ${elapsed}`)
   }
   t.strictSame(busy.values('plant_store_pool_connections'), { busy: 1 })
   t.strictSame(idle.values('plant_store_pool_connections'), { idle: 1 })
-  const shown = (page: typeof busy) =>
+  const waits = (page: Page) =>
     ['http_requests_in_flight', 'queue_rows', 'queue_bytes', 'lanes_busy'].map(
       (name) => page.values(`plant_store_${name}`)['']
     )
-  t.strictSame(shown(busy), [1, 1, 68, 1])
-  t.strictSame(shown(idle), [undefined, undefined, undefined, undefined])
+  t.strictSame(waits(busy), [1, 1, 68, 1])
+  t.strictSame(waits(idle), [undefined, undefined, undefined, undefined])
   t.ok((busy.values('plant_store_http_connections')[''] ?? 0) >= 1)
   t.strictSame(busy.values('plant_store_queue_rows_limit'), { '': 500 })
   t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 2_000_000 })
@@ -179,9 +177,9 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
     `select pg_terminate_backend(pid) from pg_stat_activity
      where application_name = 'plant-store' and datname = current_database()`
   )
-  const reset = await until(service, (page) => page.values('plant_store_pool_resets_total')[''] === 1)
+  const reset = await shown(service, 'a reset', ({ value }) => value('plant_store_pool_resets_total') === 1)
   t.strictSame(reset.values('plant_store_pool_resets_total'), { '': 1 })
-  const again = parseMetrics(await service.metrics())
+  const again = await readPage(service)
   t.strictSame(again.values('plant_store_pool_resets_total'), { '': 1 }, 'looking at it does not count')
 })
 
@@ -218,14 +216,14 @@ t.test('no client can make a label: strange methods and paths are folded', async
 
 t.test('failures below the routes are counted by name', async (t) => {
   const service = await start(t)
-  const send = (text: string) => exchange(service.url, [text], { waitMs: 20_000 })
+  const send = (text: string) => exchange(service.url, [text])
   await send('what?\r\n\r\n')
   await send(`GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)
   await send('CONNECT plants:443 HTTP/1.1\r\nhost: plants\r\n\r\n')
   await fetch(`${service.url}/%zz`)
   // This one has begun: it is answered in its turn, measured, and counted once.
   const fields = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
-  await exchange(service.url, [request('what?\r\n', fields)], { waitMs: 20_000 })
+  await exchange(service.url, [request('what?\r\n', fields)])
   const page = await counted(service, 2)
   t.strictSame(page.values('plant_store_http_failures_total'), {
     MalformedRequest: 3,
@@ -258,7 +256,7 @@ t.test("the listener's failures are those of the contract", async (t) => {
       failure(405, 'this path does not have this method', { allow: 'GET, HEAD' })
     )
   }
-  const [answer] = parseResponses(await exchange(metricsUrl(), ['what?\r\n\r\n'], { waitMs: 20_000 }))
+  const [answer] = parseResponses(await exchange(metricsUrl(), ['what?\r\n\r\n']))
   t.match(answer, { status: 400, body: '{"error":400,"message":"the request is malformed"}' })
   t.strictSame(
     await read(await fetch(new URL('/%zz', metricsUrl()))),
@@ -324,10 +322,7 @@ t.test('a file of tokens that is broken is shown until it is mended', async (t) 
   for (const text of [`tester:${token}`, 'short', `tester:${token}`]) {
     await writeFile(path, text)
     await service.app.reloadTokens()
-    const { samples } = parseMetrics(await service.metrics())
-    states.push(
-      ...samples.filter(({ name }) => name === 'plant_store_tokens_file_error').map(({ value }) => value)
-    )
+    states.push((await readPage(service)).value('plant_store_tokens_file_error'))
   }
   t.strictSame(states, [0, 1, 0])
 })

@@ -1,11 +1,18 @@
 /** The rate limit: how much each caller may ask for in a second, and what it is told. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { failure, headers, startService, success, token } from '../support/service.ts'
+import { until } from '../../dev/until.ts'
+import { failure, headers, startService, success } from '../support/service.ts'
 
-const other = 'other-secret-0123456789'
+/** Each test, and each of its attempts, has callers of its own: nobody has counted their requests yet. */
+const callers = Array.from({ length: 200 }, (_, index) => `caller-${index}`)
+const secretOf = (caller: string) => `secret-of-${caller}-0123456789`
+let nextCaller = 0
+const newCaller = () => callers[nextCaller++] as string
+
 const service = await startService(t, {
-  AUTH_TOKENS: `tester:${token},tester:${token}2,other:${other}`,
+  AUTH_TOKENS: callers
+    .flatMap((caller) => [`${caller}:${secretOf(caller)}`, `${caller}:${secretOf(caller)}2`])
+    .join(),
   RATE_LIMIT: '3'
 })
 const by = (secret: string) => ({ headers: { ...headers, authorization: `Bearer ${secret}` } })
@@ -16,8 +23,8 @@ const limits = (remaining: number) => ({
   'ratelimit-reset': '1'
 })
 const created = (remaining: number) => {
-  const answer = success({ name: 'n' })
-  return { ...answer, headers: { ...answer.headers, ...limits(remaining) } }
+  const response = success({ name: 'n' })
+  return { ...response, headers: { ...response.headers, ...limits(remaining) } }
 }
 const refused = failure(
   429,
@@ -29,60 +36,74 @@ const refused = failure(
 )
 
 let lastId = 0
-const post = (init: RequestInit = {}) => service.post({ id: ++lastId, name: 'n' }, init)
+const post = (secret: string, init: RequestInit = {}) =>
+  service.post({ id: ++lastId, name: 'n' }, { ...by(secret), ...init })
 
-t.afterEach(() => sleep(1_100))
-
-/** Asks one after the other within one second, however often a slow machine has to begin anew. */
-async function inOneSecond<T>(calls: (() => Promise<T>)[]): Promise<T[]> {
+/** Sends requests of a new caller one after the other within one second, however often a slow machine has to begin anew. */
+async function inOneSecond<T>(send: (secret: string) => (() => Promise<T>)[]): Promise<T[]> {
   for (;;) {
+    const calls = send(secretOf(newCaller()))
     const began = performance.now()
-    const answers: T[] = []
-    for (const call of calls) answers.push(await call())
-    if (performance.now() - began < 1_000) return answers
-    await sleep(1_100)
+    const responses: T[] = []
+    for (const call of calls) responses.push(await call())
+    if (performance.now() - began < 1_000) return responses
   }
 }
 
 t.test('the fourth create of a second gets 429 and is not stored, the next second has room', async (t) => {
-  t.strictSame(await inOneSecond([post, post, post, post]), [created(2), created(1), created(0), refused])
+  let caller = ''
+  const responses = await inOneSecond((secret) => {
+    caller = secret
+    return Array.from({ length: 4 }, () => () => post(secret))
+  })
+  t.strictSame(responses, [created(2), created(1), created(0), refused])
   t.strictSame(await service.rows('select 1 from plants where id = $1', [lastId]), [])
-  await sleep(1_100)
-  t.strictSame(await post(), created(2))
+  const next = await until(
+    'the second is over',
+    () => post(caller),
+    ({ status }) => status === 200
+  )
+  t.strictSame(next, created(2))
 })
 
 t.test('a caller is one however many tokens it has, and another caller has room of its own', async (t) => {
-  const second = () => post(by(`${token}2`))
-  const another = () => post(by(other))
-  t.strictSame(await inOneSecond([post, second, post, second, another]), [
-    created(2),
-    created(1),
-    created(0),
-    refused,
-    created(2)
-  ])
+  const responses = await inOneSecond((secret) => {
+    const [first, second] = [() => post(secret), () => post(`${secret}2`)]
+    return [first, second, first, second, () => post(secretOf(newCaller()))]
+  })
+  t.strictSame(responses, [created(2), created(1), created(0), refused, created(2)])
 })
 
 t.test('429 comes before the Idempotency-Key and the body are looked at, and behind 401', async (t) => {
-  const bad = (key: string) => ({ headers: { ...headers, 'idempotency-key': key } })
-  const ask = () => service.post('not json', bad(''))
+  const ask = (secret: string) => () =>
+    service.post('not json', { headers: { ...by(secret).headers, 'idempotency-key': '' } })
   const malformed = (remaining: number) =>
     failure(400, 'the Idempotency-Key must be 1 to 255 visible ASCII characters', limits(remaining))
-  t.strictSame(await inOneSecond([ask, ask, ask, ask]), [malformed(2), malformed(1), malformed(0), refused])
-  const unknown = await post(by(`${token}3`))
-  t.equal(JSON.parse(unknown.body).error, 401)
+  const responses = await inOneSecond((secret) => [
+    ...Array.from({ length: 4 }, () => ask(secret)),
+    () => post(`${secret}3`)
+  ])
+  const unknown = responses.pop()
+  t.strictSame(responses, [malformed(2), malformed(1), malformed(0), refused])
+  t.equal(JSON.parse(unknown?.body ?? '').error, 401)
 })
 
 t.test('what is refused for its path, method or token is not counted', async (t) => {
-  for (let count = 0; count < 5; count++) {
-    await post({ headers: {} })
-    await post({ method: 'PUT' })
-  }
-  t.strictSame(await post(), created(2))
+  const responses = await inOneSecond((secret) => [
+    ...Array.from({ length: 5 }, () => () => post(secret, { headers: {} })),
+    ...Array.from({ length: 5 }, () => () => post(secret, { method: 'PUT' })),
+    () => post(secret)
+  ])
+  t.strictSame(responses.at(-1), created(2))
 })
 
 t.test('each replica counts by itself', async (t) => {
-  const replica = await startService(t, { DATABASE_URL: service.databaseUrl, RATE_LIMIT: '1' })
-  t.equal((await post()).status, 200)
-  t.equal((await replica.post({ id: ++lastId, name: 'n' })).status, 200)
+  const caller = newCaller()
+  const replica = await startService(t, {
+    DATABASE_URL: service.databaseUrl,
+    AUTH_TOKENS: `${caller}:${secretOf(caller)}`,
+    RATE_LIMIT: '1'
+  })
+  t.equal((await post(secretOf(caller))).status, 200)
+  t.equal((await replica.post({ id: ++lastId, name: 'n' }, by(secretOf(caller)))).status, 200)
 })

@@ -1,17 +1,39 @@
 /** The file of access tokens: every way to change it, and every way to break it. */
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { digestOf, watchTokenFile } from '../../src/auth/token-file.ts'
 import { parseTokens } from '../../src/auth/tokens.ts'
 import { createLogger } from '../../src/logger.ts'
-import { until } from '../support/until.ts'
-
-t.jobs = 16
 
 const list = (...names: string[]) =>
   `${names.map((name) => `${name}:secret-of-${name}-0123456789`).join('\n')}\n`
+/** The time between two readings, in ms. */
+const pollMs = 1_000
+/** The timers of the readings: what each calls resolves when its reading is over. */
+const timers = new Map<unknown, () => Promise<void>>()
+const { setTimeout, clearTimeout } = globalThis
+Object.assign(globalThis, {
+  setTimeout(callback: () => Promise<void>, ms: number) {
+    if (ms !== pollMs) return setTimeout(callback, ms)
+    const timer = { unref: () => timer }
+    timers.set(timer, callback)
+    return timer
+  },
+  clearTimeout(timer: NodeJS.Timeout) {
+    if (!timers.delete(timer)) clearTimeout(timer)
+  }
+})
+
+/** Lets the time between two readings pass, so many times. */
+async function readAgain(times = 1) {
+  for (let count = 0; count < times; count++) {
+    const due = [...timers.values()]
+    timers.clear()
+    for (const callback of due) await callback()
+  }
+}
+
 const broken = 'AUTH_TOKENS_FILE is broken: the tokens stay as they were'
 
 /** Follows a file that holds these callers' tokens, until teardown. */
@@ -37,14 +59,18 @@ async function follow(t: Test, ...names: string[]) {
   }
 }
 
+/** Asserts that two readings, and not one, make these the callers. */
 async function becomes(t: Test, { callers }: { callers: () => string[] }, ...names: string[]) {
-  t.strictSame(await until(callers, (seen) => seen.join() === names.join()), names)
+  const before = callers()
+  await readAgain()
+  t.strictSame(callers(), before, 'one reading does not count')
+  await readAgain()
+  t.strictSame(callers(), names)
 }
 
-/** Gives the lines of the log when there are so many, and then some time for one too many. */
-async function logged({ log }: { log: () => object[] }, count: number) {
-  await until(log, ({ length }) => length >= count)
-  await sleep(2_500)
+/** Gives the lines of the log after more readings than a line takes. */
+async function logged({ log }: { log: () => object[] }) {
+  await readAgain(4)
   return log()
 }
 
@@ -60,8 +86,7 @@ t.test('a file that is written in place counts', async (t) => {
 
 t.test('a change that leaves the length and the times as they were counts', async (t) => {
   const file = await follow(t, 'a')
-  await sleep(1_200)
-  const { utimes, stat } = await import('node:fs/promises')
+  await readAgain()
   const { atime, mtime } = await stat(file.path)
   await writeFile(file.path, list('b'))
   await utimes(file.path, atime, mtime)
@@ -100,12 +125,12 @@ t.test('a link that is swapped in its path, as Kubernetes does, counts', async (
 t.test('a broken file keeps the tokens and is logged once, another broken one once more', async (t) => {
   const file = await follow(t, 'a')
   await writeFile(file.path, '')
-  t.strictSame(await logged(file, 1), [refused('must hold at least one token')])
+  t.strictSame(await logged(file), [refused('must hold at least one token')])
   await rm(file.path)
-  t.strictSame((await logged(file, 2)).slice(1), [refused('cannot be read (ENOENT)')])
+  t.strictSame((await logged(file)).slice(1), [refused('cannot be read (ENOENT)')])
   t.strictSame(file.callers(), ['a'])
   await writeFile(file.path, list('a'))
-  t.strictSame((await logged(file, 3)).slice(2), [read(1)], 'that it is whole again is logged')
+  t.strictSame((await logged(file)).slice(2), [read(1)], 'that it is whole again is logged')
   t.strictSame(file.callers(), ['a'])
 })
 
@@ -113,27 +138,22 @@ t.test('a file with one bad entry is broken as a whole, and its line tells no se
   const file = await follow(t, 'a')
   await writeFile(file.path, `${list('b')}c:too-short\n`)
   const rule = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
-  t.strictSame(await logged(file, 1), [refused(`entry 2 ${rule}`)])
+  t.strictSame(await logged(file), [refused(`entry 2 ${rule}`)])
   t.strictSame(file.callers(), ['a'])
 })
 
 t.test('half of a list that is a good list does not count while the rest is written', async (t) => {
   const file = await follow(t, 'a', 'b')
-  const seen = new Set<string>()
-  const watch = setInterval(() => seen.add(file.callers().join()), 10)
-  t.teardown(() => clearInterval(watch))
-  for (let rounds = 0; rounds < 4; ) {
-    const began = performance.now()
+  for (let rounds = 0; rounds < 4; rounds++) {
     await writeFile(file.path, list('a'))
-    await sleep(700)
+    await readAgain()
     await writeFile(file.path, list('a', 'b'))
-    const isInTime = performance.now() - began < 950
-    await sleep(1_500)
-    // On a machine that stood still the half was there for two readings, and counted.
-    if (!isInTime) await becomes(t, file, 'a', 'b')
-    else if (++rounds) t.strictSame([...seen], ['a,b'])
-    seen.clear()
+    for (let count = 0; count < 3; count++) {
+      t.strictSame(file.callers(), ['a', 'b'])
+      await readAgain()
+    }
   }
+  t.strictSame(file.log(), [])
 })
 
 t.test('a reload counts at once, and is logged whatever it finds', async (t) => {
@@ -147,7 +167,7 @@ t.test('a reload counts at once, and is logged whatever it finds', async (t) => 
   await writeFile(file.path, ' , ')
   await file.followed.reload()
   await file.followed.reload()
-  await sleep(3_000)
+  await readAgain(3)
   const empty = refused('must hold at least one token')
   t.strictSame(file.log().slice(1), [read(2), empty, empty], 'the file is not judged again without a change')
   t.strictSame(file.callers(), ['b', 'c'])
@@ -161,7 +181,12 @@ t.test('a file that is followed no more is read no more', async (t) => {
   const file = await follow(t, 'a')
   file.followed.close()
   await writeFile(file.path, list('b'))
-  await sleep(3_000)
+  await readAgain(3)
   t.strictSame(file.callers(), ['a'])
   t.strictSame(file.log(), [])
+  const another = await follow(t, 'a')
+  const reading = readAgain()
+  another.followed.close()
+  await reading
+  t.equal(timers.size, 0, 'a reading under way is the last')
 })

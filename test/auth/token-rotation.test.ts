@@ -2,8 +2,8 @@
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { until } from '../../dev/until.ts'
 import { failure, headers, startService, success } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const by = (secret: string) => ({ headers: { ...headers, authorization: `Bearer ${secret}` } })
 const steady = 'steady-secret-0123456789'
@@ -75,7 +75,7 @@ for (const [way, prepare] of Object.entries(ways)) {
     // Without being told of it, too.
     await write(`steady:${steady}\n`)
     const ask = () => service.post(plant(), by(rotated(41)))
-    t.strictSame(await until(ask, ({ status }) => status !== 200), revoked)
+    t.strictSame(await until('the file is read', ask, ({ status }) => status !== 200), revoked)
 
     isDone = true
     await Promise.all(load)

@@ -2,21 +2,24 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
-import { statusOf, until } from '../../dev/docker.ts'
 import { freePort } from '../../dev/embedded-postgres.ts'
+import { until } from '../../dev/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/haproxy')
 
-/** Starts HAProxy over the ports; ends it at teardown. Gives the address that clients use. */
-export async function startBalancer(t: Test, ports: number[]): Promise<string> {
+/** Starts HAProxy over the ports; ends it at teardown. */
+export async function startBalancer(t: Test, ports: number[]) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
   const config = await readFile(join(folder, 'haproxy.cfg'), 'utf8')
   const port = await freePort()
   const file = join(directory, 'haproxy.cfg')
-  await writeFile(file, withServers(config, ports))
+  const control = join(directory, 'control')
+  await writeFile(file, withServers(config, ports, control))
   const child = spawn('haproxy', ['-db', '-f', file], {
     env: {
       PATH: `${process.env.PATH}:/usr/sbin`,
@@ -33,15 +36,30 @@ export async function startBalancer(t: Test, ports: number[]): Promise<string> {
     await rm(directory, { recursive: true, force: true })
   })
   const url = `http://127.0.0.1:${port}`
-  await until('HAProxy answers', async () => (await statusOf(`${url}/readyz`)) !== undefined)
-  return url
+  await until('HAProxy listens', () => fetch(`${url}/readyz`))
+  return {
+    /** The address that clients use. */
+    url,
+    /** Returns when HAProxy's checks say this of the server at a port. */
+    async says(port: number, state: 'UP' | 'DOWN') {
+      await until(`${port} is ${state}`, async () => {
+        const [head, ...lines] = (await text(connect(control).end('show stat\n'))).split('\n')
+        const names = head?.split(',') ?? []
+        const servers = lines.map((line) => line.split(','))
+        const of = (name: string) => (fields: string[]) => fields[names.indexOf(name)]
+        const server = servers.find((fields) => of('svname')(fields) === `api${ports.indexOf(port) + 1}`)
+        return server !== undefined && of('status')(server)?.startsWith(state)
+      })
+    }
+  }
 }
 
-/** Names the servers where the configuration finds them by DNS, and leaves the rest of it as it is. */
-function withServers(config: string, ports: number[]): string {
+/** Names the servers where the configuration finds them by DNS, adds a control socket, and leaves the rest as it is. */
+function withServers(config: string, ports: number[], control: string): string {
   const servers = (name: string, options: string) =>
     ports.map((port, index) => `  server ${name}${index + 1} 127.0.0.1:${port} ${options}`).join('\n')
   return config
+    .replace(/^global\n/m, `global\n  stats socket ${control}\n`)
     .replace(/ {2}server-template api .*\n/, `${servers('api', 'check')}\n`)
     .replace(/ {2}server-template open .*\n/, `${servers('open', '')}\n`)
     .replace(' init-state down', '') // HAProxy 3.1 and later; these servers are not found by DNS

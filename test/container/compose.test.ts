@@ -2,8 +2,11 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { docker, execute, inspect, statusOf, until } from '../../dev/docker.ts'
-import { assertRows, startLoad } from '../support/load.ts'
+import { docker, inspect, statusOf } from '../../dev/docker.ts'
+import { execute } from '../../dev/execute.ts'
+import { startLoad } from '../../dev/load.ts'
+import { until } from '../../dev/until.ts'
+import { assertRows } from '../support/stored.ts'
 import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
 
@@ -15,21 +18,20 @@ const stack = await copyStack(t, {
 })
 let nextId = 1
 
-/** Clients under way, and the proof that each of them was answered with 200 and its plant is stored once. */
+/** Clients under way, and the proof that each of their creates got 200 and its plant is stored once. */
 async function startClients(t: Test) {
-  const [url, accessToken] = [await stack.url(), await stack.token()]
-  const load = startLoad({ url: () => url, clients, pauseMs: 40, firstId: nextId, accessToken })
+  const [url, token] = [await stack.url(), await stack.token()]
+  const load = startLoad({ url, token, clients, pauseMs: 40, firstId: nextId })
   t.teardown(() => load.stop())
-  await load.answer(200)
+  await load.succeed(200)
   return {
-    answer: load.answer,
+    succeed: load.succeed,
     async assertServed() {
-      await load.answer(200)
-      const outcomes = await load.stop()
+      await load.succeed(200)
+      const creates = await load.stop()
       const firstId = nextId
-      nextId += outcomes.length + 1_000
-      const rows = (await stack.rows()).filter(({ id }) => Number(id) >= firstId && Number(id) < nextId)
-      const { failed } = assertRows(t, rows, outcomes, 400)
+      nextId += creates.length + 1_000
+      const failed = assertRows(t, await stack.plants(firstId, nextId - 1), creates)
       t.strictSame(failed, [], 'no client saw an error')
     }
   }
@@ -73,11 +75,9 @@ t.test('only the balancer is published, on 127.0.0.1, and every container is con
 t.test('a client cannot choose the address that the log has of it', async (t) => {
   const headers = { 'x-forwarded-for': '203.0.113.7', 'x-request-id': 'forged-address' }
   t.equal((await fetch(`${await stack.url()}/plants`, { headers })).status, 400)
-  await t.resolves(async () => {
-    for (let log = ''; !log.includes('"forged-address"'); ) log = await stack.compose('logs', 'api')
-  })
-  const line =
-    (await stack.compose('logs', 'api')).split('\n').find((line) => line.includes('"forged-address"')) ?? ''
+  const line = await until('the request is logged', async () =>
+    (await stack.compose('logs', 'api')).split('\n').find((line) => line.includes('"forged-address"'))
+  )
   t.match(line, /"client":"\d+\.\d+\.\d+\.\d+"/)
   t.notMatch(line, '203.0.113.7')
 })
@@ -95,18 +95,15 @@ t.test(
       const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ id: -1, name }) })
       return JSON.parse(await response.text())
     }
-    let answer: { error?: number } = {}
-    await until('the replicas have read the file, as they do every second', async () => {
-      answer = await post('Aloe')
-      return answer.error !== 401
-    })
-    t.strictSame(answer, { name: 'Aloe' })
+    const response = await until(
+      'the replicas have read the file, as they do every second',
+      () => post('Aloe'),
+      ({ error }) => error !== 401
+    )
+    t.strictSame(response, { name: 'Aloe' })
     const privileges = `select string_agg(privilege_type, ' ' order by privilege_type) from information_schema.role_table_grants
     where grantee = 'service' and table_name = 'plants'`
-    t.equal(
-      await stack.compose('exec', '-T', 'db', 'psql', '-U', 'plants', '-At', '-c', privileges),
-      'INSERT SELECT UPDATE'
-    )
+    t.strictSame(await stack.query(privileges), ['INSERT SELECT UPDATE'])
   }
 )
 
@@ -124,7 +121,7 @@ t.test('replicas that do not listen yet get no request', async (t) => {
   }
   await docker(['start', ...names])
   await until('the balancer has their addresses', async () => (await found()) >= before + names.length)
-  await load.answer(1_000)
+  await load.succeed(1_000)
   await load.assertServed()
 })
 
@@ -135,7 +132,7 @@ t.test('--scale api=4 under load: all four serve, and no client sees an error', 
   t.equal(replicas.length, 4)
   const began = new Date().toISOString()
   const serves = async (id: string) => /"msg":"created"/.test(await docker(['logs', '--since', began, id]))
-  for (const id of replicas) while (!(await serves(id))) await load.answer(100)
+  for (const id of replicas) while (!(await serves(id))) await load.succeed(100)
   await load.assertServed()
 })
 
@@ -178,8 +175,11 @@ t.test(
     const update = execute('ops/rolling-update', [], { cwd: stack.cwd, env })
     update.catch(() => {})
     const fresh = async () => (await stack.running('api')).filter((id) => !before.includes(id))
-    await until('two new replicas run', async () => (await fresh()).length === before.length, 20)
-    const [good = '', bad = ''] = await fresh()
+    const [good = '', bad = ''] = await until(
+      'two new replicas run',
+      fresh,
+      (ids) => ids.length === before.length
+    )
     await docker(['network', 'disconnect', `${stack.env.COMPOSE_PROJECT_NAME}_back`, bad])
     const serves = async () => /"msg":"created"/.test(await docker(['logs', '--since', began, good]))
     await until('the good one serves', serves)
@@ -221,11 +221,11 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
 })
 
 t.test('`down` keeps the plants and the token, `down -v` nothing', async (t) => {
-  const [plants, token] = [(await stack.rows()).length, await stack.token()]
-  t.ok(plants > 0)
+  const [plants, token] = [await stack.query('select count(*) from plants'), await stack.token()]
+  t.ok(Number(plants) > 0)
   await stack.compose('--profile=observability', 'down')
   await stack.compose('up', '--wait')
-  t.equal((await stack.rows()).length, plants)
+  t.strictSame(await stack.query('select count(*) from plants'), plants)
   t.equal(await stack.token(), token)
   await stack.compose('--profile=observability', 'down', '--volumes')
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`

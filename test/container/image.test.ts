@@ -3,10 +3,13 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { buildImage, docker, inspect, root, statusOf, until } from '../../dev/docker.ts'
+import { buildImage, docker, inspect, root, statusOf } from '../../dev/docker.ts'
 import { startDatabase } from '../../dev/docker-database.ts'
-import { assertRows, startLoad } from '../support/load.ts'
+import { startLoad } from '../../dev/load.ts'
+import { selectPlants } from '../../dev/stored.ts'
+import { until } from '../../dev/until.ts'
 import { headers, token } from '../support/service.ts'
+import { assertRows } from '../support/stored.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
 const again = `${tag}-again`
@@ -183,16 +186,13 @@ t.test(
   async (t) => {
     const { name, database, url } = await startHardened(t)
     await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
-    const load = startLoad({ url: () => url, clients: 16 })
-    await load.answer(500)
+    const load = startLoad({ url, token, clients: 16 })
+    await load.succeed(500)
     await docker(['stop', '--time=120', name])
     const [{ State: state }] = await inspect(name)
-    const rows = (await database.sql('select id, name from plants')).map((line) => {
-      const [id = '', name = ''] = line.split('|')
-      return { id, name }
-    })
-    const { failed } = assertRows(t, rows, await load.stop(), 500)
-    const stored = new Set(rows.map(({ id }) => Number(id)))
+    const rows = (await database.sql(selectPlants())).map((line) => JSON.parse(line))
+    const failed = assertRows(t, rows, await load.stop())
+    const stored = new Set(rows.map(({ id }) => id))
     t.strictSame(
       failed.filter(({ id, error }) => error !== -1 || stored.has(id)),
       [],
@@ -208,9 +208,9 @@ t.test('it traces where it is told to', async (t) => {
     '--env=OTEL_BSP_SCHEDULE_DELAY=100'
   ])
   await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
-  const answer = await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' })
-  t.equal(answer.status, 200)
-  t.equal(await answer.text(), '{"name":"Fern"}')
+  const response = await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' })
+  t.equal(response.status, 200)
+  t.equal(await response.text(), '{"name":"Fern"}')
   await until('its spans are missed', async () =>
     (await docker(['logs', name])).includes('"msg":"spans cannot be sent')
   )

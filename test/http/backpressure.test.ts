@@ -2,10 +2,10 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { until } from '../../dev/until.ts'
 import { shows } from '../support/metrics.ts'
 import { parseResponses, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const clients = 200
 
@@ -62,6 +62,7 @@ const read = (all: Client[]) => all.flatMap(({ received }) => parseResponses(Buf
 /** Waits until each has so many responses, and nobody is held any more. */
 async function haveResponses(t: Test, all: Client[], total: number, expected = unauthorized) {
   await until(
+    `each has ${total} responses`,
     () => all.filter((client) => responsesOf(client) === total).length,
     (count) => count === all.length
   )
@@ -92,10 +93,7 @@ t.test('a body that comes later is read, and the connection goes on', async (t) 
   await haveResponses(t, all, 1)
   t.equal(held.size, 0, 'what is being sent is read')
   for (const { socket } of all) socket.write(body)
-  await until(
-    () => held.size,
-    (size) => size > 0
-  )
+  await until('a connection is held', () => held.size > 0)
   t.ok(held.size >= clients / 2)
   for (const { socket } of all) socket.write(refused())
   await haveResponses(t, all, 2)
@@ -130,10 +128,7 @@ t.test('so does what is no request behind it', async (t) => {
 
 t.test('before the service closes everybody is read from', async (t) => {
   const all = await hammer(t, refused(), 1)
-  await until(
-    () => [...held].some((socket) => socket.isPaused()),
-    (isHeld) => isHeld
-  )
+  await until('a connection is held', () => [...held].some((socket) => socket.isPaused()))
   service.app.resumeAll()
   t.notOk([...held].some((socket) => socket.isPaused()))
   await haveResponses(t, all, 1)

@@ -1,13 +1,13 @@
 /** From the moment that the service closes, every client that is owed a response still gets the interface's. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase } from '../support/database.ts'
 import { request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const DATABASE_URL = await createDatabase(t)
 let lastId = 0
@@ -20,10 +20,10 @@ const head = { 'content-length': '30' }
 const half = 'POST /plants HTTP/1.1\r\nhost: te'
 
 /** Only what is to be cut off is waited for; all else may take its time. */
-const short = { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '3000' }
+const short = { HEADERS_TIMEOUT_MS: String(scaled(1_500)), REQUEST_TIMEOUT_MS: String(scaled(3_000)) }
 const long = { HEADERS_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' }
 
-/** Starts a service whose table answers only when it is let go. */
+/** Starts a service whose creates end only when it is let go. */
 async function startSlow(t: Test, limits = long) {
   const service = await startService(t, { DATABASE_URL, ...limits })
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
@@ -114,19 +114,20 @@ for (const [title, before, after, expected] of cases) {
     const arrived = () => [...app.connections.keys()][0]?.bytesRead
     const length = (text: string) => Buffer.byteLength(text, 'latin1')
     if (before !== '') await send(before)
-    await until(arrived, (bytes) => bytes === length(before))
+    await until('all is read', arrived, (bytes) => bytes === length(before))
     const started = performance.now()
     const closed = app.close()
-    while (app.server.listening) await setImmediate()
+    await until('it listens no more', () => !app.server.listening)
     if (after !== '') await send(after)
-    await until(arrived, (bytes) => bytes === undefined || bytes === length(before + after))
+    const isArrived = () => [undefined, length(before + after)].includes(arrived())
+    await until('all is read, or the connection is gone', isArrived)
     letGo()
     const { answers: found, connection } = await answers()
     t.strictSame(found, expected)
     if (expected.length > 0) t.equal(connection.at(-1), 'close')
     await closed
     const took = performance.now() - started
-    t.ok(took < 15_000, `closed after ${took} ms`)
+    t.ok(took < scaled(15_000), `closed after ${took} ms`)
   })
 }
 
@@ -138,7 +139,7 @@ t.test('while the service closes, a connection that is kept alive and idle is en
   await once(socket, 'data')
   const started = performance.now()
   await app.close()
-  t.ok(performance.now() - started < 10_000)
+  t.ok(performance.now() - started < scaled(10_000))
   t.strictSame((await answers()).answers, [created], 'and not by the time-out for what never arrives')
 })
 
@@ -151,15 +152,9 @@ t.test('while the service closes, responses that their client has not read yet a
   const sent = Array.from({ length: count }, () => request(JSON.stringify({ id: ++lastId, name })))
   await send(sent.join(''))
   const [served, connection] = [...app.connections][0] ?? []
-  await until(
-    () => connection?.pendingResponses.size,
-    (size) => size === count
-  )
+  await until('all creates wait', () => connection?.pendingResponses.size === count)
   letGo()
-  await until(
-    () => served?.writableLength,
-    (bytes) => bytes !== 0
-  )
+  await until('responses wait to be read', () => served?.writableLength !== 0)
   const tooLate = await open(url)
   await tooLate.send(half)
   const closed = app.close()
@@ -180,17 +175,11 @@ t.test(
     const [first, second] = [await open(url), await open(url)]
     await first.send(request(plant()))
     await second.send(half)
-    await until(
-      () => [...app.connections.values()].map(({ newest }) => newest?.complete),
-      ([complete]) => complete === true
-    )
+    await until('the create is read', () => [...app.connections.values()][0]?.newest?.complete)
     const closed = app.close()
     t.strictSame((await second.answers()).answers, [tooSlow])
     await first.send(request('{', head))
-    await until(
-      () => [...app.connections.values()][0]?.pendingResponses.size,
-      (size) => size === 2
-    )
+    await until('both wait', () => [...app.connections.values()][0]?.pendingResponses.size === 2)
     letGo()
     t.strictSame((await first.answers()).answers, [created, tooSlow])
     await closed

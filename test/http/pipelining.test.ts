@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
 const probe = request('', { 'content-length': undefined }, 'GET /readyz HTTP/1.1')
@@ -40,10 +40,7 @@ async function ended(socket: Socket) {
 
 /** The server's end of the only connection. */
 const served = async ({ app }: { app: { connections: Map<Socket, unknown> } }) =>
-  until(
-    () => [...app.connections.keys()][0] as Socket,
-    (socket) => socket !== undefined
-  )
+  until('the connection is there', () => [...app.connections.keys()][0])
 
 const noToken = '400 {"error":401,"message":"a bearer token is required"}'
 
@@ -52,12 +49,9 @@ t.test('what comes behind the response to an uninvited body is read and dropped,
   const socket = await served(client)
   const uninvited = request('', { expect: '100-continue', authorization: undefined, 'content-length': '5' })
   client.socket.write(uninvited)
-  await until(client.received, (text) => text.includes('\r\n\r\n{'))
+  await until('the response comes', client.received, (text) => text.includes('\r\n\r\n{'))
   client.socket.write(`12345${flood}`)
-  await until(
-    () => socket.bytesRead,
-    (bytes) => bytes === uninvited.length + 5 + flood.length
-  )
+  await until('all is read', () => socket.bytesRead === uninvited.length + 5 + flood.length)
   t.equal(client.seen(), 1)
   client.socket.end()
   await ended(client.socket)
@@ -70,20 +64,14 @@ t.test(
     const client = await start(t, { MAX_CONNECTIONS: '1', REQUEST_TIMEOUT_MS: '60000' })
     const second = connect({ port: Number(new URL(client.url).port), host: '127.0.0.1', allowHalfOpen: true })
     t.teardown(() => second.destroy())
-    await until(
-      () => client.app.connections.size,
-      (size) => size === 2
-    )
+    await until('both are connected', () => client.app.connections.size === 2)
     const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
     let text = ''
     second.on('data', (chunk) => {
       text += chunk
     })
     second.write(probe + flood)
-    await until(
-      () => excess.bytesRead,
-      (bytes) => bytes === probe.length + flood.length
-    )
+    await until('all is read', () => excess.bytesRead === probe.length + flood.length)
     t.equal(client.seen() <= 64, true, `${client.seen()} requests of one connection`)
     second.end()
     await ended(second)
@@ -101,15 +89,15 @@ t.test('at most 64 requests of a connection wait, and all of them are answered i
   let sent = ''
   for (let id = 0; id < plants; id++) sent += request(JSON.stringify({ id, name: `${id}` }))
   client.socket.write(sent)
-  await until(client.pending, (pending) => pending >= 64)
+  await until('64 wait', client.pending, (pending) => pending >= 64)
   t.equal(client.seen(), 64)
   t.ok(socket.isPaused())
   t.ok(socket.readableLength <= 2 ** 17, `${socket.readableLength} bytes are held`)
   const most: number[] = []
   client.app.server.prependListener('request', () => most.push(client.pending()))
   letGo()
-  await until(client.seen, (seen) => seen === plants)
-  await until(client.pending, (pending) => pending === 0)
+  await until('all have come', client.seen, (seen) => seen === plants)
+  await until('none waits', client.pending, (pending) => pending === 0)
   t.ok(Math.max(...most) <= 64, `${Math.max(...most)} wait`)
   client.socket.end()
   await ended(client.socket)
@@ -153,10 +141,7 @@ t.test('a client that does not read is not read from either, and goes on when it
   for (let id = 0; id < 20; id++) client.socket.write(request(JSON.stringify({ id, name })))
   client.socket.end()
   const socket = await served(client)
-  await until(
-    () => socket.isPaused() && socket.writableNeedDrain,
-    (isStuck) => isStuck
-  )
+  await until('the connection is stuck', () => socket.isPaused() && socket.writableNeedDrain)
   t.ok(client.seen() < 20)
   client.socket.resume()
   await ended(client.socket)
@@ -185,15 +170,13 @@ t.test('a connection that is reset while responses are owed leaves nothing behin
     )
     // Their connections are refused by now, the requests before still wait.
     await until(
+      'all are refused',
       () => [...service.app.connections.values()].filter(({ isOver }) => isOver).length,
       (refused) => refused === 20
     )
     for (const socket of sockets) socket.resetAndDestroy()
-    await until(
-      () => service.app.connections.size,
-      (size) => size === 0
-    )
+    await until('all are gone', () => service.app.connections.size === 0)
   }
   letGo()
-  t.equal(await until(timers, (count) => count <= before), before)
+  t.equal(await until('their timers are gone', timers, (count) => count <= before), before)
 })

@@ -1,11 +1,11 @@
 /** What a request is called in the log and in its response, and whose it is said to be. */
 import { connect } from 'node:net'
 import t from 'tap'
+import { until } from '../../dev/until.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { everyResponse, failure, headers, maskId, post, startService, success } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const service = await startService(t)
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -166,10 +166,7 @@ t.test('a client that resets before its response leaves a line', async (t) => {
   socket.write(request(`{"id":${++lastId},"name":"n"}`, { 'x-request-id': 'gone' }))
   await shows(t, service, 'queue_rows', 1)
   socket.resetAndDestroy()
-  const line = await until(
-    async () => service.log().find(({ requestId }) => requestId === 'gone'),
-    (found) => found !== undefined
-  )
+  const line = await until('it is logged', () => service.log().find(({ requestId }) => requestId === 'gone'))
   const { time, durationMs, ...fields } = line
   t.strictSame(fields, {
     level: 30,

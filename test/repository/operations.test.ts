@@ -4,9 +4,9 @@ import { basename, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
+import { parseMetrics } from '../../dev/metrics-page.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue } from '../../src/failures/failures.ts'
-import { parseMetrics } from '../support/metrics.ts'
 import { startService, token } from '../support/service.ts'
 
 const root = join(import.meta.dirname, '../..')

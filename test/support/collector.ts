@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import type { Test } from 'tap'
-import { until } from './until.ts'
+import { until } from '../../dev/until.ts'
 
 /** A span as OTLP's JSON has it, its attributes as an object. */
 export interface Span {
@@ -45,10 +45,10 @@ export async function startCollector(t: Test) {
     resources,
     /** All that has come, as text. */
     text: () => text,
-    /** Gives the spans of a name as soon as there are `count`; what is there after 30 s. */
+    /** Gives the spans of a name as soon as there are `count`. */
     async named(name: string, count = 1) {
       const found = () => spans.filter((span) => span.name === name)
-      return until(found, (spans) => spans.length >= count)
+      return until(`${count} spans ${name}`, found, ({ length }) => length >= count)
     },
     spans
   }

@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { until } from './until.ts'
 
 interface Options {
   /** False for a database without the table. */
@@ -22,7 +23,8 @@ export async function createDatabase(t: Test, { migrated = true, encoding = 'UTF
   t.teardown(() => query(server, `drop database ${name} with (force)`))
   const url = new URL(server)
   url.pathname = `/${name}`
-  if (migrated) await migrate({ database: parseDatabaseUrl(url.href), startupTimeoutMs: 30_000 }, 'up')
+  if (migrated)
+    await migrate({ database: parseDatabaseUrl(url.href), startupTimeoutMs: scaled(30_000) }, 'up')
   return url.href
 }
 
@@ -55,6 +57,7 @@ export async function untilBlocked(url: string, count = 1) {
     select pid from pg_stat_activity
     where application_name = 'plant-store' and datname = current_database() and wait_event_type = 'Lock'`
   await until(
+    `${count} statements wait for a lock`,
     () => query(url, blocked),
     ({ length }) => length >= count
   )
@@ -64,8 +67,9 @@ export async function untilBlocked(url: string, count = 1) {
 export async function setServer(url: string, name: string, value: string) {
   await query(url, `alter system set ${name} = '${value}'`)
   await query(url, 'select pg_reload_conf()')
-  for (let setting: unknown; setting !== value; ) {
-    const [row] = await query(url, 'select current_setting($1) as setting', [name])
-    setting = row?.setting
-  }
+  await until(
+    `${name} is ${value}`,
+    () => query(url, 'select current_setting($1) as setting', [name]),
+    ([row]) => row.setting === value
+  )
 }

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { token } from './service.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -51,6 +52,14 @@ export function start(t: Test, [file, ...args]: [string, ...string[]], env: Node
     ended,
     kill: (signal) => child.kill(signal)
   }
+}
+
+/** Starts the service for the tests' caller, on a free port of 127.0.0.1 by default; resolves when it listens. */
+export async function startProcess(t: Test, env: Record<string, string>) {
+  const settings = { AUTH_TOKENS: `tester:${token}`, HOST: '127.0.0.1', PORT: '0', ...env }
+  const process = start(t, ['src/server.ts'], settings)
+  const [, url = ''] = await process.output(/Server listening at (http:[^"]+)/)
+  return { ...process, url }
 }
 
 /** Runs a file of the project to its end. */

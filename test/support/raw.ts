@@ -1,9 +1,9 @@
 /** A client that sends bytes as they are, and reads whatever comes back. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { token } from './service.ts'
-import { until } from './until.ts'
 
 /** A response, taken apart. */
 export interface RawResponse {
@@ -12,37 +12,41 @@ export interface RawResponse {
   body: string
 }
 
-/** A part of what is sent: text in latin1, bytes, a pause in ms, or a wait until what has come back matches. */
-export type Part = string | Buffer | number | RegExp
+/** A part of what is sent: text in latin1, bytes, or a wait: until what has come back matches, or for a promise. */
+export type Part = string | Buffer | RegExp | (() => Promise<unknown>)
 
 interface Options {
   /** Say that nothing more will be sent when all is sent. */
   halfClose?: boolean
-  /** Return what has come this long, in ms, after the last part, even when the server has not closed. */
-  waitMs?: number
 }
 
-/** Sends the parts on one connection; returns every byte that came back when the server closes or `waitMs` are over. */
-export async function exchange(url: string, parts: Part[], { halfClose = false, waitMs }: Options = {}) {
+/** Sends the parts on one connection; returns every byte that came back when the server closes. Throws when it does not. */
+export async function exchange(url: string, parts: Part[], { halfClose = false }: Options = {}) {
   const { hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '')
   const socket = connect({ host, port: Number(port), allowHalfOpen: true })
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
   socket.on('error', () => {})
+  let isSilent = false
+  socket.setTimeout(scaled(120_000), () => {
+    isSilent = true
+    socket.destroy()
+  })
   const ended = Promise.race([once(socket, 'end'), once(socket, 'close')]).catch(() => {})
   await once(socket, 'connect')
   await send(socket, parts, () => Buffer.concat(chunks).toString('latin1'))
   if (halfClose) socket.end()
-  await (waitMs === undefined ? ended : Promise.race([ended, sleep(waitMs, undefined, { ref: false })]))
+  await ended
   socket.destroy()
+  if (isSilent) throw new Error('the server neither writes nor closes')
   return Buffer.concat(chunks)
 }
 
 async function send(socket: Socket, parts: Part[], received: () => string) {
   for (const part of parts) {
-    if (typeof part === 'number') await sleep(part)
-    else if (part instanceof RegExp) await until(received, (text) => part.test(text))
+    if (part instanceof RegExp) await until(`${part} comes back`, received, (text) => part.test(text))
+    else if (typeof part === 'function') await part()
     else await new Promise<void>((resolve) => socket.write(part as string, 'latin1', () => resolve()))
   }
 }

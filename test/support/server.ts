@@ -3,9 +3,10 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { startPostgres } from '../../dev/embedded-postgres.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 
@@ -15,7 +16,7 @@ export async function startServer(t: Test, settings: Record<string, string> = {}
   let server = await startPostgres({ directory, settings })
   const url = server.url('postgres')
   const port = Number(new URL(url).port)
-  await migrate({ database: parseDatabaseUrl(url), startupTimeoutMs: 30_000 }, 'up')
+  await migrate({ database: parseDatabaseUrl(url), startupTimeoutMs: scaled(30_000) }, 'up')
   t.teardown(async () => {
     server.process.kill('SIGCONT')
     await server.stop()
@@ -33,16 +34,8 @@ export async function startServer(t: Test, settings: Record<string, string> = {}
     },
     /** Starts it again; after a crash its last processes may need a moment to go. */
     async up() {
-      const end = performance.now() + 120_000
-      for (;;) {
-        try {
-          server = await startPostgres({ directory, port, settings })
-          return
-        } catch (error) {
-          if (performance.now() > end) throw error
-          await sleep(100)
-        }
-      }
+      const start = () => startPostgres({ directory, port, settings })
+      server = await until('PostgreSQL starts', start, Boolean, scaled(120_000))
     }
   }
 }

@@ -1,5 +1,6 @@
 /** The service as production builds it, on a port and a database of its own. */
 import type { Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
@@ -19,8 +20,8 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     DATABASE_URL: databaseUrl,
     AUTH_TOKENS: `tester:${token}`,
     METRICS_PORT: '0',
-    WRITE_DEADLINE_MS: '60000', // a slow machine's commits must not reach it
-    SHUTDOWN_TIMEOUT_MS: '600000', // for any deadline of a test
+    WRITE_DEADLINE_MS: String(scaled(60_000)), // a slow machine's commits must not reach it
+    SHUTDOWN_TIMEOUT_MS: String(scaled(600_000)), // for any deadline of a test
     ...env
   })
   const log: string[] = []

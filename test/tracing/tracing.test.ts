@@ -1,37 +1,32 @@
 /** Tracing: the spans of requests, batches and statements at a collector, and nothing of it when it is off. */
 import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { isTracingOn } from '../../src/tracing/tracing.ts'
 import { startCollector } from '../support/collector.ts'
 import { createDatabase, lockTable } from '../support/database.ts'
-import { run, start } from '../support/process.ts'
+import { run, startProcess } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
 import { failure, headers, post, success, token } from '../support/service.ts'
-import { until } from '../support/until.ts'
 
 const unset = 0
 const error = 2
 const server = 2
 const client = 3
-const settings = {
-  HOST: '127.0.0.1',
-  PORT: '0',
-  AUTH_TOKENS: `tester:${token}`,
-  SHUTDOWN_DELAY_MS: '0'
-}
+const settings = { PORT: '0', AUTH_TOKENS: `tester:${token}` }
 
 /** Starts the service with a collector, or without one. */
-async function startTraced(t: Test, env: NodeJS.ProcessEnv = {}) {
+async function startTraced(t: Test, env: Record<string, string> = {}) {
   const collector = await startCollector(t)
   const url = await createDatabase(t)
-  const service = start(t, ['src/server.ts'], {
-    ...settings,
+  const service = await startProcess(t, {
     DATABASE_URL: url,
+    SHUTDOWN_DELAY_MS: '0',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
     OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
     OTEL_BSP_SCHEDULE_DELAY: '100',
     ...env
   })
-  const [, address] = await service.output(/Server listening at (http:[^"]+)/)
   const end = async () => {
     service.kill('SIGTERM')
     const ended = await service.ended
@@ -39,7 +34,7 @@ async function startTraced(t: Test, env: NodeJS.ProcessEnv = {}) {
     t.equal(ended.stderr, '')
     return ended.stdout
   }
-  return { collector, url, address, service, end, plants: `${address}/plants` }
+  return { collector, url, address: service.url, service, end, plants: `${service.url}/plants` }
 }
 
 t.jobs = 3
@@ -136,7 +131,10 @@ t.test(
 )
 
 t.test('a locked table: the spans of the request, the batch and the statement are errors', async (t) => {
-  const { collector, plants, url, end } = await startTraced(t, { WRITE_DEADLINE_MS: '12000' })
+  const { collector, plants, url, end } = await startTraced(t, {
+    WRITE_DEADLINE_MS: String(scaled(12_000)),
+    SHUTDOWN_TIMEOUT_MS: String(scaled(120_000))
+  })
   const holder = await lockTable(t, url)
   const answer = await post(plants, { id: 1, name: 'n' })
   t.equal(answer.status, 400)
@@ -167,7 +165,7 @@ t.test('a database that is away is found back by probes that belong to no reques
   let id = 1
   // A fresh id each time: the one before may be stored.
   const ask = () => post(plants, { id: ++id, name: 'n' })
-  t.strictSame(await until(ask, ({ status }) => status === 200), success({ name: 'n' }))
+  t.strictSame(await until('a create succeeds', ask, ({ status }) => status === 200), success({ name: 'n' }))
   await end()
   const attempts = new Set(
     collector.spans.filter(({ name }) => name === 'write plants').map(({ spanId }) => spanId)
@@ -189,7 +187,7 @@ t.test('a collector that is away: 200, a warning, and the end is not held up', a
   t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
   const began = performance.now()
   t.match(await end(), 'spans cannot be sent')
-  t.ok(performance.now() - began < 20_000)
+  t.ok(performance.now() - began < scaled(20_000))
 })
 
 t.test('an exporter or a protocol that is not here: one line, and no start', async (t) => {

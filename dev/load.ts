@@ -1,14 +1,16 @@
-/** Clients that create plants as fast as they are answered, each with an Idempotency-Key, and remember every response. */
+/** Clients that create plants, each its next one as soon as it has a response, and remember every response. */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { scaled } from './slowness.ts'
+import { until } from './until.ts'
 
 /** One create, from its first request to its last response. */
 export interface Create {
   readonly id: number
   /** 0 for a success, the failure's number, or -1 for no response of the contract. */
   readonly error: number
-  /** What came instead of a success. */
-  readonly answer: string
+  /** The last response's body, or what broke the connection. */
+  readonly response: string
   /** How often the request was sent again. */
   readonly repeats: number
   /** When it was sent first and when it had its last response, in ms of `performance.now()`. */
@@ -22,19 +24,25 @@ interface Options {
   token: string
   clients: number
   /** Each next create has the next id. */
-  firstId: number
+  firstId?: number
+  /** Send an Idempotency-Key with each create. */
+  isKeyed?: boolean
   /** Send a request again whose connection broke or that got 503, as a client with an Idempotency-Key should. */
-  isRepeating: boolean
+  isRepeating?: boolean
+  /** How long each client rests after a response, in ms, where the machine is to have time for other things. */
+  pauseMs?: number
 }
 
 /** The load while it runs. */
 export type Load = ReturnType<typeof startLoad>
 
 /** How long a client sends its request again before it gives up. */
-const patienceMs = 60_000
-const pauseMs = 100
+const patienceMs = scaled(60_000)
+const retryMs = 100
 /** A response that comes later than this counts as none: the service's deadline must be shorter. */
-const answerMs = 60_000
+const responseMs = scaled(60_000)
+/** How long a number of creates may take to succeed, however slow the machine. */
+const progressMs = 600_000
 
 /** What a plant of the load holds; its id says it all, so that a stored row can be judged. */
 export const plantOf = (id: number) => ({
@@ -43,12 +51,21 @@ export const plantOf = (id: number) => ({
 })
 
 /** The Idempotency-Key of a plant of the load. */
-export const keyOf = (id: number) => `fault-${id}`
+export const keyOf = (id: number) => `load-${id}`
 
 /** Starts the clients. */
-export function startLoad({ url, token, clients, firstId, isRepeating }: Options) {
+export function startLoad({
+  url,
+  token,
+  clients,
+  firstId = 1,
+  isKeyed = false,
+  isRepeating = false,
+  pauseMs = 0
+}: Options) {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
   const creates: Create[] = []
+  let succeeded = 0
   let nextId = firstId
   let isStopped = false
 
@@ -57,37 +74,36 @@ export function startLoad({ url, token, clients, firstId, isRepeating }: Options
       const id = nextId++
       const began = performance.now()
       let repeats = 0
-      let { error, answer } = await post(id)
+      let { error, response } = await post(id)
       while (isRepeating && (error === -1 || error === 503) && performance.now() - began < patienceMs) {
-        await sleep(pauseMs)
+        await sleep(retryMs)
         repeats++
-        ;({ error, answer } = await post(id))
+        ;({ error, response } = await post(id))
       }
-      creates.push({ id, error, answer, repeats, began, ended: performance.now() })
+      if (error === 0) succeeded++
+      creates.push({ id, error, response, repeats, began, ended: performance.now() })
+      if (pauseMs > 0) await sleep(pauseMs)
     }
   }
 
-  function post(id: number): Promise<Pick<Create, 'error' | 'answer'>> {
+  function post(id: number): Promise<Pick<Create, 'error' | 'response'>> {
     const plant = plantOf(id)
     const headers = {
       authorization: `Bearer ${token}`,
       'content-type': 'application/json',
-      'idempotency-key': keyOf(id)
+      ...(isKeyed && { 'idempotency-key': keyOf(id) })
     }
     return new Promise((resolve) => {
-      const fail = ({ message }: Error) => resolve({ error: -1, answer: message })
-      const call = request(
-        `${url}/plants`,
-        { method: 'POST', agent, headers, timeout: answerMs },
-        (response) => {
-          let text = ''
-          response.setEncoding('utf8')
-          response.on('data', (chunk) => (text += chunk))
-          response.on('error', fail)
-          response.on('end', () => resolve({ error: judge(response.statusCode, text, plant), answer: text }))
-        }
-      )
-      call.on('timeout', () => call.destroy(new Error(`no response in ${answerMs} ms`)))
+      const fail = ({ message }: Error) => resolve({ error: -1, response: message })
+      const options = { method: 'POST', agent, headers, timeout: responseMs }
+      const call = request(`${url}/plants`, options, (response) => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', (chunk) => (text += chunk))
+        response.on('error', fail)
+        response.on('end', () => resolve({ error: judge(response.statusCode, text, plant), response: text }))
+      })
+      call.on('timeout', () => call.destroy(new Error(`no response in ${responseMs} ms`)))
       call.on('error', fail)
       call.end(JSON.stringify({ id, ...plant }))
     })
@@ -95,15 +111,15 @@ export function startLoad({ url, token, clients, firstId, isRepeating }: Options
 
   const workers = Array.from({ length: clients }, work)
   return {
-    /** Returns when so many more creates have succeeded; throws when that takes longer than `limitMs`. */
-    async succeed(count: number, limitMs = 600_000) {
-      const end = performance.now() + limitMs
-      const acknowledged = () => creates.reduce((sum, { error }) => sum + Number(error === 0), 0)
-      const enough = acknowledged() + count
-      while (acknowledged() < enough) {
-        if (performance.now() > end) throw new Error(`fewer than ${count} creates succeeded in ${limitMs} ms`)
-        await sleep(50)
-      }
+    /** Returns when so many more creates have succeeded; throws when that takes ten minutes. */
+    async succeed(count: number) {
+      const enough = succeeded + count
+      await until(
+        `${count} more creates succeed`,
+        () => succeeded,
+        (now) => now >= enough,
+        progressMs
+      )
     },
     /** Lets each client finish its request, and gives every create. */
     async stop(): Promise<Create[]> {

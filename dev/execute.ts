@@ -1,0 +1,38 @@
+/** Running other programs to their end. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+interface Options {
+  cwd?: string
+  /** Variables beside this process's own. */
+  env?: Record<string, string>
+}
+
+/**
+ * Gives a program's standard output without the line breaks at its end. Rejects when it fails or is not there, with all
+ * that it wrote. It never outlives this process.
+ */
+export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
+  const running = promisify(execFile)(command, args, {
+    cwd,
+    env: { ...process.env, ...env },
+    maxBuffer: 2 ** 29
+  })
+  const kill = () => running.child.kill()
+  process.once('exit', kill)
+  try {
+    const { stdout } = await running
+    return stdout.trimEnd()
+  } catch (error) {
+    const failure = error as Error & { stdout?: string }
+    failure.message += `\n${failure.stdout ?? ''}`
+    throw failure
+  } finally {
+    process.off('exit', kill)
+  }
+}
+
+/** Gives what a program writes whatever its exit code, or undefined where there is no such program. */
+export async function tryExecute(command: string, args: string[]): Promise<string | undefined> {
+  return execute(command, args).catch(({ code, stdout }) => (code === 'ENOENT' ? undefined : stdout))
+}

@@ -1,0 +1,35 @@
+/** How slow this machine is now, so that limits can allow for it. */
+import { createHash } from 'node:crypto'
+import { closeSync, fsyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** How long the work below takes on a machine of 2025 that has little else to do, in ms. */
+const usualMs = 50
+const most = 20
+
+let measured: number | undefined
+
+/** Gives a limit in ms that is `ms` on a usual machine and up to 20 times that on a slow one; measured once a process. */
+export function scaled(ms: number): number {
+  measured ??= Math.min(most, Math.max(1, measureMs() / usualMs))
+  return Math.ceil(ms * measured)
+}
+
+/** Does what tests wait for, computing and committing, and gives the time that it took. */
+function measureMs(): number {
+  const directory = mkdtempSync(join(tmpdir(), 'plant-store-'))
+  const block = Buffer.alloc(2 ** 20)
+  const began = performance.now()
+  const digest = createHash('sha256')
+  for (let count = 0; count < 64; count++) digest.update(block)
+  const file = openSync(join(directory, 'file'), 'w')
+  for (let count = 0; count < 16; count++) {
+    writeSync(file, block, 0, 8_192)
+    fsyncSync(file)
+  }
+  closeSync(file)
+  const took = performance.now() - began
+  rmSync(directory, { recursive: true })
+  return took
+}
