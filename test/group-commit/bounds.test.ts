@@ -1,7 +1,9 @@
 /** How many rows may wait, and how long. The store's attempts are ended by hand. */
 import t from 'tap'
+import { systemClock } from '../../src/group-commit/clock.ts'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import { NotCommitted } from '../../src/group-commit/types.ts'
+import { createWaitEstimate } from '../../src/group-commit/wait-estimate.ts'
 import { type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
 t.test('bounds', async (t) => {
@@ -70,6 +72,22 @@ t.test('bounds', async (t) => {
     t.equal(group.expectedMs, 0)
     t.same(outcomes, {})
   })
+})
+
+t.test('the wait is estimated from how long batches took, and how full they were', async (t) => {
+  const estimate = createWaitEstimate({ lanes: 2, batchRows: 10, batchBytes: 100 })
+  t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
+  estimate.learn(10, 20, 400)
+  t.equal(estimate.attemptMs, 100)
+  t.equal(estimate.expectMs(10, 0), 50, 'a batch of 100 ms, in one of two lanes')
+  t.equal(estimate.expectMs(30, 0), 150)
+  t.equal(estimate.expectMs(10, 400), 200, 'the bytes make four batches')
+  estimate.learn(1, 50, 180)
+  t.equal(estimate.attemptMs, 120)
+  t.equal(estimate.expectMs(10, 0), 55, 'half a batch counts half')
+  estimate.learn(1, 400, 40)
+  t.equal(estimate.attemptMs, 100)
+  t.equal(estimate.expectMs(10, 0), 42.5, 'a row of four batches took 10 ms for each')
 })
 
 t.test('deadlines', async (t) => {
@@ -161,4 +179,13 @@ t.test('with the real clock, a row expires and names its last trouble', async (t
   await t.rejects(answer, { cause: error, message: 'the deadline has passed; the row is not stored' })
   t.ok(performance.now() - began < 10_000)
   await group.close()
+})
+
+t.test('a cancelled timer of the real clock does not ring', async (t) => {
+  let rung = false
+  systemClock.after(1, () => {
+    rung = true
+  })()
+  await new Promise<void>((resolve) => systemClock.after(2, resolve))
+  t.notOk(rung)
 })

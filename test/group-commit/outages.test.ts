@@ -4,9 +4,10 @@ import { setUp } from '../support/scripted-store.ts'
 
 t.test('outages', async (t) => {
   t.test('a database away for a whole deadline is not waited for until a probe finds it', async (t) => {
-    const { submit, attempts, last, outcomes, clock, probes, group, log } = setUp({ lanes: 2 })
+    const { submit, attempts, last, outcomes, outages, clock, probes, group, log } = setUp({ lanes: 2 })
     submit('0')
     await last().succeed()
+    t.same(outages, [])
     await clock.move(1)
     submit('1')
     await last().fail('uncertain')
@@ -20,6 +21,7 @@ t.test('outages', async (t) => {
     t.same(log(), ['0', '1', '1', '2', '2'])
     await attempts[2]?.fail('uncertain')
     t.ok(group.databaseDown)
+    t.same(outages, [true])
     submit('3')
     await clock.settle()
     t.equal(outcomes['3'], 'databaseDown')
@@ -37,6 +39,7 @@ t.test('outages', async (t) => {
     const before = log().length
     await probes[1]?.succeed()
     t.notOk(group.databaseDown)
+    t.same(outages, [true, false])
     t.same(log().slice(before), ['2'], 'a lane in its pause goes on at once')
     submit('4')
     t.same(last().labels, '4')
@@ -47,7 +50,7 @@ t.test('outages', async (t) => {
   })
 
   t.test('a row that gets through ends the outage; a late probe does not disturb', async (t) => {
-    const { submit, attempts, last, clock, probes, group } = setUp({ lanes: 3 })
+    const { submit, attempts, last, clock, probes, group, outages } = setUp({ lanes: 3 })
     await clock.move(1)
     submit('1')
     await clock.move(5000)
@@ -81,6 +84,11 @@ t.test('outages', async (t) => {
     await group.close()
     await probes[2]?.fail()
     t.equal(clock.pending, 0, 'nothing is left behind')
+    t.same(
+      outages,
+      [true, false, true, false, true],
+      'the last one ends with the service, and is not reported'
+    )
   })
 
   t.test('a probe that finds the database is a sign of life for those who waited meanwhile', async (t) => {

@@ -1,8 +1,33 @@
 /** Batches that fail, and are tried in parts. The store's attempts are ended by hand. */
 import t from 'tap'
+import { plan } from '../../src/group-commit/trial.ts'
 import { setUp } from '../support/scripted-store.ts'
 
+t.test('the plan for rows that failed together', async (t) => {
+  const given = (attemptMs: number) => plan('slow', attemptMs, 12_000)
+  t.strictSame(given(0), { parts: 16, limitMs: 500, doubt: 'slow' })
+  t.strictSame(given(100), { parts: 10, limitMs: 500, doubt: 'slow' })
+  t.strictSame(given(300), { parts: 3, limitMs: 1_200, doubt: 'slow' })
+  t.strictSame(given(900), { parts: 2, limitMs: 3_600, doubt: 'slow' }, 'two at the least')
+  t.strictSame(plan('refused', 100, 12_000), { parts: 2 })
+  t.strictSame(plan('locked', 100, 12_000), { parts: 16 })
+  t.strictSame(plan('transient', 100, 12_000), { parts: 16, doubt: 'transient' })
+  t.strictSame(plan('fatal', 100, 12_000), { parts: 16, doubt: 'fatal' })
+})
+
 t.test('a batch that was cut off', async (t) => {
+  t.test('three of its parts are cut off, and nothing is written meanwhile: it goes by halves', async (t) => {
+    const { submit, last, log, outcomes } = setUp()
+    submit('0', '1', '2', '3', '4', '5')
+    await last().succeed()
+    for (let count = 0; count < 4; count++) await last().fail('slow')
+    t.same(log(), ['0', '1 2 3 4 5', '1', '2', '3', '1 4 5'])
+    await last().succeed()
+    await last().succeed()
+    t.same(log().slice(6), ['2 3'])
+    t.equal(Object.keys(outcomes).length, 6)
+  })
+
   t.test('its parts have little time; who is slow in itself waits alone, and has all of it', async (t) => {
     const { submit, last, log, outcomes, clock, group } = setUp()
     submit('0', '1', '2', '3')

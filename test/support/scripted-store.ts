@@ -53,6 +53,8 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
   const attempts: Attempt[] = []
   const outcomes: Record<string, unknown> = {}
   const probes: { at: number; succeed(): Promise<void>; fail(): Promise<void> }[] = []
+  const outages: boolean[] = []
+  const onOutage = (databaseDown: boolean) => void outages.push(databaseDown)
   const group = createGroupCommit<Plant, string>(
     {
       write(rows, signal) {
@@ -93,7 +95,7 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
       }
     },
     { ...roomy, ...limits },
-    onBatch ? { clock, onBatch } : { clock }
+    onBatch ? { clock, onBatch, onOutage } : { clock, onOutage }
   )
   /** Plants that arrive in one turn of the event loop. Labels such as `7a`: the digits are the id. */
   function submitTogether(...labels: string[]) {
@@ -112,5 +114,5 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
   }
   const last = () => attempts.at(-1) as Attempt
   const log = () => attempts.map(({ labels }) => labels)
-  return { clock, group, attempts, outcomes, probes, submit, submitTogether, last, log }
+  return { clock, group, attempts, outcomes, outages, probes, submit, submitTogether, last, log }
 }
