@@ -1,58 +1,19 @@
-/** `npm run bench`: the service beside plain, ceiling and pgbench, in alternating rounds on one PostgreSQL. */
-import { formatFigures, formatRatios, type Row } from './comparison.ts'
-import { startContenders } from './contenders.ts'
-import { readVersion } from './database.ts'
-import { inLab } from './lab.ts'
-import { findGenerator } from './load/http.ts'
-import { findPgbench } from './load/pgbench.ts'
-import { describeMachine } from './machine.ts'
-import { type Figures, summarize } from './measure.ts'
-import { readOptions } from './options.ts'
-import { publish } from './report.ts'
+/** `npm run bench -- NAME`: runs one benchmark, with the options behind its name; without a name the standard one. */
 
-const { isQuick, rounds, seconds, connections } = readOptions(
-  { rounds: 5, seconds: 4, connections: [1, 8, 64, 256] },
-  { rounds: 1, seconds: 1, connections: [1, 8, 64, 256] }
-)
-const generator = await findGenerator()
-const pgbench = await findPgbench()
+const benchmarks: Record<string, () => Promise<unknown>> = {
+  standard: () => import('./standard.ts'),
+  peers: () => import('./side-by-side/run.ts'),
+  growth: () => import('./growth.ts'),
+  overload: () => import('./overload.ts'),
+  soak: () => import('./soak.ts'),
+  container: () => import('./container.ts')
+}
 
-await inLab(async (lab) => {
-  const contenders = await startContenders(lab, generator, pgbench)
-  const measured = connections.flatMap((connections) =>
-    contenders.map((contender) => ({ connections, contender, taken: [] as Figures[] }))
-  )
-  for (let round = 1; round <= rounds; round++) {
-    // Each comes behind another neighbour, whose pages may still be on their way to the disk.
-    const turns = round % 2 === 0 ? measured.toReversed() : measured
-    for (const { connections, contender, taken } of turns) {
-      const figures = await contender.measure(connections, seconds)
-      taken.push(figures)
-      const rate = Math.round(figures.plantsPerSecond)
-      process.stdout.write(
-        `round ${round}, ${connections} connections, ${contender.name}: ${rate} plants/s\n`
-      )
-    }
-  }
-  const rows: Row[] = measured.map(({ connections, contender, taken }) => ({
-    connections,
-    contender: contender.name,
-    ...summarize(taken)
-  }))
-  const machine = describeMachine([
-    await readVersion(lab.postgres.url('postgres')),
-    generator.name,
-    pgbench?.name ?? 'no pgbench'
-  ])
-  await publish('bench', {
-    text: [
-      `${machine}. Medians of ${rounds} rounds of ${seconds} s.`,
-      formatFigures(rows),
-      'The service divided by the others:',
-      formatRatios(rows)
-    ].join('\n\n'),
-    data: { machine, rounds, seconds, rows },
-    errors: rows.reduce((sum, row) => sum + row.errors, 0),
-    isQuick
-  })
-})
+// Each benchmark reads the options that are left.
+const hasName = process.argv[2] !== undefined && !process.argv[2].startsWith('--')
+const [name = 'standard'] = hasName ? process.argv.splice(2, 1) : []
+const run = benchmarks[name]
+if (run === undefined) {
+  throw new Error(`there is no benchmark ${name}, but ${Object.keys(benchmarks).join(', ')}`)
+}
+await run()

@@ -1,4 +1,4 @@
-/** `npm run bench:growth`: the service on an empty table, and on tables that have grown, in alternating rounds. */
+/** `npm run bench -- growth`: the service on an empty table, and on tables that have grown, in alternating rounds. */
 import { checkpoint, clear, fill, readVersion } from './database.ts'
 import { inLab } from './lab.ts'
 import { findGenerator } from './load/http.ts'

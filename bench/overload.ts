@@ -1,4 +1,4 @@
-/** `npm run bench:overload`: the service offered twice what its database can take, as a client sees it. */
+/** `npm run bench -- overload`: the service offered twice what its database can take, as a client sees it. */
 import { parseMetrics } from '../dev/metrics-page.ts'
 import { countPlants, readVersion } from './database.ts'
 import { inLab, type Lab } from './lab.ts'

@@ -1,4 +1,4 @@
-/** `npm run bench:soak`: the service under full load for minutes; its memory at the start and at the end. */
+/** `npm run bench -- soak`: the service under full load for minutes; its memory at the start and at the end. */
 import { setInterval } from 'node:timers/promises'
 import { readVersion } from './database.ts'
 import { inLab } from './lab.ts'

@@ -1,7 +1,6 @@
-/** The load generator for HTTP: wrk where it is on the PATH, autocannon otherwise. */
-import { createRequire } from 'node:module'
-import { loadByAutocannon } from './autocannon.ts'
+/** The load generator for HTTP: wrk where it is on the PATH, undici otherwise. */
 import type { Load, LoadResult } from './load.ts'
+import { loadByUndici, name } from './undici.ts'
 import { findWrk, loadByWrk } from './wrk.ts'
 
 /** A generator that is there. */
@@ -14,7 +13,5 @@ export interface Generator {
 /** Finds the generator; only `name` says which of the two it is. */
 export async function findGenerator(): Promise<Generator> {
   const wrk = await findWrk()
-  if (wrk) return { name: wrk, load: loadByWrk }
-  const { version } = createRequire(import.meta.url)('autocannon/package.json')
-  return { name: `autocannon ${version}`, load: loadByAutocannon }
+  return wrk ? { name: wrk, load: loadByWrk } : { name, load: loadByUndici }
 }

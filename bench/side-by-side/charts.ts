@@ -1,8 +1,6 @@
 /** The comparison as a chart: docs/peers-light.svg and docs/peers-dark.svg, for the two themes of a reader. */
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Figures } from '../measure.ts'
-import { docs, formatNumber } from '../report.ts'
+import { formatNumber } from '../report.ts'
 import type { Result } from './tables.ts'
 
 interface Theme {
@@ -51,15 +49,17 @@ export const chart = [
   '</picture>'
 ].join('\n')
 
-/** Draws the figures at the largest number of connections; `machine` says where they come from. */
-export async function drawCharts(results: Result[], machine: string): Promise<void> {
-  for (const [name, theme] of Object.entries(themes)) {
-    await writeFile(join(docs, `peers-${name}.svg`), drawChart(results, machine, theme))
-  }
+/**
+ * Draws the figures at the largest number of connections; `machine` says where they come from. Gives the texts of the
+ * SVG files by their names in docs/.
+ */
+export function drawCharts(results: Result[], machine: string): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(themes).map(([name, theme]) => [`peers-${name}.svg`, drawChart(results, machine, theme)])
+  )
 }
 
-/** Gives the chart as the text of an SVG file. */
-export function drawChart(results: Result[], machine: string, theme: Theme): string {
+function drawChart(results: Result[], machine: string, theme: Theme): string {
   const height = firstBar + results.length * barStep + 28
   const connections = Math.max(...results.flatMap(({ load }) => load.map((figures) => figures.connections)))
   const bars = results.map(({ title, load }) => ({

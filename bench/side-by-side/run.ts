@@ -1,11 +1,13 @@
-/** `npm run bench:peers`: the service beside the same operation on other frameworks and libraries, in alternating rounds. */
+/** `npm run bench -- peers`: the service beside the same operation on other frameworks and libraries, in alternating rounds. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { query, readVersion } from '../database.ts'
 import { inLab, type Lab } from '../lab.ts'
 import { findGenerator } from '../load/http.ts'
 import { describeMachine } from '../machine.ts'
 import { median } from '../measure.ts'
 import { readOptions } from '../options.ts'
-import { publish } from '../report.ts'
+import { docs, publish } from '../report.ts'
 import { chart, drawCharts } from './charts.ts'
 import { contestants } from './contestants.ts'
 import { gatherFacts } from './gather-facts.ts'
@@ -49,7 +51,10 @@ await inLab(async (lab) => {
     errors,
     isQuick
   })
-  if (!isQuick && errors === 0) await drawCharts(results, machine)
+  if (isQuick || errors > 0) return
+  for (const [name, text] of Object.entries(drawCharts(results, machine))) {
+    await writeFile(join(docs, name), text)
+  }
 })
 
 /** The service has its own table; the peers share one without the column that only it needs. */

@@ -1,4 +1,4 @@
-/** The files of the page for people: Swagger UI's own, and ours in public/docs. Read once, and kept. */
+/** The files of the page for people: all in public/docs, those of Swagger UI by `npm run prepare`. Read once, and kept. */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
@@ -25,8 +25,7 @@ const types: Record<string, string> = {
 }
 
 const compress = promisify(gzip)
-const ours = new URL('../../public/docs/', import.meta.url).href
-const library = import.meta.resolve('swagger-ui-dist/')
+const directory = new URL('../../public/docs/', import.meta.url)
 
 function toAsset(name: string, bytes: Buffer): Asset {
   let compressed: Promise<Buffer> | undefined
@@ -44,11 +43,10 @@ function toAsset(name: string, bytes: Buffer): Asset {
 
 /** Reads the page and what it refers to, as `{name}`; in the place of that it gets the name with the hash. */
 export async function readPage(): Promise<{ page: Asset; assets: Asset[] }> {
-  const template = await readFile(new URL('index.html', ours), 'utf8')
+  const template = await readFile(new URL('index.html', directory), 'utf8')
   const names = [...template.matchAll(/\{(.+?)\}/g)].map(([, name]) => name as string)
   const assets = await Promise.all(
     names.map(async (name) => {
-      const directory = name.startsWith('swagger-ui') ? library : ours
       return toAsset(name, await readFile(new URL(name, directory)))
     })
   )

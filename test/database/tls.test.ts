@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import pg from 'pg'
-import { generate } from 'selfsigned'
 import t from 'tap'
 import { startPostgres } from '../../dev/embedded-postgres.ts'
 import { buildApp } from '../../src/app.ts'
@@ -12,35 +11,24 @@ import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createLogger } from '../../src/logger.ts'
+import { createAuthority, createCertificate } from '../support/certificates.ts'
 
 const directory = await mkdtemp(join(tmpdir(), 'plant-store-tls-'))
 t.teardown(() => rm(directory, { recursive: true, force: true }))
 const file = (name: string) => join(directory, name)
 
-const algorithms = { keyType: 'ec', algorithm: 'sha256' } as const
-
 /** Makes a certificate authority, and writes its certificate to a file. */
-async function createAuthority(name: string) {
-  const { private: key, cert } = await generate([{ name: 'commonName', value: name }], {
-    ...algorithms,
-    extensions: [
-      { name: 'basicConstraints', cA: true, critical: true },
-      { name: 'keyUsage', keyCertSign: true, critical: true }
-    ]
-  })
-  await writeFile(file(`${name}.pem`), cert)
-  return { key, cert, path: file(`${name}.pem`) }
+async function writeAuthority(name: string) {
+  const authority = createAuthority(name)
+  await writeFile(file(`${name}.pem`), authority.cert)
+  return { authority, path: file(`${name}.pem`) }
 }
 
-const right = await createAuthority('right')
-const wrong = await createAuthority('wrong')
-const certificate = await generate([{ name: 'commonName', value: 'localhost' }], {
-  ...algorithms,
-  ca: right,
-  extensions: [{ name: 'subjectAltName', altNames: [{ type: 2, value: 'localhost' }] }]
-})
+const right = await writeAuthority('right')
+const wrong = await writeAuthority('wrong')
+const certificate = createCertificate('localhost', right.authority)
 await writeFile(file('server.pem'), certificate.cert)
-await writeFile(file('server.key'), certificate.private, { mode: 0o600 })
+await writeFile(file('server.key'), certificate.key, { mode: 0o600 })
 // PostgreSQL refuses a key of another user; for root, startPostgres runs it as nobody.
 if (process.getuid?.() === 0) await chown(file('server.key'), 65_534, 65_534)
 

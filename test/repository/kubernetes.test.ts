@@ -1,20 +1,15 @@
-/** The manifests for Kubernetes: valid by its own definitions, and in step with the service that they start. */
-import { spawnSync } from 'node:child_process'
-import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs'
+/** The manifests for Kubernetes are in step with the service that they start. That they are valid: test/kubernetes. */
+import { globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
-import { findFaults, type Manifest, parseManifests, readManifests } from '../support/kubernetes.ts'
+import { directory, findKind, type Manifest, readPlain } from '../support/kubernetes.ts'
 import { startService, token } from '../support/service.ts'
 
 const root = join(import.meta.dirname, '../..')
-const directory = 'deploy/kubernetes'
-const plain = globSync(`${directory}/{base,migration}/*.yaml`, {
-  cwd: root,
-  exclude: ['**/kustomization.yaml']
-}).flatMap(readManifests)
-const find = (kind: string, from = plain) => from.find((one) => one.kind === kind) as Manifest
+const plain = readPlain()
+const find = (kind: string) => findKind(plain, kind)
 const { spec: deployment } = find('Deployment')
 const { spec: pod } = deployment.template
 const [api] = pod.containers
@@ -34,30 +29,6 @@ function environmentOf(container: Manifest): Record<string, string> {
     )
   )
 }
-
-t.test('the plain manifests are valid', async (t) => {
-  t.strictSame(plain.map(({ kind }) => kind).sort(), [
-    'Deployment',
-    'HorizontalPodAutoscaler',
-    'Job',
-    'NetworkPolicy',
-    'NetworkPolicy',
-    'PodDisruptionBudget',
-    'Service',
-    'ServiceAccount'
-  ])
-  t.strictSame(await findFaults(t, plain), [])
-})
-
-t.test('an unknown field and a bad value are found', async (t) => {
-  const broken = structuredClone(plain)
-  const { spec } = find('Deployment', broken)
-  spec.template.spec.containers[0].readOnlyRootFilesytem = true
-  find('HorizontalPodAutoscaler', broken).spec.minReplicas = 'three'
-  const faults = (await findFaults(t, broken)).join('\n')
-  t.match(faults, 'HorizontalPodAutoscaler: data/spec/minReplicas must be integer')
-  t.match(faults, `'"readOnlyRootFilesytem"' does not exist in type`)
-})
 
 t.test('each kustomization names what stands beside it, and nothing else', async (t) => {
   const files = globSync(`${directory}/**/kustomization.yaml`, { cwd: root })
@@ -151,30 +122,4 @@ t.test("the probes' paths exist in the service", async (t) => {
     t.equal(probe.httpGet.port, 'http')
     t.equal((await fetch(`${url}${probe.httpGet.path}`)).status, 200)
   }
-})
-
-const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0
-
-t.test('the example renders', { skip: !hasKubectl && 'kubectl is not on the PATH' }, async (t) => {
-  const copy = t.testdir({})
-  cpSync(join(root, directory), copy, { recursive: true })
-  for (const name of ['database-url', 'tokens', 'migration/migration-database-url']) {
-    writeFileSync(join(copy, 'example', `${name}.secret`), 'text')
-  }
-  const rendered = ['example', 'example/migration'].flatMap((path) => {
-    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(copy, path)], {
-      encoding: 'utf8'
-    })
-    t.equal(status, 0, stderr)
-    return parseManifests(stdout)
-  })
-  t.equal(rendered.length, plain.length + 3)
-  for (const { metadata } of rendered) t.equal(metadata.namespace, 'plant-store')
-  for (const kind of ['Deployment', 'Job']) {
-    const { containers, volumes } = find(kind, rendered).spec.template.spec
-    t.match(containers[0].image, /^registry\.example\.com\/plant-store:/)
-    const secrets = rendered.filter((one) => one.kind === 'Secret').map(({ metadata }) => metadata.name)
-    for (const { secret } of volumes) t.ok(secrets.includes(secret.secretName), secret.secretName)
-  }
-  t.strictSame(await findFaults(t, rendered), [])
 })

@@ -1,0 +1,25 @@
+/** `npm run prepare`, which npm runs after each installation: Swagger UI's files go beside those of our page. */
+import { copyFileSync, existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+const root = join(import.meta.dirname, '..')
+const library = join(root, 'node_modules/swagger-ui-dist')
+const page = join(root, 'public/docs')
+
+/** What the page loads, and the licences that have to go with it. */
+const files: Record<string, string> = {
+  'swagger-ui.css': 'swagger-ui.css',
+  'swagger-ui-bundle.js': 'swagger-ui-bundle.js',
+  'swagger-ui-bundle.js.LICENSE.txt': 'swagger-ui-bundle.js.LICENSE.txt',
+  LICENSE: 'swagger-ui.LICENSE',
+  NOTICE: 'swagger-ui.NOTICE'
+}
+
+// A production installation has no development packages, and serves what the build has copied.
+if (existsSync(library)) {
+  for (const [from, to] of Object.entries(files)) copyFileSync(join(library, from), join(page, to))
+}
+
+// 190 MB of the package `node`, of which its bin/ has the one file that runs as a hard link; npm removes it as well as
+// soon as it installs something else.
+rmSync(join(root, 'node_modules/node/node_modules'), { recursive: true, force: true })

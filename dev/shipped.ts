@@ -1,0 +1,28 @@
+/** What ships: the production packages of the lockfile, and what the build copies from a development package. */
+import { readFileSync } from 'node:fs'
+
+/** A package of the lockfile. */
+export interface Package {
+  name: string
+  version: string
+  license: string
+}
+
+/** dev/prepare.ts puts files of these into public/. */
+const copied = ['node_modules/swagger-ui-dist']
+
+const lockfile = new URL('../package-lock.json', import.meta.url)
+
+/** Reads the packages that ship, those of other platforms too; one that is installed twice stands here twice. */
+export function readShipped(): Package[] {
+  const { packages } = JSON.parse(readFileSync(lockfile, 'utf8')) as {
+    packages: Record<string, { version: string; license?: string; dev?: boolean }>
+  }
+  return Object.entries(packages)
+    .filter(([path, { dev }]) => path !== '' && (!dev || copied.includes(path)))
+    .map(([path, { version, license = 'none declared' }]) => ({
+      name: path.split('node_modules/').at(-1) as string,
+      version,
+      license
+    }))
+}

@@ -1,0 +1,60 @@
+/** The manifests for Kubernetes are valid by its own definitions, also as `kubectl kustomize` renders them. */
+import { spawnSync } from 'node:child_process'
+import { cpSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { directory, findKind, parseManifests, readPlain } from '../support/kubernetes.ts'
+import { findFaults } from './find-faults.ts'
+
+const root = join(import.meta.dirname, '../..')
+const plain = readPlain()
+
+t.test('the plain manifests are valid', async (t) => {
+  t.strictSame(plain.map(({ kind }) => kind).sort(), [
+    'Deployment',
+    'HorizontalPodAutoscaler',
+    'Job',
+    'NetworkPolicy',
+    'NetworkPolicy',
+    'PodDisruptionBudget',
+    'Service',
+    'ServiceAccount'
+  ])
+  t.strictSame(await findFaults(t, plain), [])
+})
+
+t.test('an unknown field and a bad value are found', async (t) => {
+  const broken = structuredClone(plain)
+  const { spec } = findKind(broken, 'Deployment')
+  spec.template.spec.containers[0].readOnlyRootFilesytem = true
+  findKind(broken, 'HorizontalPodAutoscaler').spec.minReplicas = 'three'
+  const faults = (await findFaults(t, broken)).join('\n')
+  t.match(faults, 'HorizontalPodAutoscaler: data/spec/minReplicas must be integer')
+  t.match(faults, `'"readOnlyRootFilesytem"' does not exist in type`)
+})
+
+const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0
+
+t.test('the example renders', { skip: !hasKubectl && 'kubectl is not on the PATH' }, async (t) => {
+  const copy = t.testdir({})
+  cpSync(join(root, directory), copy, { recursive: true })
+  for (const name of ['database-url', 'tokens', 'migration/migration-database-url']) {
+    writeFileSync(join(copy, 'example', `${name}.secret`), 'text')
+  }
+  const rendered = ['example', 'example/migration'].flatMap((path) => {
+    const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', join(copy, path)], {
+      encoding: 'utf8'
+    })
+    t.equal(status, 0, stderr)
+    return parseManifests(stdout)
+  })
+  t.equal(rendered.length, plain.length + 3)
+  for (const { metadata } of rendered) t.equal(metadata.namespace, 'plant-store')
+  for (const kind of ['Deployment', 'Job']) {
+    const { containers, volumes } = findKind(rendered, kind).spec.template.spec
+    t.match(containers[0].image, /^registry\.example\.com\/plant-store:/)
+    const secrets = rendered.filter((one) => one.kind === 'Secret').map(({ metadata }) => metadata.name)
+    for (const { secret } of volumes) t.ok(secrets.includes(secret.secretName), secret.secretName)
+  }
+  t.strictSame(await findFaults(t, rendered), [])
+})
