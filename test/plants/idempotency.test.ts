@@ -10,7 +10,7 @@ const keyed = (key: string, authorization = headers.authorization) => ({
   headers: { ...headers, authorization, 'idempotency-key': key }
 })
 const duplicate = failure(409, 'a plant with this id exists already')
-const reused = failure(422, 'the Idempotency-Key was used for this id with another name or tag')
+const reused = failure(422, 'the Idempotency-Key was used for this id with other content')
 const malformed = failure(400, 'the Idempotency-Key must be 1 to 255 visible ASCII characters')
 
 t.test('the same key, id and content get the first response again, and one row', async (t) => {
