@@ -99,7 +99,7 @@ t.test('a body that comes later is read, and the connection goes on', async (t) 
   await haveResponses(t, all, 2)
 })
 
-t.test('requests that came together are answered together', async (t) => {
+t.test('requests that came together get their responses together', async (t) => {
   await haveResponses(t, await hammer(t, refused() + refused() + refused(), 1), 3)
 })
 
@@ -143,9 +143,9 @@ t.test('clients that leave while they are held are forgotten', async (t) => {
 })
 
 t.test('creates that succeed hold nobody up', async (t) => {
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: clients }, (_, id) => service.post({ id, name: 'n' }))
   )
-  t.equal(answers.filter(({ status }) => status === 200).length, clients)
+  t.equal(responses.filter(({ status }) => status === 200).length, clients)
   t.equal(held.size, 0)
 })

@@ -63,9 +63,9 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
   await output(/draining/)
   t.equal(await ask(url, agent), '400 {"error":503,"message":"the service is closing"} keep-alive')
   t.equal(await ask(url, agent, plant()), '200 {"name":"n"} keep-alive')
-  let answer = await ask(url, agent, plant())
-  while (answer === '200 {"name":"n"} keep-alive') answer = await ask(url, agent, plant())
-  t.equal(answer, '200 {"name":"n"} close')
+  let response = await ask(url, agent, plant())
+  while (response === '200 {"name":"n"} keep-alive') response = await ask(url, agent, plant())
+  t.equal(response, '200 {"name":"n"} close')
   const { code, stderr, stdout } = await ended
   t.equal(code, 0)
   t.equal(stderr, '')
@@ -93,14 +93,14 @@ t.test('a slow reader gets every response that it is owed before the process end
   t.equal(await until('the service listens no more', () => tryToConnect(url)), 'ECONNREFUSED')
   socket.resume()
   if (!socket.closed) await once(socket, 'close')
-  const answers = checkResponses(Buffer.concat(chunks))
+  const responses = checkResponses(Buffer.concat(chunks))
   t.strictSame(
-    answers.map(({ body }) => body),
-    Array.from(answers, () => `{"name":"${name}"}`)
+    responses.map(({ body }) => body),
+    Array.from(responses, () => `{"name":"${name}"}`)
   )
   // A create whose response nobody has asked for yet, since nothing of it was read, is not carried out.
   const created = await query(DATABASE_URL, 'select id from plants where name = $1', [name])
-  t.equal(answers.length, created.length)
+  t.equal(responses.length, created.length)
   t.equal((await ended).code, 0)
 })
 

@@ -28,7 +28,7 @@ async function start(t: Test, env: Record<string, string> = {}) {
     /** Requests so far; how many of them wait for their responses. */
     seen: () => seen.length,
     pending: () => seen.filter((response) => !response.writableFinished).length,
-    answers: () => checkResponses(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
+    responses: () => checkResponses(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
     received: () => Buffer.concat(chunks).toString('latin1')
   }
 }
@@ -55,7 +55,7 @@ t.test('what comes behind the response to an uninvited body is read and dropped,
   t.equal(client.seen(), 1)
   client.socket.end()
   await ended(client.socket)
-  t.strictSame(client.answers(), [noToken])
+  t.strictSame(client.responses(), [noToken])
 })
 
 t.test(
@@ -80,7 +80,7 @@ t.test(
   }
 )
 
-t.test('at most 64 requests of a connection wait, and all of them are answered in the end', async (t) => {
+t.test('at most 64 requests of a connection wait, and all of them get 200 in the end', async (t) => {
   const client = await start(t)
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
   client.app.plants.create = () => gate
@@ -102,7 +102,7 @@ t.test('at most 64 requests of a connection wait, and all of them are answered i
   client.socket.end()
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: plants }, (_, id) => `200 {"name":"${id}"}`)
   )
 })
@@ -112,7 +112,7 @@ t.test('a client that has said all, and waits, gets every response', async (t) =
   client.socket.end(request('', {}, 'POST /nope HTTP/1.1').repeat(500))
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: 500 }, () => '400 {"error":404,"message":"there is nothing at this path"}')
   )
 })
@@ -129,7 +129,7 @@ t.test('bodies longer than a piece, one behind the other, by length and in chunk
   client.socket.end()
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: 10 }, () => `200 {"name":"${name}"}`)
   )
 })
@@ -146,7 +146,7 @@ t.test('a client that does not read is not read from either, and goes on when it
   client.socket.resume()
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: 20 }, () => `200 {"name":"${name}"}`)
   )
 })

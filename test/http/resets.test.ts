@@ -30,12 +30,12 @@ for (const [what, bytes] of [...cases, ['half a body', halfBody] as const]) {
   ] as const) {
     t.test(`a reset behind ${what}, at ${name}: the process lives on`, async (t) => {
       // Half a body alone gets no response to wait for.
-      for (const isAnswered of bytes === halfBody ? [false] : [true, false]) {
+      for (const isAwaited of bytes === halfBody ? [false] : [true, false]) {
         const { hostname, port } = new URL(target)
         const socket = connect(Number(port), hostname)
         await once(socket, 'connect')
         await new Promise((resolve) => socket.write(bytes, resolve))
-        if (isAnswered) await once(socket, 'data')
+        if (isAwaited) await once(socket, 'data')
         socket.resetAndDestroy()
       }
       const alive = await Promise.race([

@@ -185,7 +185,7 @@ t.test('the documents have the defaults, and the rule for leaving that the setti
   t.ok(text('.env.example').includes(`# ${leavingRule},`))
 })
 
-t.test('each Compose stack leaves a replica the time to answer what it has', async (t) => {
+t.test('each Compose stack leaves a replica the time to respond to what it has', async (t) => {
   const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
   t.equal(files.length, 4)
   for (const file of files) {

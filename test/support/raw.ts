@@ -53,7 +53,7 @@ async function send(socket: Socket, parts: Part[], received: () => string) {
 
 /** Takes a stream of responses (to HEAD: without bodies) apart; throws where it is not a stream of whole responses. */
 export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawResponse[] {
-  const answers: RawResponse[] = []
+  const responses: RawResponse[] = []
   let rest = bytes.toString('latin1')
   while (rest !== '') {
     const end = rest.indexOf('\r\n\r\n')
@@ -69,10 +69,10 @@ export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawRespo
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0)
     const body = rest.slice(end + 4, end + 4 + length)
     if (body.length < length) throw new Error('a response is cut off')
-    answers.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
+    responses.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
     rest = rest.slice(end + 4 + length)
   }
-  return answers
+  return responses
 }
 
 /** Writes a good request; `head` holds whole header lines to add or, by name, to replace (undefined leaves one out). */
