@@ -1,5 +1,6 @@
 /** `npm run bench:peers`: the service beside the same operation on other frameworks and libraries, in alternating rounds. */
-import { query, readVersion } from '../database.ts'
+import { query } from '../../dev/query.ts'
+import { readVersion } from '../database.ts'
 import { inLab, type Lab } from '../lab.ts'
 import { findGenerator } from '../load/http.ts'
 import { describeMachine } from '../machine.ts'

@@ -1,10 +1,10 @@
 /** Backpressure: clients that are refused and come again at once, more of them than one turn of the event loop serves. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { shows } from '../support/metrics.ts'
-import { parseResponses, request } from '../support/raw.ts'
+import { connectTo, parseResponses, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
 const clients = 200
@@ -40,9 +40,8 @@ const responsesOf = ({ received }: Client) => received.split('HTTP/1.1 ').length
 
 /** Sends the same from many connections at once, and again after each response, until each has so many responses. */
 async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
-  const { hostname, port } = new URL(service.url)
   const all = Array.from({ length: clients }, () => {
-    const client = { socket: connect(Number(port), hostname), received: '' }
+    const client = { socket: connectTo(service.url), received: '' }
     client.socket.setEncoding('latin1').on('data', (text) => {
       client.received += text
       if (responsesOf(client) < total) client.socket.write(sent)

@@ -1,12 +1,11 @@
 /** From the moment that the service closes, every client that is owed a response still gets the interface's. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase } from '../support/database.ts'
-import { request } from '../support/raw.ts'
+import { connectTo, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
 const DATABASE_URL = await createDatabase(t)
@@ -37,8 +36,7 @@ async function startSlow(t: Test, limits = long) {
 
 /** Opens a connection; gives what is written and, when the server has closed it, all the responses. */
 async function open(url: string) {
-  const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port) })
+  const socket = connectTo(url)
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
   await once(socket, 'connect')

@@ -1,14 +1,13 @@
 /** The process leaves: what its clients, its balancer and its log see. */
 import { once } from 'node:events'
 import { Agent, get, request as httpRequest } from 'node:http'
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase, lockTable, query, untilBlocked } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
-import { exchange, request } from '../support/raw.ts'
+import { connectTo, exchange, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 
 const DATABASE_URL = await createDatabase(t)
@@ -17,8 +16,7 @@ const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
 
 /** Connects, and gives the code of the error where that fails. */
 async function tryToConnect(url: string): Promise<string | undefined> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(url)
   return once(socket, 'connect').then(
     () => void socket.destroy(),
     ({ code }) => code
@@ -81,9 +79,8 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
 
 t.test('a slow reader gets every response that it is owed before the process ends', async (t) => {
   const { url, kill, ended, output } = await startService(t, { SHUTDOWN_DELAY_MS: '0' })
-  const { hostname, port } = new URL(url)
   const name = 'n'.repeat(1_000_000)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(url)
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk)).pause()
   for (let count = 0; count < 5; count++) socket.write(request(JSON.stringify({ id: ++lastId, name })))

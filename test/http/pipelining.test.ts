@@ -1,11 +1,11 @@
 /** Requests that are sent without waiting for responses: only so many are kept, however many come. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
-import { request } from '../support/raw.ts'
+import { connectTo, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
 const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
@@ -16,8 +16,7 @@ async function start(t: Test, env: Record<string, string> = {}) {
   const service = await startService(t, env)
   const seen: ServerResponse[] = []
   service.app.server.on('request', (_, response: ServerResponse) => seen.push(response))
-  const { hostname, port } = new URL(service.url)
-  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+  const socket = connectTo(service.url, { allowHalfOpen: true })
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
   t.teardown(() => socket.destroy())
@@ -62,7 +61,7 @@ t.test(
   'of a connection beyond the limit the first response is the last, whatever comes behind',
   async (t) => {
     const client = await start(t, { MAX_CONNECTIONS: '1', REQUEST_TIMEOUT_MS: '60000' })
-    const second = connect({ port: Number(new URL(client.url).port), host: '127.0.0.1', allowHalfOpen: true })
+    const second = connectTo(client.url, { allowHalfOpen: true })
     t.teardown(() => second.destroy())
     await until('both are connected', () => client.app.connections.size === 2)
     const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
@@ -157,11 +156,10 @@ t.test('a connection that is reset while responses are owed leaves nothing behin
   service.app.plants.create = () => gate
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
-  const { hostname, port } = new URL(service.url)
   for (const rest of ['garbage\r\n\r\n', 'POST /pla']) {
     const sockets = await Promise.all(
       Array.from({ length: 20 }, async (_, id) => {
-        const socket = connect(Number(port), hostname)
+        const socket = connectTo(service.url)
         socket.on('error', () => {})
         await once(socket, 'connect')
         socket.write(request(JSON.stringify({ id, name: 'n' })) + rest)

@@ -1,10 +1,9 @@
 /** Bytes on the wire: whatever they are, the response is the interface's. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { exchange, type Part, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, type Part, parseResponses, request } from '../support/raw.ts'
 import { everyResponse, maskId, startService, token } from '../support/service.ts'
 
 const headersTimeoutMs = scaled(1_500)
@@ -454,8 +453,7 @@ const isBetween = (ms: number, least: number, most: number) => ms > least && ms 
 
 /** Gives how long a refused connection is kept, in ms, whose client sends a byte every so often, or nothing more. */
 async function cutAfter(everyMs?: number): Promise<number> {
-  const { hostname, port } = new URL(hurried.url)
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  const socket = connectTo(hurried.url, { allowHalfOpen: true })
   socket.on('error', () => {}).resume()
   const [served] = await once(hurried.app.server, 'connection')
   const cut = once(served, 'close')

@@ -1,10 +1,9 @@
 /** What a request is called in the log and in its response, and whose it is said to be. */
-import { connect } from 'node:net'
 import t from 'tap'
 import { until } from '../../dev/until.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
 import { everyResponse, failure, headers, maskId, post, startService, success } from '../support/service.ts'
 
 const service = await startService(t)
@@ -161,8 +160,7 @@ t.test('a request whose body breaks off leaves one line', async (t) => {
 
 t.test('a client that resets before its response leaves a line', async (t) => {
   const holder = await lockTable(t, service.databaseUrl)
-  const { hostname, port } = new URL(service.url)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(service.url)
   socket.write(request(`{"id":${++lastId},"name":"n"}`, { 'x-request-id': 'gone' }))
   await shows(t, service, 'queue_rows', 1)
   socket.resetAndDestroy()

@@ -1,10 +1,10 @@
 /** Admission: what is refused when the storage, the connections or the bodies have no more room, and what is not. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
 import { failure, headers, maskId, startService, success } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)
@@ -21,8 +21,7 @@ const plant = (name = 'n') => JSON.stringify({ id: ++lastId, name })
 
 /** Opens a connection that only the end of the test closes. */
 async function open(t: Test, { url }: Service): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(url)
   t.teardown(() => socket.destroy())
   await once(socket, 'connect')
   return socket

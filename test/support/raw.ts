@@ -15,6 +15,12 @@ export interface RawResponse {
 /** A part of what is sent: text in latin1, bytes, or a wait: until what has come back matches, or for a promise. */
 export type Part = string | Buffer | RegExp | (() => Promise<unknown>)
 
+/** Connects to the host and port of a URL. */
+export function connectTo(url: string, options: { allowHalfOpen?: boolean } = {}): Socket {
+  const { hostname, port } = new URL(url)
+  return connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port), ...options })
+}
+
 interface Options {
   /** Say that nothing more will be sent when all is sent. */
   halfClose?: boolean
@@ -22,9 +28,7 @@ interface Options {
 
 /** Sends the parts on one connection; returns every byte that came back when the server closes. Throws when it does not. */
 export async function exchange(url: string, parts: Part[], { halfClose = false }: Options = {}) {
-  const { hostname, port } = new URL(url)
-  const host = hostname.replace(/^\[|\]$/g, '')
-  const socket = connect({ host, port: Number(port), allowHalfOpen: true })
+  const socket = connectTo(url, { allowHalfOpen: true })
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
   socket.on('error', () => {})
