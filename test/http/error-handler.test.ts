@@ -108,8 +108,8 @@ for (const [title, oddity] of Object.entries(oddities)) {
     const paths = ['/throws', '/rejects', '/hook', '/on-send', '/done']
     if (isError(oddity)) paths.push('/sends')
     for (const path of paths) {
-      const { log, ...answer } = await get(path)
-      t.strictSame(answer, { status: 400, type: 'application/json', body: internal }, path)
+      const { log, ...response } = await get(path)
+      t.strictSame(response, { status: 400, type: 'application/json', body: internal }, path)
       t.match(log, [{ level: 50, requestId: 'the-id', failure: 500, msg: 'internal error' }], path)
       t.equal(log.length, 1, path)
       t.ok(JSON.stringify(log).length < 50_000, path)
@@ -129,8 +129,8 @@ t.test('null and undefined that are thrown get 500', async (t) => {
   for (const nothing of [null, undefined]) {
     thrown = nothing
     for (const path of ['/throws', '/rejects']) {
-      const { log, ...answer } = await get(path)
-      t.strictSame(answer, { status: 400, type: 'application/json', body: internal }, path)
+      const { log, ...response } = await get(path)
+      t.strictSame(response, { status: 400, type: 'application/json', body: internal }, path)
       t.match(log, [{ level: 50, failure: 500 }], path)
       t.equal(log.length, 1, path)
     }
