@@ -9,7 +9,6 @@ import { exchange, parseAnswers, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 import { startBalancer } from './balancer.ts'
 
-const rounds = 3
 const clients = 32
 
 /** A request whose connection the balancer closes behind its answer. */
@@ -47,15 +46,13 @@ async function startInstances(t: Test, databaseUrl: string) {
   }
 }
 
-t.test('a rolling restart, three times over: every request is answered 200, and once', async (t) => {
+t.test('a rolling restart: every request is answered 200, and once', async (t) => {
   const databaseUrl = await createDatabase(t)
   const { ports, restart } = await startInstances(t, databaseUrl)
   const url = await startBalancer(t, ports)
   const load = startLoad({ url: () => url, clients })
   t.teardown(() => load.stop())
-  for (let round = 0; round < rounds; round++) {
-    for (const port of ports) t.equal(await restart(port, 'SIGTERM'), 0, 'it drained and exited with 0')
-  }
+  for (const port of ports) t.equal(await restart(port, 'SIGTERM'), 0, 'it drained and exited with 0')
   await load.answer(100)
   const { failed } = await assertStored(t, databaseUrl, await load.stop(), 1_000)
   t.strictSame(failed, [], 'no client saw an error')
