@@ -18,6 +18,23 @@ find_debian() {
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
 } >/dev/null 2>&1
 
+# What later steps need of the network comes while earlier ones mostly wait. What cannot be had is missed there.
+fetch_ahead() {
+  set +e
+  if [[ "${groups[*]}" == *test* ]]; then
+    find_chromium
+    find_haproxy
+  fi
+  if [[ "${groups[*]}" =~ container|deploy ]] && has_docker; then
+    choose_image NODE_IMAGE node:24-trixie-slim
+    docker build ${NODE_IMAGE:+--build-arg=NODE_IMAGE="$NODE_IMAGE"} .
+  fi
+  if [[ "${groups[*]}" == *deploy* ]] && has_docker; then
+    docker build deploy/ha
+    docker build deploy/pgbouncer
+  fi
+}
+
 find_haproxy() { find_debian haproxy; }
 
 # The browser that CHROMIUM names, or Debian's.
