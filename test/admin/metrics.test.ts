@@ -150,7 +150,8 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
     service,
     'the connection is idle and the create is counted',
     ({ values }) =>
-      values('plant_store_pool_connections').idle === 1 && `/plants true POST 0` in values(`${duration}_count`)
+      values('plant_store_pool_connections').idle === 1 &&
+      `/plants true POST 0` in values(`${duration}_count`)
   )
   const elapsed = (performance.now() - began) / 1000
   for (const name of [duration, 'plant_store_batch_duration_seconds']) {
