@@ -1,7 +1,7 @@
 /** The PostgreSQL of a benchmark: one server, fully durable, on a disk; and its databases. */
 import { statfs } from 'node:fs/promises'
-import pg from 'pg'
 import { startPostgres } from '../dev/embedded-postgres.ts'
+import { query } from '../dev/query.ts'
 import { migrate } from '../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
 import { plant } from './plant.ts'
@@ -60,16 +60,4 @@ export async function countPlants(url: string): Promise<number> {
 export async function readVersion(url: string): Promise<string> {
   const [{ server_version }] = await query(url, 'show server_version')
   return `PostgreSQL ${server_version}`
-}
-
-/** Sends one statement over a connection of its own, and gives its rows. */
-export async function query(url: string, sql: string) {
-  const client = new pg.Client(url)
-  await client.connect()
-  try {
-    const { rows } = await client.query(sql)
-    return rows
-  } finally {
-    await client.end()
-  }
 }

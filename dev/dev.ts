@@ -8,9 +8,9 @@ import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import pg from 'pg'
 import pretty from 'pino-pretty'
 import { type Server, startPostgres } from './embedded-postgres.ts'
+import { query } from './query.ts'
 
 const root = join(import.meta.dirname, '..')
 const directory = resolve(process.argv[2] ?? join(root, '.data'))
@@ -86,11 +86,9 @@ async function chooseToken(): Promise<string | undefined> {
 }
 
 async function createDatabase(server: Server) {
-  const client = new pg.Client(server.url('postgres'))
-  await client.connect()
-  const { rowCount } = await client.query('select from pg_database where datname = $1', [database])
-  if (rowCount === 0) await client.query(`create database ${database}`)
-  await client.end()
+  const url = server.url('postgres')
+  const [existing] = await query(url, 'select from pg_database where datname = $1', [database])
+  if (existing === undefined) await query(url, `create database ${database}`)
 }
 
 async function stop() {

@@ -1,6 +1,7 @@
 /** Clients that create plants, each its next one as soon as it has a response, and remember every response. */
-import { Agent, request } from 'node:http'
+import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { post } from './post.ts'
 import { scaled } from './slowness.ts'
 import { until } from './until.ts'
 
@@ -74,11 +75,11 @@ export function startLoad({
       const id = nextId++
       const began = performance.now()
       let repeats = 0
-      let { error, response } = await post(id)
+      let { error, response } = await create(id)
       while (isRepeating && (error === -1 || error === 503) && performance.now() - began < patienceMs) {
         await sleep(retryMs)
         repeats++
-        ;({ error, response } = await post(id))
+        ;({ error, response } = await create(id))
       }
       if (error === 0) succeeded++
       creates.push({ id, error, response, repeats, began, ended: performance.now() })
@@ -86,27 +87,17 @@ export function startLoad({
     }
   }
 
-  function post(id: number): Promise<Pick<Create, 'error' | 'response'>> {
+  async function create(id: number): Promise<Pick<Create, 'error' | 'response'>> {
     const plant = plantOf(id)
     const headers = {
       authorization: `Bearer ${token}`,
       'content-type': 'application/json',
       ...(isKeyed && { 'idempotency-key': keyOf(id) })
     }
-    return new Promise((resolve) => {
-      const fail = ({ message }: Error) => resolve({ error: -1, response: message })
-      const options = { method: 'POST', agent, headers, timeout: responseMs }
-      const call = request(`${url}/plants`, options, (response) => {
-        let text = ''
-        response.setEncoding('utf8')
-        response.on('data', (chunk) => (text += chunk))
-        response.on('error', fail)
-        response.on('end', () => resolve({ error: judge(response.statusCode, text, plant), response: text }))
-      })
-      call.on('timeout', () => call.destroy(new Error(`no response in ${responseMs} ms`)))
-      call.on('error', fail)
-      call.end(JSON.stringify({ id, ...plant }))
-    })
+    const body = JSON.stringify({ id, ...plant })
+    const outcome = await post(`${url}/plants`, body, { headers, agent, timeoutMs: responseMs })
+    if ('failure' in outcome) return { error: -1, response: outcome.failure }
+    return { error: judge(outcome.status, outcome.body, plant), response: outcome.body }
   }
 
   const workers = Array.from({ length: clients }, work)
@@ -132,7 +123,7 @@ export function startLoad({
 }
 
 /** Gives 0 for exactly the response of a success, the number in a failure, -1 for anything else. */
-function judge(status: number | undefined, text: string, plant: { name: string; tag: string | undefined }) {
+function judge(status: number, text: string, plant: { name: string; tag: string | undefined }) {
   if (status === 200) return text === JSON.stringify(plant) ? 0 : -1
   try {
     const { error } = JSON.parse(text)

@@ -1,5 +1,5 @@
 /**
- * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker answers, the embedded one elsewhere
+ * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker runs, the embedded one elsewhere
  * (or where TEST_POSTGRES=embedded). The command finds its superuser URL in TEST_DATABASE_URL.
  */
 import { spawn } from 'node:child_process'

@@ -1,9 +1,8 @@
 /** `npm run dev`: what it prints works, it leaves nothing running, and the next run goes on where it ended. */
-import { execFile } from 'node:child_process'
 import { delimiter } from 'node:path'
-import { promisify } from 'node:util'
-import pg from 'pg'
 import t, { type Test } from 'tap'
+import { execute } from '../dev/execute.ts'
+import { query } from '../dev/query.ts'
 import { run, start } from './support/process.ts'
 
 /** What a machine without curl runs in its place. */
@@ -27,29 +26,23 @@ async function startDev(t: Test, directory: string) {
   return { ...dev, service, token, database, curl }
 }
 
-async function names(database: string) {
-  const client = new pg.Client(database)
-  await client.connect()
-  const { rows } = await client.query('select name, tag from plants order by created_at')
-  await client.end()
-  return rows
-}
+const names = (database: string) => query(database, 'select name, tag from plants order by created_at')
 
 t.test(
   'npm run dev: its curl line creates a plant, SIGINT ends all of it, the next run goes on',
   async (t) => {
     const path = t.testdir({ bin: { 'curl.mjs': substitute }, data: {} })
     const bin = `${path}/bin`
-    await promisify(execFile)('sh', ['-c', 'mv curl.mjs curl && chmod +x curl'], { cwd: bin })
+    await execute('sh', ['-c', 'mv curl.mjs curl && chmod +x curl'], { cwd: bin })
     const shell = (line: string) =>
-      promisify(execFile)('sh', ['-c', line], { env: { PATH: `${process.env.PATH}${delimiter}${bin}` } })
+      execute('sh', ['-c', line], { env: { PATH: `${process.env.PATH}${delimiter}${bin}` } })
     const monstera = { name: 'Monstera', tag: 'tropical' }
 
     const first = await startDev(t, `${path}/data`)
     t.match(first.service, /^http:\/\/127\.0\.0\.1:\d+\/plants$/)
-    const { stdout } = await shell(first.curl)
+    const stdout = await shell(first.curl)
     t.match(stdout, /^HTTP\/1\.1 200 OK\r\n/)
-    t.strictSame(JSON.parse(stdout.trimEnd().split('\r\n').at(-1) ?? ''), monstera)
+    t.strictSame(JSON.parse(stdout.split('\r\n').at(-1) ?? ''), monstera)
     t.strictSame(await names(first.database), [monstera])
 
     first.kill('SIGINT')

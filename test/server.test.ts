@@ -60,7 +60,7 @@ t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS
   t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
-t.test('the service gives up on a server that takes the connection and never answers', async (t) => {
+t.test('the service gives up on a server that takes the connection and never says a word', async (t) => {
   const url = await listen(t, () => {})
   const began = performance.now()
   const end = await run(t, ['src/server.ts'], {
@@ -135,7 +135,7 @@ t.test(
 )
 
 t.test(
-  'the service waits for the migrations, answers, logs one line a request, ends on SIGTERM',
+  'the service waits for the migrations, responds, logs one line a request, ends on SIGTERM',
   async (t) => {
     const url = await createDatabase(t, { migrated: false })
     const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, SHUTDOWN_DELAY_MS: '0' })

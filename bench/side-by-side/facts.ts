@@ -1,7 +1,7 @@
 /** What a server made of an awkward request: its response, the table afterwards, and whether both keep the interface. */
-import { query } from '../database.ts'
+import type { Outcome } from '../../dev/post.ts'
+import { query } from '../../dev/query.ts'
 import type { Case, Row } from './cases.ts'
-import type { Outcome } from './post.ts'
 
 /** A fact as it was seen. */
 export interface Fact {

@@ -1,7 +1,8 @@
 /** `npm run bench -- peers`: the service beside the same operation on other frameworks and libraries, in alternating rounds. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { query, readVersion } from '../database.ts'
+import { query } from '../../dev/query.ts'
+import { readVersion } from '../database.ts'
 import { inLab, type Lab } from '../lab.ts'
 import { findGenerator } from '../load/http.ts'
 import { describeMachine } from '../machine.ts'

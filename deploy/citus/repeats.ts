@@ -30,10 +30,11 @@ export async function checkRepeats(url: string) {
   const together = (ask: (id: number, rival: number) => Promise<string>) =>
     Promise.all(ids.map((id) => Promise.all(rivals.map((rival) => ask(id, rival)))))
 
-  for (const answers of await together((id, rival) => create(id, `rival ${rival}`))) {
-    const winners = rivals.filter((rival) => answers[rival - 1] === `{"name":"rival ${rival}"}`)
-    const losers = answers.filter((answer) => answer === taken)
-    if (winners.length !== 1 || losers.length !== rivals.length - 1) throw new Error(`rivals got ${answers}`)
+  for (const responses of await together((id, rival) => create(id, `rival ${rival}`))) {
+    const winners = rivals.filter((rival) => responses[rival - 1] === `{"name":"rival ${rival}"}`)
+    const losers = responses.filter((response) => response === taken)
+    if (winners.length !== 1 || losers.length !== rivals.length - 1)
+      throw new Error(`rivals got ${responses}`)
   }
   expect('an id that is taken', await forEach((id) => create(id, 'late')), taken)
 
@@ -45,7 +46,7 @@ export async function checkRepeats(url: string) {
   expect('another key', await forEach((id) => keyed(id, 'keyed', 'another')), taken)
 }
 
-function expect(what: string, answers: string[], expected: string) {
-  const other = answers.find((answer) => answer !== expected)
+function expect(what: string, responses: string[], expected: string) {
+  const other = responses.find((response) => response !== expected)
   if (other !== undefined) throw new Error(`${what} got ${other} in the place of ${expected}`)
 }

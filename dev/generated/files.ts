@@ -1,15 +1,23 @@
 /** Every file of the repository that is made from the sources. */
+import { readFileSync } from 'node:fs'
+import { drawCharts } from '../../bench/side-by-side/charts.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
 
+/** What the benchmarks have measured. */
+const figures = new URL('../../docs/performance.json', import.meta.url)
+
 /** Gives the text of each file by its path from the repository's root. */
 export async function generateFiles(): Promise<Map<string, string>> {
+  const { peers } = JSON.parse(readFileSync(figures, 'utf8'))
+  const charts = Object.entries(drawCharts(peers.results, peers.machine))
   return new Map([
     ['docs/openapi.json', writeDocument('')],
     ['docs/errors.md', await writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
-    ['.env.example', writeEnvExample()]
+    ['.env.example', writeEnvExample()],
+    ...charts.map(([name, chart]) => [`docs/${name}`, chart] as const)
   ])
 }

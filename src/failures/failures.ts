@@ -112,12 +112,12 @@ export const catalogue = {
   },
   ReusedKey: {
     error: 422,
-    message: 'the Idempotency-Key was used for this id with another name or tag',
+    message: 'the Idempotency-Key was used for this id with other content',
     advice: 'Use another `Idempotency-Key`, or the same name and tag.'
   },
   RateLimited: {
     error: 429,
-    message: 'too many creates a second by this caller, this request has stored nothing: try again',
+    message: 'too many requests a second by this caller, this request has stored nothing: try again',
     advice: 'Send the request again after `Retry-After` seconds, or send fewer.',
     fields: ['retry-after']
   },

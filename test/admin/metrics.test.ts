@@ -123,10 +123,10 @@ t.test('the page has these metrics, and those of the process', async (t) => {
 
 t.test('a concurrent load: the batches hold what was created', async (t) => {
   const service = await start(t)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 200 }, (_, index) => service.post({ id: 1_000 + index, name: 'n' }))
   )
-  t.ok(answers.every(({ status }) => status === 200))
+  t.ok(responses.every(({ status }) => status === 200))
   const page = await counted(service, 200)
   t.strictSame(page.values('plant_store_plants_total'), { created: 200 })
   t.strictSame(page.values('plant_store_batch_rows_sum'), { '': 200 })
@@ -183,7 +183,7 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   t.strictSame(again.values('plant_store_pool_resets_total'), { '': 1 }, 'looking at it does not count')
 })
 
-t.test('a commit whose answer is lost is repeated, and the plant is created, not replayed', async (t) => {
+t.test('a commit whose response is lost is repeated, and the plant is created, not replayed', async (t) => {
   const url = new URL(databaseUrl)
   const proxy = await startProxy(t, Number(url.port))
   url.hostname = '127.0.0.1'
@@ -221,7 +221,7 @@ t.test('failures below the routes are counted by name', async (t) => {
   await send(`GET / HTTP/1.1\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)
   await send('CONNECT plants:443 HTTP/1.1\r\nhost: plants\r\n\r\n')
   await fetch(`${service.url}/%zz`)
-  // This one has begun: it is answered in its turn, measured, and counted once.
+  // This one has begun: it gets its response in its turn, is measured, and counted once.
   const fields = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
   await exchange(service.url, [request('what?\r\n', fields)])
   const page = await counted(service, 2)
@@ -256,15 +256,15 @@ t.test("the listener's failures are those of the contract", async (t) => {
       failure(405, 'this path does not have this method', { allow: 'GET, HEAD' })
     )
   }
-  const [answer] = parseResponses(await exchange(metricsUrl(), ['what?\r\n\r\n']))
-  t.match(answer, { status: 400, body: '{"error":400,"message":"the request is malformed"}' })
+  const [response] = parseResponses(await exchange(metricsUrl(), ['what?\r\n\r\n']))
+  t.match(response, { status: 400, body: '{"error":400,"message":"the request is malformed"}' })
   t.strictSame(
     await read(await fetch(new URL('/%zz', metricsUrl()))),
     failure(400, 'the request is malformed')
   )
 })
 
-t.test('a page that cannot be made is answered with 500, and logged', async (t) => {
+t.test('a page that cannot be made gets 500, and is logged', async (t) => {
   const log: string[] = []
   const page = { contentType: 'text/plain', metrics: () => Promise.reject(new Error('no metrics today')) }
   const server = await buildAdminApp(page, createLogger('error', { write: (line) => void log.push(line) }))

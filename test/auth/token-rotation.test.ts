@@ -55,13 +55,13 @@ for (const [way, prepare] of Object.entries(ways)) {
     await write(list(0))
     const service = await startService(t, { AUTH_TOKENS: '', AUTH_TOKENS_FILE: path })
     let isDone = false
-    let answered = 0
+    let succeeded = 0
     const refused: unknown[] = []
     const load = Array.from({ length: 4 }, async () => {
       while (!isDone) {
-        const answer = await service.post(plant(), by(steady))
-        if (answer.status === 200) answered++
-        else refused.push(answer)
+        const response = await service.post(plant(), by(steady))
+        if (response.status === 200) succeeded++
+        else refused.push(response)
       }
     })
 
@@ -79,8 +79,8 @@ for (const [way, prepare] of Object.entries(ways)) {
 
     isDone = true
     await Promise.all(load)
-    t.comment(`${answered} requests`)
-    t.ok(answered > 200)
+    t.comment(`${succeeded} requests`)
+    t.ok(succeeded > 200)
     t.strictSame(refused, [])
   })
 }

@@ -87,10 +87,10 @@ t.test('the contract holds through the balancer, and for its own responses', asy
     ['a body that is not JSON', ask('{'), 400]
   ]
   for (const [title, bytes, error] of cases) {
-    const [answer] = parseResponses(await exchange(url, [bytes]))
-    t.equal(answer?.headers['content-type'], 'application/json', title)
-    t.equal(answer?.status, error === 0 ? 200 : 400, title)
-    const { error: found = 0, message, ...rest } = JSON.parse(answer?.body ?? '')
+    const [response] = parseResponses(await exchange(url, [bytes]))
+    t.equal(response?.headers['content-type'], 'application/json', title)
+    t.equal(response?.status, error === 0 ? 200 : 400, title)
+    const { error: found = 0, message, ...rest } = JSON.parse(response?.body ?? '')
     t.equal(found, error, title)
     if (error !== 0) t.strictSame([typeof message, rest], ['string', {}], title)
   }
@@ -101,17 +101,17 @@ t.test('the contract holds through the balancer, and for its own responses', asy
     'garbage\r\n\r\n'
   ]
   for (const bytes of unreadable) {
-    const [answer] = parseResponses(await exchange(url, [bytes]))
-    t.equal(answer?.status, 400)
+    const [response] = parseResponses(await exchange(url, [bytes]))
+    t.equal(response?.status, 400)
   }
 })
 
 t.test("with every instance away the response is the balancer's, within the contract", async (t) => {
   const { url } = await startBalancer(t, [1, 2])
-  const [answer] = parseResponses(await exchange(url, [ask('{"id":1,"name":"n"}')]))
-  t.equal(answer?.status, 400)
-  t.equal(answer?.headers['retry-after'], '1')
-  t.strictSame(JSON.parse(answer?.body ?? ''), {
+  const [response] = parseResponses(await exchange(url, [ask('{"id":1,"name":"n"}')]))
+  t.equal(response?.status, 400)
+  t.equal(response?.headers['retry-after'], '1')
+  t.strictSame(JSON.parse(response?.body ?? ''), {
     error: 503,
     message: 'the service cannot be reached, this request has stored nothing: try again'
   })
@@ -122,6 +122,6 @@ t.test('with no instance ready the balancer asks one all the same', async (t) =>
   const { ports, balancer } = await startInstances(t, databaseUrl)
   await query(databaseUrl, 'alter table plants rename to gone')
   for (const port of ports) await balancer.says(port, 'DOWN')
-  const [answer] = parseResponses(await exchange(balancer.url, [ask('{"id":1,"name":"n"}')]))
-  t.strictSame(JSON.parse(answer?.body ?? ''), { error: 500, message: 'internal error' })
+  const [response] = parseResponses(await exchange(balancer.url, [ask('{"id":1,"name":"n"}')]))
+  t.strictSame(JSON.parse(response?.body ?? ''), { error: 500, message: 'internal error' })
 })

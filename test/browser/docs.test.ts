@@ -58,14 +58,14 @@ async function authorize(page: Page) {
 /** Sends a body by the form, and gives the status and the body that the page shows. */
 async function execute(page: Page, body: string) {
   await page.locator('textarea').first().fill(body)
-  const answered = page.waitForResponse((response) => response.request().method() === 'POST')
+  const responded = page.waitForResponse((response) => response.request().method() === 'POST')
   await page.getByRole('button', { name: 'Execute' }).click()
-  const answer = await answered
+  const response = await responded
   const shown = page.locator('.live-responses-table')
   // The page keeps the last response until it shows this one: its id tells them apart.
-  await shown.getByText(answer.headers()['x-request-id'] as string).waitFor()
+  await shown.getByText(response.headers()['x-request-id'] as string).waitFor()
   return {
-    url: answer.url(),
+    url: response.url(),
     status: await shown.locator('tbody .response-col_status').innerText(),
     body: JSON.parse(await shown.locator('.highlight-code code').first().innerText()),
     curl: await page.locator('.curl').first().innerText()
@@ -145,9 +145,9 @@ t.test(
     const balancer = createServer((incoming, outgoing) => {
       const { method, headers, url: path = '' } = incoming
       if (!path.startsWith('/store/')) return void outgoing.writeHead(404).end()
-      const passed = request(`${url}${path.slice('/store'.length)}`, { method, headers }, (answer) => {
-        outgoing.writeHead(answer.statusCode as number, answer.headers)
-        answer.pipe(outgoing)
+      const passed = request(`${url}${path.slice('/store'.length)}`, { method, headers }, (response) => {
+        outgoing.writeHead(response.statusCode as number, response.headers)
+        response.pipe(outgoing)
       })
       incoming.pipe(passed)
     }).listen(0, '127.0.0.1')
@@ -160,9 +160,9 @@ t.test(
     for (const [index, path] of ['/', '/docs'].entries()) {
       const { page, complaints } = await open(t, `${outside}${path}`)
       await authorize(page)
-      const answer = await execute(page, `{"id": ${index}, "name": "Fern"}`)
-      t.equal(answer.url, `${outside}/v1/plants`)
-      t.equal(answer.status, '200')
+      const response = await execute(page, `{"id": ${index}, "name": "Fern"}`)
+      t.equal(response.url, `${outside}/v1/plants`)
+      t.equal(response.status, '200')
       t.strictSame(complaints, [])
     }
     t.strictSame(await rows('select id from plants order by id'), [{ id: '0' }, { id: '1' }])

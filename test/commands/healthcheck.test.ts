@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { readProbeUrl } from '../../src/config/config.ts'
 import { run } from '../support/process.ts'
 
-/** A service that answers each path with a status of its own, on an address. */
+/** A service that gives each path a status of its own, on an address. */
 async function listen(t: Test, host: string, statuses: Record<string, number>) {
   const server = createServer(({ url = '' }, response) => {
     response.statusCode = statuses[url] ?? 500

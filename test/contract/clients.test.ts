@@ -56,16 +56,16 @@ const service = await startService(t)
 const checks = await Promise.all(Object.values(runtimes).map(({ check }) => run(check)))
 const missing = Object.keys(runtimes).filter((_, index) => checks[index]?.code !== 0)
 
-/** Passes a request on; gives the service's answer. */
+/** Passes a request on; gives the service's response. */
 async function pass(request: Parameters<RequestListener>[0]) {
   const { authorization = '', 'content-type': type = '', 'idempotency-key': key } = request.headers
   const headers = { authorization, 'content-type': type, 'idempotency-key': String(key) }
-  const answer = await fetch(`${service.url}/plants`, {
+  const response = await fetch(`${service.url}/plants`, {
     method: 'POST',
     headers,
     body: await buffer(request)
   })
-  return { status: answer.status, body: await answer.text() }
+  return { status: response.status, body: await response.text() }
 }
 
 t.test('the numbers that are worth another attempt are those whose advice says so', async (t) => {

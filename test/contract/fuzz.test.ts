@@ -27,7 +27,7 @@ async function fuzz(index: number) {
   const whole = Array.from({ length: random.oneIn(2) ? 0 : random.integer(4) }, (_, place) => {
     const name = `${index}.${place}`
     return {
-      answer: JSON.stringify({ name }),
+      response: JSON.stringify({ name }),
       bytes: request(`{"id":${2n ** 62n + BigInt(4 * index + place)},"name":"${name}"}`)
     }
   })
@@ -39,11 +39,12 @@ async function fuzz(index: number) {
   sent += whole.length + damaged.length
   try {
     const bytes = await exchange(service.url, packets, { halfClose: true })
-    const answers = checkResponses(bytes, { mayBeHead: text.includes('HEAD') })
-    created.push(...answers.filter(({ status }) => status === 200).map(({ body }) => body))
-    if (answers.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no response')
-    for (const [place, { answer }] of whole.entries()) {
-      if (answers[place]?.body !== answer) throw new Error(`answer ${place} is not ${answer}: ${bytes}`)
+    const responses = checkResponses(bytes, { mayBeHead: text.includes('HEAD') })
+    created.push(...responses.filter(({ status }) => status === 200).map(({ body }) => body))
+    if (responses.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no response')
+    for (const [place, { response }] of whole.entries()) {
+      if (responses[place]?.body !== response)
+        throw new Error(`response ${place} is not ${response}: ${bytes}`)
     }
   } catch (error) {
     const { message } = error as Error
@@ -70,7 +71,7 @@ t.test('the service still serves', async (t) => {
   created.push('{"name":"last"}')
 })
 
-t.test('the table holds exactly the plants that were answered with 200', async (t) => {
+t.test('the table holds exactly the plants of the responses with 200', async (t) => {
   const rows = await service.rows('select name, tag from plants')
   const stored = rows.map(({ name, tag }) => JSON.stringify(tag === null ? { name } : { name, tag }))
   t.ok(stored.length > 1_000 || total < 20_000, `${stored.length} plants`)

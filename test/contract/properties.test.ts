@@ -44,18 +44,18 @@ function judge(root: Node) {
 
 /** Posts a body and holds the response against the judgement; remembers the row that must be there. */
 async function check(root: Node) {
-  const answer = await service.post(root.text)
+  const response = await service.post(root.text)
   const { faults, id, plant } = judge(root)
   if (faults !== undefined) {
-    const { error, message } = JSON.parse(answer.body)
+    const { error, message } = JSON.parse(response.body)
     const field = faults.find((name) => message.startsWith(`${name} `))
     if (field === undefined) throw new Error(`${message}, where ${faults} are at fault`)
-    same(answer, failure(422, message))
+    same(response, failure(422, message))
     same(error, 422)
-  } else if (stored.has(id)) same(answer, duplicate)
+  } else if (stored.has(id)) same(response, duplicate)
   else {
     stored.set(id, { name: plant.name, tag: plant.tag ?? null })
-    same(answer, success(plant))
+    same(response, success(plant))
   }
 }
 
@@ -141,7 +141,7 @@ t.test('any bytes as a name are text in UTF-8, or refused', async (t) => {
   await holds(t, property, 500)
 })
 
-t.test('the table holds exactly the plants that were answered with 200', async (t) => {
+t.test('the table holds exactly the plants of the responses with 200', async (t) => {
   const rows = await service.rows('select id::text, name, tag from plants')
   const sorted = (plants: { id: string }[]) => plants.sort((a, b) => (a.id < b.id ? -1 : 1))
   t.strictSame(sorted(rows), sorted([...stored].map(([id, plant]) => ({ id, ...plant }))))
@@ -214,9 +214,9 @@ async function sendWith(lines: string[], at: number) {
 
 t.test('header fields of no meaning to the service change nothing', async (t) => {
   const property = fc.asyncProperty(fc.array(harmless), fc.nat({ max: 4 }), async (lines, at) => {
-    const answers = await sendWith(lines, at)
+    const responses = await sendWith(lines, at)
     same(
-      answers.map(({ status, body }) => [status, body]),
+      responses.map(({ status, body }) => [status, body]),
       [[200, '{"name":"n"}']]
     )
   })
@@ -319,8 +319,8 @@ t.test('any depth up to 1,000 is read, and any other refused without a stack ove
   })
   const result = fc.check(property, { numRuns: 200 })
   t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '200 runs')
-  const answer = failure(400, 'the body is nested too deeply')
+  const response = failure(400, 'the body is nested too deeply')
   for (const open of ['[', '{"a":', '{"id":', '[{"name":']) {
-    t.strictSame(await service.post(open.repeat(1_048_576 / open.length)), answer, open)
+    t.strictSame(await service.post(open.repeat(1_048_576 / open.length)), response, open)
   }
 })

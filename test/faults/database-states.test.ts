@@ -38,8 +38,8 @@ const calm = { ...env, WRITE_DEADLINE_MS: String(scaled(60_000)) }
 let lastId = 0
 
 /** At the deadline a row may be between two attempts, or in one whose outcome is open. */
-const isUnavailable = (answer: unknown) =>
-  [late, undecided].some((expected) => isDeepStrictEqual(answer, expected))
+const isUnavailable = (response: unknown) =>
+  [late, undecided].some((expected) => isDeepStrictEqual(response, expected))
 
 /** A connection that holds something while the service is asked. */
 const session = (t: Test, sql: string) => openSession(t, server.url, sql)
@@ -52,9 +52,9 @@ async function create(
   init: RequestInit = {}
 ) {
   const began = performance.now()
-  const answer = await service.post({ id, name: 'n' }, init)
+  const response = await service.post({ id, name: 'n' }, init)
   t.ok(performance.now() - began < deadlineMs + marginMs, 'in bounded time')
-  return answer
+  return response
 }
 
 /** Returns when commits wait for a standby: the process that switches that on may lag behind the setting. */
@@ -133,8 +133,8 @@ t.test('standing still: 503 that leaves it open, and 200 when it goes on', async
 t.test('a locked table: 503, and 200 when the lock is gone', async (t) => {
   const service = await startService(t, env)
   const holder = await lockTable(t, server.url)
-  const answers = await Promise.all([create(t, service), create(t, service), create(t, service)])
-  for (const answer of answers) t.ok(isUnavailable(answer))
+  const responses = await Promise.all([create(t, service), create(t, service), create(t, service)])
+  for (const response of responses) t.ok(isUnavailable(response))
   await holder.query('rollback')
   await recovers(t, service)
 })
@@ -148,7 +148,7 @@ t.test('a locked id delays only its own caller', async (t) => {
   )
   const waiting = create(t, service, locked)
   const others = await Promise.all(Array.from({ length: 50 }, () => create(t, service)))
-  for (const answer of others) t.strictSame(answer, success({ name: 'n' }))
+  for (const response of others) t.strictSame(response, success({ name: 'n' }))
   t.ok(isUnavailable(await waiting))
   const again = create(t, service, locked)
   await holder.query('commit')
@@ -236,11 +236,11 @@ t.test('a trigger that refuses the row: 422 without its words, and none for its 
   const service = await startService(t, patient)
   const bad = ++lastId
   await withTrigger(t, `if new.id = ${bad} then raise 'secret %', new.name; end if; return new;`)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     [bad, ...Array.from({ length: 40 }, () => ++lastId)].map((id) => create(t, service, id))
   )
-  t.strictSame(answers[0], refused)
-  for (const answer of answers.slice(1)) t.strictSame(answer, success({ name: 'n' }))
+  t.strictSame(responses[0], refused)
+  for (const response of responses.slice(1)) t.strictSame(response, success({ name: 'n' }))
   t.notMatch(service.logText(), /secret/)
 })
 
@@ -303,11 +303,11 @@ t.test('an error of one row in a class of its own: 422, and none for its neighbo
   const service = await startService(t, patient)
   const bad = ++lastId
   await withTrigger(t, `if new.id = ${bad} then raise sqlstate 'ZZ001'; end if; return new;`)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     [bad, ...Array.from({ length: 40 }, () => ++lastId)].map((id) => create(t, service, id))
   )
-  t.strictSame(answers[0], refused)
-  for (const answer of answers.slice(1)) t.strictSame(answer, success({ name: 'n' }))
+  t.strictSame(responses[0], refused)
+  for (const response of responses.slice(1)) t.strictSame(response, success({ name: 'n' }))
 })
 
 t.test('40 locked ids among 1,000: only their callers wait', async (t) => {
@@ -316,9 +316,9 @@ t.test('40 locked ids among 1,000: only their callers wait', async (t) => {
   const locked = new Set(ids.filter((_, index) => index % 25 === 0))
   const values = [...locked].map((id) => `(${id}, 'theirs', null, gen_random_uuid())`)
   const holder = await session(t, `begin; insert into plants values ${values.join(', ')}`)
-  const answers = createTogether(service, ids)
+  const responses = createTogether(service, ids)
   const of = (isLocked: boolean) =>
-    answers.filter((_, index) => locked.has(ids[index] as number) === isLocked)
+    responses.filter((_, index) => locked.has(ids[index] as number) === isLocked)
   t.strictSame(new Set(await Promise.all(of(false))), new Set(['created']))
   await holder.query('commit')
   t.strictSame(new Set(await Promise.all(of(true))), new Set(['DuplicatePlant']))

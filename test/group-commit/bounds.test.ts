@@ -20,7 +20,7 @@ t.test('bounds', async (t) => {
   })
 
   t.test('a queue full in bytes refuses what does not fit', async (t) => {
-    const { group, submit, outcomes, last, clock } = setUp({ queueBytes: 25 })
+    const { group, submit, outcomes, last, clock } = setUp({ queueBytes: 20 })
     submit('1', '2', '3')
     t.equal(group.bytes, 20)
     await clock.settle()
@@ -60,6 +60,24 @@ t.test('bounds', async (t) => {
     for (let count = 0; count < 6; count++) await write(0)
     t.equal(group.rows, 0)
     t.equal(await taken(), 10)
+  })
+
+  t.test('rows that take exactly half of the deadline are not refused', async (t) => {
+    const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
+    submitTogether('1', '2')
+    await clock.move(400)
+    await last().succeed()
+    for (let id = 3; id < 20; id++) submit(String(id))
+    t.equal(group.rows, 11, 'ten rows take 500 ms')
+  })
+
+  t.test('a batch may be full in bytes', async (t) => {
+    const { submit, last, clock, group } = setUp({ batchBytes: 10 })
+    submit('1')
+    await clock.move(400)
+    await last().succeed()
+    submit('2')
+    t.equal(group.expectedMs, 100)
   })
 
   t.test('an attempt that fails, however late, refuses nobody', async (t) => {
@@ -181,11 +199,13 @@ t.test('with the real clock, a row expires and names its last trouble', async (t
   await group.close()
 })
 
-t.test('a cancelled timer of the real clock does not ring', async (t) => {
+t.test('the real clock goes on, and a cancelled timer of it does not ring', async (t) => {
+  const began = systemClock.now()
   let rung = false
   systemClock.after(1, () => {
     rung = true
   })()
   await new Promise<void>((resolve) => systemClock.after(2, resolve))
   t.notOk(rung)
+  t.ok(systemClock.now() > began)
 })

@@ -135,6 +135,14 @@ t.test('other outcomes', async (t) => {
     t.same(log(), ['0', '1 2'])
   })
 
+  t.test('a row alone gets the failure that it may have caused', async (t) => {
+    const { submit, last, log, outcomes } = setUp()
+    submit('1')
+    await last().fail('fatal', 'oneRows')
+    t.same(outcomes, { '1': 'fatal' })
+    t.same(log(), ['1'])
+  })
+
   t.test("a row's own error is its caller's only", async (t) => {
     const { submit, last, outcomes } = setUp()
     submit('0', '1', '2')

@@ -107,6 +107,18 @@ t.test('outages', async (t) => {
     t.notOk(group.databaseDown)
   })
 
+  t.test('an outage that begins ends no pause', async (t) => {
+    const { submit, last, clock, group, log } = setUp({ lanes: 2 })
+    submit('1')
+    await clock.move(1)
+    submit('2')
+    await clock.moveTo(9_995)
+    await last().fail('uncertain')
+    await clock.moveTo(10_000)
+    t.ok(group.databaseDown)
+    t.same(log(), ['1', '2'])
+  })
+
   t.test('an attempt that is given up is no sign of life, a queue that is too long no outage', async (t) => {
     const { submit, last, clock, group, outcomes } = setUp()
     submit('1', '2')

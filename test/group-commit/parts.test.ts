@@ -20,12 +20,12 @@ t.test('a batch that was cut off', async (t) => {
     const { submit, last, log, outcomes } = setUp()
     submit('0', '1', '2', '3', '4', '5')
     await last().succeed()
+    submit('6')
     for (let count = 0; count < 4; count++) await last().fail('slow')
     t.same(log(), ['0', '1 2 3 4 5', '1', '2', '3', '1 4 5'])
-    await last().succeed()
-    await last().succeed()
-    t.same(log().slice(6), ['2 3'])
-    t.equal(Object.keys(outcomes).length, 6)
+    for (const _ of [1, 2, 3]) await last().succeed()
+    t.same(log().slice(6), ['6', '2 3'], 'in turn with the others')
+    t.equal(Object.keys(outcomes).length, 7)
   })
 
   t.test('its parts have little time; who is slow in itself waits alone, and has all of it', async (t) => {
@@ -89,6 +89,32 @@ t.test('a batch that was cut off', async (t) => {
     await clock.move(20)
     await last().succeed()
     t.same(log(), ['1', '1', '2', '1'])
+  })
+
+  t.test('a row that waited for a lock has its turn whatever time it took', async (t) => {
+    const { submit, last, log, clock } = setUp({ batchRows: 1 })
+    submit('1', '2', '3')
+    await clock.move(1_000)
+    await last().fail('locked')
+    await clock.move(10)
+    await last().succeed()
+    t.same(log(), ['1', '2', '1'])
+  })
+
+  t.test('others do not get their time back from an attempt with what has failed', async (t) => {
+    const { submit, attempts, log, clock } = setUp({ lanes: 2, batchRows: 1 })
+    submit('1', '2')
+    await attempts[0]?.fail('locked')
+    await clock.move(10)
+    submit('3', '4', '5')
+    t.same(log(), ['1', '2', '1'])
+    await clock.move(990)
+    await attempts[1]?.fail('slow')
+    await attempts[2]?.succeed()
+    t.same(log().slice(3), ['3', '4'])
+    await clock.move(100)
+    await attempts[3]?.succeed()
+    t.same(log().slice(3), ['3', '4', '5'])
   })
 
   t.test('one that is slow by itself has its turn when others had as much time', async (t) => {
@@ -171,6 +197,39 @@ t.test("a failure that may be one row's or everyone's", async (t) => {
     t.same(last().labels, '3', 'it waits outside the lanes')
     t.match(outcomes, { '0': 'stored 0', '1': 'stored 1' })
     t.same(log().length, 13)
+  })
+
+  t.test(
+    "transient ones of all parts are everyone's: they stay together, and their pauses grow",
+    async (t) => {
+      const { submit, last, log, clock } = setUp()
+      submit('0', '1', '2')
+      await last().succeed()
+      const pauses: number[] = []
+      for (let count = 0; count < 6; count++) {
+        const began = clock.now()
+        await last().fail('transient', 'oneRows')
+        await clock.moveTo(clock.nextAt as number)
+        pauses.push(clock.now() - began)
+      }
+      t.same(log(), ['0', '1 2', '1 2', '1 2', '1', '2', '1 2', '1 2'])
+      t.same(pauses, [10, 20, 40, 80, 160, 320])
+    }
+  )
+
+  t.test('rows may expire in the pause before they are looked for', async (t) => {
+    const { submit, last, log, outcomes, clock, group } = setUp({ deadlineMs: 100 })
+    submit('1')
+    for (const at of [10, 30]) {
+      await last().fail('transient', 'oneRows')
+      await clock.moveTo(at)
+    }
+    await clock.moveTo(90)
+    await last().fail('transient', 'oneRows')
+    await clock.moveTo(100)
+    t.same(outcomes, { '1': 'expired' })
+    t.same(log(), ['1', '1', '1'])
+    t.equal(group.busyLanes, 0)
   })
 
   t.test('its pauses grow, until something is written', async (t) => {
@@ -314,6 +373,19 @@ t.test('locks', async (t) => {
     t.same(single.log(), ['1', '2', '1'])
     await single.last().fail('locked')
     t.same(single.log(), ['1', '2', '1', '3'])
+  })
+
+  t.test('a lane that others leave is not for a second locked row', async (t) => {
+    const { submit, attempts, last, log, clock } = setUp({ lanes: 2 })
+    submit('1', '2')
+    await attempts[0]?.fail('locked')
+    await attempts[1]?.fail('locked')
+    await clock.move(10)
+    submit('3')
+    await last().succeed()
+    t.same(log(), ['1', '2', '1', '3'])
+    await attempts[2]?.succeed()
+    t.same(log(), ['1', '2', '1', '3', '2'])
   })
 
   t.test('one lane serves locked rows and others in turn', async (t) => {

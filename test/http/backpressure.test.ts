@@ -1,10 +1,10 @@
 /** Backpressure: clients that are refused and come again at once, more of them than one turn of the event loop serves. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { shows } from '../support/metrics.ts'
-import { parseResponses, request } from '../support/raw.ts'
+import { connectTo, parseResponses, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
 const clients = 200
@@ -40,9 +40,8 @@ const responsesOf = ({ received }: Client) => received.split('HTTP/1.1 ').length
 
 /** Sends the same from many connections at once, and again after each response, until each has so many responses. */
 async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
-  const { hostname, port } = new URL(service.url)
   const all = Array.from({ length: clients }, () => {
-    const client = { socket: connect(Number(port), hostname), received: '' }
+    const client = { socket: connectTo(service.url), received: '' }
     client.socket.setEncoding('latin1').on('data', (text) => {
       client.received += text
       if (responsesOf(client) < total) client.socket.write(sent)
@@ -99,7 +98,7 @@ t.test('a body that comes later is read, and the connection goes on', async (t) 
   await haveResponses(t, all, 2)
 })
 
-t.test('requests that came together are answered together', async (t) => {
+t.test('requests that came together get their responses together', async (t) => {
   await haveResponses(t, await hammer(t, refused() + refused() + refused(), 1), 3)
 })
 
@@ -143,9 +142,9 @@ t.test('clients that leave while they are held are forgotten', async (t) => {
 })
 
 t.test('creates that succeed hold nobody up', async (t) => {
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: clients }, (_, id) => service.post({ id, name: 'n' }))
   )
-  t.equal(answers.filter(({ status }) => status === 200).length, clients)
+  t.equal(responses.filter(({ status }) => status === 200).length, clients)
   t.equal(held.size, 0)
 })

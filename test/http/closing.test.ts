@@ -1,12 +1,11 @@
 /** From the moment that the service closes, every client that is owed a response still gets the interface's. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase } from '../support/database.ts'
-import { request } from '../support/raw.ts'
+import { connectTo, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
 const DATABASE_URL = await createDatabase(t)
@@ -37,20 +36,19 @@ async function startSlow(t: Test, limits = long) {
 
 /** Opens a connection; gives what is written and, when the server has closed it, all the responses. */
 async function open(url: string) {
-  const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port) })
+  const socket = connectTo(url)
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
   await once(socket, 'connect')
   return {
     socket,
     send: (text: string) => new Promise<void>((resolve) => socket.write(text, 'latin1', () => resolve())),
-    answers: async () => {
+    end: async () => {
       if (!socket.closed) await once(socket, 'close')
-      const answers = checkResponses(Buffer.concat(chunks))
+      const responses = checkResponses(Buffer.concat(chunks))
       return {
-        answers: answers.map(({ status, body }) => `${status} ${body}`),
-        connection: answers.map(({ headers }) => headers.connection)
+        responses: responses.map(({ status, body }) => `${status} ${body}`),
+        connection: responses.map(({ headers }) => headers.connection)
       }
     }
   }
@@ -58,37 +56,37 @@ async function open(url: string) {
 
 /** What a connection has sent when the closing begins, what it sends afterwards, and what it is owed. */
 const cases: [string, string, string, string[]][] = [
-  ['a request in flight is answered', request(plant()), '', [created]],
+  ['a request in flight gets 200', request(plant()), '', [created]],
   [
-    'requests in flight one behind the other are answered',
+    'requests in flight one behind the other get 200',
     request(plant()) + request(plant()),
     '',
     [created, created]
   ],
   [
-    'garbage behind a request in flight is answered behind it',
+    'garbage behind a request in flight gets 400 behind its response',
     request(plant()),
     '\x01\r\n\r\n',
     [created, malformed]
   ],
   [
-    'a refusal behind a request in flight is answered behind it',
+    'a request without a token behind one in flight gets 401 behind its response',
     request(plant()),
     request('{}', { authorization: undefined }),
     [created, noToken]
   ],
   [
-    'a request behind one in flight is answered behind it',
+    'a request behind one in flight gets 200 behind its response',
     request(plant()),
     request(plant()),
     [created, created]
   ],
-  ['a header that is completed is answered', half, `st\r\n${request(plant()).slice(35)}`, [created]],
-  ['a header that is never completed is answered with 408', half, '', [tooSlow]],
-  ['a body that is completed is answered', request('{"id":9000,', head), '        "name":"n"}', [created]],
-  ['a body that is never completed is answered with 408', request('{"id":', head), '', [tooSlow]],
+  ['a header that is completed gets 200', half, `st\r\n${request(plant()).slice(35)}`, [created]],
+  ['a header that is never completed gets 408', half, '', [tooSlow]],
+  ['a body that is completed gets 200', request('{"id":9000,', head), '        "name":"n"}', [created]],
+  ['a body that is never completed gets 408', request('{"id":', head), '', [tooSlow]],
   [
-    'half a body behind a request in flight is answered behind it',
+    'half a body behind a request in flight gets 408 behind its response',
     request(plant()) + request('{', head),
     '',
     [created, tooSlow]
@@ -99,9 +97,9 @@ const cases: [string, string, string, string[]][] = [
     '',
     [created]
   ],
-  ['a request that is refused unread is answered', half, `st\r\n\r\n`, [noToken]],
-  ['a silent connection is owed nothing', '', '', []],
-  ['a silent connection that speaks up is answered', '', request(plant()), [created]]
+  ['a request that is refused unread gets 401', half, `st\r\n\r\n`, [noToken]],
+  ['a silent connection gets nothing', '', '', []],
+  ['a silent connection that speaks up gets 200', '', request(plant()), [created]]
 ]
 
 t.jobs = 4
@@ -110,7 +108,7 @@ for (const [title, before, after, expected] of cases) {
   t.test(`while the service closes, ${title}`, async (t) => {
     const isCutOff = expected.includes(tooSlow) || (before.endsWith(half) && after === '')
     const { app, url, letGo } = await startSlow(t, isCutOff ? short : long)
-    const { send, answers } = await open(url)
+    const { send, end } = await open(url)
     const arrived = () => [...app.connections.keys()][0]?.bytesRead
     const length = (text: string) => Buffer.byteLength(text, 'latin1')
     if (before !== '') await send(before)
@@ -122,8 +120,8 @@ for (const [title, before, after, expected] of cases) {
     const isArrived = () => [undefined, length(before + after)].includes(arrived())
     await until('all is read, or the connection is gone', isArrived)
     letGo()
-    const { answers: found, connection } = await answers()
-    t.strictSame(found, expected)
+    const { responses, connection } = await end()
+    t.strictSame(responses, expected)
     if (expected.length > 0) t.equal(connection.at(-1), 'close')
     await closed
     const took = performance.now() - started
@@ -134,20 +132,20 @@ for (const [title, before, after, expected] of cases) {
 t.test('while the service closes, a connection that is kept alive and idle is ended at once', async (t) => {
   const { app, url, letGo } = await startSlow(t)
   letGo()
-  const { socket, send, answers } = await open(url)
+  const { socket, send, end } = await open(url)
   await send(request(plant()))
   await once(socket, 'data')
   const started = performance.now()
   await app.close()
   t.ok(performance.now() - started < scaled(10_000))
-  t.strictSame((await answers()).answers, [created], 'and not by the time-out for what never arrives')
+  t.strictSame((await end()).responses, [created], 'and not by the time-out for what never arrives')
 })
 
 t.test('while the service closes, responses that their client has not read yet are sent whole', async (t) => {
   const { app, url, letGo } = await startSlow(t, short)
   const count = 12
   const name = 'n'.repeat(1_000_000)
-  const { socket, send, answers } = await open(url)
+  const { socket, send, end } = await open(url)
   socket.pause()
   const sent = Array.from({ length: count }, () => request(JSON.stringify({ id: ++lastId, name })))
   await send(sent.join(''))
@@ -158,10 +156,10 @@ t.test('while the service closes, responses that their client has not read yet a
   const tooLate = await open(url)
   await tooLate.send(half)
   const closed = app.close()
-  t.strictSame((await tooLate.answers()).answers, [tooSlow])
+  t.strictSame((await tooLate.end()).responses, [tooSlow])
   socket.resume()
   t.strictSame(
-    (await answers()).answers,
+    (await end()).responses,
     sent.map(() => `200 {"name":"${name}"}`),
     'and none of them is followed by another'
   )
@@ -177,11 +175,11 @@ t.test(
     await second.send(half)
     await until('the create is read', () => [...app.connections.values()][0]?.newest?.complete)
     const closed = app.close()
-    t.strictSame((await second.answers()).answers, [tooSlow])
+    t.strictSame((await second.end()).responses, [tooSlow])
     await first.send(request('{', head))
     await until('both wait', () => [...app.connections.values()][0]?.pendingResponses.size === 2)
     letGo()
-    t.strictSame((await first.answers()).answers, [created, tooSlow])
+    t.strictSame((await first.end()).responses, [created, tooSlow])
     await closed
   }
 )

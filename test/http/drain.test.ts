@@ -1,14 +1,13 @@
 /** The process leaves: what its clients, its balancer and its log see. */
 import { once } from 'node:events'
 import { Agent, get, request as httpRequest } from 'node:http'
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase, lockTable, query, untilBlocked } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
-import { exchange, request } from '../support/raw.ts'
+import { connectTo, exchange, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 
 const DATABASE_URL = await createDatabase(t)
@@ -17,8 +16,7 @@ const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
 
 /** Connects, and gives the code of the error where that fails. */
 async function tryToConnect(url: string): Promise<string | undefined> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(url)
   return once(socket, 'connect').then(
     () => void socket.destroy(),
     ({ code }) => code
@@ -63,9 +61,9 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
   await output(/draining/)
   t.equal(await ask(url, agent), '400 {"error":503,"message":"the service is closing"} keep-alive')
   t.equal(await ask(url, agent, plant()), '200 {"name":"n"} keep-alive')
-  let answer = await ask(url, agent, plant())
-  while (answer === '200 {"name":"n"} keep-alive') answer = await ask(url, agent, plant())
-  t.equal(answer, '200 {"name":"n"} close')
+  let response = await ask(url, agent, plant())
+  while (response === '200 {"name":"n"} keep-alive') response = await ask(url, agent, plant())
+  t.equal(response, '200 {"name":"n"} close')
   const { code, stderr, stdout } = await ended
   t.equal(code, 0)
   t.equal(stderr, '')
@@ -81,9 +79,8 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
 
 t.test('a slow reader gets every response that it is owed before the process ends', async (t) => {
   const { url, kill, ended, output } = await startService(t, { SHUTDOWN_DELAY_MS: '0' })
-  const { hostname, port } = new URL(url)
   const name = 'n'.repeat(1_000_000)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(url)
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk)).pause()
   for (let count = 0; count < 5; count++) socket.write(request(JSON.stringify({ id: ++lastId, name })))
@@ -93,14 +90,14 @@ t.test('a slow reader gets every response that it is owed before the process end
   t.equal(await until('the service listens no more', () => tryToConnect(url)), 'ECONNREFUSED')
   socket.resume()
   if (!socket.closed) await once(socket, 'close')
-  const answers = checkResponses(Buffer.concat(chunks))
+  const responses = checkResponses(Buffer.concat(chunks))
   t.strictSame(
-    answers.map(({ body }) => body),
-    Array.from(answers, () => `{"name":"${name}"}`)
+    responses.map(({ body }) => body),
+    Array.from(responses, () => `{"name":"${name}"}`)
   )
   // A create whose response nobody has asked for yet, since nothing of it was read, is not carried out.
   const created = await query(DATABASE_URL, 'select id from plants where name = $1', [name])
-  t.equal(answers.length, created.length)
+  t.equal(responses.length, created.length)
   t.equal((await ended).code, 0)
 })
 

@@ -3,7 +3,7 @@ import { Registry } from '@prometheus-io/client'
 import Fastify, { LogController } from 'fastify'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
-import { Failure } from '../../src/failures/failures.ts'
+import { Failure, toFailure } from '../../src/failures/failures.ts'
 import errorHandler from '../../src/http/error-handler.ts'
 import requestLog from '../../src/http/request-log.ts'
 import responseHeaders from '../../src/http/response-headers.ts'
@@ -108,8 +108,8 @@ for (const [title, oddity] of Object.entries(oddities)) {
     const paths = ['/throws', '/rejects', '/hook', '/on-send', '/done']
     if (isError(oddity)) paths.push('/sends')
     for (const path of paths) {
-      const { log, ...answer } = await get(path)
-      t.strictSame(answer, { status: 400, type: 'application/json', body: internal }, path)
+      const { log, ...response } = await get(path)
+      t.strictSame(response, { status: 400, type: 'application/json', body: internal }, path)
       t.match(log, [{ level: 50, requestId: 'the-id', failure: 500, msg: 'internal error' }], path)
       t.equal(log.length, 1, path)
       t.ok(JSON.stringify(log).length < 50_000, path)
@@ -129,8 +129,8 @@ t.test('null and undefined that are thrown get 500', async (t) => {
   for (const nothing of [null, undefined]) {
     thrown = nothing
     for (const path of ['/throws', '/rejects']) {
-      const { log, ...answer } = await get(path)
-      t.strictSame(answer, { status: 400, type: 'application/json', body: internal }, path)
+      const { log, ...response } = await get(path)
+      t.strictSame(response, { status: 400, type: 'application/json', body: internal }, path)
       t.match(log, [{ level: 50, failure: 500 }], path)
       t.equal(log.length, 1, path)
     }
@@ -210,4 +210,28 @@ t.test('of a chain of causes the log has the first six', async (t) => {
   let levels = 0
   for (let err = log[0].err; err !== undefined; err = err.cause) levels++
   t.equal(levels, 6)
+})
+
+t.test("an error is the client's doing by its code, and by nothing else", async (t) => {
+  const coded = (code: string) => Object.assign(new Error('x'), { code })
+  const cases: [thrown: unknown, name: string][] = [
+    [coded('ECONNRESET'), 'MalformedRequest'],
+    [coded('FST_ERR_CTP_BODY_TOO_LARGE'), 'BodyTooLarge'],
+    [coded('FST_ERR_CTP_INVALID_CONTENT_LENGTH'), 'MalformedRequest'],
+    [coded('FST_ERR_CTP_INVALID_MEDIA_TYPE'), 'UnsupportedMediaType'],
+    [coded('ECONNREFUSED'), 'Internal'],
+    [{ code: 'ECONNRESET' }, 'Internal'],
+    [new Error('x'), 'Internal']
+  ]
+  for (const [thrown, name] of cases) {
+    const failure = toFailure(thrown)
+    t.equal(failure.name, name)
+    t.equal(failure.cause, thrown)
+  }
+  t.match(toFailure(throwing('code')), { name: 'Internal', cause: Error })
+})
+
+t.test('a failure has the header fields of its entry and its own', async (t) => {
+  const { headers } = new Failure('Overloaded', { headers: { allow: 'POST' } })
+  t.strictSame(headers, { 'retry-after': '1', allow: 'POST' })
 })

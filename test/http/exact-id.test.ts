@@ -20,6 +20,9 @@ t.test('an integer of up to 19 digits becomes a bigint, however it is spelled', 
     '9223372036854775808': 2n ** 63n,
     '-9223372036854775808': -(2n ** 63n),
     '1.0': 1n,
+    '1.000': 1n,
+    '1200.00': 1200n,
+    '100e-2': 1n,
     '1e3': 1000n,
     '1E+2': 100n,
     '10e-1': 1n,
@@ -41,6 +44,7 @@ t.test('any other number stays a number', async (t) => {
     '9007199254740992.5',
     '1e400',
     '1e1000000000',
+    '12345678901234567890',
     '1e19'
   ]) {
     t.type(id(`{"id":${spelling}}`), 'number', spelling)
@@ -57,7 +61,8 @@ t.test('only the member of the outermost object counts, and the last one of it',
     `{"x":{"id":1},"id":${wide}}`,
     `{"x":[{"id":1}],"id":${wide},"y":"\\"id\\":1"}`,
     `{"x":"id","id":${wide},"y":"{\\"id\\":1}"}`,
-    `{"id":{"id":1},"id":${wide}}`
+    `{"id":{"id":1},"id":${wide}}`,
+    `{"x":"∢∢","id":${wide},"y":5}`
   ]
   for (const text of texts) t.equal(id(text), 9007199254740993n, text)
   t.equal(id('{"id":1.00000000000000000001,"id":1}'), 1n)

@@ -66,8 +66,9 @@ t.test('a long text is read like a short one: every quote, colon, bracket and br
 t.test('a long string is read like a short one: every quote and backslash counts', async (t) => {
   for (const pad of ['', 'x'.repeat(300)]) {
     for (const gap of gaps) {
-      const string = `"${pad}${gap}\\"${gap}\\\\${gap}\\"id\\":[${gap}{:${gap}\\\\"`
-      const text = `{"s":${string},"id":7,"s":${string}}`
+      const escapes = `"${pad}${gap}\\"${gap}\\\\${gap}"`
+      const tokens = `"${pad}${gap}\\"id\\":[${gap}{:${gap}\\\\"`
+      const text = `{"s":${escapes},"s":${tokens},"id":7,"s":${escapes}}`
       t.equal(scan(text), text.indexOf('7'), text)
     }
   }

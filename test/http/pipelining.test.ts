@@ -1,11 +1,11 @@
 /** Requests that are sent without waiting for responses: only so many are kept, however many come. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
-import { request } from '../support/raw.ts'
+import { connectTo, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
 const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
@@ -16,8 +16,7 @@ async function start(t: Test, env: Record<string, string> = {}) {
   const service = await startService(t, env)
   const seen: ServerResponse[] = []
   service.app.server.on('request', (_, response: ServerResponse) => seen.push(response))
-  const { hostname, port } = new URL(service.url)
-  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+  const socket = connectTo(service.url, { allowHalfOpen: true })
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
   t.teardown(() => socket.destroy())
@@ -28,7 +27,7 @@ async function start(t: Test, env: Record<string, string> = {}) {
     /** Requests so far; how many of them wait for their responses. */
     seen: () => seen.length,
     pending: () => seen.filter((response) => !response.writableFinished).length,
-    answers: () => checkResponses(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
+    responses: () => checkResponses(Buffer.concat(chunks)).map(({ status, body }) => `${status} ${body}`),
     received: () => Buffer.concat(chunks).toString('latin1')
   }
 }
@@ -55,14 +54,14 @@ t.test('what comes behind the response to an uninvited body is read and dropped,
   t.equal(client.seen(), 1)
   client.socket.end()
   await ended(client.socket)
-  t.strictSame(client.answers(), [noToken])
+  t.strictSame(client.responses(), [noToken])
 })
 
 t.test(
   'of a connection beyond the limit the first response is the last, whatever comes behind',
   async (t) => {
     const client = await start(t, { MAX_CONNECTIONS: '1', REQUEST_TIMEOUT_MS: '60000' })
-    const second = connect({ port: Number(new URL(client.url).port), host: '127.0.0.1', allowHalfOpen: true })
+    const second = connectTo(client.url, { allowHalfOpen: true })
     t.teardown(() => second.destroy())
     await until('both are connected', () => client.app.connections.size === 2)
     const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
@@ -80,7 +79,7 @@ t.test(
   }
 )
 
-t.test('at most 64 requests of a connection wait, and all of them are answered in the end', async (t) => {
+t.test('at most 64 requests of a connection wait, and all of them get 200 in the end', async (t) => {
   const client = await start(t)
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
   client.app.plants.create = () => gate
@@ -102,7 +101,7 @@ t.test('at most 64 requests of a connection wait, and all of them are answered i
   client.socket.end()
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: plants }, (_, id) => `200 {"name":"${id}"}`)
   )
 })
@@ -112,7 +111,7 @@ t.test('a client that has said all, and waits, gets every response', async (t) =
   client.socket.end(request('', {}, 'POST /nope HTTP/1.1').repeat(500))
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: 500 }, () => '400 {"error":404,"message":"there is nothing at this path"}')
   )
 })
@@ -129,7 +128,7 @@ t.test('bodies longer than a piece, one behind the other, by length and in chunk
   client.socket.end()
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: 10 }, () => `200 {"name":"${name}"}`)
   )
 })
@@ -146,7 +145,7 @@ t.test('a client that does not read is not read from either, and goes on when it
   client.socket.resume()
   await ended(client.socket)
   t.strictSame(
-    client.answers(),
+    client.responses(),
     Array.from({ length: 20 }, () => `200 {"name":"${name}"}`)
   )
 })
@@ -157,11 +156,10 @@ t.test('a connection that is reset while responses are owed leaves nothing behin
   service.app.plants.create = () => gate
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
-  const { hostname, port } = new URL(service.url)
   for (const rest of ['garbage\r\n\r\n', 'POST /pla']) {
     const sockets = await Promise.all(
       Array.from({ length: 20 }, async (_, id) => {
-        const socket = connect(Number(port), hostname)
+        const socket = connectTo(service.url)
         socket.on('error', () => {})
         await once(socket, 'connect')
         socket.write(request(JSON.stringify({ id, name: 'n' })) + rest)

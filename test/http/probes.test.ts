@@ -39,8 +39,8 @@ t.test('probes need no token and no BASE_PATH, and have only GET and HEAD', asyn
     const success = { status: 200, headers: everyResponse }
     t.strictSame(await read(await fetch(`${url}${path}`)), { ...success, body })
     t.strictSame(await read(await fetch(`${url}${path}`, { method: 'HEAD' })), { ...success, body: '' })
-    const answer = await read(await fetch(`${url}${path}`, { method: 'POST', body: 'x' }))
-    t.strictSame(answer, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
+    const response = await read(await fetch(`${url}${path}`, { method: 'POST', body: 'x' }))
+    t.strictSame(response, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
   }
 })
 
@@ -99,8 +99,8 @@ t.test('a table that the service may not read is not ready', async (t) => {
   const { url } = await startService(t, {
     DATABASE_URL: `${await createDatabase(t)}?options=-c%20role%3Dpg_monitor`
   })
-  const answer = notReady('the database does not let the service read its table')
-  t.strictSame(await read(await fetch(`${url}/readyz`)), answer)
+  const response = notReady('the database does not let the service read its table')
+  t.strictSame(await read(await fetch(`${url}/readyz`)), response)
 })
 
 t.test('1,000 probes at once ask the database once, and a probe a second later once more', async (t) => {
@@ -116,10 +116,10 @@ t.test('1,000 probes at once ask the database once, and a probe a second later o
     }
   })
   const ask = () => app.inject('/readyz').then(({ statusCode, body }) => `${statusCode} ${body}`)
-  const answers = Array.from({ length: 1_000 }, ask)
+  const responses = Array.from({ length: 1_000 }, ask)
   await until('the database is asked', () => asked > 0)
   letGo()
-  for (const answer of await Promise.all(answers)) t.equal(answer, ready)
+  for (const response of await Promise.all(responses)) t.equal(response, ready)
   // More than one where the machine has stood still for a second.
   t.ok(asked < 10, `asked ${asked} times`)
   const before = asked

@@ -1,10 +1,9 @@
 /** Bytes on the wire: whatever they are, the response is the interface's. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { exchange, type Part, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, type Part, parseResponses, request } from '../support/raw.ts'
 import { everyResponse, maskId, startService, token } from '../support/service.ts'
 
 const headersTimeoutMs = scaled(1_500)
@@ -349,12 +348,12 @@ const cases: [string, Part[], string[]][] = [
 
 for (const [title, parts, expected] of cases) {
   t.test(title, async (t) => {
-    const answers = parseResponses(await exchange(service.url, parts, { halfClose: true }))
+    const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
     t.strictSame(
-      answers.map(({ status, body }) => `${status} ${body}`),
+      responses.map(({ status, body }) => `${status} ${body}`),
       expected
     )
-    for (const { status, headers } of answers) {
+    for (const { status, headers } of responses) {
       if (status === 100) continue
       t.has(maskId(headers), everyResponse)
       t.match(headers.date, /GMT$/)
@@ -365,24 +364,24 @@ for (const [title, parts, expected] of cases) {
 t.test('405 says what is allowed, on a raw socket too', async (t) => {
   for (const start of ['GET /plants HTTP/1.1', 'HEAD /plants HTTP/1.1', 'CONNECT a:1 HTTP/1.1']) {
     const bytes = await exchange(service.url, [request('', {}, start)], { halfClose: true })
-    const answers = parseResponses(bytes, { isHead: start.startsWith('HEAD') })
-    for (const answer of answers) answer.headers = maskId(answer.headers)
-    t.match(answers, [{ status: 400, headers: { allow: 'POST', ...everyResponse } }], start)
-    t.equal(answers.length, 1)
+    const responses = parseResponses(bytes, { isHead: start.startsWith('HEAD') })
+    for (const response of responses) response.headers = maskId(response.headers)
+    t.match(responses, [{ status: 400, headers: { allow: 'POST', ...everyResponse } }], start)
+    t.equal(responses.length, 1)
   }
 })
 
 t.test('a header that does not arrive in time gets 408', async (t) => {
   const started = performance.now()
-  const answers = parseResponses(await exchange(hurried.url, ['POST /plants HTTP/1.1\r\nhost: test\r\n']))
-  const { date, ...headers } = answers[0]?.headers ?? {}
+  const responses = parseResponses(await exchange(hurried.url, ['POST /plants HTTP/1.1\r\nhost: test\r\n']))
+  const { date, ...headers } = responses[0]?.headers ?? {}
   const body = '{"error":408,"message":"the request took too long to arrive"}'
   t.strictSame(maskId(headers), {
     ...everyResponse,
     'content-length': String(body.length),
     connection: 'close'
   })
-  t.equal(answers[0]?.body, body)
+  t.equal(responses[0]?.body, body)
   t.ok(performance.now() - started < headersTimeoutMs + scaled(18_000))
 })
 
@@ -391,19 +390,19 @@ t.test('a body that does not arrive in time gets 408', async (t) => {
   const start = request('{"id":', { 'content-length': '100' })
   const isRead = () => [...hurried.app.connections.keys()].some(({ bytesRead }) => bytesRead === start.length)
   const parts = [start, () => until('the first part is read', isRead), '5,']
-  const answers = parseResponses(await exchange(hurried.url, parts))
+  const responses = parseResponses(await exchange(hurried.url, parts))
   t.strictSame(
-    answers.map(({ status, headers, body }) => [status, headers.connection, body]),
+    responses.map(({ status, headers, body }) => [status, headers.connection, body]),
     [[400, 'close', '{"error":408,"message":"the request took too long to arrive"}']]
   )
   t.ok(performance.now() - started < requestTimeoutMs + scaled(17_000))
 })
 
-t.test('a slow body behind an answered request is cut off without a second answer', async (t) => {
+t.test('a slow body behind a response is cut off without a second one', async (t) => {
   const parts = [request('', { 'content-length': '100', authorization: undefined })]
-  const answers = parseResponses(await exchange(hurried.url, parts))
+  const responses = parseResponses(await exchange(hurried.url, parts))
   t.strictSame(
-    answers.map(({ body }) => body),
+    responses.map(({ body }) => body),
     ['{"error":401,"message":"a bearer token is required"}']
   )
 })
@@ -425,16 +424,16 @@ t.test('a large body that is refused unread does not cost the response', async (
   ]
   for (const [fields, error] of refusals) {
     const parts = [request('', { 'content-length': length, ...fields }), ...body]
-    const answers = parseResponses(await exchange(service.url, parts, { halfClose: true }))
+    const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
     t.strictSame(
-      answers.map((answer) => JSON.parse(answer.body).error),
+      responses.map((response) => JSON.parse(response.body).error),
       [error]
     )
   }
   const endless = [request('', chunked), ...body.flatMap((part) => ['100000\r\n', part, '\r\n']), '0\r\n\r\n']
-  const answers = parseResponses(await exchange(service.url, endless, { halfClose: true }))
+  const responses = parseResponses(await exchange(service.url, endless, { halfClose: true }))
   t.strictSame(
-    answers.map((answer) => JSON.parse(answer.body).error),
+    responses.map((response) => JSON.parse(response.body).error),
     [413]
   )
 })
@@ -454,8 +453,7 @@ const isBetween = (ms: number, least: number, most: number) => ms > least && ms 
 
 /** Gives how long a refused connection is kept, in ms, whose client sends a byte every so often, or nothing more. */
 async function cutAfter(everyMs?: number): Promise<number> {
-  const { hostname, port } = new URL(hurried.url)
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  const socket = connectTo(hurried.url, { allowHalfOpen: true })
   socket.on('error', () => {}).resume()
   const [served] = await once(hurried.app.server, 'connection')
   const cut = once(served, 'close')
@@ -472,25 +470,28 @@ async function cutAfter(everyMs?: number): Promise<number> {
 t.test(
   'a connection that is kept alive outlives the ten minutes after which balancers end theirs',
   async (t) => {
-    const [answer] = parseResponses(
+    const [response] = parseResponses(
       await exchange(service.url, [request(plant()), request(plant(), { connection: 'close' })])
     )
-    t.strictSame([answer?.headers.connection, answer?.headers['keep-alive']], ['keep-alive', 'timeout=620'])
+    t.strictSame(
+      [response?.headers.connection, response?.headers['keep-alive']],
+      ['keep-alive', 'timeout=620']
+    )
   }
 )
 
 t.test('a connection is used again behind a refused request', async (t) => {
   const parts = [request('x'.repeat(100), { authorization: undefined }) + request(plant())]
-  const answers = parseResponses(await exchange(service.url, parts, { halfClose: true }))
+  const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
   t.strictSame(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [400, 200]
   )
 })
 
 t.test('after all that the service still serves, and logged no internal error', async (t) => {
-  const [answer] = parseResponses(await exchange(service.url, [request(plant())], { halfClose: true }))
-  t.equal(answer?.status, 200)
+  const [response] = parseResponses(await exchange(service.url, [request(plant())], { halfClose: true }))
+  t.equal(response?.status, 200)
   t.strictSame(
     service.log().filter(({ level }) => level >= 40),
     []

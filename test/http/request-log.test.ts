@@ -1,10 +1,9 @@
 /** What a request is called in the log and in its response, and whose it is said to be. */
-import { connect } from 'node:net'
 import t from 'tap'
 import { until } from '../../dev/until.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
 import { everyResponse, failure, headers, maskId, post, startService, success } from '../support/service.ts'
 
 const service = await startService(t)
@@ -21,10 +20,10 @@ const newest = (of = service) => of.log().at(-1)
 
 t.test('a good X-Request-Id is logged and sent back', async (t) => {
   for (const id of ['a', 'Az09._-', 'x'.repeat(128)]) {
-    const answer = success({ name: 'n' })
+    const response = success({ name: 'n' })
     t.strictSame(await create({ 'x-request-id': id }), {
-      ...answer,
-      headers: { ...answer.headers, 'x-request-id': id }
+      ...response,
+      headers: { ...response.headers, 'x-request-id': id }
     })
     t.equal(newest().requestId, id)
   }
@@ -45,8 +44,8 @@ t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in
     t.equal(newest().requestId, response.headers.get('x-request-id'))
   }
   const twice = request('', { 'x-request-id': 'a', 'X-Request-Id': 'b' })
-  const [answer] = parseResponses(await exchange(service.url, [twice], { halfClose: true }))
-  t.match(answer?.headers['x-request-id'], uuid)
+  const [response] = parseResponses(await exchange(service.url, [twice], { halfClose: true }))
+  t.match(response?.headers['x-request-id'], uuid)
 })
 
 t.test('a create tells how many were written with it', async (t) => {
@@ -58,7 +57,7 @@ t.test('a create tells how many were written with it', async (t) => {
   const others = [2, 3, 4].map((id) => post({ id, name: 'n' }))
   await shows(t, ours, 'queue_rows', 4)
   await holder.query('rollback')
-  for (const answer of await Promise.all([first, ...others])) t.equal(answer.status, 200)
+  for (const response of await Promise.all([first, ...others])) t.equal(response.status, 200)
   const rows = log().flatMap(({ batchRows }) => (batchRows === undefined ? [] : [batchRows]))
   t.strictSame(rows.sort(), [1, 3, 3, 3])
 })
@@ -66,11 +65,11 @@ t.test('a create tells how many were written with it', async (t) => {
 t.test('creates that arrive together are written together, although a lane is free', async (t) => {
   const ours = await startService(t)
   const bodies = [1, 2, 3, 4, 5].map((id) => JSON.stringify({ id, name: 'n' }))
-  const answers = parseResponses(
+  const responses = parseResponses(
     await exchange(ours.url, [bodies.map((body) => request(body)).join('')], { halfClose: true })
   )
   t.strictSame(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [200, 200, 200, 200, 200]
   )
   t.strictSame(
@@ -112,8 +111,8 @@ t.test('a path that cannot be decoded leaves a line and has the headers of every
     { 'x-request-id': 'mine', traceparent: `00-${traceId}-${parentId}-01` },
     'POST /%zz HTTP/1.1'
   )
-  const [answer] = parseResponses(await exchange(service.url, [sent], { halfClose: true }))
-  const { date, connection, 'keep-alive': _, ...fields } = answer?.headers ?? {}
+  const [response] = parseResponses(await exchange(service.url, [sent], { halfClose: true }))
+  const { date, connection, 'keep-alive': _, ...fields } = response?.headers ?? {}
   t.strictSame(fields, { ...everyResponse, 'x-request-id': 'mine', 'content-length': '50' })
   const { time, durationMs, ...line } = newest()
   t.strictSame(line, {
@@ -138,17 +137,17 @@ t.test('a probe that finds all well leaves a line at level debug alone', async (
 
 t.test('bytes that are no request leave a line with the id of their response', async (t) => {
   const before = service.log().length
-  const [answer] = parseResponses(await exchange(service.url, ['hello\r\n\r\n'], { halfClose: true }))
+  const [response] = parseResponses(await exchange(service.url, ['hello\r\n\r\n'], { halfClose: true }))
   const { time, ...line } = newest()
   t.equal(service.log().length, before + 1)
   t.strictSame(line, {
     level: 30,
-    requestId: answer?.headers['x-request-id'],
+    requestId: response?.headers['x-request-id'],
     failure: 400,
     client: '127.0.0.1',
     msg: 'the request is malformed'
   })
-  t.has(maskId(answer?.headers ?? {}), everyResponse)
+  t.has(maskId(response?.headers ?? {}), everyResponse)
 })
 
 t.test('a request whose body breaks off leaves one line', async (t) => {
@@ -161,8 +160,7 @@ t.test('a request whose body breaks off leaves one line', async (t) => {
 
 t.test('a client that resets before its response leaves a line', async (t) => {
   const holder = await lockTable(t, service.databaseUrl)
-  const { hostname, port } = new URL(service.url)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(service.url)
   socket.write(request(`{"id":${++lastId},"name":"n"}`, { 'x-request-id': 'gone' }))
   await shows(t, service, 'queue_rows', 1)
   socket.resetAndDestroy()

@@ -1,10 +1,9 @@
 /** Clients that reset their connections: the process outlives every one of them. */
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import t from 'tap'
 import { createDatabase } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
-import { request } from '../support/raw.ts'
+import { connectTo, request } from '../support/raw.ts'
 
 const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
 const { url } = service
@@ -30,12 +29,11 @@ for (const [what, bytes] of [...cases, ['half a body', halfBody] as const]) {
   ] as const) {
     t.test(`a reset behind ${what}, at ${name}: the process lives on`, async (t) => {
       // Half a body alone gets no response to wait for.
-      for (const isAnswered of bytes === halfBody ? [false] : [true, false]) {
-        const { hostname, port } = new URL(target)
-        const socket = connect(Number(port), hostname)
+      for (const isAwaited of bytes === halfBody ? [false] : [true, false]) {
+        const socket = connectTo(target)
         await once(socket, 'connect')
         await new Promise((resolve) => socket.write(bytes, resolve))
-        if (isAnswered) await once(socket, 'data')
+        if (isAwaited) await once(socket, 'data')
         socket.resetAndDestroy()
       }
       const alive = await Promise.race([

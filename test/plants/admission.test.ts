@@ -1,10 +1,10 @@
 /** Admission: what is refused when the storage, the connections or the bodies have no more room, and what is not. */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
 import { failure, headers, maskId, startService, success } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)
@@ -21,15 +21,14 @@ const plant = (name = 'n') => JSON.stringify({ id: ++lastId, name })
 
 /** Opens a connection that only the end of the test closes. */
 async function open(t: Test, { url }: Service): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect(Number(port), hostname)
+  const socket = connectTo(url)
   t.teardown(() => socket.destroy())
   await once(socket, 'connect')
   return socket
 }
 
 /** Reads the next response that comes in one piece. */
-async function answer(socket: Socket) {
+async function readResponse(socket: Socket) {
   const [bytes] = await once(socket, 'data')
   const [{ status, headers, body }] = parseResponses(bytes) as [ReturnType<typeof parseResponses>[number]]
   const { date, connection, 'keep-alive': _, 'content-length': __, ...fields } = headers
@@ -98,16 +97,16 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
     t.match(refused, { body: connections.body, headers: { connection: 'close', 'retry-after': '1' } })
   })
 
-  t.test('a probe is answered and its connection closed', async (t) => {
+  t.test('a probe gets 200 and its connection is closed', async (t) => {
     const sent = request('', {}, 'GET /livez HTTP/1.1')
-    const answers = parseResponses(await exchange(service.url, [sent]))
-    t.match(answers, [{ status: 200, headers: { connection: 'close' } }])
+    const responses = parseResponses(await exchange(service.url, [sent]))
+    t.match(responses, [{ status: 200, headers: { connection: 'close' } }])
   })
 
   t.test('the others are served as before, and their connections kept', async (t) => {
     for (let count = 0; count < 2; count++) {
       first.write(request(plant()))
-      t.strictSame(await answer(first), { ...success({ name: 'n' }), connection: 'keep-alive' })
+      t.strictSame(await readResponse(first), { ...success({ name: 'n' }), connection: 'keep-alive' })
     }
   })
 
@@ -123,7 +122,7 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
     await shows(t, service, 'http_connections', 0)
     const next = await open(t, service)
     next.write(request(plant()))
-    t.strictSame(await answer(next), { ...success({ name: 'n' }), connection: 'keep-alive' })
+    t.strictSame(await readResponse(next), { ...success({ name: 'n' }), connection: 'keep-alive' })
   })
 })
 
@@ -141,12 +140,12 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     await shows(t, service, 'http_body_bytes', body.length)
     const other = await open(t, service)
     other.write(request(plant('x'.repeat(40))))
-    t.strictSame(await answer(other), { ...bodies, connection: 'keep-alive' })
+    t.strictSame(await readResponse(other), { ...bodies, connection: 'keep-alive' })
     slow.write(body.slice(-30))
-    t.strictSame(await answer(slow), created)
+    t.strictSame(await readResponse(slow), created)
     await shows(t, service, 'http_body_bytes', 0)
     other.write(request(plant('x'.repeat(40))))
-    t.strictSame(await answer(other), created, 'the same connection goes on')
+    t.strictSame(await readResponse(other), created, 'the same connection goes on')
   })
 
   t.test('a chunked body counts as it comes, and is refused when there is no more room', async (t) => {
@@ -156,12 +155,12 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     const other = await open(t, service)
     other.write(request('', chunked) + chunk('x'.repeat(20)))
     await shows(t, service, 'http_body_bytes', body.length + 20)
-    const refused = answer(other)
+    const refused = readResponse(other)
     other.write(chunk('x'.repeat(30)))
     t.strictSame(await refused, { ...bodies, connection: undefined })
     await shows(t, service, 'http_body_bytes', body.length)
     other.write(`${chunk('x'.repeat(30))}0\r\n\r\n${request(plant())}`)
-    t.strictSame(await answer(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
+    t.strictSame(await readResponse(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
   })
 
   t.test('a body that breaks off gives its room back', async (t) => {
@@ -191,11 +190,11 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     for (const [start, expected] of early) {
       const endless = await open(t, service)
       endless.write(start)
-      t.match((await answer(endless)).body, expected)
+      t.match((await readResponse(endless)).body, expected)
       await new Promise<void>((resolve) => endless.write(chunk('x'.repeat(90)).repeat(100), () => resolve()))
       const other = await open(t, service)
       other.write(`${request('', chunked)}${chunk(plant('x'.repeat(40)))}0\r\n\r\n`)
-      t.strictSame(await answer(other), created, 'there is room for another')
+      t.strictSame(await readResponse(other), created, 'there is room for another')
       await shows(t, service, 'http_body_bytes', 0)
       endless.destroy()
     }
@@ -206,7 +205,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     await shows(t, service, 'http_body_bytes', 0)
     const other = await open(t, service)
     other.write(`${request('', chunked)}${chunk(plant())}0\r\n\r\n`)
-    t.strictSame(await answer(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
+    t.strictSame(await readResponse(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
     await shows(t, service, 'http_body_bytes', 0)
   })
 })

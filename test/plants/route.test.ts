@@ -8,8 +8,8 @@ const nameRule = 'a string without U+0000 and without lone surrogates'
 const idRule = 'an integer from -9223372036854775808 to 9223372036854775807'
 
 t.test('a plant with a tag gets 200 with name and tag, and is in the table', async (t) => {
-  const answer = await service.post({ id: 1, name: 'Monstera', tag: 'tropical' })
-  t.strictSame(answer, success({ name: 'Monstera', tag: 'tropical' }))
+  const response = await service.post({ id: 1, name: 'Monstera', tag: 'tropical' })
+  t.strictSame(response, success({ name: 'Monstera', tag: 'tropical' }))
   const rows = await service.rows(
     'select id::text, name, tag, write_id, created_at > now() - interval $$1 minute$$ as recent from plants'
   )
@@ -40,8 +40,8 @@ t.test('unknown properties are ignored', async (t) => {
 
 t.test('a second plant with the same id gets 409 and changes nothing', async (t) => {
   await service.post({ id: 5, name: 'first', tag: 'a' })
-  const answer = await service.post({ id: 5, name: 'second' })
-  t.strictSame(answer, failure(409, 'a plant with this id exists already'))
+  const response = await service.post({ id: 5, name: 'second' })
+  t.strictSame(response, failure(409, 'a plant with this id exists already'))
   t.strictSame(await service.rows('select name, tag from plants where id = 5'), [{ name: 'first', tag: 'a' }])
 })
 
@@ -124,32 +124,32 @@ t.test('a body that is not UTF-8 gets 400', async (t) => {
 })
 
 t.test('a request without a body gets 400', async (t) => {
-  const answer = await service.post(undefined, {
+  const response = await service.post(undefined, {
     body: null,
     headers: { authorization: headers.authorization }
   })
-  t.strictSame(answer, failure(400, 'a body is required'))
+  t.strictSame(response, failure(400, 'a body is required'))
 })
 
 t.test('another content type gets 415', async (t) => {
-  const answer = failure(415, 'the content type must be application/json')
+  const response = failure(415, 'the content type must be application/json')
   for (const type of [
     'text/plain',
     'application/x-www-form-urlencoded',
     'application/vnd.api+json',
     'nonsense'
   ]) {
-    t.strictSame(await service.post('{}', { headers: { ...headers, 'content-type': type } }), answer, type)
+    t.strictSame(await service.post('{}', { headers: { ...headers, 'content-type': type } }), response, type)
   }
 })
 
 t.test('a content type in capitals or with a charset of UTF-8 is application/json', async (t) => {
   for (const [index, type] of ['Application/JSON', 'application/json; charset=utf-8'].entries()) {
-    const answer = await service.post(
+    const response = await service.post(
       { id: 60 + index, name: 'n' },
       { headers: { ...headers, 'content-type': type } }
     )
-    t.strictSame(answer, success({ name: 'n' }), type)
+    t.strictSame(response, success({ name: 'n' }), type)
   }
 })
 
@@ -159,18 +159,18 @@ t.test('a body above the limit gets 413', async (t) => {
 })
 
 t.test('an unknown path gets 404, with or without a token', async (t) => {
-  const answer = failure(404, 'there is nothing at this path')
-  t.strictSame(await post(`${service.url}/plan`, {}), answer)
-  t.strictSame(await post(`${service.url}/plants/1`, 'not json'), answer)
-  t.strictSame(await post(`${service.url}/plant`, {}, { headers: {} }), answer)
+  const response = failure(404, 'there is nothing at this path')
+  t.strictSame(await post(`${service.url}/plan`, {}), response)
+  t.strictSame(await post(`${service.url}/plants/1`, 'not json'), response)
+  t.strictSame(await post(`${service.url}/plant`, {}, { headers: {} }), response)
 })
 
 t.test('another method gets 405 with Allow, with or without a token', async (t) => {
-  const answer = failure(405, 'this path does not have this method', { allow: 'POST' })
+  const response = failure(405, 'this path does not have this method', { allow: 'POST' })
   for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
     const init = { method, body: null, headers: {} }
-    t.strictSame(await service.post(undefined, init), answer, method)
-    t.strictSame(await service.post(undefined, { ...init, headers }), answer, method)
+    t.strictSame(await service.post(undefined, init), response, method)
+    t.strictSame(await service.post(undefined, { ...init, headers }), response, method)
   }
 })
 
@@ -196,21 +196,21 @@ t.test('a missing, malformed or wrong token gets 401 with the challenge of RFC 6
     [`Bearer ${token.slice(0, -1)}`, wrong],
     ['Bearer AAAA', wrong]
   ]
-  for (const [authorization, answer] of cases) {
+  for (const [authorization, response] of cases) {
     const fields = authorization === undefined ? {} : { authorization }
     // The body is not looked at: it is not JSON, and of no declared type.
-    t.strictSame(await service.post('not json', { headers: fields }), answer, authorization ?? 'none')
+    t.strictSame(await service.post('not json', { headers: fields }), response, authorization ?? 'none')
   }
 })
 
 t.test('the scheme of a good token may be in any case', async (t) => {
   for (const [index, scheme] of ['bearer', 'BEARER', 'bEaReR'].entries()) {
     const authorization = `${scheme} ${token}`
-    const answer = await service.post(
+    const response = await service.post(
       { id: 80 + index, name: 'n' },
       { headers: { ...headers, authorization } }
     )
-    t.strictSame(answer, success({ name: 'n' }), scheme)
+    t.strictSame(response, success({ name: 'n' }), scheme)
   }
 })
 
@@ -233,19 +233,19 @@ t.test('any text goes through the table byte for byte', async (t) => {
 })
 
 t.test('1,000 creates of 500 ids, 100 at a time: 500 succeed, 500 get 409', async (t) => {
-  const answers: Awaited<ReturnType<typeof post>>[] = []
+  const responses: Awaited<ReturnType<typeof post>>[] = []
   let next = 0
   const work = async () => {
     for (let index = next++; index < 1_000; index = next++) {
-      answers.push(await service.post({ id: 10_000 + (index >> 1), name: `by ${index}` }))
+      responses.push(await service.post({ id: 10_000 + (index >> 1), name: `by ${index}` }))
     }
   }
   await Promise.all(Array.from({ length: 100 }, work))
-  const created = answers.filter(({ status }) => status === 200)
-  const refused = answers.filter(({ status }) => status === 400)
+  const created = responses.filter(({ status }) => status === 200)
+  const refused = responses.filter(({ status }) => status === 400)
   t.equal(created.length, 500)
   t.equal(refused.length, 500)
-  for (const answer of refused) t.strictSame(answer, failure(409, 'a plant with this id exists already'))
+  for (const response of refused) t.strictSame(response, failure(409, 'a plant with this id exists already'))
   const rows = await service.rows('select name from plants where id >= 10000 and id < 10500')
   t.strictSame(rows.map(({ name }) => name).sort(), created.map(({ body }) => JSON.parse(body).name).sort())
 })

@@ -171,7 +171,7 @@ t.test('.env.example has the defaults', async (t) => {
   t.strictSame(readConfig({ ...Object.fromEntries(shown), ...required }), readConfig(required))
 })
 
-t.test('each Compose stack leaves a replica the time to answer what it has', async (t) => {
+t.test('each Compose stack leaves a replica the time to respond to what it has', async (t) => {
   const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
   t.equal(files.length, 4)
   for (const file of files) {

@@ -18,10 +18,10 @@ const errors = new Set<unknown>(Object.values(catalogue).map(({ error }) => erro
 
 /**
  * Takes all that came back on a connection apart; gives the final responses (those behind an interim 100).
- * Throws an Error for the first byte that breaks the contract. `mayBeHead`: answers may lack their bodies.
+ * Throws an Error for the first byte that breaks the contract. `mayBeHead`: responses may lack their bodies.
  */
 export function checkResponses(bytes: Buffer, { mayBeHead = false } = {}): RawResponse[] {
-  const answers: RawResponse[] = []
+  const responses: RawResponse[] = []
   let rest = bytes.toString('latin1')
   while (rest !== '') {
     const end = rest.indexOf('\r\n\r\n')
@@ -40,10 +40,10 @@ export function checkResponses(bytes: Buffer, { mayBeHead = false } = {}): RawRe
     if (after.length < length && !isBare) throw fault('a body cut off', rest)
     const body = isBare ? '' : Buffer.from(after.slice(0, length), 'latin1').toString()
     if (!isBare) checkBody(status, body)
-    answers.push({ status, headers, body })
+    responses.push({ status, headers, body })
     rest = isBare ? after : after.slice(length)
   }
-  return answers
+  return responses
 }
 
 function checkFields(fields: string[]): Record<string, string> {

@@ -2,10 +2,13 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { Test } from 'tap'
+import { query } from '../../dev/query.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+
+export { query }
 
 interface Options {
   /** False for a database without the table. */
@@ -26,15 +29,6 @@ export async function createDatabase(t: Test, { migrated = true, encoding = 'UTF
   if (migrated)
     await migrate({ database: parseDatabaseUrl(url.href), startupTimeoutMs: scaled(30_000) }, 'up')
   return url.href
-}
-
-/** Runs one statement on a connection of its own and gives the rows. */
-export async function query(url: string, sql: string, values: unknown[] = []) {
-  const client = new pg.Client(url)
-  await client.connect()
-  const { rows } = await client.query(sql, values)
-  await client.end()
-  return rows
 }
 
 /** Runs a statement on a connection that stays open until teardown, and gives the connection. */

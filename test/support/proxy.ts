@@ -33,17 +33,17 @@ export async function startProxy(t: Test, port: number) {
       })
     }
     client.pipe(server)
-    server.on('data', (answer) => {
-      if (held) return void held.push(() => client.write(answer))
-      // The answer to a write, which is durable by now, never arrives.
-      if (losses > 0 && answer.includes('INSERT 0 ')) {
+    server.on('data', (response) => {
+      if (held) return void held.push(() => client.write(response))
+      // The response to a write, which is durable by now, never arrives.
+      if (losses > 0 && response.includes('INSERT 0 ')) {
         losses--
         client.destroy()
-      } else if (isSilentAfterError && answer.at(0) === errorResponse) {
+      } else if (isSilentAfterError && response.at(0) === errorResponse) {
         isSilentAfterError = false
         isSilent = true
-        client.write(answer.subarray(0, 1 + answer.readInt32BE(1)))
-      } else if (!isSilent) client.write(answer)
+        client.write(response.subarray(0, 1 + response.readInt32BE(1)))
+      } else if (!isSilent) client.write(response)
     })
   }).listen(0, '127.0.0.1')
   await once(proxy, 'listening')
@@ -53,7 +53,7 @@ export async function startProxy(t: Test, port: number) {
   })
   return {
     port: (proxy.address() as { port: number }).port,
-    /** Cuts the next connections on which a write is answered. */
+    /** Cuts the next connections on which a write succeeds. */
     lose(count: number) {
       losses += count
     },

@@ -15,6 +15,12 @@ export interface RawResponse {
 /** A part of what is sent: text in latin1, bytes, or a wait: until what has come back matches, or for a promise. */
 export type Part = string | Buffer | RegExp | (() => Promise<unknown>)
 
+/** Connects to the host and port of a URL. */
+export function connectTo(url: string, options: { allowHalfOpen?: boolean } = {}): Socket {
+  const { hostname, port } = new URL(url)
+  return connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port), ...options })
+}
+
 interface Options {
   /** Say that nothing more will be sent when all is sent. */
   halfClose?: boolean
@@ -22,9 +28,7 @@ interface Options {
 
 /** Sends the parts on one connection; returns every byte that came back when the server closes. Throws when it does not. */
 export async function exchange(url: string, parts: Part[], { halfClose = false }: Options = {}) {
-  const { hostname, port } = new URL(url)
-  const host = hostname.replace(/^\[|\]$/g, '')
-  const socket = connect({ host, port: Number(port), allowHalfOpen: true })
+  const socket = connectTo(url, { allowHalfOpen: true })
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
   socket.on('error', () => {})
@@ -53,7 +57,7 @@ async function send(socket: Socket, parts: Part[], received: () => string) {
 
 /** Takes a stream of responses (to HEAD: without bodies) apart; throws where it is not a stream of whole responses. */
 export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawResponse[] {
-  const answers: RawResponse[] = []
+  const responses: RawResponse[] = []
   let rest = bytes.toString('latin1')
   while (rest !== '') {
     const end = rest.indexOf('\r\n\r\n')
@@ -69,10 +73,10 @@ export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawRespo
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0)
     const body = rest.slice(end + 4, end + 4 + length)
     if (body.length < length) throw new Error('a response is cut off')
-    answers.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
+    responses.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
     rest = rest.slice(end + 4 + length)
   }
-  return answers
+  return responses
 }
 
 /** Writes a good request; `head` holds whole header lines to add or, by name, to replace (undefined leaves one out). */

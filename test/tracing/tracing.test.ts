@@ -44,14 +44,14 @@ t.test('creates with tracing on: request, batch and statement are spans that kno
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const parent = 'b7ad6b7169203331'
   const traceparent = `00-${traceId}-${parent}-01`
-  const answer = await post(
+  const response = await post(
     `${plants}?secret=query`,
     { id: 1, name: 'Monstera' },
     {
       headers: { ...headers, traceparent }
     }
   )
-  t.strictSame(answer, success({ name: 'Monstera' }))
+  t.strictSame(response, success({ name: 'Monstera' }))
   const [request] = await collector.named('POST /plants')
   const [batch] = await collector.named('write plants')
   const statement = collector.spans.find(({ name }) => name.startsWith('pg.query:create a plant'))
@@ -104,10 +104,10 @@ t.test('concurrent creates: one batch is linked to several requests', async (t) 
     WRITE_LANES: '1',
     OTEL_SERVICE_NAME: 'nursery'
   })
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 40 }, (_, index) => post(plants, { id: index, name: 'n' }))
   )
-  for (const answer of answers) t.strictSame(answer, success({ name: 'n' }))
+  for (const response of responses) t.strictSame(response, success({ name: 'n' }))
   await end()
   const requests = await collector.named('POST /plants', 40)
   const batches = await collector.named('write plants')
@@ -136,9 +136,9 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
     SHUTDOWN_TIMEOUT_MS: String(scaled(120_000))
   })
   const holder = await lockTable(t, url)
-  const answer = await post(plants, { id: 1, name: 'n' })
-  t.equal(answer.status, 400)
-  t.equal(JSON.parse(answer.body).error, 503)
+  const response = await post(plants, { id: 1, name: 'n' })
+  t.equal(response.status, 400)
+  t.equal(JSON.parse(response.body).error, 503)
   await holder.query('rollback')
   const [request] = await collector.named('POST /plants')
   t.equal(request?.status.code, error)

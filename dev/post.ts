@@ -1,0 +1,31 @@
+/** One POST, and what became of it. */
+import { type Agent, type OutgoingHttpHeaders, request } from 'node:http'
+
+/** A response, or the error that came in its place: its code, or what it says. */
+export type Outcome = { status: number; body: string } | { failure: string }
+
+interface Options {
+  headers: OutgoingHttpHeaders
+  /** Holds the connections; without one the request has a connection of its own. */
+  agent?: Agent
+  /** How long the connection may be silent, in ms. */
+  timeoutMs: number
+}
+
+/** Posts a body. Never rejects. */
+export function post(url: string, body: string, { headers, agent, timeoutMs }: Options): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const fail = ({ code, message }: NodeJS.ErrnoException) => resolve({ failure: code ?? message })
+    const options = { method: 'POST', headers, agent: agent ?? false, timeout: timeoutMs }
+    const sent = request(url, options, (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk) => (text += chunk))
+      response.on('error', fail)
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
+    })
+    sent.on('timeout', () => sent.destroy(new Error(`no response within ${timeoutMs} ms`)))
+    sent.on('error', fail)
+    sent.end(body)
+  })
+}
