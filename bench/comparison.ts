@@ -1,4 +1,4 @@
-/** The comparison as tables: what was measured, and the service's ratios to the others. */
+/** The comparison as a table: the service beside the others, a line for each number of connections. */
 import type { Figures } from './measure.ts'
 import { formatNumber, formatTable } from './report.ts'
 
@@ -8,55 +8,30 @@ export interface Row extends Figures {
   contender: string
 }
 
-/** Formats all figures, one line each. */
-export function formatFigures(rows: Row[]): string {
-  const head = [
-    'contender',
-    'connections',
-    'plants/s',
-    'p50 ms',
-    'p99 ms',
-    'server CPU µs/plant',
-    'PostgreSQL CPU µs/plant',
-    'peak MiB',
-    'errors'
-  ]
-  const lines = rows.map((row) => [
-    row.contender,
-    row.contender === 'pgbench' ? '10 clients' : String(row.connections),
-    formatNumber(row.plantsPerSecond, 0),
-    formatNumber(row.p50Ms, 2),
-    formatNumber(row.p99Ms, 2),
-    formatNumber(row.serverCpuUs, 1),
-    formatNumber(row.databaseCpuUs, 1),
-    formatNumber(row.peakMiB, 0),
-    String(row.errors)
-  ])
-  return formatTable([head, ...lines])
-}
+/** A column: one figure of one contender. */
+type Column = [head: string, contender: string, figure: keyof Figures, digits: number]
 
-/** Formats the service's figures divided by those of the others, one line for each number of connections. */
-export function formatRatios(rows: Row[]): string {
-  const ratio = (connections: number, figure: keyof Figures, contender: string) => {
-    const of = (name: string) =>
-      rows.find((row) => row.connections === connections && row.contender === name)?.[figure] ?? Number.NaN
-    return formatNumber(of('service') / of(contender), 2)
-  }
-  const head = [
-    'connections',
-    'plants/s ÷ plain',
-    'plants/s ÷ ceiling',
-    'plants/s ÷ pgbench',
-    'p50 ÷ plain',
-    'p99 ÷ plain'
-  ]
-  const lines = [...new Set(rows.map((row) => row.connections))].map((connections) => [
-    String(connections),
-    ratio(connections, 'plantsPerSecond', 'plain'),
-    ratio(connections, 'plantsPerSecond', 'ceiling'),
-    ratio(connections, 'plantsPerSecond', 'pgbench'),
-    ratio(connections, 'p50Ms', 'plain'),
-    ratio(connections, 'p99Ms', 'plain')
-  ])
-  return formatTable([head, ...lines])
+const columns: Column[] = [
+  ['plants/s: service', 'service', 'plantsPerSecond', 0],
+  ['plain', 'plain', 'plantsPerSecond', 0],
+  ['ceiling', 'ceiling', 'plantsPerSecond', 0],
+  ['pgbench', 'pgbench', 'plantsPerSecond', 0],
+  ['p99 ms: service', 'service', 'p99Ms', 0],
+  ['plain', 'plain', 'p99Ms', 0],
+  ['CPU µs/plant: service', 'service', 'serverCpuUs', 0],
+  ['plain', 'plain', 'serverCpuUs', 0],
+  ['PostgreSQL µs/plant: service', 'service', 'databaseCpuUs', 0],
+  ['plain', 'plain', 'databaseCpuUs', 0]
+]
+
+/** Formats the figures; a head of one word names a contender, and goes with the figure on its left. */
+export function formatComparison(rows: Row[]): string {
+  const lines = [...new Set(rows.map((row) => row.connections))].map((connections) => {
+    const of = (name: string) => rows.find((row) => row.connections === connections && row.contender === name)
+    const cells = columns.map(([, name, figure, digits]) =>
+      formatNumber(of(name)?.[figure] ?? Number.NaN, digits)
+    )
+    return [String(connections), ...cells]
+  })
+  return formatTable([['connections', ...columns.map(([head]) => head)], ...lines])
 }

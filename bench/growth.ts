@@ -5,7 +5,7 @@ import { findGenerator } from './load/http.ts'
 import { describeMachine } from './machine.ts'
 import { type Figures, measure, summarize } from './measure.ts'
 import { readOptions } from './options.ts'
-import { formatNumber, formatTable, publish } from './report.ts'
+import { formatNumber, publish } from './report.ts'
 
 const { isQuick, rows, rounds, seconds } = readOptions(
   { rows: [0, 1_000_000, 10_000_000], rounds: 3, seconds: 20 },
@@ -36,22 +36,13 @@ await inLab(async (lab) => {
     }
   }
   const results = tables.map(({ rows, taken }) => ({ rows, ...summarize(taken) }))
-  const empty = results[0]?.plantsPerSecond ?? Number.NaN
   const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
-  const lines = results.map((result) => [
-    formatNumber(result.rows, 0),
-    formatNumber(result.plantsPerSecond, 0),
-    formatNumber(result.plantsPerSecond / empty, 2),
-    formatNumber(result.p50Ms, 2),
-    formatNumber(result.p99Ms, 2),
-    formatNumber(result.databaseCpuUs, 1)
-  ])
-  const head = ['rows before', 'plants/s', '÷ the first', 'p50 ms', 'p99 ms', 'PostgreSQL CPU µs/plant']
+  const lines = results.map(
+    ({ rows, plantsPerSecond, p99Ms }) =>
+      `- ${formatNumber(rows, 0)} rows: ${formatNumber(plantsPerSecond, 0)} plants/s, p99 ${formatNumber(p99Ms, 0)} ms`
+  )
   await publish('growth', {
-    text: [
-      `${machine}. ${connections} connections, medians of ${rounds} rounds of ${seconds} s.`,
-      formatTable([head, ...lines])
-    ].join('\n\n'),
+    text: [`${connections} connections, medians of ${rounds} rounds of ${seconds} s:`, ...lines].join('\n'),
     data: { machine, connections, rounds, seconds, rows: results },
     errors: results.reduce((sum, result) => sum + result.errors, 0),
     isQuick

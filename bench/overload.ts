@@ -5,7 +5,7 @@ import { inLab, type Lab } from './lab.ts'
 import { type Latency, loadOpenLoop } from './load/open-loop.ts'
 import { describeMachine } from './machine.ts'
 import { readOptions } from './options.ts'
-import { formatNumber, formatTable, publish } from './report.ts'
+import { formatNumber, publish } from './report.ts'
 import { findProgram } from './server.ts'
 import { calibrate, slowDown } from './slow-database.ts'
 import { cpuUs } from './usage.ts'
@@ -62,29 +62,13 @@ async function overload(lab: Lab, rate: number) {
 
 type Overload = Awaited<ReturnType<typeof overload>>
 
-function formatRates(run: Overload): string[][] {
-  const rates: [what: string, perSecond: number, times: Latency][] = [
-    ['sent', run.offeredPerSecond, run.late],
-    ['created', run.createdPerSecond, run.createdLatency],
-    ['refused with 503 and `Retry-After`', run.refusedPerSecond, run.refusedLatency]
-  ]
-  return rates.map(([what, perSecond, { p50Ms, p99Ms, maxMs }]) => [
-    formatNumber(run.rate, 0),
-    what,
-    formatNumber(perSecond, 0),
-    formatNumber(perSecond / run.rate, 2),
-    ...[p50Ms, p99Ms, maxMs].map((ms) => formatNumber(ms, 1))
-  ])
-}
-
-function describeRun({ rate, before, after, ...run }: Overload): string {
+function describeRun({ rate, ...run }: Overload): string {
   const number = (figure: number) => formatNumber(figure, 0)
+  const times = ({ p50Ms, p99Ms }: Latency) => `p50 ${number(p50Ms)} ms, p99 ${number(p99Ms)} ms`
   return [
-    `With ${number(rate)}: the table took ${number(before)} plants a second before and ${number(after)} after;`,
-    `${number(run.underWay)} requests were under way at the most;`,
-    `${number(run.unsent)} that were due found no idle connection until the end, the generator was busy for ${number(run.busy * 100)} % of the time;`,
-    `the server used ${number(run.cpuPercent)} % of a core, the p99 of its event loop's lag was ${number(run.lagP99Ms)} ms.`,
-    `Other answers, failed connections and lost plants: ${run.errors + run.lost}.`
+    `- ${number(rate)} of ${number(factor * rate)}/s: ${number(run.offeredPerSecond)} sent,`,
+    `${number(run.createdPerSecond)} created (${times(run.createdLatency)}),`,
+    `${number(run.refusedPerSecond)} refused (${times(run.refusedLatency)})`
   ].join(' ')
 }
 
@@ -92,13 +76,11 @@ await inLab(async (lab) => {
   const runs: Overload[] = []
   for (const rate of rates) runs.push(await overload(lab, rate))
   const machine = describeMachine([await readVersion(lab.postgres.url('postgres'))])
-  const head = ['the table takes', '', 'a second', '÷ the rate', 'p50 ms', 'p99 ms', 'max ms']
   await publish('overload', {
     text: [
-      `${machine}. \`WRITE_DEADLINE_MS\` ${deadline}, ${seconds} s after ${warmUp} s of warm-up.`,
-      formatTable([head, ...runs.flatMap(formatRates)]),
+      `\`WRITE_DEADLINE_MS\` ${deadline}, ${seconds} s after ${warmUp} s of warm-up:`,
       ...runs.map(describeRun)
-    ].join('\n\n'),
+    ].join('\n'),
     data: { machine, deadline, seconds, warmUp, runs },
     errors: runs.reduce((sum, { errors, lost }) => sum + errors + lost, 0),
     isQuick

@@ -8,10 +8,10 @@ export const docs = join(import.meta.dirname, '../docs')
 /** The name of a benchmark, of its markers in docs/performance.md, and of its part of the JSON. */
 export type Section = 'bench' | 'growth' | 'soak' | 'overload' | 'peers'
 
-/** Formats a table of Markdown, all columns but the first to the right or, where they are texts, to the left. */
-export function formatTable([head = [], ...rows]: string[][], others: 'right' | 'left' = 'right'): string {
+/** Formats a table of Markdown, all columns but the first to the right. */
+export function formatTable([head = [], ...rows]: string[][]): string {
   const line = (cells: string[]) => `| ${cells.join(' | ')} |`
-  const rule = head.map((_, column) => (column === 0 || others === 'left' ? '---' : '---:'))
+  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))
   return [head, rule, ...rows].map(line).join('\n')
 }
 

@@ -7,7 +7,7 @@ import { floodByPipelining } from './load/pipelining.ts'
 import { describeMachine } from './machine.ts'
 import { median } from './measure.ts'
 import { readOptions } from './options.ts'
-import { formatNumber, formatTable, publish } from './report.ts'
+import { formatNumber, publish } from './report.ts'
 import { residentMiB } from './usage.ts'
 
 const { isQuick, minutes, every } = readOptions({ minutes: 10, every: 10 }, { minutes: 0.5, every: 2 })
@@ -39,25 +39,15 @@ await inLab(async (lab) => {
   const fifth = Math.ceil(samples.length / 5)
   const start = samples.slice(fifth, 2 * fifth)
   const end = samples.slice(-fifth)
-  const lines = (['residentMiB', 'heapMiB'] as const).map((what) => {
-    const [from, to] = [start, end].map((part) => median(part.map((sample) => sample[what]))) as [
-      number,
-      number
-    ]
-    const name = what === 'heapMiB' ? 'heap after a collection' : 'resident memory'
-    return [name, formatNumber(from, 1), formatNumber(to, 1), formatNumber(to / from, 2)]
-  })
+  const change = (what: 'residentMiB' | 'heapMiB') =>
+    [start, end].map((part) => formatNumber(median(part.map((sample) => sample[what])), 1)).join(' to ')
   const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
-  const length = `${minutes} minutes`
   await publish('soak', {
     text: [
-      `${machine}. ${connections} connections for ${length}, ${formatNumber(plants, 0)} plants; medians of a fifth of the time each.`,
-      formatTable([
-        ['memory of the service', 'after the warm-up, MiB', 'at the end, MiB', 'ratio'],
-        ...lines
-      ]),
-      `Under ${pipelining} connections that send 20,000 requests each and read nothing: heap after a collection from ${formatNumber(before.heapMiB, 1)} to ${formatNumber(flooded.heapMiB, 1)} MiB, resident memory from ${formatNumber(before.residentMiB, 1)} to ${formatNumber(flooded.residentMiB, 1)} MiB.`
-    ].join('\n\n'),
+      `${connections} connections for ${minutes} minutes, ${formatNumber(plants, 0)} plants:`,
+      `- resident memory from ${change('residentMiB')} MiB, heap after a collection from ${change('heapMiB')} MiB`,
+      `- under ${pipelining} connections that send 20,000 requests each and read nothing: resident memory from ${formatNumber(before.residentMiB, 1)} to ${formatNumber(flooded.residentMiB, 1)} MiB, heap after a collection from ${formatNumber(before.heapMiB, 1)} to ${formatNumber(flooded.heapMiB, 1)} MiB`
+    ].join('\n'),
     data: {
       machine,
       connections,

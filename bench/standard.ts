@@ -1,5 +1,5 @@
 /** `npm run bench`: the service beside plain, ceiling and pgbench, in alternating rounds on one PostgreSQL. */
-import { formatFigures, formatRatios, type Row } from './comparison.ts'
+import { formatComparison, type Row } from './comparison.ts'
 import { startContenders } from './contenders.ts'
 import { readVersion } from './database.ts'
 import { inLab } from './lab.ts'
@@ -45,12 +45,7 @@ await inLab(async (lab) => {
     pgbench?.name ?? 'no pgbench'
   ])
   await publish('bench', {
-    text: [
-      `${machine}. Medians of ${rounds} rounds of ${seconds} s.`,
-      formatFigures(rows),
-      'The service divided by the others:',
-      formatRatios(rows)
-    ].join('\n\n'),
+    text: [`${machine}. Medians of ${rounds} rounds of ${seconds} s.`, formatComparison(rows)].join('\n\n'),
     data: { machine, rounds, seconds, rows },
     errors: rows.reduce((sum, row) => sum + row.errors, 0),
     isQuick

@@ -15,7 +15,7 @@ import { gatherFacts } from './gather-facts.ts'
 import { installAll } from './install.ts'
 import { measureAll, startAll } from './rounds.ts'
 import { timeStartUp } from './start-up.ts'
-import { formatFacts, formatFootprint, formatLoad, type Result } from './tables.ts'
+import { formatResults, type Result } from './tables.ts'
 
 const { isQuick, rounds, seconds, connections } = readOptions(
   { rounds: 3, seconds: 4, connections: [1, 64] },
@@ -44,9 +44,7 @@ await inLab(async (lab) => {
     text: [
       chart,
       `${machine}. Medians of ${rounds} rounds of ${seconds} s; of the memory the most.`,
-      formatLoad(results),
-      formatFootprint(results),
-      formatFacts(results)
+      formatResults(results)
     ].join('\n\n'),
     data: { machine, rounds, seconds, results },
     errors,
