@@ -1,6 +1,6 @@
 /** What is measured of the process and its build, once for the process. */
-import { readFileSync } from 'node:fs'
 import { collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client'
+import { version } from '../version.ts'
 
 /** Those of the library whose names promtool refuses; others hold nearly the same. */
 const misnamed = [
@@ -23,7 +23,6 @@ function start(): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   for (const name of misnamed) registry.removeSingleMetric(name)
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   new Gauge({
     name: 'plant_store_build_info',
     help: 'Always 1: what runs',

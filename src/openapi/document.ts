@@ -1,6 +1,7 @@
 /** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures that the routes declare. */
 import { catalogue } from '../failures/failures.ts'
 import { failures as declared } from '../plants/route.ts'
+import { version } from '../version.ts'
 import { exemplify, failuresOf, numbersWith, tabulate } from './examples.ts'
 import { schemas } from './schemas.ts'
 
@@ -104,7 +105,7 @@ export function writeDocument(basePath: string): string {
     openapi: '3.1.1',
     info: {
       title: 'Plant Store',
-      version: '1.0.0',
+      version,
       description,
       license: { name: 'MIT', identifier: 'MIT' }
     },
