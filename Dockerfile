@@ -2,7 +2,7 @@
 # It runs the service, its migrations (node dist/commands/migrate.js) and the token command (node dist/commands/create-token.js NAME).
 ARG NODE_IMAGE=node:24.21.0-trixie-slim
 
-# Of /usr/local only Node stays. tini is process 1: it forwards signals, also before Node has its handlers, and reaps.
+# Of /usr/local only Node stays, of Debian's documents only the licences. tini is process 1: it forwards signals, also before Node has its handlers, and reaps.
 FROM ${NODE_IMAGE} AS runtime
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends tini \
@@ -10,6 +10,7 @@ RUN apt-get update \
  && find /usr/local /opt -mindepth 1 -type d -empty -delete \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && find /tmp /root /home -mindepth 1 -delete \
+ && find /usr/share -regex '/usr/share/\(doc\|info\|locale\|man\)/.*' ! -type d ! -name copyright -delete \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* /var/log/* /etc/*-
 # The same sources give the same layers: nothing keeps the time of its making.
 ARG SOURCE_DATE_EPOCH=0
@@ -29,6 +30,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src src
 COPY migrations migrations
 COPY public public
+COPY dev/prepare.ts dev/
 RUN npm run build
 ARG SOURCE_DATE_EPOCH=0
 RUN mkdir -p /out/app \
@@ -36,17 +38,14 @@ RUN mkdir -p /out/app \
  && find /out -exec chmod u=rwX,go=rX {} + -exec touch --date="@${SOURCE_DATE_EPOCH}" {} +
 
 # What no process reads goes: types, maps of sources that are not there, the packages' own tests and documents, and
-# the builds of OpenTelemetry and of Swagger UI for bundlers. Licences stay.
+# OpenTelemetry's builds for bundlers. Licences stay.
 FROM packages AS production
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offline --omit=dev \
  && find node_modules -type f \( -name '*.ts' -o -name '*.mts' -o -name '*.cts' -o -name '*.map' -o -name '*.tsbuildinfo' \) -delete \
  && find node_modules -type f -name '*.md' ! -iname '*licen[cs]e*' -delete \
  && find node_modules -regextype posix-extended -type d \
       -regex '.*node_modules/(@[^/]+/)?[^/@]+/(\.github|tests?|benchmarks?|docs?|examples?)' -prune -exec rm -rf {} + \
- && rm -rf node_modules/@opentelemetry/*/build/esm node_modules/@opentelemetry/*/build/esnext node_modules/.bin \
-      node_modules/swagger-ui-dist/swagger-ui-es-* node_modules/swagger-ui-dist/swagger-ui-standalone-preset.* \
-      node_modules/swagger-ui-dist/swagger-ui.js node_modules/swagger-ui-dist/log.* node_modules/swagger-ui-dist/index.* \
-      node_modules/swagger-ui-dist/oauth2-redirect.* node_modules/swagger-ui-dist/swagger-initializer.js
+ && rm -rf node_modules/@opentelemetry/*/build/esm node_modules/@opentelemetry/*/build/esnext node_modules/.bin
 ARG SOURCE_DATE_EPOCH=0
 RUN mkdir -p /out/app \
  && mv node_modules /out/app \

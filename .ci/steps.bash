@@ -7,6 +7,9 @@ run_tests() {
   grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap"
 }
 
+# run_script NAME: npm's script test:NAME.
+run_script() { npm run "test:$1" -- --reporter=tap | tee "$scratch/$1.tap"; }
+
 # find_debian COMMAND: Debian's package of that name, where it can be installed.
 find_debian() {
   export PATH=$PATH:/usr/sbin
@@ -15,20 +18,28 @@ find_debian() {
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
 } >/dev/null 2>&1
 
+# What later steps need of the network comes while earlier ones mostly wait. What cannot be had is missed there.
+fetch_ahead() {
+  set +e
+  if [[ "${groups[*]}" == *test* ]]; then
+    find_chromium
+    find_haproxy
+  fi
+  if [[ "${groups[*]}" =~ container|deploy ]] && has_docker; then
+    choose_image NODE_IMAGE node:24-trixie-slim
+    docker build ${NODE_IMAGE:+--build-arg=NODE_IMAGE="$NODE_IMAGE"} .
+  fi
+  if [[ "${groups[*]}" == *deploy* ]] && has_docker; then
+    docker build deploy/ha
+    docker build deploy/pgbouncer
+  fi
+}
+
 find_haproxy() { find_debian haproxy; }
 
-find_chromium() { find_debian chromium && CHROMIUM=$(command -v chromium) && export CHROMIUM; }
-
-run_openapi() {
-  npm run test:openapi -- --reporter=tap | tee "$scratch/openapi.tap"
-}
-
-run_browser() {
-  npm run test:browser -- --reporter=tap | tee "$scratch/browser.tap"
-}
-
-run_balancer() {
-  npm run test:balancer -- --reporter=tap | tee "$scratch/balancer.tap"
+# The browser that CHROMIUM names, or Debian's.
+find_chromium() {
+  [[ -n ${CHROMIUM:-} ]] || find_debian chromium && export CHROMIUM=${CHROMIUM:-$(command -v chromium)}
 }
 
 # The curl line that `npm run dev` prints works as it stands, and Ctrl-C leaves nothing behind.
@@ -87,8 +98,17 @@ run_container() {
   choose_image POSTGRES_IMAGE postgres:18
   choose_image HAPROXY_IMAGE haproxy:3.2
   choose_image PROMETHEUS_IMAGE prom/prometheus:v3.5.3
-  npm run test:container -- --reporter=tap | tee "$scratch/container.tap"
+  run_script container
 }
+
+# run_stack NAME: a stack of deploy/, under the short form of its faults.
+run_stack() {
+  choose_image NODE_IMAGE node:24-trixie-slim # every stack builds the service's image
+  node "deploy/$1/faults.ts" --short
+}
+
+# Finds the image of Citus that compose.yaml names, here or in its registry.
+find_citus() { has_docker && has_image "${CITUS_IMAGE:-$(default_image CITUS_IMAGE deploy/citus/compose.yaml)}"; }
 
 # choose_image VARIABLE IMAGE: docker-compose.yml's exact release, or this image where that cannot be had.
 choose_image() {
@@ -113,7 +133,7 @@ find_promtool() {
   else
     return 1
   fi
-}
+} >/dev/null 2>&1
 
 download_prometheus() {
   apt-get download prometheus || { apt-get update && apt-get download prometheus; } || return 1

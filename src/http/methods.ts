@@ -48,7 +48,8 @@ export default fp(
           throw new Failure('MethodNotAllowed', { headers: { allow: allowed.join(', ') } })
         }
         const others = app.supportedMethods.filter((name) => !allowed.includes(name))
-        app.route({ method: others, url, onRequest: reject, handler: reject })
+        const config = ofPath.some(({ isInternal }) => isInternal) ? { isInternal: true as const } : {}
+        app.route({ method: others, url, config, onRequest: reject, handler: reject })
       }
     })
   },

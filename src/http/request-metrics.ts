@@ -27,7 +27,7 @@ export default fp<Options>(
     const duration = new Histogram({
       name: 'plant_store_http_request_duration_seconds',
       help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
-      labelNames: ['route', 'method', 'failure'],
+      labelNames: ['route', 'interface', 'method', 'failure'],
       buckets,
       registers
     })
@@ -55,8 +55,13 @@ export default fp<Options>(
     app.decorate('countFailure', (name) => failures.inc({ name }))
     app.server.on('drop', () => dropped.inc())
     app.addHook('onResponse', ({ method, failure, routeOptions }, reply, done) => {
-      const { url: route = 'unknown' } = routeOptions
-      const labels = { route, method: methods.has(method) ? method : 'other', failure: failure?.error ?? 0 }
+      const { url: route = 'unknown', config } = routeOptions
+      const labels = {
+        route,
+        interface: String(route !== 'unknown' && !config.isInternal),
+        method: methods.has(method) ? method : 'other',
+        failure: failure?.error ?? 0
+      }
       duration.observe(labels, reply.elapsedTime / 1000)
       if (failure) app.countFailure(failure.name)
       done()

@@ -51,13 +51,13 @@ t.test('every kind of response is counted by route, method and failure number', 
   await post(`${service.url}/trees`, {})
   const page = await counted(service, 11)
   t.strictSame(page.values(`${duration}_count`), {
-    '/plants POST 0': 4,
-    '/plants POST 409': 1,
-    '/plants POST 422': 2,
-    '/plants POST 401': 1,
-    '/plants GET 405': 1,
-    '/livez GET 0': 1,
-    'unknown POST 404': 1
+    '/plants true POST 0': 4,
+    '/plants true POST 409': 1,
+    '/plants true POST 422': 2,
+    '/plants true POST 401': 1,
+    '/plants true GET 405': 1,
+    '/livez false GET 0': 1,
+    'unknown false POST 404': 1
   })
   t.strictSame(page.values('plant_store_http_failures_total'), {
     DuplicatePlant: 1,
@@ -85,7 +85,7 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     return [...new Set(names)].filter((name) => name !== 'le')
   }
   t.strictSame(Object.fromEntries(own.map((name) => [name, [types[name], ...labels(name)]])), {
-    plant_store_http_request_duration_seconds: ['histogram', 'route', 'method', 'failure'],
+    plant_store_http_request_duration_seconds: ['histogram', 'route', 'interface', 'method', 'failure'],
     plant_store_http_failures_total: ['counter', 'name'],
     plant_store_http_requests_in_flight: ['gauge'],
     plant_store_http_connections_dropped_total: ['counter'],
@@ -150,7 +150,8 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
     service,
     'the connection is idle and the create is counted',
     ({ values }) =>
-      values('plant_store_pool_connections').idle === 1 && `/plants POST 0` in values(`${duration}_count`)
+      values('plant_store_pool_connections').idle === 1 &&
+      `/plants true POST 0` in values(`${duration}_count`)
   )
   const elapsed = (performance.now() - began) / 1000
   for (const name of [duration, 'plant_store_batch_duration_seconds']) {
@@ -208,9 +209,9 @@ t.test('no client can make a label: strange methods and paths are folded', async
   for (const line of starts) await exchange(service.url, [request('', { connection: 'close' }, line)])
   const page = await counted(service, starts.length)
   t.strictSame(page.values(`${duration}_count`), {
-    '/plants other 405': 4,
-    'unknown other 404': 4,
-    'unknown GET 404': 20
+    '/plants true other 405': 4,
+    'unknown false other 404': 4,
+    'unknown false GET 404': 20
   })
 })
 
@@ -230,7 +231,7 @@ t.test('failures below the routes are counted by name', async (t) => {
     HeadersTooLarge: 1,
     MethodNotAllowed: 1
   })
-  t.strictSame(page.values(`${duration}_count`), { '/plants POST 400': 1, 'unknown GET 400': 1 })
+  t.strictSame(page.values(`${duration}_count`), { '/plants true POST 400': 1, 'unknown false GET 400': 1 })
 })
 
 t.test('the page is text for Prometheus; HEAD gets its head', async (t) => {

@@ -10,7 +10,6 @@ import { token } from '../support/service.ts'
 import { assertStored } from '../support/stored.ts'
 import { startBalancer } from './balancer.ts'
 
-const rounds = 3
 const clients = 32
 
 /** A request whose connection the balancer closes behind its response. */
@@ -45,22 +44,17 @@ async function startInstances(t: Test, databaseUrl: string) {
   }
 }
 
-t.test(
-  'a rolling restart, three times over: every request gets 200, and its plant is stored once',
-  async (t) => {
-    const databaseUrl = await createDatabase(t)
-    const { ports, balancer, restart } = await startInstances(t, databaseUrl)
-    const load = startLoad({ url: balancer.url, token, clients })
-    t.teardown(() => load.stop())
-    for (let round = 0; round < rounds; round++) {
-      for (const port of ports) {
-        t.equal(await restart(port, 'SIGTERM'), 0, 'it drained and exited with 0')
-        await load.succeed(100)
-      }
-    }
-    t.strictSame(await assertStored(t, databaseUrl, await load.stop()), [], 'no client saw an error')
+t.test('a rolling restart: every request gets 200, and its plant is stored once', async (t) => {
+  const databaseUrl = await createDatabase(t)
+  const { ports, balancer, restart } = await startInstances(t, databaseUrl)
+  const load = startLoad({ url: balancer.url, token, clients })
+  t.teardown(() => load.stop())
+  for (const port of ports) {
+    t.equal(await restart(port, 'SIGTERM'), 0, 'it drained and exited with 0')
+    await load.succeed(100)
   }
-)
+  t.strictSame(await assertStored(t, databaseUrl, await load.stop()), [], 'no client saw an error')
+})
 
 t.test('an instance is killed: clients that repeat by Idempotency-Key lose nothing', async (t) => {
   const databaseUrl = await createDatabase(t)

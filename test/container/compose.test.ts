@@ -227,6 +227,7 @@ t.test('`down` keeps the plants and the token, `down -v` nothing', async (t) => 
   await stack.compose('up', '--wait')
   t.strictSame(await stack.query('select count(*) from plants'), plants)
   t.equal(await stack.token(), token)
+  await stack.compose('kill') // the drain was seen above
   await stack.compose('--profile=observability', 'down', '--volumes')
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`
   t.equal(await docker(['volume', 'ls', '--quiet', '--filter', filter]), '')
