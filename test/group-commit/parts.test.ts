@@ -153,6 +153,17 @@ t.test("a failure that may be one row's or everyone's", async (t) => {
     t.equal(group.rows, 0)
   })
 
+  t.test("a breakage is everyone's when each of the parts has met it", async (t) => {
+    const { submit, last, log, outcomes } = setUp()
+    submit(...Array.from({ length: 18 }, (_, id) => String(id)))
+    await last().succeed()
+    for (let count = 0; count < 9; count++) await last().fail('fatal', 'oneRows')
+    t.same(outcomes, { '0': 'stored 0' })
+    await last().fail('fatal', 'oneRows')
+    t.same(Object.keys(outcomes).length, 18)
+    t.equal(log().length, 2 + 9)
+  })
+
   t.test('parts in other lanes may fail when that is known already', async (t) => {
     const { submit, attempts, log, outcomes, group } = setUp({ lanes: 2 })
     submit('0', '9', '1', '2')
