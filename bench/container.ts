@@ -45,7 +45,7 @@ process.stdout.write(`${describeMachine([base])}.
 | image | ${megabytes(image.Size)} |
 | image over its base | ${megabytes(image.Size - baseSize)} |
 | of it: packages | ${megabytes(packages)} |
-| of it: code and migrations | ${megabytes(application)} |
+| of it: code, migrations, the page | ${megabytes(application)} |
 
 Container start to the first 200 of \`${probe}\`, in ms, of ${rounds} starts: fastest ${fastest}, median ${median}, slowest ${slowest}.
 `)

@@ -280,8 +280,8 @@ t.test('what one row does to each attempt with it, its neighbours do not pay for
   const cases = [
     ['an internal error', `raise sqlstate 'XX001'`, /^Internal$/],
     ['a table that its trigger does not find', 'perform 1 from nowhere', /^Internal$/],
-    ['an error that says try again', `raise sqlstate '40001'`, /^(Late|Undecided)$/],
-    ['no end', 'perform pg_sleep(600)', /^(Late|Undecided)$/]
+    ['an error that says try again', `raise sqlstate '40001'`, /^(DeadlineExceeded|OutcomeUnknown)$/],
+    ['no end', 'perform pg_sleep(600)', /^(DeadlineExceeded|OutcomeUnknown)$/]
   ] as const
   for (const [title, statement, own] of cases) {
     await t.test(title, async (t) => {
