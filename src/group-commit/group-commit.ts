@@ -4,7 +4,7 @@ import { createOutage } from './outage.ts'
 import { type Assignment, isPending, PendingRow } from './pending-row.ts'
 import { createPendingRows } from './pending-rows.ts'
 import { createQueue, type Part } from './queue.ts'
-import { plan, Trial } from './trial.ts'
+import { plan, slowParts, Trial } from './trial.ts'
 import {
   type Batch,
   type Clock,
@@ -49,6 +49,8 @@ export function createGroupCommit<T extends Item, R>(
   let busyLanes = 0
   /** Batches that were written. */
   let writes = 0
+  /** Parts that were cut off since the last of them. */
+  let cutOffs = 0
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -110,8 +112,10 @@ export function createGroupCommit<T extends Item, R>(
     const isLookedFor = rows[0]?.suspect || trial?.doubt === 'transient'
     let failures = trial?.since === writes ? trial.failures : 0
     let alike = 0
+    let wasUncertain = false
     for (let left = rows; left.length > 0; failures++) {
-      const attempt = await write(left, trial?.limitMs)
+      // A limit tells who is slow; what an open attempt has left behind, such as a lock, is waited for.
+      const attempt = await write(left, wasUncertain ? undefined : trial?.limitMs)
       if (isOfLine) queue.repay(attempt.ms)
       if (attempt.outcome === 'written') {
         conclude(left, attempt.results)
@@ -123,13 +127,12 @@ export function createGroupCommit<T extends Item, R>(
       // The rows that have expired meanwhile may be the ones at fault.
       left = left.filter(isPending)
       if (left.length === 0) break
+      for (const entry of left) entry.cause = error
+      wasUncertain ||= outcome === 'uncertain'
       const isAway = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
       if (!isAway) outage.signOfLife()
       if (isAway || outcome === 'transient') {
-        for (const entry of left) {
-          entry.repeated ||= outcome === 'uncertain'
-          entry.cause = error
-        }
+        for (const entry of left) entry.repeated ||= outcome === 'uncertain'
         await pauseRows(left, pauseMs(failures, clock))
         left = left.filter(isPending)
         alike = isAway ? 0 : alike + 1
@@ -149,10 +152,12 @@ export function createGroupCommit<T extends Item, R>(
     { outcome, error, ms }: { outcome: WriteFailure; error: unknown; ms: number },
     { trial, isAlone, failures }: { trial: Trial<T, R> | undefined; isAlone: boolean; failures: number }
   ) {
-    if (trial?.doubts(outcome, writes)) {
+    // The database may have become slow since the trial began: no part of it is found guilty then.
+    const allAreSlow = outcome === 'slow' && trial?.limitMs !== undefined && ++cutOffs >= slowParts
+    if (trial && (allAreSlow || trial.doubts(outcome, writes))) {
       trial.add(rows)
       queue.enterTrial(trial)
-      if (!trial.fail()) return
+      if (!(trial.fail() || allAreSlow)) return
       queue.leaveTrials(trial)
       blameAll(trial.takeAll(), outcome, error, failures)
     } else if (outcome === 'fatal' && !store.mayBeOneRows(error)) blameAll(rows, outcome, error, failures)
@@ -238,6 +243,7 @@ export function createGroupCommit<T extends Item, R>(
   function conclude(batch: PendingRow<T, R>[], results: readonly (R | Error | typeof missing)[]) {
     outage.signOfLife()
     writes++
+    cutOffs = 0
     for (const [index, entry] of batch.entries()) {
       const result = results[index] as R | Error | typeof missing
       if (entry.isSettled) continue

@@ -7,7 +7,7 @@ import type { Item, WriteFailure } from './types.ts'
 /** An innocent part costs next to nothing: many parts leave few rows to the ones at fault. */
 const manyParts = 16
 /** So many parts cut off, and nothing written meanwhile, show that the database is slow. */
-const slowParts = 3
+export const slowParts = 3
 /** The innocent parts of a batch that was cut off may take one of so many parts of the deadline together. */
 const partsOfDeadline = 12
 /** How many times longer than the attempts before a part may take. */

@@ -67,6 +67,18 @@ t.test('a batch that was cut off', async (t) => {
     t.ok(last().signal.aborted)
   })
 
+  t.test('an attempt that follows an uncertain one has no limit', async (t) => {
+    const { submit, last, clock } = setUp()
+    submit('0', '1', '2')
+    await last().succeed()
+    await last().fail('slow')
+    t.same(last().labels, '1')
+    await last().fail('uncertain')
+    await clock.move(20)
+    t.same(last().labels, '1')
+    t.equal(clock.pending, 1, 'for the deadline')
+  })
+
   t.test('several lanes try its parts', async (t) => {
     const { submit, attempts, log } = setUp({ lanes: 2 })
     submit('0', '9', '1', '2', '3')
@@ -108,6 +120,19 @@ t.test('a batch that was cut off', async (t) => {
     await last().succeed()
     t.same(log().slice(5), ['5', '6'])
   })
+})
+
+t.test("a row that expires is answered with the cause of its last failure, its own or everyone's", async (t) => {
+  for (const trouble of ['slow', 'refused', 'fatal'] as const) {
+    const { submit, last, causes, clock } = setUp()
+    submit('0', '1', '2')
+    await last().succeed()
+    if (trouble === 'fatal') await last().fail('uncertain')
+    await clock.move(10)
+    await last().fail(trouble)
+    await clock.moveTo(10_000)
+    t.match(causes['2'], { trouble })
+  }
 })
 
 t.test("a failure that may be one row's or everyone's", async (t) => {

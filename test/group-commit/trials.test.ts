@@ -161,6 +161,24 @@ t.test('a database that is slow for all is asked as often as need be, and no mor
   }
 })
 
+t.test('a database that becomes slow while parts are tried: all are stored, and those that come then', async (t) => {
+  for (const slowMs of [deadlineMs / 23, deadlineMs / 20]) {
+    const stalledUntil = longestMs - 3
+    const { submit, clock, count } = setUp({
+      lanes: 3,
+      attemptMs: () => {
+        if (clock.now() < stalledUntil) return Number.POSITIVE_INFINITY
+        return clock.now() < stalledUntil + 14 ? 10 : slowMs
+      }
+    })
+    submit(plants(batchRows))
+    await clock.moveTo(deadlineMs / 2)
+    submit(plants(batchRows, {}, 1_000))
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { stored: 2 * batchRows }, `${slowMs} ms`)
+  }
+})
+
 /** At the deadline a row may be between two attempts, or in one. */
 const allowed: Record<Fault, string[]> = {
   'never ends': ['expired', 'unknown'],
