@@ -4,7 +4,7 @@ import { createOutage } from './outage.ts'
 import { type Assignment, isPending, PendingRow } from './pending-row.ts'
 import { createPendingRows } from './pending-rows.ts'
 import { createQueue, type Part } from './queue.ts'
-import { plan, Trial } from './trial.ts'
+import { plan, slowParts, Trial } from './trial.ts'
 import {
   type Batch,
   type Clock,
@@ -49,6 +49,10 @@ export function createGroupCommit<T extends Item, R>(
   let busyLanes = 0
   /** Batches that were written. */
   let writes = 0
+  /** Parts that were cut off since the last of them. */
+  let cutOffs = 0
+  /** Pauses since then, of all lanes. */
+  let pausesInARow = 0
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -107,13 +111,15 @@ export function createGroupCommit<T extends Item, R>(
   /** Tries rows in this lane, again and again while the database cannot serve. */
   async function run({ rows, trial }: Part<T, R>) {
     const isOfLine = !(trial || rows[0]?.suspect)
-    const isLookedFor = rows[0]?.suspect || trial?.doubt === 'transient'
-    let failures = trial?.since === writes ? trial.failures : 0
+    const since = trial?.since ?? writes
     let alike = 0
-    for (let left = rows; left.length > 0; failures++) {
-      const attempt = await write(left, trial?.limitMs)
+    let wasUncertain = false
+    for (let left = rows; left.length > 0; ) {
+      // A limit tells who is slow; what an open attempt has left behind, such as a lock, is waited for.
+      const attempt = await write(left, wasUncertain ? undefined : trial?.limitMs)
       if (isOfLine) queue.repay(attempt.ms)
       if (attempt.outcome === 'written') {
+        trial?.grow()
         conclude(left, attempt.results)
         break
       }
@@ -123,19 +129,19 @@ export function createGroupCommit<T extends Item, R>(
       // The rows that have expired meanwhile may be the ones at fault.
       left = left.filter(isPending)
       if (left.length === 0) break
+      for (const entry of left) entry.cause = error
+      wasUncertain ||= outcome === 'uncertain'
       const isAway = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
       if (!isAway) outage.signOfLife()
       if (isAway || outcome === 'transient') {
-        for (const entry of left) {
-          entry.repeated ||= outcome === 'uncertain'
-          entry.cause = error
-        }
-        await pauseRows(left, pauseMs(failures, clock))
+        for (const entry of left) entry.repeated ||= outcome === 'uncertain'
+        // What fails alone while others are written goes behind them instead.
+        if (isAway || isOfLine || since === writes) await pauseRows(left)
         left = left.filter(isPending)
         alike = isAway ? 0 : alike + 1
-        if (alike < (isLookedFor ? 1 : alikeBeforeTrial) || left.length === 0) continue
+        if (isAway || (isOfLine && alike < alikeBeforeTrial) || left.length === 0) continue
       }
-      judge(left, attempt, { trial, isAlone, failures })
+      judge(left, attempt, { trial, isAlone })
       break
     }
     busyLanes--
@@ -147,22 +153,28 @@ export function createGroupCommit<T extends Item, R>(
   function judge(
     rows: PendingRow<T, R>[],
     { outcome, error, ms }: { outcome: WriteFailure; error: unknown; ms: number },
-    { trial, isAlone, failures }: { trial: Trial<T, R> | undefined; isAlone: boolean; failures: number }
+    { trial, isAlone }: { trial: Trial<T, R> | undefined; isAlone: boolean }
   ) {
-    if (trial?.doubts(outcome, writes)) {
+    // The database may have become slow since the trial began: no part of it is found guilty then.
+    if (outcome === 'slow') cutOffs = trial?.limitMs === undefined ? 0 : cutOffs + 1
+    const allAreSlow = outcome === 'slow' && cutOffs >= slowParts
+    if (trial && (allAreSlow || trial.doubts(outcome, writes))) {
       trial.add(rows)
       queue.enterTrial(trial)
-      if (!trial.fail()) return
+      if (!(trial.fail() || allAreSlow)) return
       queue.leaveTrials(trial)
-      blameAll(trial.takeAll(), outcome, error, failures)
-    } else if (outcome === 'fatal' && !store.mayBeOneRows(error)) blameAll(rows, outcome, error, failures)
-    else if (isAlone) {
+      blameAll(trial.takeAll(), outcome, error)
+    } else if (outcome === 'fatal' && !store.mayBeOneRows(error)) blameAll(rows, outcome, error)
+    else if (outcome === 'transient' && trial && trial.tries + 1 < alikeBeforeTrial) {
+      const again = { parts: 1, limitMs: trial.limitMs, since: trial.since, tries: trial.tries + 1 }
+      queue.enterTrial(new Trial(rows, again))
+    } else if (isAlone) {
       if (outcome === 'slow') queue.owe(ms)
       blame(rows[0] as PendingRow<T, R>, outcome, error)
     } else {
-      const given = { limitMs: trial?.limitMs, since: trial?.since ?? writes, failures: failures + 1 }
       const parts = plan(outcome, waitEstimate.attemptMs, limits.deadlineMs)
-      queue.enterTrial(new Trial(rows, { ...given, ...parts }))
+      const since = outcome === 'slow' && trial ? trial.since : writes
+      queue.enterTrial(new Trial(rows, { limitMs: trial?.limitMs, since, ...parts }))
     }
   }
 
@@ -175,23 +187,23 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /** The failure is not one row's: they stay together. */
-  function blameAll(rows: PendingRow<T, R>[], outcome: WriteFailure, error: unknown, failures: number) {
+  function blameAll(rows: PendingRow<T, R>[], outcome: WriteFailure, error: unknown) {
     // What is slow as a whole may be in time by halves.
-    if (outcome !== 'fatal') return repeat(rows, outcome === 'slow' ? 2 : 1, failures)
+    if (outcome !== 'fatal') return repeat(rows, outcome === 'slow' ? 2 : 1)
     for (const entry of rows) if (!entry.repeated) fail(entry, error)
-    void repeatLater(rows.filter(isPending), failures)
+    void repeatLater(rows.filter(isPending))
   }
 
   /** Repeats rows after a pause outside the lanes: others are not kept from their answers. */
-  async function repeatLater(rows: PendingRow<T, R>[], failures: number) {
+  async function repeatLater(rows: PendingRow<T, R>[]) {
     if (rows.length === 0) return
-    await pauseRows(rows, pauseMs(failures, clock))
-    repeat(rows.filter(isPending), 1, failures)
+    await pauseRows(rows)
+    repeat(rows.filter(isPending), 1)
     start()
   }
 
-  function repeat(rows: PendingRow<T, R>[], parts: number, failures: number) {
-    queue.enterTrial(new Trial(rows, { parts, since: writes, failures: failures + 1, isPatient: true }))
+  function repeat(rows: PendingRow<T, R>[], parts: number) {
+    queue.enterTrial(new Trial(rows, { parts, since: writes }))
   }
 
   /** One attempt; never rejects. */
@@ -214,8 +226,9 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /** Lets some time pass for rows, unless the database is back or nobody waits for them any more. */
-  async function pauseRows(batch: PendingRow<T, R>[], ms: number) {
+  async function pauseRows(batch: PendingRow<T, R>[]) {
     const { promise, resolve } = Promise.withResolvers<void>()
+    const ms = pauseMs(Math.floor(pausesInARow++ / busyLanes), clock)
     const cancel = clock.after(ms, resolve)
     pauses.add(resolve)
     assign(batch, { waiting: batch.length, isAttempt: false, giveUp: resolve })
@@ -238,6 +251,7 @@ export function createGroupCommit<T extends Item, R>(
   function conclude(batch: PendingRow<T, R>[], results: readonly (R | Error | typeof missing)[]) {
     outage.signOfLife()
     writes++
+    cutOffs = pausesInARow = 0
     for (const [index, entry] of batch.entries()) {
       const result = results[index] as R | Error | typeof missing
       if (entry.isSettled) continue

@@ -23,7 +23,7 @@ export function createQueue<T extends Item, R>({
   const line = new List<PendingRow<T, R>>()
   const suspects = new List<PendingRow<T, R>>()
   const trials = new List<Trial<T, R>>()
-  const patientTrials = new List<Trial<T, R>>()
+  const urgentTrials = new List<Trial<T, R>>()
   let suspectInLane: PendingRow<T, R> | undefined
   /** What has failed was taken last, and the line's turn has come. */
   let isLinesTurn = false
@@ -72,7 +72,8 @@ export function createQueue<T extends Item, R>({
   }
 
   function enterTrial(trial: Trial<T, R>) {
-    trial.place ??= (trial.isPatient ? patientTrials : trials).push(trial)
+    // A limited one has waited for long already, and ends soon.
+    trial.place ??= (trial.limitMs === undefined ? trials : urgentTrials).push(trial)
   }
 
   function leaveTrials(trial: Trial<T, R>) {
@@ -91,8 +92,8 @@ export function createQueue<T extends Item, R>({
   }
 
   function takeSuspect(): Part<T, R> | undefined {
-    // One at a time: waiting for locks must not take every lane.
-    if (suspectInLane !== undefined || !suspects.first) return undefined
+    // One at a time, and not before the others had as much: neither locks nor slow rows must take every lane.
+    if (suspectInLane !== undefined || !suspects.first || owedMs > 0) return undefined
     suspectInLane = suspects.first
     leaveLine(suspectInLane)
     return { rows: [suspectInLane] }
@@ -111,11 +112,10 @@ export function createQueue<T extends Item, R>({
   }
 
   function takeNext(): Part<T, R> | undefined {
-    const urgent = takePart(trials)
+    const urgent = takePart(urgentTrials)
     if (urgent) return urgent
     if (!line.first) owedMs = 0
-    const isOthersTurn = line.first && (isLinesTurn || owedMs > 0)
-    const failed = isOthersTurn ? undefined : (takePart(patientTrials) ?? takeSuspect())
+    const failed = line.first && isLinesTurn ? undefined : (takePart(trials) ?? takeSuspect())
     isLinesTurn = failed !== undefined
     return failed ?? takeBatch()
   }

@@ -7,7 +7,7 @@ import type { Item, WriteFailure } from './types.ts'
 /** An innocent part costs next to nothing: many parts leave few rows to the ones at fault. */
 const manyParts = 16
 /** So many parts cut off, and nothing written meanwhile, show that the database is slow. */
-const slowParts = 3
+export const slowParts = 3
 /** The innocent parts of a batch that was cut off may take one of so many parts of the deadline together. */
 const partsOfDeadline = 12
 /** How many times longer than the attempts before a part may take. */
@@ -47,10 +47,8 @@ export function plan(trouble: WriteFailure, attemptMs: number, deadlineMs: numbe
 interface Options extends Plan {
   /** How many batches had been written when it began. */
   since: number
-  /** How many attempts had failed in a row. */
-  failures?: number
-  /** It is in turn with the rows that wait for their first attempt; others go before those. */
-  isPatient?: boolean
+  /** How often these rows have failed as they are. */
+  tries?: number
 }
 
 /** Rows that are still to be tried, and what is known of their failure. */
@@ -58,24 +56,19 @@ export class Trial<T extends Item, R> {
   readonly limitMs: number | undefined
   readonly doubt: WriteFailure | undefined
   readonly since: number
-  readonly isPatient: boolean
-  failures: number
+  readonly tries: number
   /** Its place among the trials, while it has rows. */
   place: Place<Trial<T, R>> | undefined = undefined
-  readonly #partRows: number
+  #partRows: number
   /** How many more parts may fail in the same way, while nothing is written, before it is everyone's doing. */
   #chances: number
   #rows: PendingRow<T, R>[]
 
-  constructor(
-    rows: PendingRow<T, R>[],
-    { parts, limitMs, doubt, since, failures = 0, isPatient = false }: Options
-  ) {
+  constructor(rows: PendingRow<T, R>[], { parts, limitMs, doubt, since, tries = 0 }: Options) {
     this.#rows = rows
     this.limitMs = limitMs
     this.since = since
-    this.isPatient = isPatient
-    this.failures = failures
+    this.tries = tries
     this.doubt = doubt
     this.#partRows = Math.ceil(rows.length / parts)
     const all = Math.ceil(rows.length / this.#partRows)
@@ -85,6 +78,11 @@ export class Trial<T extends Item, R> {
 
   get isEmpty(): boolean {
     return this.#rows.length === 0
+  }
+
+  /** Takes note that a part was written: there are larger ones then, unless they have little time. */
+  grow() {
+    if (this.limitMs === undefined) this.#partRows *= 2
   }
 
   /** Puts rows behind the others. */
@@ -110,9 +108,12 @@ export class Trial<T extends Item, R> {
 
   /** Counts a part whose failure is in doubt; tells whether it is everyone's now. */
   fail(): boolean {
-    this.failures++
-    this.#chances--
     // Parts that were in other lanes meanwhile come later.
-    return this.#chances <= 0
+    if (--this.#chances > 0) return false
+    if (this.doubt === 'slow' || this.#partRows === 1) return true
+    // There may be a row at fault in each part.
+    this.#partRows = 1
+    this.#chances = manyParts
+    return false
   }
 }

@@ -67,6 +67,18 @@ t.test('a batch that was cut off', async (t) => {
     t.ok(last().signal.aborted)
   })
 
+  t.test('an attempt that follows an uncertain one has no limit', async (t) => {
+    const { submit, last, clock } = setUp()
+    submit('0', '1', '2')
+    await last().succeed()
+    await last().fail('slow')
+    t.same(last().labels, '1')
+    await last().fail('uncertain')
+    await clock.move(20)
+    t.same(last().labels, '1')
+    t.equal(clock.pending, 1, 'for the deadline')
+  })
+
   t.test('several lanes try its parts', async (t) => {
     const { submit, attempts, log } = setUp({ lanes: 2 })
     submit('0', '9', '1', '2', '3')
@@ -136,6 +148,22 @@ t.test('a batch that was cut off', async (t) => {
   })
 })
 
+t.test(
+  "a row that expires is answered with the cause of its last failure, its own or everyone's",
+  async (t) => {
+    for (const trouble of ['slow', 'refused', 'fatal'] as const) {
+      const { submit, last, causes, clock } = setUp()
+      submit('0', '1', '2')
+      await last().succeed()
+      if (trouble === 'fatal') await last().fail('uncertain')
+      await clock.move(10)
+      await last().fail(trouble)
+      await clock.moveTo(10_000)
+      t.match(causes['2'], { trouble })
+    }
+  }
+)
+
 t.test("a failure that may be one row's or everyone's", async (t) => {
   t.test("a row may expire before it is found to be everyone's", async (t) => {
     const { submit, last, log, outcomes, clock, group } = setUp()
@@ -201,13 +229,40 @@ t.test("a failure that may be one row's or everyone's", async (t) => {
     }
     t.same(last().labels, '1')
     await last().succeed()
-    t.same(last().labels, '2')
-    await last().fail('transient', 'oneRows')
-    await clock.move(10)
+    for (let count = 0; count < 3; count++) {
+      t.same(last().labels, '2')
+      await last().fail('transient', 'oneRows')
+    }
     submit('3')
     t.same(last().labels, '3', 'it waits outside the lanes')
     t.match(outcomes, { '0': 'stored 0', '1': 'stored 1' })
-    t.same(log().length, 13)
+    t.same(log().length, 15)
+  })
+
+  t.test('a part that fails while others are written goes behind them, three times', async (t) => {
+    const { submit, last, log, clock } = setUp()
+    submit(...Array.from({ length: 33 }, (_, id) => String(id)))
+    await last().succeed()
+    for (let count = 0; count < 3; count++) {
+      await last().fail('transient', 'oneRows')
+      await clock.moveTo(clock.nextAt as number)
+    }
+    const before = log().length
+    await last().succeed()
+    await last().fail('transient', 'oneRows')
+    for (let count = 0; count < 3; count++) await last().succeed()
+    t.equal(last().labels, '3 4 5 6')
+    t.equal(log().length, before + 5, 'without a pause; after a part that is written there are larger ones')
+    await last().fail('transient', 'oneRows')
+    t.equal(last().labels, '3 4 5 6')
+    await last().fail('transient', 'oneRows')
+    t.same(log().slice(-3), ['3 4 5 6', '3 4 5 6', '3'])
+    for (const labels of ['3', '4 5']) {
+      t.equal(last().labels, labels)
+      await last().succeed()
+    }
+    t.equal(last().labels, '6')
+    await last().succeed()
   })
 
   t.test(
@@ -256,6 +311,9 @@ t.test("a failure that may be one row's or everyone's", async (t) => {
     }
     for (let count = 0; count < 5; count++) await fail()
     await last().succeed()
+    await last().succeed()
+    await last().succeed()
+    submit('4')
     await fail()
     t.same(log().slice(0, 7), ['0', '1 2 3', '1 2 3', '1 2 3', '1', '2', '3'])
     t.same(pauses, [10, 20, 40, 80, 160, 10])

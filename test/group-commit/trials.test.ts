@@ -43,7 +43,7 @@ interface Options {
   /** What an attempt takes, now. */
   attemptMs?: (rows: number) => number
   /** What every attempt meets, now. */
-  weather?: () => StoreError | undefined
+  weather?: (rows: readonly AttemptRow<Plant>[]) => StoreError | undefined
 }
 
 /** A group commit over a store that takes its time and comes to the rows one after the other. */
@@ -62,7 +62,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined }: O
       clock.after(Math.min(ms, longestMs), () => resolve(ms <= longestMs))
       signal.addEventListener('abort', () => clock.after(cancelMs, () => resolve(false)))
     })
-    const error = weather()
+    const error = weather(rows)
     if (error) throw error
     if (!isDone) throw new StoreError('slow')
     if (wrong) throw new StoreError(troubles[wrong])
@@ -161,6 +161,85 @@ t.test('a database that is slow for all is asked as often as need be, and no mor
   }
 })
 
+t.test(
+  'a database that becomes slow while parts are tried: all are stored, and those that come then',
+  async (t) => {
+    for (const slowMs of [deadlineMs / 23, deadlineMs / 20]) {
+      const stalledUntil = longestMs - 3
+      const { submit, clock, count } = setUp({
+        lanes: 3,
+        attemptMs: () => {
+          if (clock.now() < stalledUntil) return Number.POSITIVE_INFINITY
+          return clock.now() < stalledUntil + 14 ? 10 : slowMs
+        }
+      })
+      submit(plants(batchRows))
+      await clock.moveTo(deadlineMs / 2)
+      submit(plants(batchRows, {}, 1_000))
+      await clock.moveTo(deadlineMs)
+      t.same(count(), { stored: 2 * batchRows }, `${slowMs} ms`)
+    }
+  }
+)
+
+t.test('one row in each part is broken: the others are stored', async (t) => {
+  for (const lanes of [1, 3]) {
+    const { submit, clock, count, answers } = setUp({ lanes })
+    const broken = Array.from({ length: 16 }, (_, part) => part * 16)
+    submit(plants(batchRows, Object.fromEntries(broken.map((at) => [at, 'broken']))))
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { stored: batchRows - 16, fatal: 16 })
+    for (const at of broken) t.equal(answers.get(BigInt(at)), 'fatal')
+  }
+})
+
+t.test(
+  'rows that are locked for a second: who comes meanwhile is stored at once, they soon after',
+  async (t) => {
+    for (const ms of [10, 25, 50]) {
+      const { submit, clock, count } = setUp({
+        lanes: 3,
+        attemptMs: () => ms,
+        weather: (rows) =>
+          clock.now() < 1_000 && rows.some(({ item }) => item.id < 768n)
+            ? new StoreError('locked')
+            : undefined
+      })
+      submit(plants(3 * batchRows))
+      await clock.moveTo(100)
+      submit(plants(batchRows, {}, 1_000))
+      // The attempt that is under way, a part that goes first, and theirs.
+      await clock.moveTo(100 + 3 * ms)
+      t.same(count(), { stored: batchRows })
+      await clock.moveTo(deadlineMs)
+      t.same(count(), { stored: 4 * batchRows })
+    }
+  }
+)
+
+t.test(
+  'two attempts in five fail by chance: no row is taken for the cause, and all are stored',
+  async (t) => {
+    for (let seed = 1; seed <= 3; seed++) {
+      let state = seed
+      const random = () => {
+        state = (state * 48_271) % 2_147_483_647
+        return state / 2_147_483_647
+      }
+      const weather = () => (random() < 0.4 ? new StoreError('transient') : undefined)
+      const { submit, clock, count, attempts } = setUp({ lanes: 3, weather })
+      const turns = 500
+      for (let turn = 0; turn < turns; turn++) {
+        submit(plants(20, {}, turn * 20))
+        await clock.move(5)
+      }
+      await clock.move(deadlineMs / 10)
+      t.same(count(), { stored: turns * 20 })
+      t.ok(attempts.length < turns * 2, `${attempts.length} attempts`)
+    }
+  }
+)
+
 /** At the deadline a row may be between two attempts, or in one. */
 const allowed: Record<Fault, string[]> = {
   'never ends': ['expired', 'unknown'],
@@ -198,8 +277,8 @@ t.test('a failure of all is not looked for in each row', async (t) => {
     submit(plants(16_384))
     await clock.moveTo(deadlineMs)
     t.same(count(), { fatal: 16_384 })
-    // The batch, its parts, and those that the other lanes repeat while the last parts are under way.
-    t.ok(attempts.length <= (16_384 / batchRows) * (1 + 16 + 2), `${attempts.length} attempts`)
+    // The batch, its parts, rows one by one, and those that the other lanes repeat while the last are under way.
+    t.ok(attempts.length <= (16_384 / batchRows) * (1 + 16 + 16 + 2), `${attempts.length} attempts`)
   })
 
   t.test('a breakage that no row can cause', async (t) => {

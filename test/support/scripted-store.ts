@@ -52,6 +52,7 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
   const clock = createVirtualClock(() => random)
   const attempts: Attempt[] = []
   const outcomes: Record<string, unknown> = {}
+  const causes: Record<string, unknown> = {}
   const probes: { at: number; succeed(): Promise<void>; fail(): Promise<void> }[] = []
   const outages: boolean[] = []
   const onOutage = (databaseDown: boolean) => void outages.push(databaseDown)
@@ -103,7 +104,10 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
       const item = { id: BigInt(Number.parseInt(label, 10)), bytes: 10, label }
       group.submit(item).then(
         (result) => (outcomes[label] = result),
-        (error) => (outcomes[label] = error instanceof NotCommitted ? error.reason : error.message)
+        (error) => {
+          outcomes[label] = error instanceof NotCommitted ? error.reason : error.message
+          causes[label] = error.cause
+        }
       )
     }
     clock.endTurn()
@@ -114,5 +118,5 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
   }
   const last = () => attempts.at(-1) as Attempt
   const log = () => attempts.map(({ labels }) => labels)
-  return { clock, group, attempts, outcomes, outages, probes, submit, submitTogether, last, log }
+  return { clock, group, attempts, outcomes, causes, outages, probes, submit, submitTogether, last, log }
 }
