@@ -181,15 +181,15 @@ t.test("a failure that may be one row's or everyone's", async (t) => {
     t.equal(group.rows, 0)
   })
 
-  t.test("a breakage is everyone's when each of the parts has met it", async (t) => {
+  t.test("a breakage is everyone's when each of the parts has met it, and 16 rows alone", async (t) => {
     const { submit, last, log, outcomes } = setUp()
     submit(...Array.from({ length: 18 }, (_, id) => String(id)))
     await last().succeed()
-    for (let count = 0; count < 9; count++) await last().fail('fatal', 'oneRows')
+    for (let count = 0; count < 1 + 9 + 15; count++) await last().fail('fatal', 'oneRows')
     t.same(outcomes, { '0': 'stored 0' })
     await last().fail('fatal', 'oneRows')
     t.same(Object.keys(outcomes).length, 18)
-    t.equal(log().length, 2 + 9)
+    t.equal(log().length, 2 + 9 + 16)
   })
 
   t.test('parts in other lanes may fail when that is known already', async (t) => {
