@@ -20,45 +20,48 @@ function fieldName(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase()).replace(/^Www/, 'WWW')
 }
 
-function describeFields({ headers = {}, fields = [] }: Entry): string {
-  const constant = Object.entries(headers).map(([name, value]) => code(`${fieldName(name)}: ${value}`))
-  return [...constant, ...fields.map((name) => code(fieldName(name)))].join(', ')
+/** Gives the header fields of all failures, each with its numbers. */
+function describeFields(): string {
+  const found = entries.flatMap(([, { error, headers = {}, fields = [] }]) => [
+    ...Object.entries(headers).map(([name, value]) => ({ error, field: `${fieldName(name)}: ${value}` })),
+    ...fields.map((name) => ({ error, field: fieldName(name) }))
+  ])
+  return [...Map.groupBy(found, ({ field }) => field)]
+    .map(
+      ([field, carriers]) => `${[...new Set(carriers.map(({ error }) => error))].join(', ')} ${code(field)}`
+    )
+    .join('; ')
+}
+
+/** Gives what follows a failure's name: nothing where any request, another path or another method meets it. */
+function describeScope({ scope }: Entry, routes: string[]): string {
+  if (scope) return ''
+  return routes.join() === '`POST /plants`' ? '¹' : ` (${routes.join(', ')})`
 }
 
 export async function writeErrorsPage(): Promise<string> {
   const routes = await listRoutes()
-  const metBy = (name: FailureName, { scope }: Entry) =>
-    scope ??
+  const declaring = (name: FailureName) =>
     routes
       .filter(({ failures }) => failures.includes(name))
       .map(({ method, url }) => code(`${method} ${url}`))
-      .join(', ')
-  const sections = entries.map(([name, entry]) => {
-    const fields = describeFields(entry)
-    return `## ${name}
-
-- Number: ${entry.error}
-- Message: ${code(entry.message)}
-- What to do: ${entry.advice}
-- Met by: ${metBy(name, entry)}${fields && `\n- Header fields: ${fields}`}
-`
-  })
-  const numbers = [...Map.groupBy(entries, ([, { error }]) => error)]
+  const rows = entries.map(([name, entry]) => [
+    `${entry.error}`,
+    `<a id="${name.toLowerCase()}"></a>${name}${describeScope(entry, declaring(name))}`,
+    code(entry.message),
+    entry.advice
+  ])
   return `# Errors
 
 ${notice}
 
-Every failure is status 400 with the body \`{"error": <number>, "message": <text>}\`. \`error\` is the HTTP status code that
-would name the failure best. \`message\` may name the fault more exactly than the text below. The names are those of the
-metric \`plant_store_http_failures_total\`.
+Every failure is status 400 with \`{"error": <number>, "message": <text>}\`. \`error\` is the HTTP status code that fits
+best. \`message\` may be more exact. \`plant_store_http_failures_total\` counts by name.
 
-${table(
-  ['error', 'failures'],
-  numbers.map(([error, failures]) => [
-    `${error}`,
-    failures.map(([name]) => `[${name}](#${name.toLowerCase()})`).join(', ')
-  ])
-)}
+Header fields (\`Retry-After\` in seconds): ${describeFields()}.
 
-${sections.join('\n')}`
+${table(['error', 'name', 'message', 'what to do'], rows)}
+
+¹ only \`POST /plants\`
+`
 }

@@ -25,7 +25,7 @@ const soon = { 'retry-after': '1' }
 
 const anyRequest = { scope: 'any request' } as const
 const challenge = { fields: ['www-authenticate'] } as const
-const sendLater = 'Send the same request again after `Retry-After` seconds. Nothing is stored.'
+const sendLater = 'Send it again after `Retry-After`.'
 
 /** Every failure that a client can meet. */
 export const catalogue = {
@@ -50,7 +50,7 @@ export const catalogue = {
   MalformedToken: {
     error: 401,
     message: 'the Authorization header is malformed',
-    advice: 'Correct the `Authorization` header field.',
+    advice: 'Correct the `Authorization` header.',
     ...challenge
   },
   InvalidToken: {
@@ -68,14 +68,14 @@ export const catalogue = {
   MethodNotAllowed: {
     error: 405,
     message: 'this path does not have this method',
-    advice: 'Use a method that `Allow` names.',
+    advice: 'Use a method in `Allow`.',
     scope: 'requests with other methods',
     fields: ['allow']
   },
   RequestTimeout: {
     error: 408,
     message: 'the request took too long to arrive',
-    advice: 'Send the request again.',
+    advice: 'Send it again.',
     ...anyRequest
   },
   DuplicatePlant: {
@@ -97,18 +97,18 @@ export const catalogue = {
   ExpectationFailed: {
     error: 417,
     message: 'the only expectation that can be met is 100-continue',
-    advice: 'Leave `Expect` out.',
+    advice: 'Omit `Expect`.',
     ...anyRequest
   },
   InvalidPlant: {
     error: 422,
     message: 'the plant is not valid',
-    advice: 'Correct the field that `message` names.'
+    advice: 'Correct the field in `message`.'
   },
   RefusedPlant: {
     error: 422,
     message: 'the plant breaks a rule of this store',
-    advice: "Correct the plant. The store's operator knows the rule."
+    advice: "Ask the store's operator for the rule."
   },
   ReusedKey: {
     error: 422,
@@ -118,7 +118,7 @@ export const catalogue = {
   RateLimited: {
     error: 429,
     message: 'too many requests a second by this caller, this request has stored nothing: try again',
-    advice: 'Send the request again after `Retry-After` seconds, or send fewer.',
+    advice: 'Send it again after `Retry-After`, or send fewer.',
     fields: ['retry-after']
   },
   HeadersTooLarge: {
@@ -130,13 +130,13 @@ export const catalogue = {
   Internal: {
     error: 500,
     message: 'internal error',
-    advice: 'Report it with the `X-Request-Id`. A request with an `Idempotency-Key` may be sent again.',
+    advice: 'Report the `X-Request-Id`. With an `Idempotency-Key`, send it again.',
     ...anyRequest
   },
   TransferCodingNotSupported: {
     error: 501,
     message: 'the only transfer coding that is understood is chunked',
-    advice: 'Use `chunked` or a `Content-Length`.',
+    advice: 'Use `chunked` or `Content-Length`.',
     ...anyRequest
   },
   Overloaded: {
@@ -166,14 +166,13 @@ export const catalogue = {
   OutcomeUnknown: {
     error: 503,
     message: 'the database did not answer in time, the plant may be stored: send the same request again',
-    advice:
-      'Send the same request again after `Retry-After` seconds. Without an `Idempotency-Key` it gets 409 if the plant is stored.',
+    advice: 'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
     headers: soon
   },
   NotReady: {
     error: 503,
     message: 'the service is not ready',
-    advice: 'Ask again after `Retry-After` seconds.',
+    advice: 'Ask again after `Retry-After`.',
     headers: soon
   },
   VersionNotSupported: {

@@ -14,10 +14,14 @@ for (const [path, expected] of await generateFiles()) {
   })
 }
 
-t.test('each failure has a heading, a number, and somebody who meets it', async (t) => {
+t.test('each failure has a row with its number, an anchor, and somebody who meets it', async (t) => {
   const page = text('docs/errors.md')
-  for (const [name, { error }] of Object.entries(catalogue)) {
-    t.match(page, new RegExp(`\n## ${name}\n\n- Number: ${error}\n.*\n.*\n- Met by: \\S`), name)
+  for (const [name, { error, message }] of Object.entries(catalogue)) {
+    const start = `\n| ${error} | <a id="${name.toLowerCase()}"></a>${name}`
+    const [, row = ''] = page.split(start)
+    t.match(row.split('\n')[0], / \| `[^`]+` \| \S.* \|$/, name)
+    t.notMatch(row, /^ \(\)/, `${name} is declared by no route`)
+    t.ok(row.includes(` | \`${message}\` | `), name)
   }
 })
 
