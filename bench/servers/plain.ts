@@ -1,7 +1,7 @@
 /** The server as everybody writes it: one prepared insert a request, on a pool of 10 connections. */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
-import { Failure } from '../../src/failures/failures.ts'
+import { Failure } from '../../src/failures/failure.ts'
 import { serve } from './serve.ts'
 
 const insert = {

@@ -1,5 +1,5 @@
 /** What clients get who ask for an id that is taken or send a request again, many at the same time. */
-import { Failure, toResponse } from '../../src/failures/failures.ts'
+import { Failure, toResponse } from '../../src/failures/failure.ts'
 import { client } from '../faults/stack.ts'
 
 const ids = Array.from({ length: 64 }, (_, index) => -1_000 - index)

@@ -1,7 +1,7 @@
 /** docs/errors.md: the catalogue of failures, with the routes that declare them. */
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { catalogue, type Entry, type FailureName } from '../../src/failures/failures.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { createLogger } from '../../src/logger.ts'
 import { code, notice, table } from './markdown.ts'
 

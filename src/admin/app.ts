@@ -1,6 +1,6 @@
 /** The second small application: the metrics page, whose failures are those of the contract. */
 import type { FastifyBaseLogger } from 'fastify'
-import { toFailure } from '../failures/failures.ts'
+import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/create-server.ts'
 import errorHandler from '../http/error-handler.ts'
 import lastResponse from '../http/last-response.ts'

@@ -2,7 +2,7 @@
 import rateLimit from '@fastify/rate-limit'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,5 +1,5 @@
 /** What PostgreSQL and its driver report, and what it means (PostgreSQL manual, appendix A, "Error Codes"). */
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 import type { WriteFailure } from '../group-commit/types.ts'
 
 /** Thrown when there is no connection to be had: no statement was sent. */

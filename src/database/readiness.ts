@@ -1,6 +1,6 @@
 /** Whether the database can take plants now. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 import type { Database } from './pool.ts'
 import { isUnmigrated } from './required-schema.ts'
 

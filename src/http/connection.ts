@@ -1,7 +1,7 @@
 /** What is known of an open connection. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Failure } from '../failures/failures.ts'
+import type { Failure } from '../failures/failure.ts'
 
 /** An open connection: what its client has asked for, and what it is still owed. */
 export interface Connection {

@@ -1,7 +1,7 @@
 /** The one error handler: whatever is thrown becomes the interface's failure response. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure, toFailure, toResponse } from '../failures/failures.ts'
+import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,6 +1,6 @@
 /** The rules for a request's header that neither Node nor Fastify keeps. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 
 /** Fields that a request has once at the most; of most of them Node would silently keep the first. */
 const singletons = new Set(['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key'])

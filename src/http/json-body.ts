@@ -1,7 +1,7 @@
 /** How a request's body is read: JSON in UTF-8, its id exact. */
 import { isUtf8 } from 'node:buffer'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 import { parseWithExactId } from './exact-id.ts'
 import { NestedTooDeeply } from './json-scan.ts'
 

@@ -1,6 +1,6 @@
 /** Which response of a connection is its last, and how the server closes. */
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 import { watchClosing } from './closing.ts'
 import { awaits100, isFramingFaulty } from './header-rules.ts'
 

@@ -1,7 +1,8 @@
 /** The routes with their declarations, and the methods that their paths do not have. */
 import { METHODS } from 'node:http'
 import fp from 'fastify-plugin'
-import { Failure, type FailureName } from '../failures/failures.ts'
+import type { FailureName } from '../failures/catalogue.ts'
+import { Failure } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,6 +1,6 @@
 /** The probes of an orchestrator or a balancer: is the process alive, and is it ready for requests. */
 import type { FastifyPluginAsync } from 'fastify'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 
 interface Options {
   /** Resolves when the service can serve, rejects with a Failure when not. */

@@ -1,6 +1,7 @@
 /** Failures below Fastify: a connection whose bytes are no request, or do not arrive. */
 import type { Socket } from 'node:net'
-import { Failure, type FailureName, toResponse } from '../failures/failures.ts'
+import type { FailureName } from '../failures/catalogue.ts'
+import { Failure, toResponse } from '../failures/failure.ts'
 import type { Connection } from './connection.ts'
 import { responseHeaders } from './response-headers.ts'
 

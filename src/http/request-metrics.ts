@@ -1,7 +1,7 @@
 /** What is measured of requests, failures and connections. */
 import { Counter, Histogram, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import { catalogue, type FailureName } from '../failures/failures.ts'
+import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import { addGauge } from '../metrics/gauge.ts'
 
 declare module 'fastify' {

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

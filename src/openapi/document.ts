@@ -1,5 +1,5 @@
 /** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures that the routes declare. */
-import { catalogue } from '../failures/failures.ts'
+import { catalogue } from '../failures/catalogue.ts'
 import { failures as declared } from '../plants/route.ts'
 import { version } from '../version.ts'
 import { exemplify, failuresOf, numbersWith, tabulate } from './examples.ts'

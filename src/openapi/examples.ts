@@ -1,5 +1,5 @@
 /** The failures of an operation as the OpenAPI document tells them: an example and a table's row of each. */
-import { catalogue, type Entry, type FailureName } from '../failures/failures.ts'
+import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { NewPlant } from '../plants/schema.ts'
 
 const entries = Object.entries(catalogue) as [FailureName, Entry][]

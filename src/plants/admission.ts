@@ -2,7 +2,7 @@
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/gauge.ts'
 
 declare module 'fastify' {

@@ -1,5 +1,5 @@
 /** The Idempotency-Key of a request. */
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 
 /** RFC 9651, section 3.3.3: a string in quotes, with only quotes and backslashes escaped. */
 const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/

@@ -1,6 +1,6 @@
 /** The operation: create a plant. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FailureName } from '../failures/failures.ts'
+import type { FailureName } from '../failures/catalogue.ts'
 import { checkBodyHead } from '../http/header-rules.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
 import { ErrorBody, NewPlant, Plant } from './schema.ts'

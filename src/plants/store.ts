@@ -2,7 +2,7 @@
 import { classify, mayBeOneRows, OutcomeUnknown } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
-import { Failure } from '../failures/failures.ts'
+import { Failure } from '../failures/failure.ts'
 import { missing, type Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/tracing.ts'
 import { isSame } from './columns.ts'

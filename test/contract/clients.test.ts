@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { catalogue } from '../../src/failures/failures.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
 import { startService, token } from '../support/service.ts'
 
 const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')

@@ -1,6 +1,6 @@
 /** The OpenAPI document: what it says is what the service does. */
 import t from 'tap'
-import { catalogue } from '../../src/failures/failures.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
 import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 

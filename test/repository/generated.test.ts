@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { generateFiles } from '../../dev/generated/files.ts'
-import { catalogue } from '../../src/failures/failures.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(root, path), 'utf8')

@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { catalogue } from '../../src/failures/failures.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
 import { startService, token } from '../support/service.ts'
 
 const root = join(import.meta.dirname, '../..')

@@ -1,5 +1,5 @@
 /** The interface's contract on the wire: what every response must look like, whatever was sent. */
-import { catalogue } from '../../src/failures/failures.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
 import type { RawResponse } from './raw.ts'
 import { everyResponse } from './service.ts'
 

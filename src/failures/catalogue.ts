@@ -1,5 +1,4 @@
-/** The catalogue of failures, and the one mapping from anything thrown to the interface's response. */
-import { StacklessError } from './stackless-error.ts'
+/** The catalogue of failures. */
 
 /** Which requests meet a failure that no route declares. */
 export type Scope = 'any request' | 'requests for other paths' | 'requests with other methods'
@@ -21,7 +20,7 @@ export interface Entry {
 }
 
 /** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
-const soon = { 'retry-after': '1' }
+const retryAfter = { 'retry-after': '1' }
 
 const anyRequest = { scope: 'any request' } as const
 const challenge = { fields: ['www-authenticate'] } as const
@@ -143,37 +142,37 @@ export const catalogue = {
     error: 503,
     message: 'too many creates are waiting, this request has stored nothing: try again',
     advice: sendLater,
-    headers: soon
+    headers: retryAfter
   },
   Unavailable: {
     error: 503,
     message: 'the database is away, this request has stored nothing: try again',
     advice: sendLater,
-    headers: soon
+    headers: retryAfter
   },
   DeadlineExceeded: {
     error: 503,
     message: 'the plant could not be stored in time, this request has stored nothing: try again',
     advice: sendLater,
-    headers: soon
+    headers: retryAfter
   },
   ShuttingDown: {
     error: 503,
     message: 'the service is closing, this request has stored nothing: try again',
     advice: sendLater,
-    headers: soon
+    headers: retryAfter
   },
   OutcomeUnknown: {
     error: 503,
     message: 'the database did not answer in time, the plant may be stored: send the same request again',
     advice: 'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
-    headers: soon
+    headers: retryAfter
   },
   NotReady: {
     error: 503,
     message: 'the service is not ready',
     advice: 'Ask again after `Retry-After`.',
-    headers: soon
+    headers: retryAfter
   },
   VersionNotSupported: {
     error: 505,
@@ -185,50 +184,3 @@ export const catalogue = {
 
 /** The name of an entry of the catalogue. */
 export type FailureName = keyof typeof catalogue
-
-/** What a failure may carry beside its entry: a message for the client, header fields, the cause for the log. */
-export interface FailureDetails {
-  message?: string
-  headers?: Record<string, string>
-  cause?: unknown
-}
-
-/** A failure of the catalogue, thrown anywhere and answered by the error handler. */
-export class Failure extends StacklessError {
-  override readonly name: FailureName
-  readonly error: number
-  readonly headers: Record<string, string>
-
-  constructor(name: FailureName, { message, headers, cause }: FailureDetails = {}) {
-    const entry: Entry = catalogue[name]
-    super(message ?? entry.message, cause)
-    this.name = name
-    this.error = entry.error
-    this.headers = { ...entry.headers, ...headers }
-  }
-}
-
-/** Errors of Fastify, and of a request that its client cut off, by code: the client's doing. */
-const clientErrors = new Map<unknown, FailureName>([
-  ['ECONNRESET', 'MalformedRequest'],
-  ['FST_ERR_CTP_BODY_TOO_LARGE', 'BodyTooLarge'],
-  ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'MalformedRequest'],
-  ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'UnsupportedMediaType']
-])
-
-/** Gives the failure for anything thrown; what is not known to be the client's doing is internal. Never throws. */
-export function toFailure(thrown: unknown): Failure {
-  try {
-    if (thrown instanceof Failure) return thrown
-    const name = thrown instanceof Error && 'code' in thrown ? clientErrors.get(thrown.code) : undefined
-    return new Failure(name ?? 'Internal', { cause: thrown })
-  } catch (error) {
-    // What was thrown cannot even be looked at.
-    return new Failure('Internal', { cause: error })
-  }
-}
-
-/** Gives the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. */
-export function toResponse({ error, message, headers }: Failure) {
-  return { status: 400, headers, body: JSON.stringify({ error, message }) } as const
-}
