@@ -24,8 +24,7 @@ async function startInstances(t: Test, databaseUrl: string) {
       PORT: String(port),
       // Two checks must have failed by then, also on a machine that stands still for a while.
       SHUTDOWN_DELAY_MS: String(scaled(7_000)),
-      WRITE_DEADLINE_MS: '60000',
-      SHUTDOWN_TIMEOUT_MS: String(scaled(100_000))
+      WRITE_DEADLINE_MS: '60000'
     })
   const instances = new Map<number, Running>()
   for (const port of ports) instances.set(port, await launch(port))

@@ -6,9 +6,10 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
 import { startService, token } from '../support/service.ts'
 
-const limitMs = 60_000
+const limitMs = scaled(60_000)
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 if (!existsSync(executablePath)) throw new Error(`there is no ${executablePath}: set CHROMIUM`)
 
@@ -17,7 +18,7 @@ await mkdir(screenshots, { recursive: true })
 // Chromium's sandbox does not work for root.
 const browser = await chromium.launch({
   executablePath,
-  timeout: 120_000,
+  timeout: scaled(120_000),
   chromiumSandbox: process.getuid?.() !== 0
 })
 t.teardown(() => browser.close())

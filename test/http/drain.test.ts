@@ -25,10 +25,8 @@ async function tryToConnect(url: string): Promise<string | undefined> {
 
 /** Long enough for some requests. */
 const delayMs = scaled(4_000)
-const startService = (t: Test, env: Record<string, string> = {}) => {
-  const settings = { SHUTDOWN_DELAY_MS: String(delayMs), SHUTDOWN_TIMEOUT_MS: String(scaled(120_000)) }
-  return startProcess(t, { DATABASE_URL, ...settings, ...env })
-}
+const startService = (t: Test, env: Record<string, string> = {}) =>
+  startProcess(t, { DATABASE_URL, SHUTDOWN_DELAY_MS: String(delayMs), ...env })
 
 /** Asks on a connection that is kept alive; gives the status, the body and what is said of the connection. */
 function ask(url: string, agent: Agent, body?: string): Promise<string> {

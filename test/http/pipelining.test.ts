@@ -44,7 +44,7 @@ const served = async ({ app }: { app: { connections: Map<Socket, unknown> } }) =
 const noToken = '400 {"error":401,"message":"a bearer token is required"}'
 
 t.test('what comes behind the response to an uninvited body is read and dropped, not parsed', async (t) => {
-  const client = await start(t, { REQUEST_TIMEOUT_MS: '60000' })
+  const client = await start(t)
   const socket = await served(client)
   const uninvited = request('', { expect: '100-continue', authorization: undefined, 'content-length': '5' })
   client.socket.write(uninvited)
@@ -60,7 +60,7 @@ t.test('what comes behind the response to an uninvited body is read and dropped,
 t.test(
   'of a connection beyond the limit the first response is the last, whatever comes behind',
   async (t) => {
-    const client = await start(t, { MAX_CONNECTIONS: '1', REQUEST_TIMEOUT_MS: '60000' })
+    const client = await start(t, { MAX_CONNECTIONS: '1' })
     const second = connectTo(client.url, { allowHalfOpen: true })
     t.teardown(() => second.destroy())
     await until('both are connected', () => client.app.connections.size === 2)
@@ -151,7 +151,7 @@ t.test('a client that does not read is not read from either, and goes on when it
 })
 
 t.test('a connection that is reset while responses are owed leaves nothing behind', async (t) => {
-  const service = await startService(t, { HEADERS_TIMEOUT_MS: '1', REQUEST_TIMEOUT_MS: '60000' })
+  const service = await startService(t, { HEADERS_TIMEOUT_MS: '1' })
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
   service.app.plants.create = () => gate
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length

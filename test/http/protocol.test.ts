@@ -8,7 +8,7 @@ import { everyResponse, maskId, startService, token } from '../support/service.t
 
 const headersTimeoutMs = scaled(1_500)
 const requestTimeoutMs = scaled(3_000)
-const service = await startService(t, { HEADERS_TIMEOUT_MS: '60000', REQUEST_TIMEOUT_MS: '60000' })
+const service = await startService(t)
 /** For what does not arrive in time. */
 const hurried = await startService(t, {
   DATABASE_URL: service.databaseUrl,

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { token } from './service.ts'
+import { patientSettings, token } from './service.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -56,7 +56,8 @@ export function start(t: Test, [file, ...args]: [string, ...string[]], env: Node
 
 /** Starts the service for the tests' caller, on a free port of 127.0.0.1 by default; resolves when it listens. */
 export async function startProcess(t: Test, env: Record<string, string>) {
-  const settings = { AUTH_TOKENS: `tester:${token}`, HOST: '127.0.0.1', PORT: '0', ...env }
+  const address = { HOST: '127.0.0.1', PORT: '0' }
+  const settings = { ...patientSettings, ...address, AUTH_TOKENS: `tester:${token}`, ...env }
   const process = start(t, ['src/server.ts'], settings)
   const [, url = ''] = await process.output(/Server listening at (http:[^"]+)/)
   return { ...process, url }

@@ -13,6 +13,14 @@ export const token = 'tester-secret-0123456789'
 /** The header fields of a good request. */
 export const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
 
+/** Limits that no machine is too slow for; the shutdown has time for any deadline of a test. */
+export const patientSettings = {
+  HEADERS_TIMEOUT_MS: String(scaled(60_000)),
+  REQUEST_TIMEOUT_MS: String(scaled(60_000)),
+  WRITE_DEADLINE_MS: String(scaled(60_000)),
+  SHUTDOWN_TIMEOUT_MS: String(scaled(600_000))
+}
+
 /** Starts the service; `env` adds to or replaces its settings. Ends it at teardown. */
 export async function startService(t: Test, env: Record<string, string> = {}) {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase(t))
@@ -20,8 +28,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     DATABASE_URL: databaseUrl,
     AUTH_TOKENS: `tester:${token}`,
     METRICS_PORT: '0',
-    WRITE_DEADLINE_MS: String(scaled(60_000)), // a slow machine's commits must not reach it
-    SHUTDOWN_TIMEOUT_MS: String(scaled(600_000)), // for any deadline of a test
+    ...patientSettings,
     ...env
   })
   const log: string[] = []

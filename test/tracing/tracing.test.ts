@@ -131,10 +131,7 @@ t.test(
 )
 
 t.test('a locked table: the spans of the request, the batch and the statement are errors', async (t) => {
-  const { collector, plants, url, end } = await startTraced(t, {
-    WRITE_DEADLINE_MS: String(scaled(12_000)),
-    SHUTDOWN_TIMEOUT_MS: String(scaled(120_000))
-  })
+  const { collector, plants, url, end } = await startTraced(t, { WRITE_DEADLINE_MS: String(scaled(12_000)) })
   const holder = await lockTable(t, url)
   const response = await post(plants, { id: 1, name: 'n' })
   t.equal(response.status, 400)
