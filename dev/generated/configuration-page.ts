@@ -13,14 +13,19 @@ import {
 /** Makes code of the names of variables in a text. */
 const markNames = (text: string) => text.replace(/[A-Z]+(?:_[A-Z]+)+/g, '`$&`')
 
+const evident = /^(an integer|an IP address|on or off|$)/
+
+/** Gives what a variable is for, and its rule unless that is evident. */
+const describe = ({ purpose, rule = '' }: Variable) =>
+  evident.test(rule) ? purpose : `${purpose} Value: ${rule.replaceAll('<', '&lt;')}.`
+
 const tabulate = (variables: Variable[]) =>
   table(
-    ['variable', 'default', 'what it is for', 'value'],
-    variables.map(({ name, default: fallback, purpose, rule = 'any text' }) => [
-      code(name),
-      fallback === 'required' ? fallback : code(fallback) || 'empty',
-      purpose,
-      rule.replaceAll('<', '&lt;').replaceAll('|', '\\|')
+    ['variable', 'default', 'what it is for'],
+    variables.map((variable) => [
+      code(variable.name),
+      variable.default === 'required' ? variable.default : code(variable.default) || 'empty',
+      describe(variable)
     ])
   )
 
@@ -32,28 +37,25 @@ export function writeConfigurationPage(): string {
 
 ${notice}
 
-The service reads environment variables, and checks them at start-up. A process with a missing or bad value exits with
-code 1, and names each on a line of its own. An empty variable counts as absent. Sizes (\`_BYTES\`) are in bytes, times
-(\`_MS\`) in milliseconds. [.env.example](../.env.example) has every variable with its default.
+The service checks these environment variables at start-up. It exits with code 1 after a line for each missing or bad one.
+An empty variable counts as absent. \`_BYTES\` are bytes, \`_MS\` milliseconds. "Then 503" means that creates beyond the limit
+get that failure. [.env.example](../.env.example) has the ranges.
 
 ## Secrets
 
 ${tabulate(secretVariables)}
 
-A secret can come from a file instead, which these variables name:
+A secret can come from a file instead:
 ${list(secretVariables.map(({ name }) => `${name}_FILE`))}.
-A secret and its file must not both be set. [operations.md](operations.md#tokens) tells how tokens change without a restart.
+Set only one of the two. [Tokens](operations.md#tokens) can change without a restart.
 
 ## Settings
 
 ${tabulate(plainVariables)}
 
-Some settings depend on others:
-
 ${crossRules.map(({ name, rule }) => `- ${code(name)} must be ${markNames(rule)}.`).join('\n')}
 
-[operations.md](operations.md) tells how to choose them: [sizing](operations.md#sizing), [leaving](operations.md#leaving),
-[overload](operations.md#overload).
+How to choose them: [sizing](operations.md#sizing), [leaving](operations.md#leaving), [overload](operations.md#overload).
 
 ## Tracing
 
@@ -61,21 +63,15 @@ ${tabulate(tracingVariables)}
 
 \`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\` and \`OTEL_TRACES_EXPORTER=otlp\` turn tracing on, too.
 \`OTEL_SDK_DISABLED=true\` and \`OTEL_TRACES_EXPORTER=none\` turn it off. \`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL\` has
-precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [operations.md](operations.md#tracing) has more.
+precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [The spans](operations.md#tracing).
 
 ## Docker Compose
 
-\`docker compose\` reads \`.env\`, and passes on every variable but these, which it sets itself:
+\`docker compose\` passes on every variable of \`.env\` but these, which it sets itself:
 ${list(variables.filter((variable) => !isPassedOn(variable)).map(({ name }) => name))}.
-\`SHUTDOWN_TIMEOUT_MS\` must be less than the \`stop_grace_period\` of \`api\` in
-[docker-compose.yml](../docker-compose.yml), and \`WRITE_DEADLINE_MS\` less than the \`timeout server\` in
-[ops/haproxy/haproxy.cfg](../ops/haproxy/haproxy.cfg). The balancer is published on 127.0.0.1, at \`PORT\`.
-
-\`docker compose\` has variables of its own:
-
-${table(
-  ['variable', 'default'],
-  composeVariables.map((variable) => [code(variable.name), code(variable.default)])
-)}
+\`SHUTDOWN_TIMEOUT_MS\` must be less than \`stop_grace_period\` in [docker-compose.yml](../docker-compose.yml), and
+\`WRITE_DEADLINE_MS\` less than \`timeout server\` in [haproxy.cfg](../ops/haproxy/haproxy.cfg). \`PORT\` is the
+balancer's, on 127.0.0.1. \`docker compose\` also reads, with defaults in .env.example,
+${list(composeVariables.map(({ name }) => name))}.
 `
 }

@@ -38,25 +38,25 @@ export const tracingVariables: Variable[] = [
   {
     name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
     default: '',
-    purpose: 'The collector, such as `http://collector:4318`. Turns tracing on.'
+    purpose: 'Collector, such as `http://collector:4318`. Turns tracing on.'
   },
   {
     name: 'OTEL_EXPORTER_OTLP_PROTOCOL',
     default: 'http/protobuf',
     rule: 'http/protobuf or http/json',
-    purpose: 'The encoding of the spans.'
+    purpose: 'Encoding of the spans.'
   },
-  { name: 'OTEL_SERVICE_NAME', default: 'plant-store', purpose: 'The name of the service in its spans.' },
+  { name: 'OTEL_SERVICE_NAME', default: 'plant-store', purpose: 'Name of the service.' },
   { name: 'OTEL_RESOURCE_ATTRIBUTES', default: '', purpose: 'Further attributes of the service.' },
   {
     name: 'OTEL_TRACES_SAMPLER',
     default: 'parentbased_always_on',
-    purpose: 'Which requests are traced. Under load take `parentbased_traceidratio`.'
+    purpose: 'Which requests are traced.'
   },
   {
     name: 'OTEL_TRACES_SAMPLER_ARG',
     default: '',
-    purpose: 'The share of requests for `parentbased_traceidratio`.'
+    purpose: 'Share of requests for `parentbased_traceidratio`.'
   }
 ]
 

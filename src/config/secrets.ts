@@ -13,20 +13,20 @@ export const secrets = {
     default: 'required',
     description:
       'a URL such as postgres://user:password@host:5432/database, with ?sslmode= disable, require, verify-ca or verify-full and sslrootcert= as in the PostgreSQL manual',
-    purpose: 'The database. The user needs `select`, `insert` and `update` on the table `plants`.',
+    purpose: 'The database. Its user needs `select`, `insert` and `update` on `plants`.',
     example: 'postgres://user:password@127.0.0.1:5432/plants'
   },
   MIGRATION_DATABASE_URL: {
     default: 'DATABASE_URL',
     description: 'a URL as in DATABASE_URL',
-    purpose: 'The database for the migrations, where they need another user or must not go through a pooler.',
+    purpose: 'The database for migrations, if they need another user or must bypass a pooler.',
     example: ''
   },
   AUTH_TOKENS: {
     default: 'required',
     description:
       'entries secret, name:secret or name:sha256:<64 hex digits>, separated by commas (in a file, by new lines too); a secret has 16 or more letters, digits or -._~+/',
-    purpose: 'The access tokens. Several may share a name. `npm run token -- NAME` makes one.',
+    purpose: 'Access tokens. Several may share a name. `npm run token -- NAME` makes one.',
     example: 'dev:insecure-development-token'
   }
 } as const

@@ -11,7 +11,7 @@ export const trustProxy = {
   default: '',
   description: `a number of hops from 1 to ${maximumHops}, or addresses and networks such as 10.0.0.0/8,::1`,
   purpose:
-    'The proxies whose `X-Forwarded-For` gives the address of the client. A number of hops is safe only where every request passes that many proxies.'
+    "Proxies whose `X-Forwarded-For` gives the client's address. Use hops only where every request passes that many proxies."
 }
 
 /** Reads TRUST_PROXY; adds a line to `faults` where it is bad. */
