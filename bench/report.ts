@@ -50,5 +50,14 @@ async function writeDocument(section: Section, text: string) {
 async function writeData(section: Section, data: object) {
   const file = join(docs, 'performance.json')
   const all = JSON.parse(await readFile(file, 'utf8').catch(() => '{}'))
-  await writeFile(file, `${JSON.stringify({ ...all, [section]: data }, null, 2)}\n`)
+  await writeFile(file, formatData({ ...all, [section]: data }))
+}
+
+/** Writes the data with one line for each result: a run changes a few lines, not thousands. */
+const formatData = (data: object) => {
+  const sections = Object.entries(data).map(([name, section]) => {
+    const lines = JSON.stringify(section).replaceAll('},{', '},\n{')
+    return `${JSON.stringify(name)}: ${lines}`
+  })
+  return `{\n${sections.join(',\n')}\n}\n`
 }

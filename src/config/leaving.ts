@@ -9,14 +9,14 @@ interface Times {
 
 /** In which clients learn that their connections close (http/drain). */
 const noticeMs = 1_000
-/** In which a server reacts to a cancel request, or is not waited for (database/pool). */
+/** In which a server reacts to a cancel request, or is not waited for (database/statement). */
 const cancelMs = 1_000
 
 /** What `longestLeaveMs` computes, for people. */
 export const leavingRule = `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / 3, ${cancelMs})`
 
 /**
- * Gives the time in ms, from the signal on, in which every create is answered and every statement has ended. Behind the
+ * Gives the time in ms, from the signal on, in which every create has its response and every statement has ended. Behind the
  * delay and the notice the server closes: a request that has begun may take HEADERS_TIMEOUT_MS to arrive, and its create
  * WRITE_DEADLINE_MS. An attempt that is given up by then may wait a third of that for its connection (plants/storage),
  * or until it is cancelled.

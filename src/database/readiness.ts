@@ -25,12 +25,12 @@ export async function checkReadiness(database: Database, selectRequired: string)
     throw new Error(`no answer within ${limitMs} ms`)
   })
   const { rows } = await Promise.race([answer, end]).catch((cause) => {
-    throw new Failure('NotReady', { message: nameTrouble(cause), cause })
+    throw new Failure('NotReady', { message: nameFault(cause), cause })
   })
   if (rows[0]?.read_only !== 'off') throw new Failure('NotReady', { message: 'the database is read-only' })
 }
 
-function nameTrouble(error: { code?: string }): string {
+function nameFault(error: { code?: string }): string {
   if (isUnmigrated(error)) return 'the database is not migrated'
   if (error.code === '42501') return 'the database does not let the service read its table'
   return 'the database cannot be reached'

@@ -9,7 +9,7 @@ export interface FailureDetails {
   cause?: unknown
 }
 
-/** A failure of the catalogue, thrown anywhere and answered by the error handler. */
+/** A failure of the catalogue, thrown anywhere and sent by the error handler. */
 export class Failure extends StacklessError {
   override readonly name: FailureName
   readonly error: number

@@ -1,4 +1,4 @@
-/** The base of errors that are somebody's answer. */
+/** The base of errors that become somebody's response. */
 
 /**
  * An error without a stack: where it was made says nothing that its name and cause do not, and under overload or in an

@@ -25,7 +25,7 @@ const shareOfDeadline = 0.5
 
 interface Options {
   onBatch?: (batch: Batch) => void
-  /** Called when the database has been away for longer than the deadline, and when it is back. */
+  /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean) => void
   clock?: Clock
 }
@@ -131,15 +131,15 @@ export function createGroupCommit<T extends Item, R>(
       if (left.length === 0) break
       for (const entry of left) entry.cause = error
       wasUncertain ||= outcome === 'uncertain'
-      const isAway = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
-      if (!isAway) outage.signOfLife()
-      if (isAway || outcome === 'transient') {
+      const isDown = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
+      if (!isDown) outage.signOfLife()
+      if (isDown || outcome === 'transient') {
         for (const entry of left) entry.repeated ||= outcome === 'uncertain'
         // What fails alone while others are written goes behind them instead.
-        if (isAway || isOfLine || since === writes) await pauseRows(left)
+        if (isDown || isOfLine || since === writes) await pauseRows(left)
         left = left.filter(isPending)
-        alike = isAway ? 0 : alike + 1
-        if (isAway || (isOfLine && alike < alikeBeforeTrial) || left.length === 0) continue
+        alike = isDown ? 0 : alike + 1
+        if (isDown || (isOfLine && alike < alikeBeforeTrial) || left.length === 0) continue
       }
       judge(left, attempt, { trial, isAlone })
       break
@@ -329,7 +329,7 @@ export function createGroupCommit<T extends Item, R>(
     get busyLanes() {
       return busyLanes
     },
-    /** The database has been away for longer than the deadline; new rows are refused. */
+    /** The database has been down for longer than the deadline; new rows are refused. */
     get databaseDown() {
       return outage.databaseDown
     }

@@ -1,10 +1,10 @@
-/** Whether the database has been away for too long to wait for it, and the probe that finds it back. */
+/** Whether the database has been down for too long to wait for it, and the probe that finds it back. */
 import type { Clock } from './types.ts'
 
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is away, and what to do when that changes. An outage begins when
+ * Takes the probe, which rejects while the database is down, and what to do when that changes. An outage begins when
  * nothing was heard of the database in the whole time of a row that has expired; it has a probe at once and one every
  * 500 ms, and ends by a probe that succeeds or by any other sign of life.
  */

@@ -10,7 +10,7 @@ export class PendingRow<T extends Item, R> implements AttemptRow<T> {
   readonly reject: (error: unknown) => void
   repeated = false
   isSettled = false
-  /** Its own trouble so far: how often it was locked or missing, the last error, and the pause that it is in. */
+  /** Its own failures so far: how often it was locked or missing, the last error, and the pause that it is in. */
   pauses = 0
   misses = 0
   cause: unknown = undefined

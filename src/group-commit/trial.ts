@@ -26,9 +26,9 @@ interface Plan {
  * cut off are many and their time is short: whoever is slow is then found while the deadline lasts. Where attempts take
  * long anyway, short ones would only add to its work.
  */
-export function plan(trouble: WriteFailure, attemptMs: number, deadlineMs: number): Plan {
+export function plan(failure: WriteFailure, attemptMs: number, deadlineMs: number): Plan {
   const innocentMs = deadlineMs / partsOfDeadline
-  switch (trouble) {
+  switch (failure) {
     case 'refused':
       return { parts: 2 }
     case 'locked':
@@ -37,10 +37,10 @@ export function plan(trouble: WriteFailure, attemptMs: number, deadlineMs: numbe
       return {
         parts: Math.max(2, Math.min(manyParts, Math.floor(innocentMs / attemptMs))),
         limitMs: Math.max(innocentMs / 2, attemptMs * patience),
-        doubt: trouble
+        doubt: failure
       }
     default:
-      return { parts: manyParts, doubt: trouble }
+      return { parts: manyParts, doubt: failure }
   }
 }
 
@@ -102,8 +102,8 @@ export class Trial<T extends Item, R> {
   }
 
   /** Tells whether such a failure of a part is in doubt, after so many batches that were written. */
-  doubts(trouble: WriteFailure, writes: number): boolean {
-    return this.doubt === trouble && this.since === writes
+  doubts(failure: WriteFailure, writes: number): boolean {
+    return this.doubt === failure && this.since === writes
   }
 
   /** Counts a part whose failure is in doubt; tells whether it is everyone's now. */

@@ -82,13 +82,13 @@ export interface Clock {
 export const reasons = {
   full: 'too many rows wait; the row was not tried',
   closed: 'the service is closing; the row was not tried',
-  databaseDown: 'the database has been away for long; the row was not tried',
+  databaseDown: 'the database has been down for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
   unknown: 'the outcome of an attempt is open; the row may be stored',
   missing: 'the row is not written, however often it is tried'
 } as const
 
-/** Rejects a submission that the store has not decided; the cause is the row's last trouble, where it had one. */
+/** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */
 export class NotCommitted extends StacklessError {
   override readonly name = 'NotCommitted'
   readonly reason: keyof typeof reasons

@@ -15,7 +15,7 @@ declare module 'fastify' {
 /**
  * So many failures of one turn of the event loop cost their clients nothing. Few, since libuv ends a turn only when less
  * than a thousand connections have something to read: clients that are refused and send again at once would keep
- * timers, the database's answers and new batches waiting for seconds.
+ * timers, the database's responses and new batches waiting for seconds.
  */
 const failuresPerTurn = 32
 

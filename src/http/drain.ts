@@ -4,10 +4,10 @@ import fp from 'fastify-plugin'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The service is about to close: it is not ready any more, and still answers. */
+    /** The service is about to close: it is not ready any more, and still serves. */
     isDraining: boolean
     /**
-     * Makes the service unready, serves on for `delayMs` while balancers notice, and then for a second in which every
+     * Makes the service not ready, serves on for `delayMs` while balancers notice, and then for a second in which every
      * response tells its client that the connection closes. To be followed by `close`.
      */
     drain(delayMs: number): Promise<void>
@@ -24,7 +24,7 @@ export default fp(
       app.log.info({ delayMs }, 'draining: not ready any more')
       await sleep(delayMs)
       app.endConnections()
-      // What they have sent by now is answered before the notice is over.
+      // What they have sent by now gets its response before the notice is over.
       app.resumeAll()
       // Whoever has no connection needs no notice.
       if (app.connections.size > 0) await sleep(noticeMs)

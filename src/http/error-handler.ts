@@ -5,7 +5,7 @@ import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The failure that the request was answered with; null for a success. */
+    /** The failure that was sent; null for a success. */
     failure: Failure | null
   }
 }

@@ -11,19 +11,19 @@ interface Options {
 const validMs = 1_000
 
 const probes: FastifyPluginAsync<Options> = async (app, { checkReadiness }) => {
-  let answer = Promise.resolve()
+  let readiness = Promise.resolve()
   let validUntil = 0
 
   function isReady(): Promise<void> {
     if (app.isDraining) throw new Failure('NotReady', { message: 'the service is closing' })
-    if (performance.now() < validUntil) return answer
-    answer = checkReadiness()
+    if (performance.now() < validUntil) return readiness
+    readiness = checkReadiness()
     validUntil = Number.POSITIVE_INFINITY
     const expire = () => {
       validUntil = performance.now() + validMs
     }
-    answer.then(expire, expire)
-    return answer
+    readiness.then(expire, expire)
+    return readiness
   }
 
   app.get('/livez', { config: { isInternal: true } }, () => ({ status: 'alive' }))

@@ -29,7 +29,7 @@ interface Options {
   headersTimeoutMs: number
   /** How long a whole request may take to arrive, in ms. */
   requestTimeoutMs: number
-  /** How many connections are served; some more are answered once and closed, and those beyond are closed at once. */
+  /** How many connections are served; some more get one response and are closed, and those beyond are closed at once. */
   maxConnections: number
   /** Called for each failure that is written without Fastify. */
   onRejected?: (failure: Failure) => void
@@ -78,7 +78,7 @@ export default fp<Options>(
       // owes, and for the others Fastify has no response.
       if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
     })
-    // Both are judged later, in their turn; Node would answer them at once.
+    // Both are judged later, in their turn; Node would respond at once.
     server.on('checkContinue', (request, response) => server.emit('request', request, response))
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (_, socket: Socket) => {

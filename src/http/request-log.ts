@@ -44,7 +44,7 @@ export default fp(
       else if (failure) request.log.info(line, failure.message)
       else if (request.method === 'POST') request.log.info(line, 'created')
       // A probe comes every second, and says nothing as long as all is well.
-      else request.log.debug(line, 'answered')
+      else request.log.debug(line, 'responded')
       done()
     })
   },

@@ -132,7 +132,7 @@ t.test('a probe that finds all well leaves a line at level debug alone', async (
   t.equal(service.log().length, before)
   const talkative = await startService(t, { LOG_LEVEL: 'debug', DATABASE_URL: service.databaseUrl })
   await fetch(`${talkative.url}/livez`)
-  t.match(newest(talkative), { level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'answered' })
+  t.match(newest(talkative), { level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'responded' })
 })
 
 t.test('bytes that are no request leave a line with the id of their response', async (t) => {
