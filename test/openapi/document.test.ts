@@ -1,9 +1,11 @@
 /** The OpenAPI document: what it says is what the service does. */
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { catalogue } from '../../src/failures/catalogue.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
 import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 const text = writeDocument('')
 const document = JSON.parse(text)
 const { post: operation } = document.paths['/plants']
@@ -28,7 +30,7 @@ t.test('it names the interface, its licence, and the path in front of it', async
   t.equal(document.openapi, '3.1.1')
   t.match(document.info, {
     title: 'Plant Store',
-    version: JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version,
+    version,
     license: { name: 'MIT', identifier: 'MIT' }
   })
   t.strictSame(Object.keys(document.paths), ['/plants'])
