@@ -1,10 +1,11 @@
 /** How connections end, and how a server closes without cutting off a response that it owes. */
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Connections } from './connection.ts'
 
 const quietMs = 1_000
 const silentMs = 1_000
+const lingerMs = 2_000
 const checkMs = 100
 
 /**
@@ -59,15 +60,24 @@ export function watchClosing(
     server.closeIdleConnections()
     const now = performance.now()
     for (const [socket, { newest, pendingResponses }] of connections) {
-      const isWaiting = pendingResponses.size === 0 || newest?.complete === false
+      const isWaiting = pendingResponses.size === 0 || isArriving(socket, newest, pendingResponses.size)
       if (!isWaiting) waitingSince.delete(socket)
       else if (!waitingSince.has(socket)) waitingSince.set(socket, now)
       const waitedMs = now - (waitingSince.get(socket) ?? now)
-      if (socket.bytesRead === 0 && waitedMs > silentMs) socket.destroy()
+      const isSilent = socket.bytesRead === 0 && waitedMs > silentMs
+      // It has all that it is owed, and still sends.
+      const isLingering = socket.writableFinished && waitedMs > lingerMs
+      if (isSilent || isLingering) socket.destroy()
       else if (waitedMs > limitMs - checkMs) onLate(socket)
     }
   }
   check()
   const timer = setInterval(check, checkMs).unref()
   server.once('close', () => clearInterval(timer))
+}
+
+/** Tells whether a request waits for its client; what we hold unread, and what waits for its 100, does not. */
+function isArriving(socket: Socket, request: IncomingMessage | undefined, pending: number): boolean {
+  if (request === undefined || request.complete || socket.readableLength > 0) return false
+  return pending === 1 || request.headers.expect === undefined
 }

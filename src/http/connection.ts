@@ -11,6 +11,8 @@ export interface Connection {
   newest: IncomingMessage | undefined
   /** What has broken the newest request, the rest of which is not read. */
   newestFailure: Failure | undefined
+  /** No request behind the newest is read. */
+  isFinal: boolean
   /** Nothing behind what has been parsed counts: a response was the last, or the bytes are no request. */
   isOver: boolean
   /** A failure is to be written behind the pending responses, without Fastify. */
@@ -23,5 +25,5 @@ export interface Connection {
   end(): void
 }
 
-/** The open connections. */
-export type Connections = Map<Socket, Connection>
+/** The open connections; `isClosing`: the next request of each is its last. */
+export type Connections = Map<Socket, Connection> & { isClosing: boolean }

@@ -10,12 +10,13 @@ import { maximumPending, readInPieces } from './reading.ts'
  * connection that ends is read on for as long as its client still sends, `limitMs` at most.
  */
 export function trackConnections(server: Server, limitMs: number, maximum: number): Connections {
-  const connections: Connections = new Map()
+  const connections: Connections = Object.assign(new Map(), { isClosing: false })
   server.on('connection', (socket: Socket) => {
     const connection: Connection = {
       pendingResponses: new Set(),
       newest: undefined,
       newestFailure: undefined,
+      isFinal: false,
       isOver: false,
       owesFailure: false,
       isExcess: connections.size >= maximum,
@@ -27,7 +28,11 @@ export function trackConnections(server: Server, limitMs: number, maximum: numbe
     }
     connections.set(socket, connection)
     readInPieces(socket, connection)
-    socket.once('close', () => connections.delete(socket))
+    socket.once('close', () => {
+      connections.delete(socket)
+      // Behind a CONNECT Node forgets those that wait their turn: who waits for their end would wait for ever.
+      for (const response of connection.pendingResponses) response.destroy()
+    })
     // Node takes its own listener away before a CONNECT; a reset would then end the process.
     socket.on('error', () => {})
     // Node calls this behind the last response, and its own would destroy the socket at once.
@@ -37,9 +42,11 @@ export function trackConnections(server: Server, limitMs: number, maximum: numbe
   })
   server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
     const connection = connections.get(socket)
-    if (connection === undefined || connection.isOver) return
+    if (connection === undefined || connection.isOver || connection.isFinal) return
     connection.newest = response.req
     connection.pendingResponses.add(response)
+    // Behind a request to upgrade Node drops what it has of the next.
+    connection.isFinal = connections.isClosing || response.req.headers.upgrade !== undefined
     // Its body is not read either: a refusal needs none.
     if (connection.isExcess) connection.isOver = true
     response.once('close', () => {

@@ -18,16 +18,17 @@ interface Options {
 
 export default fp<Options>(
   async (app, { headersTimeoutMs }) => {
-    let isClosing = false
+    const { connections } = app
     app.decorate('endConnections', () => {
-      isClosing = true
+      connections.isClosing = true
     })
 
     app.addHook('onSend', ({ raw }, reply, payload, done) => {
-      const connection = app.connections.get(raw.socket)
+      const connection = connections.get(raw.socket)
       const isNewest = connection?.newest === raw && !connection.owesFailure
       const isLast =
-        isClosing ||
+        connections.isClosing ||
+        connection?.isFinal ||
         connection?.isExcess ||
         connection?.newestFailure ||
         raw.socket.readableEnded ||
@@ -41,13 +42,13 @@ export default fp<Options>(
       else if (awaits100(raw) && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
       // Fastify closes behind a refused body, which may reset the connection, and while it closes itself, which would
       // cut off the responses behind this one. The rest of the body is read and dropped instead.
-      else if (reply.hasHeader('connection') || isClosing) reply.removeHeader('connection')
+      else if (reply.hasHeader('connection') || connections.isClosing) reply.removeHeader('connection')
       done(null, payload)
     })
 
     app.addHook('preClose', (done) => {
       app.endConnections()
-      watchClosing(app.server, app.connections, headersTimeoutMs, (socket) =>
+      watchClosing(app.server, connections, headersTimeoutMs, (socket) =>
         app.rejectConnection(socket, new Failure('RequestTimeout'))
       )
       done()

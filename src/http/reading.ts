@@ -23,13 +23,17 @@ export function readInPieces(socket: Socket, connection: Connection): void {
     for (let from = 0; from < chunk.length; ) {
       if (connection.isOver || socket.destroyed) return
       const room = maximumPending - connection.pendingResponses.size
-      if (room <= 0 || isPausedByNode(socket)) socket.pause()
+      const isArriving = connection.newest?.complete === false
+      if ((room <= 0 && !isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
       const { newest } = connection
-      const piece = chunk.subarray(from, from + Math.max(room * leastRequestBytes, bodyBytes))
+      // Without room the newest is read to its end, in pieces too short for another.
+      const bytes = Math.max(room, 0.5) * leastRequestBytes
+      const piece = chunk.subarray(from, from + Math.max(bytes, bodyBytes))
       parse(piece)
       if (connection.newest !== newest) bodyBytes = Number(connection.newest?.headers['content-length'] ?? 0)
       bodyBytes -= piece.length
+      if (connection.isFinal && connection.newest?.complete) connection.isOver = true
       from += piece.length
     }
   })

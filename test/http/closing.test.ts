@@ -183,6 +183,44 @@ t.test(
   }
 )
 
+t.test(
+  'while the service closes, the first request that comes is the last, whatever comes behind',
+  async (t) => {
+    const { app, url, letGo } = await startSlow(t)
+    const { send, end } = await open(url)
+    await send(request(plant()))
+    await until('it is in flight', () => [...app.connections.values()][0]?.pendingResponses.size === 1)
+    const closed = app.close()
+    await until('it listens no more', () => !app.server.listening)
+    const [connection] = app.connections.values()
+    await send(request(plant()))
+    await until('the next one is in flight', () => connection?.pendingResponses.size === 2)
+    for (let count = 0; count < 5; count++) await send(request(plant()))
+    letGo()
+    t.strictSame(await end(), { responses: [created, created], connection: [undefined, 'close'] })
+    await closed
+  }
+)
+
+t.test(
+  'while the service closes, a client that has its response and still sends does not keep it open',
+  async (t) => {
+    const { app, url, letGo } = await startSlow(t)
+    const socket = connectTo(url, { allowHalfOpen: true })
+    socket.on('error', () => {}).resume()
+    socket.write(request(plant()))
+    await until('it is in flight', () => [...app.connections.values()][0]?.pendingResponses.size === 1)
+    const closed = app.close()
+    letGo()
+    await once(socket, 'end')
+    const timer = setInterval(() => socket.write('x'), 100)
+    t.teardown(() => clearInterval(timer))
+    const started = performance.now()
+    await closed
+    t.ok(performance.now() - started < scaled(20_000), 'not until REQUEST_TIMEOUT_MS')
+  }
+)
+
 t.test('an idle service closes at once, and no new connection is taken', async (t) => {
   const { app, url } = await startSlow(t)
   await app.close()

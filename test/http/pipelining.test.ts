@@ -90,6 +90,8 @@ t.test('at most 64 requests of a connection wait, and all of them get 200 in the
   client.socket.write(sent)
   await until('64 wait', client.pending, (pending) => pending >= 64)
   t.equal(client.seen(), 64)
+  const [{ newest } = {}] = client.app.connections.values()
+  t.equal((await until('the body of the last one is read', () => newest?.complete)) && true, true)
   t.ok(socket.isPaused())
   t.ok(socket.readableLength <= 2 ** 17, `${socket.readableLength} bytes are held`)
   const most: number[] = []
@@ -177,4 +179,30 @@ t.test('a connection that is reset while responses are owed leaves nothing behin
   }
   letGo()
   t.equal(await until('their timers are gone', timers, (count) => count <= before), before)
+})
+
+t.test('behind a request to upgrade nothing is carried out, and its response is the last', async (t) => {
+  const client = await start(t)
+  const upgrade = { connection: 'upgrade', upgrade: 'h2c' }
+  const hidden = request('', { 'content-length': undefined }, 'GET /nope HTTP/1.1')
+  const first = request('{"id":1,"name":"n"}', upgrade)
+  // As much as the parser gets at once, so that the hidden request stands at the beginning of a piece.
+  const body = `${'x'.repeat(1024 - first.length - request('').length - 2)}${hidden}`.padEnd(900, 'x')
+  client.socket.end(first + request(body))
+  await ended(client.socket)
+  t.strictSame(client.responses(), ['200 {"name":"n"}'])
+  t.match(client.received(), /connection: close/)
+})
+
+t.test('what a CONNECT and a reset cut off gives the room of its body back', async (t) => {
+  const client = await start(t)
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  client.app.plants.create = () => gate
+  const unread = request('x'.repeat(600))
+  client.socket.write(`${request('{"id":1,"name":"n"}')}${unread}CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n`)
+  await until('the connection is over', () => [...client.app.connections.values()][0]?.isOver)
+  client.socket.resetAndDestroy()
+  await until('it is gone', () => client.app.connections.size === 0)
+  letGo()
+  await until('no room is held', async () => /^plant_store_http_body_bytes 0$/m.test(await client.metrics()))
 })
