@@ -1,7 +1,7 @@
 /** The contenders of the comparison, each measured on an empty table of one database. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { checkpoint, clear, countPlants } from './database.ts'
-import type { Lab } from './lab.ts'
+import type { Environment } from './environment.ts'
 import type { Generator } from './load/http.ts'
 import type { Load } from './load/load.ts'
 import { loadByPgbench, type Pgbench } from './load/pgbench.ts'
@@ -22,20 +22,20 @@ const settleMs = 250
 
 /** Starts the servers, warm, and gives them in the order of their turns; pgbench only where it is there. */
 export async function startContenders(
-  lab: Lab,
+  environment: Environment,
   generator: Generator,
   pgbench?: Pgbench
 ): Promise<Contender[]> {
-  const url = await lab.createDatabase('plants')
-  const postgres = lab.postgres.process.pid
+  const url = await environment.createDatabase('plants')
+  const postgres = environment.postgres.process.pid
   const contenders: Contender[] = []
   for (const name of ['service', 'plain', 'ceiling'] as const) {
-    const server = await lab.startServer(name, url)
+    const server = await environment.startServer(name, url)
     await generator.load(server.url, firstWarmUp)
     contenders.push({
       name,
       measure: async (connections, seconds) => {
-        const figures = await measureServer(lab, generator, server, url, { connections, seconds })
+        const figures = await measureServer(environment, generator, server, url, { connections, seconds })
         return name === 'ceiling' ? figures : countLost(figures, url)
       }
     })
@@ -45,7 +45,7 @@ export async function startContenders(
       name: 'pgbench',
       measure: async (_, seconds) => {
         await settle(url)
-        const load = () => loadByPgbench(pgbench, url, seconds, lab.directory)
+        const load = () => loadByPgbench(pgbench, url, seconds, environment.directory)
         return countLost(await measure({ postgres }, load), url)
       }
     })
@@ -55,7 +55,7 @@ export async function startContenders(
 
 /** Measures a server after a second of the same load, on an empty table. */
 export async function measureServer(
-  lab: Lab,
+  environment: Environment,
   generator: Generator,
   server: Server,
   url: string,
@@ -64,7 +64,7 @@ export async function measureServer(
   await generator.load(server.url, { ...load, seconds: warmUpSeconds })
   await server.clearLog()
   await settle(url)
-  const subjects = { postgres: lab.postgres.process.pid, server: server.pid }
+  const subjects = { postgres: environment.postgres.process.pid, server: server.pid }
   return measure(subjects, () => generator.load(server.url, load))
 }
 

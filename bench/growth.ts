@@ -1,6 +1,6 @@
 /** `npm run bench -- growth`: the service on an empty table, and on tables that have grown, in alternating rounds. */
 import { checkpoint, clear, fill, readVersion } from './database.ts'
-import { inLab } from './lab.ts'
+import { inEnvironment } from './environment.ts'
 import { findGenerator } from './load/http.ts'
 import { describeMachine } from './machine.ts'
 import { type Figures, measure, summarize } from './measure.ts'
@@ -14,13 +14,13 @@ const { isQuick, rows, rounds, seconds } = readOptions(
 const connections = 64
 const generator = await findGenerator()
 
-await inLab(async (lab) => {
+await inEnvironment(async (environment) => {
   const tables = []
   for (const count of rows) {
-    const url = await lab.createDatabase(`plants_${count}`)
+    const url = await environment.createDatabase(`plants_${count}`)
     process.stdout.write(`filling a table with ${count} rows\n`)
     await fill(url, count)
-    const server = await lab.startServer('service', url)
+    const server = await environment.startServer('service', url)
     await generator.load(server.url, { connections, seconds: 3 })
     tables.push({ rows: count, url, server, taken: [] as Figures[] })
   }
@@ -30,13 +30,13 @@ await inLab(async (lab) => {
       await server.clearLog()
       await checkpoint(url)
       const load = () => generator.load(server.url, { connections, seconds })
-      const figures = await measure({ postgres: lab.postgres.process.pid, server: server.pid }, load)
+      const figures = await measure({ postgres: environment.postgres.process.pid, server: server.pid }, load)
       taken.push(figures)
       process.stdout.write(`round ${round}, ${rows} rows: ${Math.round(figures.plantsPerSecond)} plants/s\n`)
     }
   }
   const results = tables.map(({ rows, taken }) => ({ rows, ...summarize(taken) }))
-  const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
+  const machine = describeMachine([await readVersion(environment.postgres.url('postgres')), generator.name])
   const lines = results.map(
     ({ rows, plantsPerSecond, p99Ms }) =>
       `- ${formatNumber(rows, 0)} rows: ${formatNumber(plantsPerSecond, 0)} plants/s, p99 ${formatNumber(p99Ms, 0)} ms`

@@ -1,7 +1,7 @@
 /** `npm run bench -- overload`: the service offered twice what its database can take, as a client sees it. */
 import { parseMetrics } from '../dev/metrics-page.ts'
 import { countPlants, readVersion } from './database.ts'
-import { inLab, type Lab } from './lab.ts'
+import { type Environment, inEnvironment } from './environment.ts'
 import { type Latency, loadOpenLoop } from './load/open-loop.ts'
 import { describeMachine } from './machine.ts'
 import { readOptions } from './options.ts'
@@ -21,12 +21,12 @@ const tolerance = 0.03
 const busyGenerator = 0.8
 
 /** Loads the service on a table that takes so many plants a second. Throws where the machine is too busy for that. */
-async function overload(lab: Lab, rate: number) {
-  const url = await lab.createDatabase(`plants_${rate}`)
+async function overload(environment: Environment, rate: number) {
+  const url = await environment.createDatabase(`plants_${rate}`)
   await slowDown(url, rate)
   const before = await calibrate(url, 3)
   const stored = await countPlants(url)
-  const server = await lab.startServer(
+  const server = await environment.startServer(
     { ...findProgram('service'), settings: { WRITE_DEADLINE_MS: String(deadline) } },
     url
   )
@@ -72,10 +72,10 @@ function describeRun({ rate, ...run }: Overload): string {
   ].join(' ')
 }
 
-await inLab(async (lab) => {
+await inEnvironment(async (environment) => {
   const runs: Overload[] = []
-  for (const rate of rates) runs.push(await overload(lab, rate))
-  const machine = describeMachine([await readVersion(lab.postgres.url('postgres'))])
+  for (const rate of rates) runs.push(await overload(environment, rate))
+  const machine = describeMachine([await readVersion(environment.postgres.url('postgres'))])
   await publish('overload', {
     text: [
       `\`WRITE_DEADLINE_MS\` ${deadline}, ${seconds} s after ${warmUp} s of warm-up:`,

@@ -1,7 +1,7 @@
 /** `npm run bench -- soak`: the service under full load for minutes; its memory at the start and at the end. */
 import { setInterval } from 'node:timers/promises'
 import { readVersion } from './database.ts'
-import { inLab } from './lab.ts'
+import { inEnvironment } from './environment.ts'
 import { findGenerator } from './load/http.ts'
 import { floodByPipelining } from './load/pipelining.ts'
 import { describeMachine } from './machine.ts'
@@ -16,8 +16,8 @@ const connections = 64
 const pipelining = 100
 const generator = await findGenerator()
 
-await inLab(async (lab) => {
-  const server = await lab.startServer('watched', await lab.createDatabase('plants'))
+await inEnvironment(async (environment) => {
+  const server = await environment.startServer('watched', await environment.createDatabase('plants'))
   const samples: { residentMiB: number; heapMiB: number }[] = []
   const done = new AbortController()
   const watching = watch(done.signal)
@@ -41,7 +41,7 @@ await inLab(async (lab) => {
   const end = samples.slice(-fifth)
   const change = (what: 'residentMiB' | 'heapMiB') =>
     [start, end].map((part) => formatNumber(median(part.map((sample) => sample[what])), 1)).join(' to ')
-  const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
+  const machine = describeMachine([await readVersion(environment.postgres.url('postgres')), generator.name])
   await publish('soak', {
     text: [
       `${connections} connections for ${minutes} minutes, ${formatNumber(plants, 0)} plants:`,

@@ -2,7 +2,7 @@
 import { formatComparison, type Row } from './comparison.ts'
 import { startContenders } from './contenders.ts'
 import { readVersion } from './database.ts'
-import { inLab } from './lab.ts'
+import { inEnvironment } from './environment.ts'
 import { findGenerator } from './load/http.ts'
 import { findPgbench } from './load/pgbench.ts'
 import { describeMachine } from './machine.ts'
@@ -17,8 +17,8 @@ const { isQuick, rounds, seconds, connections } = readOptions(
 const generator = await findGenerator()
 const pgbench = await findPgbench()
 
-await inLab(async (lab) => {
-  const contenders = await startContenders(lab, generator, pgbench)
+await inEnvironment(async (environment) => {
+  const contenders = await startContenders(environment, generator, pgbench)
   const measured = connections.flatMap((connections) =>
     contenders.map((contender) => ({ connections, contender, taken: [] as Figures[] }))
   )
@@ -40,7 +40,7 @@ await inLab(async (lab) => {
     ...summarize(taken)
   }))
   const machine = describeMachine([
-    await readVersion(lab.postgres.url('postgres')),
+    await readVersion(environment.postgres.url('postgres')),
     generator.name,
     pgbench?.name ?? 'no pgbench'
   ])

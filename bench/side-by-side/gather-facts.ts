@@ -1,13 +1,13 @@
-/** All awkward requests, one contestant after the other. */
+/** All awkward requests, one peer after the other. */
 import { clear } from '../database.ts'
-import type { Lab } from '../lab.ts'
+import type { Environment } from '../environment.ts'
 import { bodyOf, cases } from './cases.ts'
 import { type Fact, judge, readRows } from './facts.ts'
 import { interruptDatabase, type Running, terminate } from './interruptions.ts'
 import { post } from './post.ts'
 
-/** Gives the facts of each contestant; none of them runs afterwards. */
-export async function gatherFacts(lab: Lab, running: Running[]): Promise<Fact[][]> {
+/** Gives the facts of each peer; none of them runs afterwards. */
+export async function gatherFacts(environment: Environment, running: Running[]): Promise<Fact[][]> {
   const facts: Fact[][] = []
   for (const { server, databaseUrl } of running) {
     const own: Fact[] = []
@@ -19,14 +19,14 @@ export async function gatherFacts(lab: Lab, running: Running[]): Promise<Fact[][
     }
     facts.push(own)
   }
-  const interrupted = await interruptDatabase(lab, running)
+  const interrupted = await interruptDatabase(environment, running)
   const ended: Fact[] = []
   for (const one of running) {
     // One that has not outlived the outage is told to end in its next life.
     const { program, databaseUrl, server } = one
     ended.push(
       await terminate(
-        server.hasEnded() ? { ...one, server: await lab.startServer(program, databaseUrl) } : one
+        server.hasEnded() ? { ...one, server: await environment.startServer(program, databaseUrl) } : one
       )
     )
   }

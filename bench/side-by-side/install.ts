@@ -1,8 +1,8 @@
-/** Installs and builds the peers, and weighs what each contestant needs in production. */
+/** Installs and builds the peers, and weighs what each peer needs in production. */
 import { copyFile, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execute } from '../../dev/execute.ts'
-import { type Contestant, peersDirectory } from './contestants.ts'
+import { type Peer, peersDirectory } from './peers.ts'
 
 /** What `npm ci --omit=dev` installs. */
 export interface Installed {
@@ -20,10 +20,10 @@ process.env.PRISMA_SCHEMA_ENGINE_BINARY ??= process.execPath
  * Installs from the lockfiles, all at the same time, and builds. The service itself is installed into `directory`,
  * where only its size counts.
  */
-export async function installAll(contestants: Contestant[], directory: string): Promise<Installed[]> {
+export async function installAll(peers: Peer[], directory: string): Promise<Installed[]> {
   process.stdout.write('installing the peers\n')
   const tools = execute('npm', ['ci', ...quietly], { cwd: peersDirectory })
-  const homes = contestants.map(async ({ program }) => {
+  const homes = peers.map(async ({ program }) => {
     const isPeer = program.directory.startsWith(peersDirectory)
     const home = isPeer
       ? program.directory

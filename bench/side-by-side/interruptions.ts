@@ -2,13 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { clear } from '../database.ts'
-import type { Lab } from '../lab.ts'
+import type { Environment } from '../environment.ts'
 import type { Program, Server } from '../server.ts'
 import { validCase } from './cases.ts'
 import { type Fact, judge, readRows } from './facts.ts'
 import { post } from './post.ts'
 
-/** A contestant's server and its database. */
+/** A peer's server and its database. */
 export interface Running {
   program: Program
   server: Server
@@ -24,10 +24,10 @@ const heldMs = 1000
  * Stops PostgreSQL for 3 s and asks every server for a plant meanwhile; then for another one. Gives two facts for each.
  * The ids differ, so that servers can share a database.
  */
-export async function interruptDatabase(lab: Lab, all: Running[]): Promise<Fact[][]> {
+export async function interruptDatabase(environment: Environment, all: Running[]): Promise<Fact[][]> {
   for (const { databaseUrl } of all) await clear(databaseUrl)
-  await lab.postgres.stop()
-  const isBack = sleep(awayMs).then(() => lab.restartPostgres())
+  await environment.postgres.stop()
+  const isBack = sleep(awayMs).then(() => environment.restartPostgres())
   return Promise.all(
     all.map(async (running, index) => {
       const during = await ask(running, `PostgreSQL away for ${awayMs / 1000} s`, 100 + index)

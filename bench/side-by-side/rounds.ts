@@ -1,10 +1,10 @@
-/** The contestants under load, in alternating rounds. */
+/** The peers under load, in alternating rounds. */
 import { countLost, firstWarmUp, measureServer } from '../contenders.ts'
-import type { Lab } from '../lab.ts'
+import type { Environment } from '../environment.ts'
 import type { Generator } from '../load/http.ts'
 import { type Figures, summarize } from '../measure.ts'
-import { contestants } from './contestants.ts'
 import type { Running } from './interruptions.ts'
+import { peers } from './peers.ts'
 
 /** Most of the peers refuse ids beyond 2^53, or round them. */
 const ids = 'safe'
@@ -16,21 +16,25 @@ export interface Rounds {
   connections: number[]
 }
 
-/** Starts every contestant on its database, and gives them warm. */
-export async function startAll(lab: Lab, generator: Generator, urls: string[]): Promise<Running[]> {
+/** Starts every peer on its database, and gives them warm. */
+export async function startAll(
+  environment: Environment,
+  generator: Generator,
+  urls: string[]
+): Promise<Running[]> {
   const running: Running[] = []
-  for (const [index, { program }] of contestants.entries()) {
+  for (const [index, { program }] of peers.entries()) {
     const databaseUrl = urls[index] as string
-    const server = await lab.startServer(program, databaseUrl)
+    const server = await environment.startServer(program, databaseUrl)
     await generator.load(server.url, { ...firstWarmUp, ids })
     running.push({ program, server, databaseUrl })
   }
   return running
 }
 
-/** Gives for each contestant its figures at each number of connections. */
+/** Gives for each peer its figures at each number of connections. */
 export async function measureAll(
-  lab: Lab,
+  environment: Environment,
   generator: Generator,
   running: Running[],
   { rounds, seconds, connections }: Rounds
@@ -48,11 +52,11 @@ export async function measureAll(
     const turns = round % 2 === 0 ? measured.toReversed() : measured
     for (const { connections, index, server, databaseUrl, taken } of turns) {
       const load = { connections, seconds, ids } as const
-      const figures = await measureServer(lab, generator, server, databaseUrl, load)
+      const figures = await measureServer(environment, generator, server, databaseUrl, load)
       taken.push(await countLost(figures, databaseUrl))
       const rate = Math.round(figures.plantsPerSecond)
       process.stdout.write(
-        `round ${round}, ${connections} connections, ${contestants[index]?.title}: ${rate} plants/s\n`
+        `round ${round}, ${connections} connections, ${peers[index]?.title}: ${rate} plants/s\n`
       )
     }
   }

@@ -3,16 +3,16 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { query } from '../../dev/query.ts'
 import { readVersion } from '../database.ts'
-import { inLab, type Lab } from '../lab.ts'
+import { type Environment, inEnvironment } from '../environment.ts'
 import { findGenerator } from '../load/http.ts'
 import { describeMachine } from '../machine.ts'
 import { median } from '../measure.ts'
 import { readOptions } from '../options.ts'
 import { docs, publish } from '../report.ts'
 import { chart, drawCharts } from './charts.ts'
-import { contestants } from './contestants.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { installAll } from './install.ts'
+import { peers } from './peers.ts'
 import { measureAll, startAll } from './rounds.ts'
 import { timeStartUp } from './start-up.ts'
 import { formatResults, type Result } from './tables.ts'
@@ -23,22 +23,22 @@ const { isQuick, rounds, seconds, connections } = readOptions(
 )
 const generator = await findGenerator()
 
-await inLab(async (lab) => {
-  const installed = await installAll(contestants, lab.directory)
-  const urls = await createDatabases(lab)
-  const startUps = await timeStartUps(lab, urls)
-  const running = await startAll(lab, generator, urls)
-  const loads = await measureAll(lab, generator, running, { rounds, seconds, connections })
-  const facts = await gatherFacts(lab, running)
+await inEnvironment(async (environment) => {
+  const installed = await installAll(peers, environment.directory)
+  const urls = await createDatabases(environment)
+  const startUps = await timeStartUps(environment, urls)
+  const running = await startAll(environment, generator, urls)
+  const loads = await measureAll(environment, generator, running, { rounds, seconds, connections })
+  const facts = await gatherFacts(environment, running)
 
-  const results: Result[] = contestants.map(({ title }, index) => ({
+  const results: Result[] = peers.map(({ title }, index) => ({
     title,
     installed: installed[index] as Result['installed'],
     startUpMs: median(startUps[index] ?? []),
     load: loads[index] ?? [],
     facts: facts[index] ?? []
   }))
-  const machine = describeMachine([await readVersion(lab.postgres.url('postgres')), generator.name])
+  const machine = describeMachine([await readVersion(environment.postgres.url('postgres')), generator.name])
   const errors = results.flatMap(({ load }) => load).reduce((sum, figures) => sum + figures.errors, 0)
   await publish('peers', {
     text: [
@@ -57,21 +57,21 @@ await inLab(async (lab) => {
 })
 
 /** The service has its own table; the peers share one without the column that only it needs. */
-async function createDatabases(lab: Lab): Promise<string[]> {
-  const own = await lab.createDatabase('plants')
-  await query(lab.postgres.url('postgres'), 'create database peers')
-  const shared = lab.postgres.url('peers')
+async function createDatabases(environment: Environment): Promise<string[]> {
+  const own = await environment.createDatabase('plants')
+  await query(environment.postgres.url('postgres'), 'create database peers')
+  const shared = environment.postgres.url('peers')
   await query(shared, 'create table plants (id bigint primary key, name text not null, tag text)')
-  return contestants.map(({ program }) => (program.name === 'service' ? own : shared))
+  return peers.map(({ program }) => (program.name === 'service' ? own : shared))
 }
 
-async function timeStartUps(lab: Lab, urls: string[]): Promise<number[][]> {
-  const taken: number[][] = contestants.map(() => [])
+async function timeStartUps(environment: Environment, urls: string[]): Promise<number[][]> {
+  const taken: number[][] = peers.map(() => [])
   for (let round = 1; round <= rounds; round++) {
-    for (const [index, contestant] of contestants.entries()) {
-      const ms = await timeStartUp(contestant, urls[index] as string, lab.directory)
+    for (const [index, peer] of peers.entries()) {
+      const ms = await timeStartUp(peer, urls[index] as string, environment.directory)
       taken[index]?.push(ms)
-      process.stdout.write(`start ${round}, ${contestant.title}: ${Math.round(ms)} ms\n`)
+      process.stdout.write(`start ${round}, ${peer.title}: ${Math.round(ms)} ms\n`)
     }
   }
   return taken

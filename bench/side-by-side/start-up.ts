@@ -1,12 +1,12 @@
 /** How long a server takes from the start of its process to its first 200. */
 import { makeBody } from '../plant.ts'
 import { startServer } from '../server.ts'
-import type { Contestant } from './contestants.ts'
+import type { Peer } from './peers.ts'
 import { post } from './post.ts'
 
 /** Starts a server on a database, ends it again, and gives the time in ms; it is asked every 5 ms. */
 export async function timeStartUp(
-  { program }: Contestant,
+  { program }: Peer,
   databaseUrl: string,
   directory: string
 ): Promise<number> {

@@ -4,7 +4,7 @@ import { formatNumber, formatTable } from '../report.ts'
 import type { Fact } from './facts.ts'
 import type { Installed } from './install.ts'
 
-/** All that is known of one contestant. */
+/** All that is known of one peer. */
 export interface Result {
   title: string
   installed: Installed
@@ -15,7 +15,7 @@ export interface Result {
   facts: Fact[]
 }
 
-/** Formats one line for each contestant: under the most connections, its footprint, and how many facts are good. */
+/** Formats one line for each peer: under the most connections, its footprint, and how many facts are good. */
 export function formatResults(results: Result[]): string {
   const connections = Math.max(...results.flatMap(({ load }) => load.map((figures) => figures.connections)))
   const head = [

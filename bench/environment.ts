@@ -7,7 +7,7 @@ import { createDatabase, startDurablePostgres } from './database.ts'
 import { findProgram, type Program, type Server, type servers, startServer } from './server.ts'
 
 /** Where a benchmark works. */
-export interface Lab {
+export interface Environment {
   /** A temporary directory on a disk. */
   directory: string
   readonly postgres: Postgres
@@ -18,8 +18,8 @@ export interface Lab {
   startServer(program: keyof typeof servers | Program, databaseUrl: string): Promise<Server>
 }
 
-/** Does the work in a lab of its own, and clears the lab away. */
-export async function inLab(work: (lab: Lab) => Promise<void>): Promise<void> {
+/** Does the work in a environment of its own, and clears the environment away. */
+export async function inEnvironment(work: (environment: Environment) => Promise<void>): Promise<void> {
   const ends: (() => Promise<void>)[] = []
   const end = async () => {
     for (let next = ends.pop(); next; next = ends.pop()) await next()
@@ -35,7 +35,7 @@ export async function inLab(work: (lab: Lab) => Promise<void>): Promise<void> {
     ends.push(() => rm(directory, { recursive: true, force: true }))
     let postgres = await startDurablePostgres(directory)
     ends.push(() => postgres.stop())
-    const lab: Lab = {
+    const environment: Environment = {
       directory,
       get postgres() {
         return postgres
@@ -52,7 +52,7 @@ export async function inLab(work: (lab: Lab) => Promise<void>): Promise<void> {
         return server
       }
     }
-    await Promise.race([work(lab), interrupted])
+    await Promise.race([work(environment), interrupted])
   } finally {
     await end()
   }

@@ -6,14 +6,14 @@ import { findProgram, type Program } from '../server.ts'
 export const peersDirectory = join(import.meta.dirname, '../peers')
 
 /** One that is compared. */
-export interface Contestant {
+export interface Peer {
   /** What it is made of. */
   title: string
   program: Program
 }
 
 /** In the order of their turns. */
-export const contestants: Contestant[] = [
+export const peers: Peer[] = [
   { title: 'this service', program: findProgram('service') },
   peer('Express + pg', 'express-pg', ['src/server.js']),
   peer('Hono + Postgres.js', 'hono-postgres', ['dist/server.js']),
@@ -23,6 +23,6 @@ export const contestants: Contestant[] = [
   peer('Platformatic DB', 'platformatic-db', ['node_modules/wattpm/bin/cli.js', 'start'])
 ]
 
-function peer(title: string, name: string, args: string[]): Contestant {
+function peer(title: string, name: string, args: string[]): Peer {
   return { title, program: { name, args, directory: join(peersDirectory, name), errors: 'log' } }
 }
