@@ -58,18 +58,19 @@ export function createGroupCommit<T extends Item, R>(
   let closed = false
 
   /**
-   * Stores an item; it is durable when the promise resolves, to the store's result for it. Rejects with the store's
-   * error for it, or with a NotCommitted, by the deadline.
+   * Stores an item. Calls `resolve` with the store's result for it once it is durable, or else `reject` with the store's
+   * error for it or with a NotCommitted, one of them once, by the deadline. Neither may call back into group commit.
    */
-  function submit(item: T): Promise<R> {
+  function submit(item: T, resolve: (result: R) => void, reject: (error: unknown) => void): void {
     const reason = refusal(item.bytes)
-    if (reason) return Promise.reject(new NotCommitted(reason))
-    return new Promise((resolve, reject) => {
-      const entry = new PendingRow<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
-      pendingRows.add(entry)
-      queue.add(entry)
-      startSoon()
-    })
+    if (reason) {
+      reject(new NotCommitted(reason))
+      return
+    }
+    const entry = new PendingRow<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
+    pendingRows.add(entry)
+    queue.add(entry)
+    startSoon()
   }
 
   /** Says why an item of so many bytes would be refused now, or gives undefined where it would not. */

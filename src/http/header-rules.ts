@@ -3,7 +3,10 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Failure } from '../failures/failure.ts'
 
 /** Fields that a request has once at the most; of most of them Node would silently keep the first. */
-const singletons = new Set(['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key'])
+const singletons = ['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key']
+const bits = new Map(singletons.map((name, index) => [name, 1 << index]))
+
+const json = 'application/json'
 
 /** RFC 3986, section 3.2, without user information: a name or an address, and a port. */
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
@@ -39,12 +42,12 @@ export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
 }
 
 function findRepeated(rawHeaders: string[]): string | undefined {
-  const seen: string[] = []
+  let seen = 0
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = (rawHeaders[index] as string).toLowerCase()
-    if (!singletons.has(name)) continue
-    if (seen.includes(name)) return name
-    seen.push(name)
+    const bit = bits.get(name) ?? 0
+    if (seen & bit) return name
+    seen |= bit
   }
   return undefined
 }
@@ -61,17 +64,22 @@ export function checkBodyHead(headers: IncomingHttpHeaders, limitBytes: number):
   } = headers
   const isEmpty = length === '0' && headers['transfer-encoding'] === undefined
   if (isEmpty) return new Failure('MalformedBody', { message: 'a body is required' })
-  const [essence = '', ...parameters] = (type ?? '').split(';').map((part) => part.trim().toLowerCase())
-  if (essence !== 'application/json') return new Failure('UnsupportedMediaType')
-  if (
-    parameters.some((parameter) => parameter.startsWith('charset') && !/^charset="?utf-8"?$/.test(parameter))
-  ) {
-    return new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
-  }
+  const typeFailure = type === json ? undefined : checkType(type ?? '')
+  if (typeFailure) return typeFailure
   if (encoding.toLowerCase() !== 'identity') {
     return new Failure('UnsupportedMediaType', { message: 'the content encoding is not supported' })
   }
   return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
+}
+
+/** Gives the failure of a media type that is not JSON in UTF-8. */
+function checkType(type: string): Failure | undefined {
+  const [essence, ...parameters] = type.split(';').map((part) => part.trim().toLowerCase())
+  if (essence !== json) return new Failure('UnsupportedMediaType')
+  const isOther = (parameter: string) =>
+    parameter.startsWith('charset') && !/^charset="?utf-8"?$/.test(parameter)
+  if (!parameters.some(isOther)) return undefined
+  return new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })

@@ -1,21 +1,21 @@
 /** Admission: requests that there is no room for are refused before anything of their bodies is read. */
 import type { Registry } from '@prometheus-io/client'
-import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/gauge.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** For any operation: refuses a request that comes over a connection beyond the limit. */
-    admitRequest: onRequestHookHandler
-    /** For an operation that writes: refuses a request that group commit has no room for. */
-    admitWrite: onRequestHookHandler
+    /** For any operation: gives the failure of a request that comes over a connection beyond the limit. */
+    admitRequest(request: FastifyRequest): Failure | undefined
+    /** For an operation that writes: gives the failure of a request that group commit has no room for. */
+    admitWrite(): Failure | undefined
     /**
-     * For an operation with a body: refuses a request whose body has no room beside those that are being read. Its
-     * header must have been checked, and it is the last to refuse.
+     * For an operation with a body: makes room for it, or gives the failure where there is none beside those that are
+     * being read. Its header must have been checked, and it is the last to refuse.
      */
-    admitBody: onRequestHookHandler
+    admitBody(request: FastifyRequest): Failure | undefined
   }
   interface FastifyRequest {
     /** Its body is arriving, with room that was made for it. */
@@ -56,19 +56,17 @@ export default fp<Options>(
       request.bodyBytes = 0
     }
 
-    app.decorate('admitRequest', (request, _, done) => {
-      const isExcess = app.connections.get(request.raw.socket)?.isExcess
-      done(isExcess ? new Failure('Overloaded', tooManyConnections) : undefined)
-    })
-    app.decorate('admitWrite', (_, __, done) => done(app.plants.writeRefusal()))
-    app.decorate('admitBody', (request, reply, done) => {
+    app.decorate('admitRequest', ({ connection }) =>
+      connection?.isExcess ? new Failure('Overloaded', tooManyConnections) : undefined
+    )
+    app.decorate('admitWrite', () => app.plants.writeRefusal())
+    app.decorate('admitBody', (request) => {
       // A chunked body does not say how long it is: it is counted as it comes.
       request.isAdmitted = hold(request, Number(request.headers['content-length'] ?? 0))
-      if (!request.isAdmitted) return done(new Failure('Overloaded', tooManyBodies))
-      // Of one that is refused later, breaks off or is reset: a response that cannot be sent has no other event.
-      reply.raw.once('close', () => release(request))
-      done()
+      return request.isAdmitted ? undefined : new Failure('Overloaded', tooManyBodies)
     })
+    // Of one that is refused later, breaks off or is reset: a response that cannot be sent has no other event.
+    app.onClosed(({ request }) => release(request))
     app.addHook('preParsing', (request, _, payload, done) => {
       const { raw, headers } = request
       if (request.isAdmitted && headers['transfer-encoding'] !== undefined) {

@@ -12,12 +12,12 @@ import type { NewPlant } from './schema.ts'
 import { createPlantStore, type Stored } from './store.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
 
-/** Who creates a plant, and by which Idempotency-Key. */
+/** Who creates a plant, and by which Idempotency-Key; gets to know what became of it. */
 export interface CreateContext {
-  caller: string
-  key?: string | undefined
-  /** Called with the number of plants in each transaction that it is tried in. */
-  onAttempt?: (batchRows: number) => void
+  readonly caller: string
+  readonly idempotencyKey?: string | undefined
+  /** How many plants were in the last transaction that it was tried in; undefined where it was in none. */
+  batchRows?: number | undefined
 }
 
 /** Stores plants. */
@@ -81,14 +81,19 @@ export function createPlantRepository(
   const store = createPlantStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
   return {
-    create(plant, { caller, key, onAttempt }) {
+    create(plant, context) {
+      const { caller, idempotencyKey: key } = context
       const bytes = fixedBytes + countTextBytes(plant)
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
       const span = tracing?.activeSpan()
-      const item = { id: plant.id, plant, writeId, isKeyed, bytes, onAttempt, span }
-      return groupCommit.submit(item).then(onStored, (error) => {
-        throw toCreateFailure(error)
+      const item = { id: plant.id, plant, writeId, isKeyed, bytes, context, span }
+      return new Promise((resolve, reject) => {
+        groupCommit.submit(
+          item,
+          (stored) => resolve(onStored(stored)),
+          (error) => reject(toCreateFailure(error))
+        )
       })
     },
     writeRefusal() {

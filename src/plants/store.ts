@@ -19,8 +19,8 @@ import {
 export interface PlantItem extends TracedItem, PlantWrite {
   /** The client may repeat it too: the write id comes from its Idempotency-Key. */
   readonly isKeyed: boolean
-  /** Called with the number of plants in each transaction that it is tried in. */
-  readonly onAttempt?: ((batchRows: number) => void) | undefined
+  /** Takes the number of plants in each transaction that it is tried in. */
+  readonly context: { batchRows?: number | undefined }
 }
 
 /**
@@ -37,7 +37,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
 
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
-      for (const { onAttempt } of items) onAttempt?.(items.length)
+      for (const { context } of items) context.batchRows = items.length
       const isRepeat = rows.some(({ item, repeated }) => repeated || item.isKeyed)
       const written = await database.query<StoredRow>(
         isRepeat ? repeatPlants(items) : createPlants(items),

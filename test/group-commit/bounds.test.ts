@@ -192,7 +192,9 @@ t.test('with the real clock, a row expires and names its last trouble', async (t
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()
-  const answer = group.submit({ id: 1n, bytes: 1, label: '' })
+  const answer = new Promise((resolve, reject) =>
+    group.submit({ id: 1n, bytes: 1, label: '' }, resolve, reject)
+  )
   await t.rejects(answer, new NotCommitted('expired', error))
   await t.rejects(answer, { cause: error, message: 'the deadline has passed; the row is not stored' })
   t.ok(performance.now() - began < 10_000)

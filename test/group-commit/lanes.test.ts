@@ -3,6 +3,8 @@ import t from 'tap'
 import type { Batch } from '../../src/group-commit/types.ts'
 import { setUp } from '../support/scripted-store.ts'
 
+const ignore = () => {}
+
 t.test('lanes', async (t) => {
   t.test(
     'a lone row is written in the turn of its arrival, and its answer starts the next batch',
@@ -46,7 +48,7 @@ t.test('lanes', async (t) => {
 
   t.test('a batch that is full does not wait for the end of the turn', async (t) => {
     const { group, clock, log } = setUp({ lanes: 2, batchRows: 2 })
-    for (const id of [1n, 2n, 3n]) void group.submit({ id, bytes: 1, label: String(id) })
+    for (const id of [1n, 2n, 3n]) group.submit({ id, bytes: 1, label: String(id) }, ignore, ignore)
     t.same(log(), ['1 2'])
     clock.endTurn()
     t.same(log(), ['1 2', '3'])
@@ -62,7 +64,9 @@ t.test('lanes', async (t) => {
 
   t.test('what closes in the turn of a row writes it', async (t) => {
     const { group, clock, last, log } = setUp()
-    const answer = group.submit({ id: 1n, bytes: 1, label: '1' })
+    const answer = new Promise((resolve, reject) =>
+      group.submit({ id: 1n, bytes: 1, label: '1' }, resolve, reject)
+    )
     const closed = group.close()
     clock.endTurn()
     await last().succeed()
@@ -73,7 +77,7 @@ t.test('lanes', async (t) => {
 
   t.test('ids beyond 2^53 sort exactly', async (t) => {
     const { group, last, clock } = setUp()
-    const add = (id: bigint) => void group.submit({ id, bytes: 1, label: String(id) })
+    const add = (id: bigint) => group.submit({ id, bytes: 1, label: String(id) }, ignore, ignore)
     for (const id of [9007199254740993n, 9007199254740992n, -9223372036854775808n]) add(id)
     clock.endTurn()
     t.equal(last().labels, '-9223372036854775808 9007199254740992 9007199254740993')
@@ -91,7 +95,7 @@ t.test('lanes', async (t) => {
     const { group, clock, last, log } = setUp({ batchBytes: 100 })
     const sizes = [60, 40, 1, 500, 100, 1]
     for (const [index, bytes] of sizes.entries()) {
-      void group.submit({ id: BigInt(index), bytes, label: String(bytes) })
+      group.submit({ id: BigInt(index), bytes, label: String(bytes) }, ignore, ignore)
     }
     clock.endTurn()
     for (const _ of sizes) await last().succeed()

@@ -275,9 +275,9 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       call.answer = text
       call.answers++
     }
-    group
-      .submit(plant)
-      .then(answer, (error) => answer(error instanceof NotCommitted ? error.reason : error.message))
+    group.submit(plant, answer, (error) =>
+      answer(error instanceof NotCommitted ? error.reason : (error as Error).message)
+    )
     call.accepted = group.rows > open.length
   }
 

@@ -88,9 +88,9 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined }: O
         answers.set(BigInt(id), text)
         times.set(BigInt(id), clock.now())
       }
-      group
-        .submit({ id: BigInt(id), bytes: 10, fault })
-        .then(answer, (error) => answer(error instanceof NotCommitted ? error.reason : error.message))
+      group.submit({ id: BigInt(id), bytes: 10, fault }, answer, (error) =>
+        answer(error instanceof NotCommitted ? error.reason : (error as Error).message)
+      )
     }
     clock.endTurn()
   }

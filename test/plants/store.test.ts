@@ -30,7 +30,8 @@ const item = (id: bigint, isKeyed = false): PlantItem => ({
   plant: { id, name: 'n' },
   writeId: `w${id}`,
   isKeyed,
-  bytes: 1
+  bytes: 1,
+  context: {}
 })
 const empty = Object.fromEntries(Object.values(columns).map(({ name }) => [name, null]))
 const row = (id: bigint, writeId = `w${id}`, name = 'n') => ({

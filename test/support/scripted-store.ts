@@ -102,9 +102,11 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
   function submitTogether(...labels: string[]) {
     for (const label of labels) {
       const item = { id: BigInt(Number.parseInt(label, 10)), bytes: 10, label }
-      group.submit(item).then(
+      group.submit(
+        item,
         (result) => (outcomes[label] = result),
-        (error) => {
+        (thrown) => {
+          const error = thrown as Error
           outcomes[label] = error instanceof NotCommitted ? error.reason : error.message
           causes[label] = error.cause
         }
