@@ -40,13 +40,33 @@ function keepPlain(fields: Record<string, unknown>): Record<string, unknown> {
 }
 
 /** A system call for each line would cost more than the line itself. */
-const buffer = { minLength: 4_096, periodicFlush: 250 }
+const pieceLength = 4_096
+const flushEveryMs = 250
 
-/** Standard output, in pieces of about 4 kB, the last of them after 250 ms, with a fatal line, or at the exit. */
-function bufferOutput(): DestinationStream {
-  const output = pino.destination({ dest: 1, sync: true, ...buffer })
-  process.once('exit', () => output.flushSync())
-  return output
+/**
+ * Standard output, in pieces of about 4 kB, the last of them after 250 ms, with a fatal line, or at the exit. Pino's own
+ * buffer counts the bytes of all that it holds with each line.
+ */
+function bufferOutput(): DestinationStream & { flushSync(): void } {
+  const output = pino.destination({ dest: 1, sync: true })
+  let lines = ''
+  const flush = () => {
+    if (lines !== '') output.write(lines)
+    lines = ''
+  }
+  const flushSync = () => {
+    flush()
+    output.flushSync()
+  }
+  setInterval(flush, flushEveryMs).unref()
+  process.once('exit', flushSync)
+  return {
+    write(line) {
+      lines += line
+      if (lines.length >= pieceLength) flush()
+    },
+    flushSync
+  }
 }
 
 /** How errors are logged: `err` in full, `cause` without stacks, for what thousands of lines a second can have. */

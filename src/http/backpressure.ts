@@ -2,8 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Registry } from '@prometheus-io/client'
+import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { addGauge } from '../metrics/gauge.ts'
+import type { Connection } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -48,18 +50,17 @@ export default fp<Options>(
       if (paused.size > 0) endTurnSoon()
     }
 
-    function failed(request: IncomingMessage) {
+    function failed({ raw, connection }: FastifyRequest) {
       endTurnSoon()
       if (++failures <= failuresPerTurn) return
       // Node reads on by itself until the rest of a refused body has come.
-      if (request.complete) pause(request)
-      else request.once('end', () => pause(request))
+      if (raw.complete) pause(raw, connection)
+      else raw.once('end', () => pause(raw, connection))
     }
 
-    function pause(request: IncomingMessage) {
+    function pause(request: IncomingMessage, connection: Connection | undefined) {
       const { socket } = request
       // What has begun to arrive is read, and so is the end of a connection that closes.
-      const connection = app.connections.get(socket)
       if (connection?.newest !== request || connection.isOver) return
       socket.pause()
       paused.add(socket)
@@ -72,9 +73,8 @@ export default fp<Options>(
     }
 
     app.decorate('resumeAll', () => paused.forEach(resume))
-    app.addHook('onResponse', ({ failure, raw: request }, _, done) => {
-      if (failure) failed(request)
-      done()
+    app.onClosed(({ request }, isSent) => {
+      if (request.failure && isSent) failed(request)
     })
   },
   { name: 'backpressure', dependencies: ['protocol', 'error-handler'] }

@@ -1,12 +1,13 @@
 /** What is known of an open connection. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
 import type { Failure } from '../failures/failure.ts'
 
 /** An open connection: what its client has asked for, and what it is still owed. */
 export interface Connection {
-  /** The responses that are not sent completely, in the order of their requests. */
-  readonly pendingResponses: Set<ServerResponse>
+  /** The responses that are not sent completely, in the order of their requests; Fastify's reply once it has one. */
+  readonly pendingResponses: Map<ServerResponse, FastifyReply | undefined>
   /** The request that came last, whether its response is sent or not. */
   newest: IncomingMessage | undefined
   /** What has broken the newest request, the rest of which is not read. */

@@ -7,6 +7,7 @@ import Fastify, {
   LogController
 } from 'fastify'
 import { identifyRequest } from './request-id.ts'
+import { createRequestLogger } from './request-logger.ts'
 
 /** Makes an application that logs here, with its own options beside those that all of this process share. */
 export function createServer(
@@ -16,6 +17,7 @@ export function createServer(
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    childLoggerFactory: createRequestLogger,
     genReqId: ({ headers }) => identifyRequest(headers),
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     return503OnClosing: false,

@@ -23,8 +23,7 @@ export default fp<Options>(
       connections.isClosing = true
     })
 
-    app.addHook('onSend', ({ raw }, reply, payload, done) => {
-      const connection = connections.get(raw.socket)
+    app.addHook('onSend', ({ raw, connection }, reply, payload, done) => {
       const isNewest = connection?.newest === raw && !connection.owesFailure
       const isLast =
         connections.isClosing ||

@@ -3,26 +3,35 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { METHODS } from 'node:http'
 import type { Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
 import { keepUnflushed } from './closing.ts'
-import type { Connections } from './connection.ts'
+import type { Connection, Connections } from './connection.ts'
 import { trackConnections } from './connections.ts'
 import { awaits100, checkHead } from './header-rules.ts'
 import { toProtocolFailure, writeRawResponse } from './raw-response.ts'
 
 declare module 'fastify' {
+  interface FastifyRequest {
+    /** Its connection; undefined for what was injected. */
+    connection: Connection | undefined
+  }
   interface FastifyInstance {
     /** The open connections. */
     connections: Connections
     /** The open connections, and the requests that have no complete response yet. */
     inFlight(): { connections: number; requests: number }
+    /** Calls a listener for each response that is over: sent, or given up because its connection has closed before. */
+    onClosed(listener: ClosedListener): void
     /** Reads a connection no further, and ends it with this failure behind the responses that it is owed. */
     rejectConnection(socket: Socket, failure: Failure): void
     /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
     rejectUnreadable(error: NodeJS.ErrnoException, socket: Socket): void
   }
 }
+
+type ClosedListener = (reply: FastifyReply, isSent: boolean) => void
 
 interface Options {
   /** How long a request's header may take to arrive, in ms. */
@@ -35,13 +44,20 @@ interface Options {
   onRejected?: (failure: Failure) => void
 }
 
+const methods = new Set(METHODS)
+const ignore = () => {}
+
 /** For probes, and for the responses to those who are refused. */
 const spareConnections = 1_000
 
 export default fp<Options>(
   async (app, { headersTimeoutMs, requestTimeoutMs, maxConnections, onRejected }) => {
     const { server } = app
-    const connections = trackConnections(server, requestTimeoutMs, maxConnections)
+    const listeners: ClosedListener[] = []
+    const connections = trackConnections(server, requestTimeoutMs, maxConnections, (reply) => {
+      const isSent = reply.raw.writableFinished
+      for (const listener of listeners) listener(reply, isSent)
+    })
     keepUnflushed(server, connections)
     server.headersTimeout = headersTimeoutMs
     server.requestTimeout = requestTimeoutMs
@@ -50,6 +66,7 @@ export default fp<Options>(
     Object.assign(server, { httpAllowHalfOpen: true }) // a client may say that it sends no more, and wait
 
     app.decorate('connections', connections)
+    app.decorate('onClosed', (listener) => void listeners.push(listener))
     app.decorate('inFlight', () => {
       let requests = 0
       for (const { pendingResponses } of connections.values()) requests += pendingResponses.size
@@ -73,10 +90,10 @@ export default fp<Options>(
     })
 
     server.prependListener('request', (request: IncomingMessage) => {
-      request.on('error', () => {})
+      request.on('error', ignore)
       // The parser knows methods of HTTP/2 and RTSP, too. Behind PRI Node would destroy the connection and all that it
       // owes, and for the others Fastify has no response.
-      if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
+      if (!methods.has(request.method as string)) request.method = 'UNLINK'
     })
     // Both are judged later, in their turn; Node would respond at once.
     server.on('checkContinue', (request, response) => server.emit('request', request, response))
@@ -86,15 +103,21 @@ export default fp<Options>(
       app.rejectConnection(socket, new Failure('MethodNotAllowed', { headers: { allow: 'POST' } }))
     })
 
+    app.decorateRequest('connection', undefined)
     app.addHook('onRequest', (request, reply, done) => {
       // A request behind the last response of its connection is owed none, and must not be carried out.
       const { socket } = request.raw
-      const isOwed = connections.get(socket)?.pendingResponses.has(reply.raw) ?? true
-      if (!isOwed || socket.destroyed || socket.writableEnded) reply.hijack()
-      else done(checkHead(request.raw))
+      const connection = connections.get(socket)
+      const isOwed = connection?.pendingResponses.has(reply.raw) ?? true
+      if (!isOwed || socket.destroyed || socket.writableEnded) {
+        reply.hijack()
+        return
+      }
+      request.connection = connection
+      connection?.pendingResponses.set(reply.raw, reply)
+      done(checkHead(request.raw))
     })
-    app.addHook('preParsing', ({ raw }, reply, _, done) => {
-      const connection = connections.get(raw.socket)
+    app.addHook('preParsing', ({ raw, connection }, reply, _, done) => {
       const failure = connection?.newest === raw ? connection.newestFailure : undefined
       if (failure === undefined && awaits100(raw)) inviteBody(reply.raw)
       done(failure)

@@ -29,7 +29,8 @@ export function readInPieces(socket: Socket, connection: Connection): void {
       const { newest } = connection
       // Without room the newest is read to its end, in pieces too short for another.
       const bytes = Math.max(room, 0.5) * leastRequestBytes
-      const piece = chunk.subarray(from, from + Math.max(bytes, bodyBytes))
+      const to = from + Math.max(bytes, bodyBytes)
+      const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
       parse(piece)
       if (connection.newest !== newest) bodyBytes = Number(connection.newest?.headers['content-length'] ?? 0)
       bodyBytes -= piece.length

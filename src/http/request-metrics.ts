@@ -1,8 +1,10 @@
 /** What is measured of requests, failures and connections. */
-import { Counter, Histogram, type Registry } from '@prometheus-io/client'
+import { Counter, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import { addGauge } from '../metrics/gauge.ts'
+import { addHistogram } from '../metrics/histogram.ts'
+import { memoize } from '../metrics/memoize.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -24,13 +26,19 @@ const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 export default fp<Options>(
   async (app, { registry, maxConnections }) => {
     const registers = [registry]
-    const duration = new Histogram({
+    const duration = addHistogram(registry, {
       name: 'plant_store_http_request_duration_seconds',
       help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
-      labelNames: ['route', 'interface', 'method', 'failure'],
-      buckets,
-      registers
+      buckets
     })
+    const durationOf = memoize((route: string | undefined) =>
+      memoize((method: string) =>
+        memoize((failure: number) => {
+          const isOfInterface = app.routes.some(({ url, isInternal }) => url === route && !isInternal)
+          return duration({ route: route ?? 'unknown', interface: String(isOfInterface), method, failure })
+        })
+      )
+    )
     const failures = new Counter({
       name: 'plant_store_http_failures_total',
       help: 'Responses that are failures, by what failed',
@@ -54,18 +62,13 @@ export default fp<Options>(
 
     app.decorate('countFailure', (name) => failures.inc({ name }))
     app.server.on('drop', () => dropped.inc())
-    app.addHook('onResponse', ({ method, failure, routeOptions }, reply, done) => {
-      const { url: route = 'unknown', config } = routeOptions
-      const labels = {
-        route,
-        interface: String(route !== 'unknown' && !config.isInternal),
-        method: methods.has(method) ? method : 'other',
-        failure: failure?.error ?? 0
-      }
-      duration.observe(labels, reply.elapsedTime / 1000)
+    app.onClosed((reply, isSent) => {
+      if (!isSent) return
+      const { method, failure, routeOptions } = reply.request
+      const known = methods.has(method) ? method : 'other'
+      durationOf(routeOptions.url)(known)(failure?.error ?? 0).observe(reply.elapsedTime / 1000)
       if (failure) app.countFailure(failure.name)
-      done()
     })
   },
-  { name: 'request-metrics', dependencies: ['protocol', 'error-handler'] }
+  { name: 'request-metrics', dependencies: ['protocol', 'error-handler', 'methods'] }
 )

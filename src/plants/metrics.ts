@@ -1,8 +1,9 @@
 /** What is measured of the storage: plants, batches, the queue, the connections to the database. */
-import { Counter, Gauge, Histogram, type Registry } from '@prometheus-io/client'
+import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import type { PoolState } from '../database/pool.ts'
 import type { Batch, Limits } from '../group-commit/types.ts'
 import { addGauge } from '../metrics/gauge.ts'
+import { addHistogram, type Series } from '../metrics/histogram.ts'
 import type { QueueStats, Stored } from './repository.ts'
 
 /** What is read when the metrics are. */
@@ -23,40 +24,44 @@ const outcomes: Batch['outcome'][] = [
   'refused',
   'fatal'
 ]
-const kinds: Stored[] = ['created', 'replayed']
 
 /** Adds the metrics of the storage to a registry, and gives what counts them. */
 export function createStorageMetrics(registry: Registry) {
   const registers = [registry]
-  const plants = new Counter({
+  const plants: Record<Stored, number> = { created: 0, replayed: 0 }
+  new Counter({
     name: 'plant_store_plants_total',
     help: 'Plants that creates succeeded with: created, or replayed for an Idempotency-Key that was sent again',
     labelNames: ['outcome'],
-    registers
+    registers,
+    collect() {
+      this.reset()
+      for (const [outcome, count] of Object.entries(plants)) this.inc({ outcome }, count)
+    }
   })
-  const batchRows = new Histogram({
+  const batchRows = addHistogram(registry, {
     name: 'plant_store_batch_rows',
     help: 'Plants in a transaction that was committed',
-    buckets: rows,
-    registers
-  })
-  const batchDuration = new Histogram({
+    buckets: rows
+  })()
+  const batchDuration = addHistogram(registry, {
     name: 'plant_store_batch_duration_seconds',
     help: 'Time of one attempt to commit a batch, by how it ended',
-    labelNames: ['outcome'],
-    buckets: seconds,
-    registers
+    buckets: seconds
   })
-  for (const outcome of kinds) plants.inc({ outcome }, 0)
-  for (const outcome of outcomes) batchDuration.zero({ outcome })
+  const durationOf = Object.fromEntries(
+    outcomes.map((outcome) => [outcome, batchDuration({ outcome })])
+  ) as Record<Batch['outcome'], Series>
 
   return {
     /** Counts a create that succeeded. */
-    onStored: (outcome: Stored) => plants.inc({ outcome }),
+    onStored(outcome: Stored) {
+      plants[outcome]++
+    },
 
     /** Counts an attempt of a batch. */
     onBatch({ rows, ms, outcome }: Batch) {
-      batchDuration.observe({ outcome }, ms / 1000)
+      durationOf[outcome].observe(ms / 1000)
       if (outcome === 'written') batchRows.observe(rows)
     },
 

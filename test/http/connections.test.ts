@@ -8,7 +8,7 @@ t.test(
   'a request is followed until its response closes, and not at all when its socket is gone',
   async (t) => {
     const server = new Server()
-    const connections = trackConnections(server, 1_000, Number.POSITIVE_INFINITY)
+    const connections = trackConnections(server, 1_000, Number.POSITIVE_INFINITY, () => {})
     const socket = new Socket()
     socket.on('data', () => {}) // as Node's parser does
     server.listeners('connection').at(-1)?.(socket)
@@ -20,7 +20,7 @@ t.test(
     }
     const [first, second] = [ask(), ask()]
     const connection = connections.get(socket)
-    const pending = () => [...(connection?.pendingResponses ?? [])]
+    const pending = () => [...(connection?.pendingResponses.keys() ?? [])]
     t.strictSame(pending(), [first.response, second.response])
     t.equal(connection?.newest, second.request)
     first.response.emit('close')

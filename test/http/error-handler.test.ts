@@ -5,6 +5,7 @@ import t from 'tap'
 import auth from '../../src/auth/auth.ts'
 import { Failure, toFailure } from '../../src/failures/failure.ts'
 import errorHandler from '../../src/http/error-handler.ts'
+import protocol from '../../src/http/protocol.ts'
 import requestLog from '../../src/http/request-log.ts'
 import responseHeaders from '../../src/http/response-headers.ts'
 import { createLogger } from '../../src/logger.ts'
@@ -17,6 +18,8 @@ const app = Fastify({
 })
 await app.register(responseHeaders)
 await app.register(errorHandler)
+const limits = { headersTimeoutMs: 60_000, requestTimeoutMs: 60_000, maxConnections: 100 }
+await app.register(protocol, limits)
 await app.register(auth, { registry: new Registry(), tokens: new Map() })
 await app.register(requestLog)
 
@@ -39,12 +42,15 @@ app.get(
 )
 app.get('/done', { onRequest: (_, __, done) => done(thrown as Error) }, () => 'never')
 t.teardown(() => app.close())
+const url = await app.listen({ host: '127.0.0.1', port: 0 })
 
 /** Requests a path; gives the response, and the log lines that it left. */
 async function get(path: string) {
   lines.length = 0
-  const { statusCode: status, headers, body } = await app.inject(path)
-  return { status, type: headers['content-type'], body, log: lines.map((line) => JSON.parse(line)) }
+  const response = await fetch(`${url}${path}`)
+  const { status, headers } = response
+  const body = await response.text()
+  return { status, type: headers.get('content-type'), body, log: lines.map((line) => JSON.parse(line)) }
 }
 
 const throwing = (name: string) =>

@@ -1,0 +1,33 @@
+/** The line of a success, of which there is one for each plant: written without pino's generic serialisation. */
+import type { FastifyBaseLogger } from 'fastify'
+import { type DestinationStream, pino } from 'pino'
+
+/** What the line tells. No text needs an escape: each has an alphabet of its own, without quotes and backslashes. */
+export interface Success {
+  traceId: string | undefined
+  method: string
+  route: string | undefined
+  caller: string | undefined
+  batchRows: number | undefined
+  /** In ms. */
+  durationMs: number
+  client: string | undefined
+}
+
+const level = pino.levels.values.info as number
+
+/** Gives what writes a line in pino's form to the destination of a pino logger, unless the logger's level is above. */
+export function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, success: Success) => void {
+  const { [pino.symbols.streamSym]: stream } = logger as unknown as Record<symbol, DestinationStream>
+  if (stream === undefined || (pino.levels.values[logger.level] ?? Number.POSITIVE_INFINITY) > level)
+    return () => {}
+  return (requestId, { traceId, method, route, caller, batchRows, durationMs, client }) => {
+    const trace = traceId === undefined ? '' : `"traceId":"${traceId}",`
+    const rows = batchRows === undefined ? '' : `"batchRows":${batchRows},`
+    stream.write(
+      `{"level":${level},"time":${Date.now()},"requestId":"${requestId}",${trace}"method":"${method}",` +
+        `"route":"${route}","caller":"${caller}","failure":0,${rows}"durationMs":${durationMs},` +
+        `"client":"${client}","msg":"created"}\n`
+    )
+  }
+}
