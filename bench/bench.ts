@@ -2,6 +2,7 @@
 
 const benchmarks: Record<string, () => Promise<unknown>> = {
   standard: () => import('./standard.ts'),
+  cpu: () => import('./cpu/run.ts'),
   peers: () => import('./side-by-side/run.ts'),
   growth: () => import('./growth.ts'),
   overload: () => import('./overload.ts'),

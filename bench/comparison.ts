@@ -1,37 +1,37 @@
-/** The comparison as a table: the service beside the others, a line for each number of connections. */
+/** The comparison as tables: what a plant costs, how many there are, how long one takes. */
+import type { ContenderName } from './contenders.ts'
 import type { Figures } from './measure.ts'
 import { formatNumber, formatTable } from './report.ts'
 
 /** The figures of one contender at one number of connections. */
 export interface Row extends Figures {
   connections: number
-  contender: string
+  contender: ContenderName
 }
 
-/** A column: one figure of one contender. */
-type Column = [head: string, contender: string, figure: keyof Figures, digits: number]
+const servers: ContenderName[] = ['service', 'as documented', 'one insert a request', 'bare Fastify']
 
-const columns: Column[] = [
-  ['plants/s: service', 'service', 'plantsPerSecond', 0],
-  ['plain', 'plain', 'plantsPerSecond', 0],
-  ['ceiling', 'ceiling', 'plantsPerSecond', 0],
-  ['pgbench', 'pgbench', 'plantsPerSecond', 0],
-  ['p99 ms: service', 'service', 'p99Ms', 0],
-  ['plain', 'plain', 'p99Ms', 0],
-  ['CPU µs/plant: service', 'service', 'serverCpuUs', 0],
-  ['plain', 'plain', 'serverCpuUs', 0],
-  ['PostgreSQL µs/plant: service', 'service', 'databaseCpuUs', 0],
-  ['plain', 'plain', 'databaseCpuUs', 0]
+/** A table: a figure of some contenders, with its unit and its digits. */
+const tables: [title: string, figure: keyof Figures, digits: number, contenders: ContenderName[]][] = [
+  ['CPU µs/plant', 'serverCpuUs', 0, servers],
+  ['plants/s', 'plantsPerSecond', 0, [...servers, 'pgbench']],
+  ['PostgreSQL CPU µs/plant', 'databaseCpuUs', 0, servers],
+  ['p50 ms', 'p50Ms', 1, servers],
+  ['p99 ms', 'p99Ms', 0, servers],
+  ['peak MiB', 'peakMiB', 0, servers]
 ]
 
-/** Formats the figures; a head of one word names a contender, and goes with the figure on its left. */
+/** Formats the figures, a line for each number of connections. */
 export function formatComparison(rows: Row[]): string {
-  const lines = [...new Set(rows.map((row) => row.connections))].map((connections) => {
-    const of = (name: string) => rows.find((row) => row.connections === connections && row.contender === name)
-    const cells = columns.map(([, name, figure, digits]) =>
-      formatNumber(of(name)?.[figure] ?? Number.NaN, digits)
-    )
-    return [String(connections), ...cells]
-  })
-  return formatTable([['connections', ...columns.map(([head]) => head)], ...lines])
+  const counts = [...new Set(rows.map((row) => row.connections))]
+  const format = ([title, figure, digits, contenders]: (typeof tables)[number]) => {
+    const lines = counts.map((connections) => {
+      const of = (name: ContenderName) =>
+        rows.find((row) => row.connections === connections && row.contender === name)
+      const cells = contenders.map((name) => formatNumber(of(name)?.[figure] ?? Number.NaN, digits))
+      return [String(connections), ...cells]
+    })
+    return formatTable([[`${title}, by connections`, ...contenders], ...lines])
+  }
+  return tables.map(format).join('\n\n')
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 export const docs = join(import.meta.dirname, '../docs')
 
 /** The name of a benchmark, of its markers in docs/performance.md, and of its part of the JSON. */
-export type Section = 'bench' | 'growth' | 'soak' | 'overload' | 'peers'
+export type Section = 'bench' | 'cpu' | 'growth' | 'soak' | 'overload' | 'peers'
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {

@@ -12,8 +12,9 @@ const root = join(import.meta.dirname, '..')
 /** The servers that can be tested: how Node starts each. */
 export const servers = {
   service: ['dist/server.js'],
-  plain: ['bench/servers/plain.ts'],
-  ceiling: ['bench/servers/ceiling.ts'],
+  'as documented': ['bench/servers/main.ts', 'documented'],
+  'one insert a request': ['bench/servers/one-insert.ts'],
+  'bare Fastify': ['bench/servers/main.ts', 'bare'],
   /** The service, with a look into its heap. */
   watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', 'dist/server.js']
 }

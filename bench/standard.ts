@@ -1,4 +1,4 @@
-/** `npm run bench`: the service beside plain, ceiling and pgbench, in alternating rounds on one PostgreSQL. */
+/** `npm run bench`: the service beside other servers and pgbench, in alternating rounds on one PostgreSQL. */
 import { formatComparison, type Row } from './comparison.ts'
 import { startContenders } from './contenders.ts'
 import { readVersion } from './database.ts'

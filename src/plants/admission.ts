@@ -56,32 +56,34 @@ export default fp<Options>(
       request.bodyBytes = 0
     }
 
+    /** A chunked body does not say how long it is: its bytes take room as they come. */
+    function holdChunks(request: FastifyRequest) {
+      const { raw } = request
+      const count = (chunk: Buffer) => {
+        // What comes behind the response is dropped and takes no room.
+        if (request.isAdmitted && hold(request, chunk.length)) return
+        raw.off('data', count)
+        if (!request.isAdmitted) return
+        // Whoever reads the body ends with it; what still comes is dropped.
+        raw.emit('error', new Failure('Overloaded', tooManyBodies))
+      }
+      raw.on('data', count)
+    }
+
     app.decorate('admitRequest', ({ connection }) =>
       connection?.isExcess ? new Failure('Overloaded', tooManyConnections) : undefined
     )
     app.decorate('admitWrite', () => app.plants.writeRefusal())
     app.decorate('admitBody', (request) => {
-      // A chunked body does not say how long it is: it is counted as it comes.
-      request.isAdmitted = hold(request, Number(request.headers['content-length'] ?? 0))
-      return request.isAdmitted ? undefined : new Failure('Overloaded', tooManyBodies)
+      const { headers } = request
+      request.isAdmitted = hold(request, Number(headers['content-length'] ?? 0))
+      if (!request.isAdmitted) return new Failure('Overloaded', tooManyBodies)
+      // Fastify reads it in the same turn: no byte flows before.
+      if (headers['transfer-encoding'] !== undefined) holdChunks(request)
+      return undefined
     })
     // Of one that is refused later, breaks off or is reset: a response that cannot be sent has no other event.
     app.onClosed(({ request }) => release(request))
-    app.addHook('preParsing', (request, _, payload, done) => {
-      const { raw, headers } = request
-      if (request.isAdmitted && headers['transfer-encoding'] !== undefined) {
-        const count = (chunk: Buffer) => {
-          // What comes behind the response is dropped and takes no room.
-          if (request.isAdmitted && hold(request, chunk.length)) return
-          raw.off('data', count)
-          if (!request.isAdmitted) return
-          // Whoever reads the body ends with it; what still comes is dropped.
-          raw.emit('error', new Failure('Overloaded', tooManyBodies))
-        }
-        raw.on('data', count)
-      }
-      done(null, payload)
-    })
     app.addHook('preValidation', (request, _, done) => {
       release(request)
       done()

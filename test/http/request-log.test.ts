@@ -1,6 +1,7 @@
 /** What a request is called in the log and in its response, and whose it is said to be. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
+import { createLogger } from '../../src/logger.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
 import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
@@ -17,6 +18,36 @@ const create = (fields: Record<string, string>, to = service) =>
 
 /** The newest line of a log. */
 const newest = (of = service) => of.log().at(-1)
+
+t.test('the line of a success is a line of pino, whatever else its client says', async (t) => {
+  const lines: string[] = []
+  const quotes = '"\\'
+  await create({
+    'x-request-id': quotes,
+    traceparent: quotes,
+    'user-agent': quotes,
+    'x-forwarded-for': quotes
+  })
+  const written = service.logText().split('\n').at(-2) ?? ''
+  const { level, time, msg, ...fields } = JSON.parse(written)
+  createLogger('info', { write: (line) => void lines.push(line) }).info(fields, msg)
+  t.equal(written, lines[0]?.trim().replace(/"time":\d+/, `"time":${time}`))
+  t.equal(level, 30)
+  t.match(fields, {
+    requestId: uuid,
+    method: 'POST',
+    route: '/plants',
+    caller: 'tester',
+    client: '127.0.0.1'
+  })
+  t.ok(Math.abs(time - Date.now()) < 600_000)
+})
+
+t.test('above level info a success leaves no line', async (t) => {
+  const ours = await startService(t, { LOG_LEVEL: 'warn' })
+  t.equal((await create({}, ours)).status, 200)
+  t.equal(ours.logText(), '')
+})
 
 t.test('a good X-Request-Id is logged and sent back', async (t) => {
   for (const id of ['a', 'Az09._-', 'x'.repeat(128)]) {

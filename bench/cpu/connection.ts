@@ -1,0 +1,54 @@
+/** A connection in memory: Node's server reads and writes it as a socket, and no kernel takes part. */
+import type { Server } from 'node:http'
+import { Duplex } from 'node:stream'
+
+/** A response that is no success makes the benchmark void. */
+const success = 'HTTP/1.1 200 '
+
+/** The server's end of a connection. */
+export class Connection extends Duplex {
+  readonly remoteAddress = '127.0.0.1'
+  readonly remotePort = 1
+  bytesRead = 0
+  readonly #onResponse: () => void
+
+  /** Opens a connection; `onResponse` is called with each response. */
+  constructor(server: Server, onResponse: () => void) {
+    // Strings stay strings: who writes them to a real socket leaves their encoding to the kernel's side, too.
+    super({ decodeStrings: false })
+    this.#onResponse = onResponse
+    server.emit('connection', this)
+  }
+
+  /** Sends a request. */
+  send(request: Buffer) {
+    this.bytesRead += request.length
+    this.push(request)
+  }
+
+  override _read() {}
+
+  override _write(chunk: Buffer | string, _: BufferEncoding, done: () => void) {
+    const text = chunk.toString('latin1')
+    if (!text.startsWith(success)) throw new Error(`no success: ${text.slice(0, 500)}`)
+    done()
+    this.#onResponse()
+  }
+
+  override _writev(chunks: { chunk: Buffer | string }[], done: () => void) {
+    const text = chunks.map(({ chunk }) => chunk.toString('latin1')).join('')
+    this._write(text, 'latin1', done)
+  }
+
+  setTimeout() {
+    return this
+  }
+
+  setNoDelay() {
+    return this
+  }
+
+  setKeepAlive() {
+    return this
+  }
+}

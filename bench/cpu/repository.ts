@@ -1,0 +1,25 @@
+/** The repository of the service over a database in memory: group commit, batches and statements as in production. */
+import type pg from 'pg'
+import { pino } from 'pino'
+import type { Config } from '../../src/config/config.ts'
+import type { Database } from '../../src/database/pool.ts'
+import { createPlantRepository, type PlantRepository } from '../../src/plants/repository.ts'
+
+/** Writes each row in one turn of the event loop, and keeps none. */
+const database: Database = {
+  async query<Row extends pg.QueryResultRow>({ values = [] }: pg.QueryConfig) {
+    await new Promise(setImmediate)
+    const [first] = values as [string]
+    // An array of write ids, or a single one.
+    const rows = first.startsWith('{') ? first.split(',').map((id) => ({ id })) : [{ id: first }]
+    return { rows } as unknown as pg.QueryResult<Row>
+  },
+  state: { total: 0, idle: 0, waiting: 0, resets: 0 },
+  end: async () => {}
+}
+
+/** Makes the repository with a configuration's limits. */
+export function createRepository({ write }: Pick<Config, 'write'>): PlantRepository {
+  const nothing = { onStored: () => {}, onBatch: () => {} }
+  return createPlantRepository(database, write, pino({ enabled: false }), nothing)
+}

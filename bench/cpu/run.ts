@@ -1,0 +1,80 @@
+/** `npm run bench -- cpu`: what a request costs in one process, without sockets, disk and database. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { describeMachine } from '../machine.ts'
+import { median } from '../measure.ts'
+import { readOptions } from '../options.ts'
+import { formatNumber, formatTable, publish } from '../report.ts'
+
+/** What a start measured: µs a request. */
+interface Figures {
+  name: string
+  p10: number
+  mean: number
+}
+
+const { isQuick, starts, windows } = readOptions({ starts: 7, windows: 250 }, { starts: 2, windows: 50 })
+const warmUps = 1_500
+const floor = 'bare Fastify'
+
+/** Starts one process; its standard output is a file, as a log is. */
+async function start(log: string): Promise<Figures[]> {
+  const output = await open(log, 'w')
+  const args = [join(import.meta.dirname, 'start.ts'), String(warmUps), String(windows)]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', output.fd, 'pipe'] })
+  const [figures, [code]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
+  await output.close()
+  if (code !== 0) throw new Error(figures)
+  return JSON.parse(figures)
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'plant-store-cpu-'))
+const taken: Figures[][] = []
+try {
+  for (let number = 1; number <= starts; number++) {
+    taken.push(await start(join(directory, 'log')))
+    process.stdout.write(`start ${number} of ${starts}\n`)
+  }
+} finally {
+  await rm(directory, { recursive: true })
+}
+
+const rows = (taken[0] ?? []).map(({ name }) => {
+  const of = (figure: 'p10' | 'mean') =>
+    taken.map((figures) => {
+      const own = figures.find((one) => one.name === name) as Figures
+      const base = figures.find((one) => one.name === floor) as Figures
+      return { us: own[figure], ratio: own[figure] / base[figure] }
+    })
+  const middle = (figure: 'p10' | 'mean', of_: 'us' | 'ratio') => median(of(figure).map((one) => one[of_]))
+  return {
+    name,
+    p10Us: middle('p10', 'us'),
+    p10Ratio: middle('p10', 'ratio'),
+    meanUs: middle('mean', 'us'),
+    meanRatio: middle('mean', 'ratio')
+  }
+})
+const machine = describeMachine([])
+const table = formatTable([
+  ['', 'p10 µs', `÷ ${floor}`, 'mean µs', `÷ ${floor}`],
+  ...rows.map(({ name, p10Us, p10Ratio, meanUs, meanRatio }) => [
+    name,
+    formatNumber(p10Us, 1),
+    formatNumber(p10Ratio, 2),
+    formatNumber(meanUs, 1),
+    formatNumber(meanRatio, 2)
+  ])
+])
+const method = `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn.`
+await publish('cpu', {
+  text: `${machine}. ${method}\n\n${table}`,
+  data: { machine, starts, windows, rows },
+  errors: 0,
+  isQuick
+})

@@ -1,0 +1,61 @@
+/** One start: all contenders in this process, turn by turn; writes the CPU time of a request of each as JSON. */
+
+import { headers, makeBody } from '../plant.ts'
+import { Connection } from './connection.ts'
+import { contenders, type Name } from './contenders.ts'
+
+const [warmUps = 1500, windows = 250] = process.argv.slice(2).map(Number)
+/** Requests of a window: one on each connection. */
+const connections = 64
+
+const fields = Object.entries({ host: 'bench', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+
+function makeRequest() {
+  const body = makeBody('safe')
+  const length = `content-length: ${body.length}\r\n`
+  return Buffer.from(`POST /plants HTTP/1.1\r\n${fields.join('')}${length}\r\n${body}`)
+}
+
+async function start(name: Name) {
+  const server = await contenders[name]()
+  let pending = 0
+  let resolve = () => {}
+  const onResponse = () => {
+    if (--pending === 0) resolve()
+  }
+  const opened = Array.from({ length: connections }, () => new Connection(server, onResponse))
+  const taken: number[] = []
+  return {
+    taken,
+    /** Sends one request on each connection, and gives the time of one in µs. */
+    async run(): Promise<number> {
+      const requests = opened.map(makeRequest)
+      const { promise, resolve: done } = Promise.withResolvers<void>()
+      resolve = done
+      pending = connections
+      const began = performance.now()
+      for (const [index, connection] of opened.entries()) connection.send(requests[index] as Buffer)
+      await promise
+      return ((performance.now() - began) * 1000) / connections
+    }
+  }
+}
+
+const started = []
+for (const name of Object.keys(contenders) as Name[]) started.push({ name, ...(await start(name)) })
+for (let window = -warmUps; window < windows; window++) {
+  for (const { run, taken } of window % 2 ? started : started.toReversed()) {
+    const us = await run()
+    if (window >= 0) taken.push(us)
+  }
+}
+const figures = started.map(({ name, taken }) => {
+  const sorted = taken.toSorted((a, b) => a - b)
+  return {
+    name,
+    p10: sorted[Math.floor(sorted.length / 10)],
+    mean: taken.reduce((sum, us) => sum + us) / taken.length
+  }
+})
+process.stderr.write(`${JSON.stringify(figures)}\n`)
+process.exit()

@@ -1,0 +1,24 @@
+/** The service with one prepared insert a request, on a pool of 10 connections, in place of group commit. */
+import closeWithGrace from 'close-with-grace'
+import pg from 'pg'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { Failure } from '../../src/failures/failure.ts'
+import { createLogger } from '../../src/logger.ts'
+import type { PlantRepository } from '../../src/plants/repository.ts'
+import { insertOne } from './insert.ts'
+
+const config = readConfig(process.env)
+const pool = new pg.Pool(config.database)
+const repository: Pick<PlantRepository, 'create'> = {
+  async create(plant) {
+    const { rowCount } = await pool.query(insertOne(plant))
+    if (rowCount === 0) throw new Failure('DuplicatePlant')
+  }
+}
+
+const app = await buildApp(config, createLogger(config.logLevel))
+Object.assign(app.plants, repository)
+await app.listenForMetrics()
+await app.listen({ host: config.host, port: config.port })
+closeWithGrace({ logger: app.log }, () => app.close())

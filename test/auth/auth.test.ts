@@ -1,0 +1,63 @@
+/** The Authorization that a connection was accepted with is remembered, and no other is taken for it. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { exchange, parseResponses, request } from '../support/raw.ts'
+import { startService } from '../support/service.ts'
+
+const secrets = { alice: 'alice-secret-0123456789', bobby: 'bobby-secret-0123456789' }
+const list = (...names: (keyof typeof secrets)[]) =>
+  names.map((name) => `${name}:${secrets[name]}\n`).join('')
+
+const path = join(t.testdir({ tokens: list('alice', 'bobby') }), 'tokens')
+const service = await startService(t, { AUTH_TOKENS: '', AUTH_TOKENS_FILE: path })
+
+let lastId = 0
+const create = (authorization: string) =>
+  request(JSON.stringify({ id: ++lastId, name: 'n' }), { authorization })
+const ok = (responses: number) => new RegExp(`^(HTTP/1.1 200[^]*){${responses}}"}$`)
+const by = (name: keyof typeof secrets) => `Bearer ${secrets[name]}`
+const callers = () => service.log().flatMap(({ caller, msg }) => (msg === 'created' ? [caller] : []))
+
+t.test('on one connection each request is of the caller whose token it has', async (t) => {
+  const names = ['alice', 'alice', 'bobby', 'bobby', 'alice'] as const
+  const sent = names.map((name) => create(by(name)))
+  const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
+  t.strictSame(
+    responses.map(({ status, body }) => [status, body]),
+    names.map(() => [200, '{"name":"n"}'])
+  )
+  t.strictSame(callers(), names)
+})
+
+t.test('behind a good token of a connection no other is good, and the good one stays so', async (t) => {
+  const good = by('alice')
+  const others = ['', 'Bearer ', good.slice(0, -1), `${good}0`, `${good.slice(0, -1)}0`, good.toUpperCase()]
+  for (const other of others) {
+    const sent = [create(good), create(other), create(good)]
+    const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
+    t.strictSame(
+      responses.map(({ body }) => JSON.parse(body).error ?? 0),
+      [0, 401, 0],
+      other
+    )
+  }
+})
+
+t.test('a reload ends what a connection was accepted with at once', async (t) => {
+  const parts = [
+    create(by('alice')),
+    ok(1),
+    async () => {
+      await writeFile(path, list('bobby'))
+      await service.app.reloadTokens()
+    },
+    create(by('alice')),
+    create(by('bobby'))
+  ]
+  const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
+  t.strictSame(
+    responses.map(({ body }) => JSON.parse(body).error ?? 0),
+    [0, 401, 0]
+  )
+})
