@@ -21,7 +21,7 @@ const callers = () => service.log().flatMap(({ caller, msg }) => (msg === 'creat
 
 t.test('on one connection each request is of the caller whose token it has', async (t) => {
   const names = ['alice', 'alice', 'bobby', 'bobby', 'alice'] as const
-  const sent = names.map((name) => create(by(name)))
+  const sent = names.flatMap((name, index) => [create(by(name)), ok(index + 1)])
   const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
   t.strictSame(
     responses.map(({ status, body }) => [status, body]),
@@ -34,7 +34,7 @@ t.test('behind a good token of a connection no other is good, and the good one s
   const good = by('alice')
   const others = ['', 'Bearer ', good.slice(0, -1), `${good}0`, `${good.slice(0, -1)}0`, good.toUpperCase()]
   for (const other of others) {
-    const sent = [create(good), create(other), create(good)]
+    const sent = [create(good), ok(1), create(other), create(good)]
     const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
     t.strictSame(
       responses.map(({ body }) => JSON.parse(body).error ?? 0),
