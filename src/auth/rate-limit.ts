@@ -1,5 +1,4 @@
 /** How many requests a second each caller may make of this process. */
-import rateLimit from '@fastify/rate-limit'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
@@ -22,7 +21,8 @@ export default fp<Options>(
       app.decorate('limitRate', (_request, _reply, done) => done())
       return
     }
-    await app.register(rateLimit, {
+    // Loaded only when it is on.
+    await app.register(import('@fastify/rate-limit'), {
       global: false,
       max: perSecond,
       timeWindow: 1_000,
