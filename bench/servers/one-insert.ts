@@ -14,6 +14,7 @@ const repository: Pick<PlantRepository, 'create'> = {
   async create(plant) {
     const { rowCount } = await pool.query(insertOne(plant))
     if (rowCount === 0) throw new Failure('DuplicatePlant')
+    return 'created'
   }
 }
 

@@ -56,7 +56,7 @@ export async function writeErrorsPage(): Promise<string> {
 ${notice}
 
 Every failure is status 400 with \`{"error": <number>, "message": <text>}\`. \`error\` is the HTTP status code that fits
-best. \`message\` may be more exact. \`plant_store_http_failures_total\` counts by name.
+best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_store_http_failures_total\` counts by name.
 
 Header fields (\`Retry-After\` in seconds): ${describeFields()}.
 

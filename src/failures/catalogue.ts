@@ -21,6 +21,9 @@ export interface Entry {
 
 /** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
 const retryAfter = { 'retry-after': '1' }
+/** Whether the plant of the request may be stored. */
+const storedNothing = { 'write-outcome': 'none' }
+const mayBeStored = { 'write-outcome': 'unknown' }
 
 const anyRequest = { scope: 'any request' } as const
 const challenge = { fields: ['www-authenticate'] } as const
@@ -118,6 +121,7 @@ export const catalogue = {
     error: 429,
     message: 'too many requests a second by this caller, this request has stored nothing: try again',
     advice: 'Send it again after `Retry-After`, or send fewer.',
+    headers: storedNothing,
     fields: ['retry-after']
   },
   HeadersTooLarge: {
@@ -130,6 +134,7 @@ export const catalogue = {
     error: 500,
     message: 'internal error',
     advice: 'Report the `X-Request-Id`. With an `Idempotency-Key`, send it again.',
+    headers: mayBeStored,
     ...anyRequest
   },
   TransferCodingNotSupported: {
@@ -142,31 +147,31 @@ export const catalogue = {
     error: 503,
     message: 'too many creates are waiting, this request has stored nothing: try again',
     advice: sendLater,
-    headers: retryAfter
+    headers: { ...retryAfter, ...storedNothing }
   },
   Unavailable: {
     error: 503,
     message: 'the database is away, this request has stored nothing: try again',
     advice: sendLater,
-    headers: retryAfter
+    headers: { ...retryAfter, ...storedNothing }
   },
   DeadlineExceeded: {
     error: 503,
     message: 'the plant could not be stored in time, this request has stored nothing: try again',
     advice: sendLater,
-    headers: retryAfter
+    headers: { ...retryAfter, ...storedNothing }
   },
   ShuttingDown: {
     error: 503,
     message: 'the service is closing, this request has stored nothing: try again',
     advice: sendLater,
-    headers: retryAfter
+    headers: { ...retryAfter, ...storedNothing }
   },
   OutcomeUnknown: {
     error: 503,
     message: 'the database did not answer in time, the plant may be stored: send the same request again',
     advice: 'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
-    headers: retryAfter
+    headers: { ...retryAfter, ...mayBeStored }
   },
   NotReady: {
     error: 503,

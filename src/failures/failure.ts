@@ -45,6 +45,7 @@ export function toFailure(thrown: unknown): Failure {
 }
 
 /** Gives the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. */
-export function toResponse({ error, message, headers }: Failure) {
-  return { status: 400, headers, body: JSON.stringify({ error, message }) } as const
+export function toResponse({ name, error, message, headers }: Failure) {
+  const fields = { 'error-name': name, ...headers }
+  return { status: 400, headers: fields, body: JSON.stringify({ error, message }) } as const
 }

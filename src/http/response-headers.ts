@@ -21,10 +21,14 @@ const jsonWithCharset = 'application/json; charset=utf-8'
 
 export default fp(
   async (app) => {
+    // Before every hook that could refuse, and every handler that replaces them.
+    app.addHook('onRequest', (request, reply, done) => {
+      reply.headers(responseHeaders(request.id))
+      done()
+    })
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to anything but bytes, which are
     // written as a piece of their own and cost a refusal a tenth more.
-    app.addHook('onSend', (request, reply, payload, done) => {
-      reply.headers(responseHeaders(request.id))
+    app.addHook('onSend', (_, reply, payload, done) => {
       if (reply.getHeader('content-type') === jsonWithCharset) reply.header('content-type', json)
       done(null, payload)
     })

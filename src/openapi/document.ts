@@ -36,10 +36,25 @@ const limited = {
   'RateLimit-Reset': { description: 'Where there is a rate limit: seconds until it begins anew.', ...count }
 }
 
+const replayed = {
+  'Idempotent-Replayed': {
+    description: 'An earlier request with this `Idempotency-Key` had stored the plant.',
+    schema: { type: 'string', const: 'true' }
+  }
+}
+
 const failures = failuresOf(declared)
 const failuresWith = (field: string) => `With ${numbersWith(field, failures)}`
 
 const failed = {
+  'Error-Name': {
+    description: 'The name of what failed, which `docs/errors.md` explains at the anchor of that name.',
+    schema: { type: 'string', enum: Object.keys(catalogue) }
+  },
+  'Write-Outcome': {
+    description: `${failuresWith('write-outcome')}: nothing is stored (\`none\`), or the plant may be (\`unknown\`).`,
+    schema: { type: 'string', enum: ['none', 'unknown'] }
+  },
   'Retry-After': {
     description: `${failuresWith('retry-after')}: seconds to wait before the next attempt.`,
     ...count
@@ -76,7 +91,7 @@ ignored.`,
   responses: {
     200: {
       description: 'The plant is stored.',
-      headers: { ...everyResponse, ...limited },
+      headers: { ...everyResponse, ...limited, ...replayed },
       content: {
         'application/json': {
           schema: reference('Plant'),

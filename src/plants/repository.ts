@@ -23,10 +23,10 @@ export interface CreateContext {
 /** Stores plants. */
 export interface PlantRepository {
   /**
-   * Stores a plant; when the promise resolves it is durable. Rejects, by the write deadline, with the Failure
+   * Stores a plant; when the promise resolves, to what became of it, it is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
-  create(plant: NewPlant, context: CreateContext): Promise<void>
+  create(plant: NewPlant, context: CreateContext): Promise<Stored>
   /** Gives the Failure that any create would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   writeRefusal(): Failure | undefined
   /** What waits, as it is now. */
@@ -91,7 +91,10 @@ export function createPlantRepository(
       return new Promise((resolve, reject) => {
         groupCommit.submit(
           item,
-          (stored) => resolve(onStored(stored)),
+          (stored) => {
+            onStored(stored)
+            resolve(stored)
+          },
           (error) => reject(toCreateFailure(error))
         )
       })

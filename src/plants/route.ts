@@ -56,8 +56,12 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         )
       }
     ],
-    // The schema of the response selects the fields.
-    handler: (request) => app.plants.create(request.body, request).then(() => request.body)
+    handler: (request, reply) =>
+      app.plants.create(request.body, request).then((stored) => {
+        if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
+        // The schema of the response selects the fields.
+        return request.body
+      })
   })
 }
 

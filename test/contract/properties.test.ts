@@ -60,8 +60,8 @@ async function check(root: Node) {
 }
 
 function same(found: unknown, wanted: unknown) {
-  const [a, b] = [JSON.stringify(found), JSON.stringify(wanted)]
-  if (a !== b) throw new Error(`${a}, not ${b}`)
+  if (!isDeepStrictEqual(found, wanted))
+    throw new Error(`${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`)
 }
 
 /** Runs a property; a counterexample, with its seed, is the failure's message. */

@@ -28,7 +28,7 @@ async function startSlow(t: Test, limits: Record<string, string> = {}) {
   const { create } = service.app.plants
   service.app.plants.create = async (plant, origin) => {
     await gate
-    await create(plant, origin)
+    return create(plant, origin)
   }
   return { ...service, letGo }
 }

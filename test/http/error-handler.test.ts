@@ -3,6 +3,7 @@ import { Registry } from '@prometheus-io/client'
 import Fastify, { LogController } from 'fastify'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, toFailure } from '../../src/failures/failure.ts'
 import errorHandler from '../../src/http/error-handler.ts'
 import protocol from '../../src/http/protocol.ts'
@@ -168,6 +169,22 @@ t.test('an unexpected error is logged with the stack of where it was thrown', as
   t.match(log[0].err.cause.stack, /^Error: unforeseen\n +at .*error-handler\.test\.ts/)
 })
 
+for (const [name, { error, message, headers = {} }] of Object.entries<Entry>(catalogue)) {
+  t.test(`${name} has its name, and says whether the plant may be stored`, async (t) => {
+    thrown = new Failure(name as FailureName)
+    const response = await fetch(`${url}/throws`)
+    const outcome = /stored nothing/.test(message)
+      ? 'none'
+      : /may be stored|internal/.test(message)
+        ? 'unknown'
+        : null
+    t.equal(response.headers.get('error-name'), name)
+    t.equal(response.headers.get('write-outcome'), outcome)
+    t.equal(response.headers.get('retry-after'), headers['retry-after'] ?? null)
+    t.strictSame(await response.json(), { error, message })
+  })
+}
+
 t.test('a failure has no stack, and the errors after it have theirs', async (t) => {
   t.equal(new Failure('Overloaded').stack?.includes('\n'), false)
   t.match(new Error('next').stack, /\n +at /)
@@ -239,5 +256,5 @@ t.test("an error is the client's doing by its code, and by nothing else", async 
 
 t.test('a failure has the header fields of its entry and its own', async (t) => {
   const { headers } = new Failure('Overloaded', { headers: { allow: 'POST' } })
-  t.strictSame(headers, { 'retry-after': '1', allow: 'POST' })
+  t.strictSame(headers, { 'retry-after': '1', 'write-outcome': 'none', allow: 'POST' })
 })

@@ -81,7 +81,7 @@ t.test(
 
 t.test('at most 64 requests of a connection wait, and all of them get 200 in the end', async (t) => {
   const client = await start(t)
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
   client.app.plants.create = () => gate
   const socket = await served(client)
   const plants = 1_000
@@ -96,7 +96,7 @@ t.test('at most 64 requests of a connection wait, and all of them get 200 in the
   t.ok(socket.readableLength <= 2 ** 17, `${socket.readableLength} bytes are held`)
   const most: number[] = []
   client.app.server.prependListener('request', () => most.push(client.pending()))
-  letGo()
+  letGo('created')
   await until('all have come', client.seen, (seen) => seen === plants)
   await until('none waits', client.pending, (pending) => pending === 0)
   t.ok(Math.max(...most) <= 64, `${Math.max(...most)} wait`)
@@ -154,7 +154,7 @@ t.test('a client that does not read is not read from either, and goes on when it
 
 t.test('a connection that is reset while responses are owed leaves nothing behind', async (t) => {
   const service = await startService(t, { HEADERS_TIMEOUT_MS: '1' })
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
   service.app.plants.create = () => gate
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
@@ -177,7 +177,7 @@ t.test('a connection that is reset while responses are owed leaves nothing behin
     for (const socket of sockets) socket.resetAndDestroy()
     await until('all are gone', () => service.app.connections.size === 0)
   }
-  letGo()
+  letGo('created')
   t.equal(await until('their timers are gone', timers, (count) => count <= before), before)
 })
 
@@ -196,13 +196,13 @@ t.test('behind a request to upgrade nothing is carried out, and its response is 
 
 t.test('what a CONNECT and a reset cut off gives the room of its body back', async (t) => {
   const client = await start(t)
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
   client.app.plants.create = () => gate
   const unread = request('x'.repeat(600))
   client.socket.write(`${request('{"id":1,"name":"n"}')}${unread}CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n`)
   await until('the connection is over', () => [...client.app.connections.values()][0]?.isOver)
   client.socket.resetAndDestroy()
   await until('it is gone', () => client.app.connections.size === 0)
-  letGo()
+  letGo('created')
   await until('no room is held', async () => /^plant_store_http_body_bytes 0$/m.test(await client.metrics()))
 })

@@ -378,6 +378,7 @@ t.test('a header that does not arrive in time gets 408', async (t) => {
   const body = '{"error":408,"message":"the request took too long to arrive"}'
   t.strictSame(maskId(headers), {
     ...everyResponse,
+    'error-name': 'RequestTimeout',
     'content-length': String(body.length),
     connection: 'close'
   })

@@ -144,7 +144,12 @@ t.test('a path that cannot be decoded leaves a line and has the headers of every
   )
   const [response] = parseResponses(await exchange(service.url, [sent], { halfClose: true }))
   const { date, connection, 'keep-alive': _, ...fields } = response?.headers ?? {}
-  t.strictSame(fields, { ...everyResponse, 'x-request-id': 'mine', 'content-length': '50' })
+  t.strictSame(fields, {
+    ...everyResponse,
+    'error-name': 'MalformedRequest',
+    'x-request-id': 'mine',
+    'content-length': '50'
+  })
   const { time, durationMs, ...line } = newest()
   t.strictSame(line, {
     level: 30,

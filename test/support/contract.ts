@@ -7,14 +7,17 @@ const statusLines = ['HTTP/1.1 100 Continue', 'HTTP/1.1 200 OK', 'HTTP/1.1 400 B
 const fieldNames = new Set([
   ...Object.keys(everyResponse),
   'allow',
+  'error-name',
+  'idempotent-replayed',
   'connection',
   'content-length',
   'date',
   'keep-alive',
   'retry-after',
+  'write-outcome',
   'www-authenticate'
 ])
-const errors = new Set<unknown>(Object.values(catalogue).map(({ error }) => error))
+const errors = new Map<unknown, number>(Object.entries(catalogue).map(([name, { error }]) => [name, error]))
 
 /**
  * Takes all that came back on a connection apart; gives the final responses (those behind an interim 100).
@@ -39,7 +42,7 @@ export function checkResponses(bytes: Buffer, { mayBeHead = false } = {}): RawRe
     const isBare = mayBeHead && (after === '' || after.startsWith('HTTP/1.1 '))
     if (after.length < length && !isBare) throw fault('a body cut off', rest)
     const body = isBare ? '' : Buffer.from(after.slice(0, length), 'latin1').toString()
-    if (!isBare) checkBody(status, body)
+    if (!isBare) checkBody(status, body, headers)
     responses.push({ status, headers, body })
     rest = isBare ? after : after.slice(length)
   }
@@ -63,14 +66,15 @@ function checkFields(fields: string[]): Record<string, string> {
   return headers
 }
 
-function checkBody(status: number, body: string) {
+function checkBody(status: number, body: string, headers: Record<string, string>) {
   const value = JSON.parse(body)
   const { error, message, name, tag, ...rest } = value
   const isGood =
     status === 200
       ? typeof name === 'string' && (typeof tag === 'string' || !('tag' in value)) && !('error' in value)
-      : errors.has(error) && typeof message === 'string' && message !== '' && !('name' in value)
-  if (!isGood || Object.keys(rest).length > 0) throw fault('a body of another shape', body)
+      : errors.get(headers['error-name']) === error && typeof message === 'string' && message !== ''
+  const isPure = status === 200 ? !('error-name' in headers) : !('name' in value)
+  if (!isGood || !isPure || Object.keys(rest).length > 0) throw fault('a body of another shape', body)
 }
 
 const fault = (what: string, where: unknown) => new Error(`${what}: ${JSON.stringify(where).slice(0, 500)}`)

@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { createLogger } from '../../src/logger.ts'
 import { createDatabase, query } from './database.ts'
 import { checkDeclarations } from './declarations.ts'
@@ -86,11 +87,30 @@ export const everyResponse = {
   'x-request-id': 'made'
 }
 
+/** Names of failures whose message is more exact than the catalogue's, by the number and what the message has in it. */
+const exact: [error: number, part: RegExp, name: FailureName][] = [
+  [400, /body/, 'MalformedBody'],
+  [400, /./, 'MalformedRequest'],
+  [415, /./, 'UnsupportedMediaType'],
+  [422, /./, 'InvalidPlant'],
+  [503, /has stored nothing/, 'Overloaded'],
+  [503, /./, 'NotReady']
+]
+
+/** Gives the name of the failure with this number and message. */
+function findName(error: number, message: string): FailureName | undefined {
+  const entries = Object.entries(catalogue) as [FailureName, Entry][]
+  const known = entries.find(([, entry]) => entry.error === error && entry.message === message)
+  return known?.[0] ?? exact.find(([number, part]) => number === error && part.test(message))?.[2]
+}
+
 /** The whole response that a failure must get. */
 export function failure(error: number, message: string, extra: Record<string, string> = {}) {
+  const name = findName(error, message) as FailureName
+  const { headers = {} }: Entry = catalogue[name]
   return {
     status: 400,
-    headers: { ...everyResponse, ...extra },
+    headers: { ...everyResponse, 'error-name': name, ...headers, ...extra },
     body: JSON.stringify({ error, message })
   }
 }
