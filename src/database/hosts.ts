@@ -29,11 +29,11 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
     }
 
     override connect(): Promise<pg.Client>
-    override connect(callback: (error: Error) => void): void
-    override connect(callback?: (error: Error) => void) {
+    override connect(callback: (error?: Error) => void): void
+    override connect(callback?: (error?: Error) => void) {
       const connected = this.#connect()
       if (callback === undefined) return connected
-      connected.then(() => callback(undefined as unknown as Error), callback)
+      connected.then(() => callback(), callback)
     }
 
     async #connect(): Promise<pg.Client> {

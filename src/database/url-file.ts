@@ -23,7 +23,8 @@ interface Options {
 }
 
 const tryMs = 5_000
-const pauseMs = 250
+/** PostgreSQL logs each try with a wrong password. */
+const pauseMs = 1_000
 
 /**
  * Follows the file. A new URL counts from when the database lets in with it and passes the checks: a password may change

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { startLoad } from '../../dev/load.ts'
 import { until } from '../../dev/until.ts'
@@ -145,11 +146,20 @@ t.test('a file that is broken changes nothing, and the next one that is not coun
   ])
   t.match(await service.metrics(), /^plant_store_database_url_file_error 1$/m)
   // One that does not work is given up for the next one.
-  await write('nobody', 'second')
+  let tries = 0
+  const away = await listen(t, (socket) => {
+    tries++
+    socket.destroy()
+  })
+  await writeFile(path, away)
   await service.app.reloadDatabaseUrl()
+  await until('it is tried twice', () => tries >= 2)
   await write(role.name, 'first')
   await service.app.reloadDatabaseUrl()
   await scene.isReplaced()
+  const before = tries
+  await sleep(4_000)
+  t.ok(tries <= before + 1, 'only a try under way was finished')
   t.match(await service.metrics(), /^plant_store_database_url_file_error 0$/m)
   await load.succeed(creates)
   await scene.end(t)
