@@ -101,10 +101,10 @@ run_container() {
   run_script container
 }
 
-# run_stack NAME: a stack of deploy/, under the short form of its faults.
+# run_stack NAME [FLAG]: a stack of deploy/, under the short form of its faults.
 run_stack() {
   choose_image NODE_IMAGE node:24-trixie-slim # every stack builds the service's image
-  node "deploy/$1/faults.ts" --short
+  node "deploy/$1/faults.ts" "${@:2}" --short
 }
 
 # Finds the image of Citus that compose.yaml names, here or in its registry.

@@ -64,7 +64,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.rateLimit })
   await app.register(requestLog)
-  await app.register(storage, { registry, connection: config.database, write: config.write, tracing })
+  const { database: connection, databaseFile: file, write } = config
+  await app.register(storage, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
   await app.register(probes, { checkReadiness: app.checkReadiness })
   await app.register(openapi, { basePath: config.basePath })

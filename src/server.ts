@@ -2,10 +2,10 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { readConfig } from './config/config.ts'
-import { checkEncoding, checkMigrated, checkWarnings, waitForDatabase } from './database/wait-for-database.ts'
+import { waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
-import { selectRequired } from './plants/statements.ts'
+import { databaseChecks } from './plants/storage.ts'
 import { isTracingOn } from './tracing/tracing.ts'
 
 try {
@@ -13,10 +13,9 @@ try {
   const logger = createLogger(config.logLevel)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
-  process.on('SIGHUP', () => app.reloadTokens())
+  process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
-    const checks = [checkEncoding, checkWarnings, checkMigrated(selectRequired)]
-    await waitForDatabase(config.database, config.startupTimeoutMs, checks)
+    await waitForDatabase(app.currentDatabase, config.startupTimeoutMs, databaseChecks)
     await app.listenForMetrics()
     await app.listen({ host: config.host, port: config.port })
   } catch (error) {

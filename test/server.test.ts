@@ -224,7 +224,7 @@ t.test('SIGHUP makes the service read its tokens again, whole or broken, and go 
 
   await writeFile(path, 'shop:')
   service.kill('SIGHUP')
-  await service.output(/"msg":"AUTH_TOKENS_FILE is broken: the tokens stay as they were"/)
+  await service.output(/"msg":"AUTH_TOKENS_FILE is broken: what it held before stays in use"/)
   t.equal(await errorOf(`${secret}-2`), 400)
 
   service.kill('SIGTERM')

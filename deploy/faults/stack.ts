@@ -23,10 +23,10 @@ export function createStack(
 ) {
   const name = `${prefix}-${process.pid}`
   const project = openProject(folder, {
+    COMPOSE_FILE: 'compose.yaml',
     ...settings,
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_ENV_FILES: '.env.example',
-    COMPOSE_FILE: 'compose.yaml',
     AUTH_TOKENS: `${client.caller}:${client.token}`,
     PORT: '0'
   })

@@ -1,11 +1,16 @@
-/** The highly available stack under load and faults: `node deploy/ha/faults.ts [--short | part of a fault's name]`. */
+/**
+ * The highly available stack under load and faults: `node deploy/ha/faults.ts [--direct] [--short | part of a fault's name]`.
+ * `--direct` is without its database proxy.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '../../dev/until.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { createStack, settleMs } from '../faults/stack.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
 
-const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'])
+const [choice] = process.argv.slice(2).filter((argument) => argument !== '--direct')
+const files = process.argv.includes('--direct') ? 'compose.yaml:compose.direct.yaml' : 'compose.yaml'
+const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'], { COMPOSE_FILE: files })
 const cluster = createCluster(stack)
 
 /** Strikes the node that is the primary; afterwards another one is, and the old one comes back as a standby. */
@@ -101,7 +106,7 @@ await runFaults({
   stack,
   entry: { service: 'balancer', port: 3000 },
   deadlineMs: 35_000,
-  faults: chooseFaults(process.argv[2], all, short),
+  faults: chooseFaults(choice, all, short),
   query: async (sql) => await cluster.query(await cluster.findPrimary(), sql),
   /** Every node, also those that were struck, ends up with the same rows. */
   async check() {

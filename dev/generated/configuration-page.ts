@@ -47,7 +47,8 @@ ${tabulate(secretVariables)}
 
 A secret can come from a file instead:
 ${list(secretVariables.map(({ name }) => `${name}_FILE`))}.
-Set only one of the two. [Tokens](operations.md#tokens) can change without a restart.
+Set only one of the two. [Tokens](operations.md#tokens) and [the database's URL](operations.md#database-credentials) can
+change without a restart, [several hosts](decisions/hosts-in-database-url.md) replace a database proxy.
 
 ## Settings
 

@@ -1,11 +1,11 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { isIP } from 'node:net'
-import type { TokenFile } from '../auth/token-file.ts'
 import type { Tokens } from '../auth/tokens.ts'
 import type { MigrationOptions } from '../database/migrate.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { Limits } from '../group-commit/types.ts'
+import type { SecretFile } from '../secret-file.ts'
 import { checkCrossRules } from './cross-rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
 import { readSettings } from './settings.ts'
@@ -33,9 +33,11 @@ export interface Config {
   readonly shutdownTimeoutMs: number
   readonly write: Limits
   readonly database: ConnectionOptions
+  /** Where the database's URL came from, if from a file. */
+  readonly databaseFile: SecretFile | undefined
   readonly tokens: Tokens
   /** Where the tokens came from, if from a file. */
-  readonly tokenFile: TokenFile | undefined
+  readonly tokenFile: SecretFile | undefined
 }
 
 /** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
@@ -71,7 +73,7 @@ export function readConfig(env: Environment): Config {
         queueRows: settings.WRITE_QUEUE_ROWS,
         queueBytes: settings.WRITE_QUEUE_BYTES
       },
-      database: readDatabase(env, ['DATABASE_URL'], faults),
+      ...readDatabase(env, ['DATABASE_URL'], faults),
       ...readTokens(env, faults)
     }
   })
@@ -84,7 +86,7 @@ export function readMigrationConfig(env: Environment): MigrationOptions {
     return {
       startupTimeoutMs: STARTUP_TIMEOUT_MS,
       lock: MIGRATION_LOCK === 'on',
-      database: readDatabase(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
+      database: readDatabase(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults).database
     }
   })
 }

@@ -1,8 +1,8 @@
 /** The settings that are secret: each from the environment or from a file, and never in a fault's text. */
 import { readFileSync } from 'node:fs'
-import { digestOf, type TokenFile } from '../auth/token-file.ts'
 import { parseTokens, type Tokens } from '../auth/tokens.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from '../database/url.ts'
+import { digestOf, type SecretFile } from '../secret-file.ts'
 
 /** The process's environment variables. */
 export type Environment = Record<string, string | undefined>
@@ -12,7 +12,7 @@ export const secrets = {
   DATABASE_URL: {
     default: 'required',
     description:
-      'a URL such as postgres://user:password@host:5432/database, with ?sslmode= disable, require, verify-ca or verify-full and sslrootcert= as in the PostgreSQL manual',
+      'a URL such as postgres://user:password@host:5432/database, or with several hosts, host1:5432,host2:5432; with ?sslmode= disable, require, verify-ca or verify-full, sslrootcert=, and target_session_attrs= any or read-write as in the PostgreSQL manual',
     purpose: 'The database. Its user needs `select`, `insert` and `update` on `plants`.',
     example: 'postgres://user:password@127.0.0.1:5432/plants'
   },
@@ -33,49 +33,63 @@ export const secrets = {
 
 type SecretName = keyof typeof secrets
 
+interface Secret {
+  text: string
+  /** Where it came from, if from a file. */
+  file: SecretFile | undefined
+}
+
 /** A secret stands in NAME or in the file that NAME_FILE names. */
-function readSecret(env: Environment, name: SecretName, faults: string[]): string | undefined {
+function readSecret(env: Environment, name: SecretName, faults: string[]): Secret | undefined {
+  const text = env[name]
   const path = env[`${name}_FILE`]
-  if (env[name] && path) faults.push(`${name} and ${name}_FILE must not both be set`)
-  if (!path) return env[name] || undefined
+  if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
+  if (!path) return text ? { text, file: undefined } : undefined
   try {
-    return readFileSync(path, 'utf8').trim()
+    const text = readFileSync(path, 'utf8').trim()
+    return { text, file: { path, digest: digestOf(text) } }
   } catch (error) {
     faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
     return undefined
   }
 }
 
-/** Reads a database's URL from the first of the variables that is set; adds a line to `faults` for each that is bad. */
-export function readDatabase(env: Environment, names: SecretName[], faults: string[]): ConnectionOptions {
+/**
+ * Reads a database's URL from the first of the variables that is set, and which file it came from, if from one; adds a
+ * line to `faults` for each that is bad.
+ */
+export function readDatabase(
+  env: Environment,
+  names: SecretName[],
+  faults: string[]
+): { database: ConnectionOptions; databaseFile: SecretFile | undefined } {
   const before = faults.length
   for (const name of names) {
-    const url = readSecret(env, name, faults)
-    if (url === undefined) continue
+    const secret = readSecret(env, name, faults)
+    if (secret === undefined) continue
     try {
-      return parseDatabaseUrl(url)
+      return { database: parseDatabaseUrl(secret.text), databaseFile: secret.file }
     } catch (error) {
       faults.push(`${name} ${(error as Error).message}`)
-      return {}
+      break
     }
   }
   if (faults.length === before) faults.push(`${names.at(-1)} is required`)
-  return {}
+  return { database: {}, databaseFile: undefined }
 }
 
 /** Reads AUTH_TOKENS, and which file they came from, if from one; adds a line to `faults` for each that is bad. */
 export function readTokens(
   env: Environment,
   faults: string[]
-): { tokens: Tokens; tokenFile: TokenFile | undefined } {
+): { tokens: Tokens; tokenFile: SecretFile | undefined } {
   const before = faults.length
-  const text = readSecret(env, 'AUTH_TOKENS', faults)
-  if (text === undefined) {
+  const secret = readSecret(env, 'AUTH_TOKENS', faults)
+  if (secret === undefined) {
     if (faults.length === before) faults.push('AUTH_TOKENS is required')
     return { tokens: new Map(), tokenFile: undefined }
   }
-  const { tokens, faults: tokenFaults } = parseTokens(text)
+  const { tokens, faults: tokenFaults } = parseTokens(secret.text)
   faults.push(...tokenFaults.map((fault) => `AUTH_TOKENS ${fault}`))
-  const path = env.AUTH_TOKENS_FILE
-  return { tokens, tokenFile: path ? { path, digest: digestOf(text) } : undefined }
+  return { tokens, tokenFile: secret.file }
 }

@@ -1,8 +1,8 @@
 /** Bringing the database to the shape that this build needs. */
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import pg from 'pg'
 import { StartupFault } from '../failures/startup-fault.ts'
+import { connect } from './hosts.ts'
 import type { ConnectionOptions } from './url.ts'
 import { checkEncoding, waitForDatabase } from './wait-for-database.ts'
 
@@ -27,11 +27,8 @@ export async function migrate(
   { database, startupTimeoutMs, lock = true }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
-  await waitForDatabase(database, startupTimeoutMs, [checkEncoding])
-  const client = new pg.Client({ ...database, connectionTimeoutMillis: startupTimeoutMs })
-  // A connection that is lost fails the next statement; without a listener it would end the process before.
-  client.on('error', () => {})
-  await client.connect()
+  await waitForDatabase(() => database, startupTimeoutMs, [checkEncoding])
+  const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
   try {
     // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.
     if (lock) await client.query(`set lock_timeout = ${startupTimeoutMs}`)

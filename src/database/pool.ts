@@ -3,6 +3,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
 import { NoConnection } from './errors.ts'
+import { countHosts, createClientClass } from './hosts.ts'
 import { onNotice, runStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
@@ -18,6 +19,8 @@ export interface Database {
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>>
   readonly state: PoolState
+  /** Connects as these options say from now on; connections that there are end, busy ones when they are back. */
+  reconnect(connection: ConnectionOptions): void
   /** Closes the connections, busy ones when they are back. */
   end(): Promise<void>
 }
@@ -47,7 +50,9 @@ type Ending = pg.PoolClient & { _ending: boolean }
 const maximumAgeSeconds = 1_800
 
 /** Makes the pool. */
-export function createPool({ connection, size, limitMs, log }: Options): Database {
+export function createPool({ connection: initial, size, limitMs, log }: Options): Database {
+  let connection = initial
+  let Client = createClientClass(connection)
   let pool = open()
   let resets = 0
   /** Those who wait for a connection: each asks the pool, as it is then. */
@@ -56,6 +61,7 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
   function open() {
     const fresh = new pg.Pool({
       ...connection,
+      Client,
       application_name: 'plant-store',
       keepAlive: true,
       max: size,
@@ -76,9 +82,14 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
   function resetPool(failed: pg.Pool, error: unknown) {
     if (failed !== pool || failed.ending) return
     log.warn({ err: error }, 'a database connection failed, all are replaced')
-    pool = open()
     resets++
-    void failed.end()
+    replacePool()
+  }
+
+  function replacePool() {
+    const last = pool
+    pool = open()
+    void last.end()
     // A pool that ends serves nobody any more.
     for (const ask of waiting) ask()
   }
@@ -87,7 +98,7 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
   function lend(signal: AbortSignal | undefined) {
     const { promise, resolve, reject } = Promise.withResolvers<{ from: pg.Pool; client: pg.PoolClient }>()
     let isOver = false
-    const ask = () => {
+    const ask = (hosts = countHosts(connection)) => {
       const from = pool
       from.connect().then(
         (client) => {
@@ -96,7 +107,9 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
           resolve({ from, client })
         },
         (cause) => {
-          if (from === pool) giveUp(cause)
+          if (isOver || from !== pool) return
+          if (hosts > 1) ask(hosts - 1)
+          else giveUp(cause)
         }
       )
     }
@@ -142,6 +155,11 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
       get resets() {
         return resets
       }
+    },
+    reconnect(next) {
+      connection = next
+      Client = createClientClass(next)
+      replacePool()
     },
     end: () => pool.end()
   }

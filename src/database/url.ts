@@ -2,24 +2,56 @@
 import { parse, toClientConfig } from 'pg-connection-string'
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
-const sslModes = ['disable', 'require', 'verify-ca', 'verify-full']
+const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
 
-/** Where and how to connect: what pg takes as a client's options. */
-export type ConnectionOptions = ReturnType<typeof toClientConfig>
+/** What of libpq's parameters the service keeps, besides those of the driver; the first is what counts without any. */
+const choices = {
+  sslmode: ['disable', 'require', 'verify-ca', 'verify-full'],
+  target_session_attrs: ['any', 'read-write'],
+  load_balance_hosts: ['disable']
+}
+
+/** One of several servers. */
+export interface Host {
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+}
+
+/** Where and how to connect: what pg takes as a client's options, and what database/hosts makes of several hosts. */
+export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
+  /** In the order in which they are tried; none where there is only one. */
+  readonly hosts?: readonly Host[]
+  /** `read-write` takes only a server that takes writes. */
+  readonly target_session_attrs?: string
+}
 
 /**
  * Reads a `postgres://` or `postgresql://` URL. `sslmode` means what the PostgreSQL manual says (libpq, "SSL Support"):
- * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too.
+ * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too. Several hosts,
+ * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts").
  * Throws an Error whose message names the rule that is broken and never holds the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
+  const [, start = '', list = '', rest = ''] = /^([^:]*:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
+  if (!list.includes(',')) return parseOne(url)
+  const names = list.split(',')
+  if (names.includes('') || /[?&](host|port)=/.test(rest)) throw new Error(listForm)
+  const all = names.map((name) => parseOne(start + name + rest))
+  return { ...all[0], hosts: all.map(({ host, port = 5432 }) => ({ host, port })) }
+}
+
+function parseOne(url: string): ConnectionOptions {
   if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw new Error(form)
   const { searchParams } = new URL(url)
-  const mode = searchParams.getAll('sslmode').at(-1) ?? 'disable'
-  if (!sslModes.includes(mode)) throw new Error(`must have an sslmode of ${sslModes.join(', ')}`)
-  if (mode === 'verify-ca' && !searchParams.get('sslrootcert')) {
+  for (const [name, values] of Object.entries(choices)) {
+    const value = searchParams.getAll(name).at(-1) ?? values[0]
+    if (!values.includes(String(value)))
+      throw new Error(`must have as its ${name} one of ${values.join(', ')}`)
+  }
+  if (searchParams.getAll('sslmode').at(-1) === 'verify-ca' && !searchParams.get('sslrootcert')) {
     throw new Error('must have an sslrootcert for sslmode verify-ca')
   }
+  if (searchParams.get('host')?.includes(',')) throw new Error(listForm)
   try {
     return toClientConfig(parse(url, { useLibpqCompat: true }))
   } catch (error) {

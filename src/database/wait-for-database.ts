@@ -1,7 +1,8 @@
 /** Waiting, at start-up, for a database that this build can serve from. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
 import { StartupFault } from '../failures/startup-fault.ts'
+import { connect, messageOf } from './hosts.ts'
 import { isUnmigrated } from './required-schema.ts'
 import type { ConnectionOptions } from './url.ts'
 
@@ -40,14 +41,14 @@ export const checkMigrated =
   }
 
 /**
- * Returns as soon as the database answers and passes every check; tries again until `timeoutMs` is over.
- * Throws a StartupFault that says what was still missing then.
+ * Returns as soon as the database that `current` gives by then answers and passes every check; tries again until
+ * `timeoutMs` is over. Throws a StartupFault that says what was still missing then.
  */
-export async function waitForDatabase(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
+export async function waitForDatabase(current: () => ConnectionOptions, timeoutMs: number, checks: Check[]) {
   const deadline = performance.now() + timeoutMs
   let known: string | undefined
   for (;;) {
-    const missing = await attempt(options, deadline - performance.now(), checks)
+    const missing = await findMissing(current(), deadline - performance.now(), checks)
     if (missing === undefined) return
     const leftMs = deadline - performance.now()
     // An attempt that our own limit has cut short says less than the one before.
@@ -57,22 +58,23 @@ export async function waitForDatabase(options: ConnectionOptions, timeoutMs: num
   }
 }
 
-async function attempt(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
+/**
+ * Connects once and runs the checks, in `timeoutMs`; gives the first thing that is missing, or undefined.
+ * Rejects with a StartupFault for what waiting does not mend.
+ */
+export async function findMissing(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
   const limit = Math.max(1, Math.ceil(timeoutMs))
-  const client = new pg.Client({ ...options, connectionTimeoutMillis: limit, query_timeout: limit })
-  // Without a listener a connection that is lost between two checks would end the process.
-  client.on('error', () => {})
+  let client: pg.Client | undefined
   let missing: string | undefined
   try {
-    await client.connect()
+    client = await connect(options, { connectionTimeoutMillis: limit, query_timeout: limit })
     for (const check of checks) missing ??= await check(client)
   } catch (error) {
     if (error instanceof StartupFault) throw error
-    const { code, message } = error as NodeJS.ErrnoException
-    missing = `the database cannot be reached: ${message || code}`
+    missing = `the database cannot be reached: ${messageOf(error)}`
   } finally {
     // A stalled server would keep end() waiting for its farewell.
-    void client.end()
+    void client?.end()
   }
   return missing
 }

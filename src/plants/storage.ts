@@ -4,7 +4,11 @@ import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
+import { watchDatabaseUrl } from '../database/url-file.ts'
+import { type Check, checkEncoding, checkMigrated, checkWarnings } from '../database/wait-for-database.ts'
 import type { Limits } from '../group-commit/types.ts'
+import { addGauge } from '../metrics/gauge.ts'
+import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
@@ -15,12 +19,18 @@ declare module 'fastify' {
     plants: PlantRepository
     /** Resolves when the database can take plants now; rejects with a Failure that says what is missing. */
     checkReadiness(): Promise<void>
+    /** Where the database is by now. */
+    currentDatabase(): ConnectionOptions
+    /** Reads the file with the database's URL anew, if there is one. */
+    reloadDatabaseUrl(): Promise<void>
   }
 }
 
 interface Options {
   registry: Registry
   connection: ConnectionOptions
+  /** Where the connection's URL came from, if from a file: it is followed. */
+  file?: SecretFile | undefined
   write: Limits
   tracing?: Tracing | undefined
 }
@@ -30,8 +40,11 @@ const attemptsPerDeadline = 3
 /** For the readiness check and the probe of an outage, beside the lanes. */
 const probeConnections = 1
 
+/** What the database must pass before the service uses it. */
+export const databaseChecks: Check[] = [checkEncoding, checkWarnings, checkMigrated(selectRequired)]
+
 export default fp<Options>(
-  async (app, { registry, connection, write, tracing }) => {
+  async (app, { registry, connection, file, write, tracing }) => {
     // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
     const database = createPool({
       connection,
@@ -39,12 +52,30 @@ export default fp<Options>(
       limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
       log: app.log
     })
+    const followed =
+      file &&
+      watchDatabaseUrl({
+        file,
+        connection,
+        checks: databaseChecks,
+        log: app.log,
+        onChange: (changed) => database.reconnect(changed)
+      })
+    const help =
+      '1 while DATABASE_URL_FILE is broken or does not work, and the URL is the one that it had before'
+    addGauge(registry, 'database_url_file_error', help, () => +(followed?.isBroken() ?? false))
     const storage = createStorageMetrics(registry)
     const plants = createPlantRepository(database, write, app.log, storage, tracing)
     storage.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
     app.decorate('checkReadiness', () => checkReadiness(database, selectRequired))
+    app.decorate('currentDatabase', () => followed?.current() ?? connection)
+    app.decorate('reloadDatabaseUrl', async () => {
+      if (followed) await followed.reload()
+      else app.log.info('there is no DATABASE_URL_FILE to read again')
+    })
     app.addHook('onClose', async () => {
+      followed?.close()
       await plants.close()
       await database.end()
     })

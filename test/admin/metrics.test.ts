@@ -103,6 +103,7 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_queue_bytes_limit: ['gauge'],
     plant_store_queue_expected_seconds: ['gauge'],
     plant_store_tokens_file_error: ['gauge'],
+    plant_store_database_url_file_error: ['gauge'],
     plant_store_lanes_busy: ['gauge'],
     plant_store_lanes_limit: ['gauge'],
     plant_store_database_away: ['gauge'],

@@ -2,9 +2,10 @@
 import { mkdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { digestOf, watchTokenFile } from '../../src/auth/token-file.ts'
+import { watchTokenFile } from '../../src/auth/token-file.ts'
 import { parseTokens } from '../../src/auth/tokens.ts'
 import { createLogger } from '../../src/logger.ts'
+import { digestOf } from '../../src/secret-file.ts'
 
 const list = (...names: string[]) =>
   `${names.map((name) => `${name}:secret-of-${name}-0123456789`).join('\n')}\n`
@@ -34,7 +35,7 @@ async function readAgain(times = 1) {
   }
 }
 
-const broken = 'AUTH_TOKENS_FILE is broken: the tokens stay as they were'
+const broken = 'AUTH_TOKENS_FILE is broken: what it held before stays in use'
 
 /** Follows a file that holds these callers' tokens, until teardown. */
 async function follow(t: Test, ...names: string[]) {

@@ -63,6 +63,7 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     },
     database: connection,
     tokens,
+    databaseFile: undefined,
     tokenFile: undefined
   })
   t.ok(Object.isFrozen(config))
@@ -116,6 +117,7 @@ t.test('every variable is read', async (t) => {
     write: { deadlineMs: 2000, lanes: 4, batchRows: 64, batchBytes: 4096, queueRows: 128, queueBytes: 8192 },
     database: plain({ user: '', password: '', host: 'db.test', database: 'other' }),
     tokens: new Map([[hash('sha256', secret), 'shop']]),
+    databaseFile: undefined,
     tokenFile: undefined
   })
 })
@@ -295,7 +297,7 @@ t.test('several faults are told at once, none with a secret or a password', asyn
     'LOG_LEVEL must be fatal, error, warn, info, debug, trace or silent',
     'BODY_LIMIT_BYTES must be an integer from 1 to 1073741824',
     'STARTUP_TIMEOUT_MS must be an integer from 1 to 2147483647',
-    'DATABASE_URL must have an sslmode of disable, require, verify-ca, verify-full',
+    'DATABASE_URL must have as its sslmode one of disable, require, verify-ca, verify-full',
     'AUTH_TOKENS entry 2 repeats the secret of another name',
     'AUTH_TOKENS entry 3 must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end',
     'AUTH_TOKENS entry 4 has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
@@ -326,6 +328,7 @@ t.test('NAME_FILE names a file that holds the value, which is trimmed', async (t
   const env = { DATABASE_URL_FILE: join(directory, 'url'), AUTH_TOKENS_FILE: join(directory, 'tokens') }
   t.strictSame(readConfig(env), {
     ...readConfig(required),
+    databaseFile: { path: env.DATABASE_URL_FILE, digest: hash('sha256', required.DATABASE_URL) },
     tokenFile: { path: env.AUTH_TOKENS_FILE, digest: hash('sha256', secret) }
   })
 })
@@ -391,6 +394,54 @@ t.test('bad settings of the migrations give one line each', async (t) => {
   )
 })
 
+t.test('several hosts are taken as libpq lists them, each with its port', async (t) => {
+  const parse = (hosts: string) => {
+    const url = `postgres://gardener:th,y@me@${hosts}/plants?target_session_attrs=read-write&load_balance_hosts=disable`
+    return readConfig({ ...required, DATABASE_URL: url }).database
+  }
+  const one = {
+    user: 'gardener',
+    password: 'th,y@me',
+    database: 'plants',
+    target_session_attrs: 'read-write',
+    load_balance_hosts: 'disable'
+  }
+  t.match(parse('a:1,b,[::1]:3'), {
+    ...one,
+    host: 'a',
+    port: 1,
+    hosts: [
+      { host: 'a', port: 1 },
+      { host: 'b', port: 5432 },
+      { host: '::1', port: 3 }
+    ]
+  })
+  t.match(parse('a:1'), { ...one, host: 'a', port: 1, hosts: undefined })
+})
+
+const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
+const form = 'must be a URL such as postgres://user:password@host:5432/database'
+const hostFaults: [rest: string, fault: string][] = [
+  ['a,/plants', listForm],
+  [',a/plants', listForm],
+  ['a,,b/plants', listForm],
+  ['a,b/plants?port=1,2', listForm],
+  ['a,b/plants?sslmode=require&host=c', listForm],
+  ['a/plants?host=b,c', listForm],
+  ['a,b:65536/plants', form],
+  ['a:x,b/plants', form],
+  ['a,:5432/plants', form],
+  ['a,b c/plants', form],
+  ['a/plants?target_session_attrs=standby', 'must have as its target_session_attrs one of any, read-write'],
+  ['a,b/plants?load_balance_hosts=random', 'must have as its load_balance_hosts one of disable']
+]
+
+for (const [rest, fault] of hostFaults) {
+  t.test(`a database URL that goes on ${rest} gives one line with its rule`, async (t) => {
+    t.strictSame(faults({ DATABASE_URL: `postgres://gardener:thyme@${rest}` }), [`DATABASE_URL ${fault}`])
+  })
+}
+
 /** What TLS the service asks for with this query in its database URL. */
 function sslOf(query: string) {
   return readConfig({ ...required, DATABASE_URL: `${required.DATABASE_URL}?${query}` }).database.ssl
@@ -412,11 +463,14 @@ t.test('sslmode means what the PostgreSQL manual says', async (t) => {
 })
 
 const sslFaults: [query: string, fault: string][] = [
-  ['sslmode=prefer', 'must have an sslmode of disable, require, verify-ca, verify-full'],
-  ['sslmode=allow', 'must have an sslmode of disable, require, verify-ca, verify-full'],
-  ['sslmode=no-verify', 'must have an sslmode of disable, require, verify-ca, verify-full'],
-  ['sslmode=', 'must have an sslmode of disable, require, verify-ca, verify-full'],
-  ['sslmode=verify-full&sslmode=prefer', 'must have an sslmode of disable, require, verify-ca, verify-full'],
+  ['sslmode=prefer', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
+  ['sslmode=allow', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
+  ['sslmode=no-verify', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
+  ['sslmode=', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
+  [
+    'sslmode=verify-full&sslmode=prefer',
+    'must have as its sslmode one of disable, require, verify-ca, verify-full'
+  ],
   ['sslmode=verify-ca', 'must have an sslrootcert for sslmode verify-ca'],
   ['sslmode=verify-ca&sslrootcert=', 'must have an sslrootcert for sslmode verify-ca'],
   [

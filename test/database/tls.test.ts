@@ -10,6 +10,7 @@ import { buildApp } from '../../src/app.ts'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { waitForDatabase } from '../../src/database/wait-for-database.ts'
 import { createLogger } from '../../src/logger.ts'
 import { createAuthority, createCertificate } from '../support/certificates.ts'
 
@@ -118,6 +119,19 @@ for (const [what, host, query, error] of refused) {
     await t.rejects(isEncrypted(urlOf(host, query)), error)
   })
 }
+
+t.test('verify-full checks each of several hosts by its own name', async (t) => {
+  const { port } = new URL(server.url('postgres'))
+  const urlOfBoth = (hosts: string[]) =>
+    urlOf('localhost', `sslmode=verify-full&sslrootcert=${right.path}`).replace(
+      `localhost:${port}`,
+      hosts.map((host) => `${host}:${port}`).join(',')
+    )
+  const waitFor = (...hosts: string[]) =>
+    waitForDatabase(() => parseDatabaseUrl(urlOfBoth(hosts)), 10_000, [])
+  t.equal(await waitFor('127.0.0.1', 'localhost'), undefined)
+  await t.rejects(waitFor('127.0.0.1', '127.0.0.1'), /certificate's altnames/)
+})
 
 t.test('a plant is created over verify-full', async (t) => {
   const secret = 'a-secret-of-the-tests'

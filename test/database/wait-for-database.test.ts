@@ -21,7 +21,11 @@ const timeoutMs = 4_000
 const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 
 const wait = (url: string, ms = timeoutMs) =>
-  waitForDatabase(parseDatabaseUrl(url), ms, [checkEncoding, checkWarnings, checkMigrated(selectRequired)])
+  waitForDatabase(() => parseDatabaseUrl(url), ms, [
+    checkEncoding,
+    checkWarnings,
+    checkMigrated(selectRequired)
+  ])
 
 async function query(url: string, sql: string) {
   const client = new pg.Client(url)
@@ -70,7 +74,10 @@ t.test('a refusal without a message, as of a host with several addresses, is tol
     }
   }
   const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
-  await t.rejects(waitForDatabase({ stream: () => new Refused() }, 1000, []), fault)
+  await t.rejects(
+    waitForDatabase(() => ({ stream: () => new Refused() }), 1000, []),
+    fault
+  )
 })
 
 t.test('a wrong password is given up, and not told', async (t) => {

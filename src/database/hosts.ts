@@ -1,0 +1,100 @@
+/** Which of several hosts a new connection goes to (PostgreSQL manual, libpq, "Specifying Multiple Hosts"). */
+import pg from 'pg'
+import type { ConnectionOptions } from './url.ts'
+
+/** A host that says nothing keeps a connection from the others for so long at the most. */
+const hostLimitMs = 5_000
+
+/**
+ * Makes a class of clients for these options. A client connects to one host: the one that served last, or the one behind
+ * it when that has failed. Connecting fails where the host is read-only and must not be. With several hosts each has
+ * its part of `connectionTimeoutMillis`.
+ */
+export function createClientClass({ hosts = [{}], target_session_attrs }: ConnectionOptions) {
+  let current = 0
+
+  return class HostClient extends pg.Client {
+    readonly #index: number
+    /** What the server reports when it lets in. */
+    readonly #parameters = new Map<string, string>()
+
+    constructor(config: pg.ClientConfig = {}) {
+      // The pool hides the password from those who list its options.
+      const { password, connectionTimeoutMillis: limitMs } = config
+      super({ ...config, ...hosts[current], password, connectionTimeoutMillis: divide(limitMs) })
+      this.#index = current
+      this.connection.on('parameterStatus', ({ parameterName, parameterValue }) =>
+        this.#parameters.set(parameterName, parameterValue)
+      )
+    }
+
+    override connect(): Promise<pg.Client>
+    override connect(callback: (error?: Error) => void): void
+    override connect(callback?: (error?: Error) => void) {
+      const connected = this.#connect()
+      if (callback === undefined) return connected
+      connected.then(() => callback(), callback)
+    }
+
+    async #connect(): Promise<pg.Client> {
+      try {
+        await super.connect()
+        if (target_session_attrs === 'read-write' && (await this.#isReadOnly())) {
+          void this.end()
+          throw new Error('the server is read-only')
+        }
+        return this
+      } catch (error) {
+        // Another client may have found out before, and the host behind it may serve by now.
+        if (current === this.#index) current = (current + 1) % hosts.length
+        throw error
+      }
+    }
+
+    /** PostgreSQL says it unasked since its version 14; others, and poolers, do not. */
+    async #isReadOnly(): Promise<boolean> {
+      const standby = this.#parameters.get('in_hot_standby')
+      const byDefault = this.#parameters.get('default_transaction_read_only')
+      if (standby !== undefined && byDefault !== undefined) return standby === 'on' || byDefault === 'on'
+      const { rows } = await this.query('show transaction_read_only')
+      return rows[0].transaction_read_only === 'on'
+    }
+  }
+
+  function divide(limitMs = 0): number {
+    return hosts.length === 1 ? limitMs : Math.ceil(Math.min(hostLimitMs, limitMs / hosts.length))
+  }
+}
+
+/** How often a connection must fail until every host has been tried. */
+export const countHosts = ({ hosts }: ConnectionOptions) => hosts?.length ?? 1
+
+/**
+ * Opens a connection of its own to the first host that will have it, in the time for each that `createClientClass` has.
+ * Rejects with what the host says, or all of them.
+ */
+export async function connect(options: ConnectionOptions, limits: pg.ClientConfig): Promise<pg.Client> {
+  const Client = createClientClass(options)
+  const failures: unknown[] = []
+  const { hosts = [{}] } = options
+  for (const _ of hosts) {
+    const client = new Client({ ...options, ...limits })
+    // Without a listener a connection that is lost between two statements would end the process.
+    client.on('error', () => {})
+    try {
+      return await client.connect()
+    } catch (error) {
+      void client.end()
+      failures.push(error)
+    }
+  }
+  if (hosts.length === 1) throw failures[0]
+  const lines = hosts.map(({ host, port }, index) => `${host}:${port} ${messageOf(failures[index])}`)
+  throw new AggregateError(failures, lines.join('; '))
+}
+
+/** Gives the message of a failed connection; that of a name with several addresses has only a code. */
+export function messageOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  return message || String(code)
+}

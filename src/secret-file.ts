@@ -1,0 +1,96 @@
+/** A file that holds a secret, read anew whenever it changes. */
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { FastifyBaseLogger } from 'fastify'
+
+/** A file as it was when the settings were read. */
+export interface SecretFile {
+  readonly path: string
+  /** Of its text, by `digestOf`. */
+  readonly digest: string
+}
+
+/** A file that is followed. */
+export interface FollowedFile {
+  /** Whether the text that was read last is broken, so that one before counts. */
+  isBroken(): boolean
+  /** Reads the file now, and takes what it holds. Never rejects. */
+  reload(): Promise<void>
+  /** Looks at the file no more. */
+  close(): void
+}
+
+/** What is wrong with a text, without its secrets, if anything is; and what the log says of a good one. */
+interface Judgement {
+  faults: readonly string[]
+  facts?: object
+}
+
+/** A change counts within two of these. */
+const pollMs = 1_000
+
+/** Gives the SHA-256 digest of a file's text; the text holds secrets and is not kept. */
+export const digestOf = (text: string) => hash('sha256', text)
+
+/**
+ * Follows the file that the setting `name` names, and hands each new text to `take`, which uses it unless it is broken.
+ * The whole text is read every second: that sees a write in place, a rename and a swapped link alike, on every file
+ * system, which neither events nor times of change do. A text counts when two readings in a row agree, since half of a
+ * secret can be a good one. A broken file is logged once for each of its texts.
+ */
+export function watchSecretFile(
+  name: string,
+  { path, digest }: SecretFile,
+  log: FastifyBaseLogger,
+  take: (text: string) => Judgement
+): FollowedFile {
+  let judged = digest
+  let latest = digest
+  let isBroken = false
+  let isClosed = false
+  let timer = setTimeout(poll, pollMs).unref()
+
+  async function poll() {
+    const read = await readText(path)
+    if (read.digest !== judged && read.digest === latest) judge(read)
+    latest = read.digest
+    if (!isClosed) timer = setTimeout(poll, pollMs).unref()
+  }
+
+  function judge({ digest, text, fault }: Reading) {
+    judged = digest
+    const { faults, facts }: Judgement = fault === undefined ? take(text) : { faults: [fault] }
+    isBroken = faults.length > 0
+    if (isBroken) log.error({ faults }, `${name} is broken: what it held before stays in use`)
+    else log.info({ ...facts }, `${name} was read`)
+  }
+
+  return {
+    isBroken: () => isBroken,
+    async reload() {
+      const read = await readText(path)
+      latest = read.digest
+      judge(read)
+    },
+    close() {
+      isClosed = true
+      clearTimeout(timer)
+    }
+  }
+}
+
+interface Reading {
+  digest: string
+  text: string
+  fault?: string
+}
+
+async function readText(path: string): Promise<Reading> {
+  try {
+    const text = (await readFile(path, 'utf8')).trim()
+    return { digest: digestOf(text), text }
+  } catch (error) {
+    const fault = `cannot be read (${(error as NodeJS.ErrnoException).code})`
+    return { digest: fault, text: '', fault }
+  }
+}

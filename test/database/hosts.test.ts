@@ -1,0 +1,165 @@
+/** Several hosts in a database URL, on a primary and its standby: who is connected to, and a failover under load. */
+import type { Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { startLoad } from '../../dev/load.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
+import { migrate } from '../../src/database/migrate.ts'
+import { createPool } from '../../src/database/pool.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { waitForDatabase } from '../../src/database/wait-for-database.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { query } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
+import { startService, token } from '../support/service.ts'
+import { startPair } from '../support/standby.ts'
+import { assertStored } from '../support/stored.ts'
+
+const pair = await startPair(t)
+const { primary, standby, urlOf } = pair
+const refused = '127.0.0.1:1'
+const portOf = (host: string) => Number(host.split(':')[1])
+
+function openPool(t: Test, url: string, limitMs = scaled(30_000)) {
+  const pool = createPool({ connection: parseDatabaseUrl(url), size: 1, limitMs, log: { warn: () => {} } })
+  t.teardown(() => pool.end())
+  /** The port of the server that a statement meets. */
+  const ask = async () => {
+    const text = 'select inet_server_port() as port'
+    return (await pool.query<{ port: number }>({ text })).rows[0]?.port
+  }
+  return { pool, ask }
+}
+
+/** A host that takes connections and never says a word; `taken` holds them. */
+async function startSilent(t: Test) {
+  const taken: Socket[] = []
+  const url = await listen(t, (socket) => void taken.push(socket.resume()))
+  return { host: new URL(url).host, taken }
+}
+
+for (const hosts of [
+  [primary.host, standby.host],
+  [standby.host, primary.host],
+  [refused, standby.host, primary.host]
+]) {
+  t.test(
+    `read-write among ${hosts.length}, the primary the last but ${hosts.length - 1 - hosts.indexOf(primary.host)}`,
+    async (t) => {
+      t.equal(await openPool(t, urlOf(hosts)).ask(), portOf(primary.host))
+    }
+  )
+}
+
+t.test('any takes the first that lets in, a standby too', async (t) => {
+  t.equal(await openPool(t, urlOf([standby.host, primary.host], 'any')).ask(), portOf(standby.host))
+  t.equal(await openPool(t, urlOf([refused, primary.host], 'any')).ask(), portOf(primary.host))
+})
+
+t.test(
+  'read-write with one host refuses a standby, and a database that is read-only by default',
+  async (t) => {
+    await t.rejects(openPool(t, urlOf([standby.host])).ask(), {
+      cause: { message: 'the server is read-only' }
+    })
+    const options = '&options=-c%20default_transaction_read_only%3Don'
+    const url = `${urlOf([primary.host])}${options}`
+    await t.rejects(openPool(t, url).ask(), { cause: { message: 'the server is read-only' } })
+    t.equal(await openPool(t, `${urlOf([primary.host], 'any')}${options}`).ask(), portOf(primary.host))
+  }
+)
+
+t.test('a silent host costs its part of the limit, and only the first connection', async (t) => {
+  const { host, taken } = await startSilent(t)
+  const limitMs = scaled(6_000)
+  const { pool, ask } = openPool(t, urlOf([host, primary.host]), limitMs)
+  t.equal(await ask(), portOf(primary.host))
+  await pool.query({ text: 'select pg_terminate_backend(pg_backend_pid())' }).catch(() => {})
+  await until('the connections are replaced', () => pool.state.resets, Boolean)
+  t.equal(await ask(), portOf(primary.host))
+  t.equal(taken.length, 1)
+})
+
+t.test('when all hosts fail, the pool says so in its limit', async (t) => {
+  await t.rejects(openPool(t, urlOf([refused, standby.host])).ask(), { name: 'NoConnection' })
+  const silent = await startSilent(t)
+  const { pool, ask } = openPool(t, urlOf([silent.host, silent.host]), 400)
+  await t.rejects(ask(), { name: 'NoConnection' })
+  t.equal(pool.state.waiting, 0)
+})
+
+t.test('a statement is cancelled at the host that runs it', async (t) => {
+  const { pool } = openPool(t, urlOf([standby.host, primary.host]))
+  const controller = new AbortController()
+  const sleeping = pool.query({ text: 'select pg_sleep(60)' }, controller.signal)
+  const running = `select 1 from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'`
+  await until(
+    'it runs',
+    () => query(primary.url, running),
+    ({ length }) => length === 1
+  )
+  controller.abort()
+  await t.rejects(sleeping, { code: '57014' })
+})
+
+/** Message formats of the PostgreSQL manual: let in without a word about recovery, then rows of one text column. */
+const message = (type: string, body: Buffer) => {
+  const head = Buffer.alloc(5)
+  head.write(type)
+  head.writeInt32BE(body.length + 4, 1)
+  return Buffer.concat([head, body])
+}
+const ready = message('Z', Buffer.from('I'))
+const welcome = Buffer.concat([message('R', Buffer.alloc(4)), ready])
+const answerOf = (text: string) => {
+  const column = Buffer.concat([
+    Buffer.from('\0\x01transaction_read_only\0'),
+    Buffer.alloc(6),
+    Buffer.from('\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0', 'latin1')
+  ])
+  const row = Buffer.concat([Buffer.from([0, 1, 0, 0, 0, text.length]), Buffer.from(text)])
+  return Buffer.concat([message('T', column), message('D', row), message('C', Buffer.from('SHOW\0')), ready])
+}
+
+t.test('a server that does not report whether it is read-only is asked', async (t) => {
+  const asked: string[] = []
+  const hostOf = async (answer: string) => {
+    const url = await listen(t, (socket) => {
+      socket.once('data', () => {
+        socket.write(welcome)
+        socket.once('data', (data) => {
+          asked.push(data.toString('latin1', 5, data.length - 1))
+          socket.write(answerOf(answer))
+        })
+      })
+    })
+    return new URL(url).host
+  }
+  const readOnly = await hostOf('on')
+  t.equal(await openPool(t, urlOf([readOnly, primary.host])).ask(), portOf(primary.host))
+  t.strictSame(asked, ['show transaction_read_only'])
+  const written = await hostOf('off')
+  t.equal(await waitForDatabase(() => parseDatabaseUrl(urlOf([written])), scaled(10_000), []), undefined)
+})
+
+t.test('migrations find the primary, and a start-up fault tells what each host says', async (t) => {
+  const database = parseDatabaseUrl(urlOf([standby.host, primary.host]))
+  t.strictSame(await migrate({ database, startupTimeoutMs: scaled(30_000) }, 'up'), [])
+  const fault = `the database cannot be reached: ${refused} connect ECONNREFUSED ${refused}; ${standby.host} the server is read-only`
+  const waiting = waitForDatabase(() => parseDatabaseUrl(urlOf([refused, standby.host])), scaled(1_000), [])
+  await t.rejects(waiting, new StartupFault([fault]))
+})
+
+t.test('after a failover the new primary is found; clients wait and see no error', async (t) => {
+  const url = urlOf([primary.host, standby.host])
+  const service = await startService(t, { DATABASE_URL: url, WRITE_DEADLINE_MS: String(scaled(20_000)) })
+  const load = startLoad({ url: service.url, token, clients: 16 })
+  await load.succeed(500)
+  t.equal((await fetch(`${service.url}/readyz`)).status, 200)
+  await pair.kill()
+  await until('the service is not ready', async () => (await fetch(`${service.url}/readyz`)).status === 400)
+  await pair.promote()
+  await load.succeed(500)
+  await until('the service is ready', async () => (await fetch(`${service.url}/readyz`)).ok)
+  t.strictSame(await assertStored(t, standby.url, await load.stop()), [], 'no client saw an error')
+})

@@ -1,0 +1,182 @@
+/** A database URL that changes in its file, under load: creates go on, and connections end up as the file has them. */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { startLoad } from '../../dev/load.ts'
+import { until } from '../../dev/until.ts'
+import { createDatabase, query } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
+import { startProcess } from '../support/process.ts'
+import { post, startService, success, token } from '../support/service.ts'
+import { assertStored } from '../support/stored.ts'
+
+/** Creates that succeed before and after each change. */
+const creates = 200
+const clients = 8
+
+/** Makes a role that may do what the service does, until teardown. Gives its name and how to change its password. */
+async function createRole(t: Test, url: string, password: string) {
+  const name = `role_${randomBytes(8).toString('hex')}`
+  await query(url, `create role ${name} login password '${password}'`)
+  await query(url, `grant select, insert, update on plants to ${name}`)
+  t.teardown(async () => {
+    await query(url, `drop owned by ${name}`)
+    await query(url, `drop role ${name}`)
+  })
+  return { name, setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`) }
+}
+
+/** A file with the URL of a new role of a new database, and the service that follows it, under load until teardown. */
+async function startUnderLoad(t: Test) {
+  const databaseUrl = await createDatabase(t)
+  // Behind the teardown of the service, which ends the role's connections.
+  const role = await createRole(t, databaseUrl, 'first')
+  const path = join(t.testdir({}), 'database-url')
+  const write = async (user: string, password: string) => {
+    const url = new URL(databaseUrl)
+    Object.assign(url, { username: user, password })
+    await writeFile(path, `${url.href}\n`)
+  }
+  await write(role.name, 'first')
+  const service = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
+  const load = startLoad({ url: service.url, token, clients })
+  t.teardown(() => load.stop())
+  await load.succeed(creates)
+  const find = (what: string) =>
+    query(
+      databaseUrl,
+      `select ${what} from pg_stat_activity where application_name = 'plant-store' and datname = current_database()`
+    )
+  const logged = (msg: string) => service.log().filter((line) => line.msg === msg)
+  return {
+    databaseUrl,
+    role,
+    path,
+    write,
+    service,
+    load,
+    logged,
+    pids: async () => (await find('pid')).map(({ pid }) => pid),
+    users: async () => new Set((await find('usename')).map(({ usename }) => usename)),
+    terminate: () => find('pg_terminate_backend(pid)'),
+    isReplaced: (times = 1) =>
+      until(
+        'the connections are replaced',
+        () => logged('the connections are replaced by those of DATABASE_URL_FILE').length,
+        (count) => count === times
+      ),
+    /** Asserts that no client has seen an error, and that the log has no secret. */
+    async end(t: Test) {
+      t.strictSame(await assertStored(t, databaseUrl, await load.stop()), [], 'no client saw an error')
+      t.notMatch(service.logText(), /first|second/)
+    }
+  }
+}
+
+type Scene = Awaited<ReturnType<typeof startUnderLoad>>
+
+/** Returns when none of these connections is there any more. */
+const areGone = ({ pids }: Scene, before: number[]) =>
+  until('the connections from before are gone', pids, (now) => !now.some((pid) => before.includes(pid)))
+
+t.test('a password that changes in the file first counts when PostgreSQL has it', async (t) => {
+  const scene = await startUnderLoad(t)
+  const { role, write, load, logged, service } = scene
+  const before = await scene.pids()
+  await write(role.name, 'second')
+  await until(
+    'the file is tried',
+    () => logged('DATABASE_URL_FILE has a URL that does not work yet'),
+    ({ length }) => length > 0
+  )
+  await load.succeed(creates)
+  t.match(await service.metrics(), /^plant_store_database_url_file_error 1$/m)
+  t.strictSame(
+    logged('DATABASE_URL_FILE has a URL that does not work yet').map(({ missing }) => missing),
+    [`the database cannot be reached: password authentication failed for user "${role.name}"`],
+    'it is logged once'
+  )
+  await role.setPassword('second')
+  await scene.isReplaced()
+  await load.succeed(creates)
+  await areGone(scene, before)
+  t.match(await service.metrics(), /^plant_store_database_url_file_error 0$/m)
+  t.match(await service.metrics(), /^plant_store_pool_resets_total 0$/m)
+  await scene.end(t)
+})
+
+t.test('a password that changes in PostgreSQL first is waited for, as an outage is', async (t) => {
+  const scene = await startUnderLoad(t)
+  const { role, write, load, service } = scene
+  await role.setPassword('second')
+  await load.succeed(creates)
+  t.pass('connections that there are go on')
+  await scene.terminate()
+  await until('no connection is left', scene.pids, ({ length }) => length === 0)
+  await until('an attempt fails', service.metrics, (page) =>
+    /^plant_store_batch_duration_seconds_count\{outcome="transient"\} [1-9]/m.test(page)
+  )
+  await write(role.name, 'second')
+  await scene.isReplaced()
+  await load.succeed(creates)
+  await scene.end(t)
+})
+
+t.test('a user that changes leaves no connection of the one before', async (t) => {
+  const scene = await startUnderLoad(t)
+  const other = await createRole(t, scene.databaseUrl, 'second')
+  t.strictSame(await scene.users(), new Set([scene.role.name]))
+  await scene.write(other.name, 'second')
+  await scene.isReplaced()
+  await scene.load.succeed(creates)
+  await until('one user is left', scene.users, (users) => users.size === 1 && users.has(other.name))
+  await scene.end(t)
+})
+
+t.test('a file that is broken changes nothing, and the next one that is not counts', async (t) => {
+  const scene = await startUnderLoad(t)
+  const { path, service, load, write, role } = scene
+  await writeFile(path, 'mysql://first:second@127.0.0.1/plants')
+  await service.app.reloadDatabaseUrl()
+  await load.succeed(creates)
+  t.match(scene.logged('DATABASE_URL_FILE is broken: what it held before stays in use'), [
+    { level: 50, faults: ['must be a URL such as postgres://user:password@host:5432/database'] }
+  ])
+  t.match(await service.metrics(), /^plant_store_database_url_file_error 1$/m)
+  // One that does not work is given up for the next one.
+  let tries = 0
+  const away = await listen(t, (socket) => {
+    tries++
+    socket.destroy()
+  })
+  await writeFile(path, away)
+  await service.app.reloadDatabaseUrl()
+  await until('it is tried twice', () => tries >= 2)
+  await write(role.name, 'first')
+  await service.app.reloadDatabaseUrl()
+  await scene.isReplaced()
+  const before = tries
+  await sleep(4_000)
+  t.ok(tries <= before + 1, 'only a try under way was finished')
+  t.match(await service.metrics(), /^plant_store_database_url_file_error 0$/m)
+  await load.succeed(creates)
+  await scene.end(t)
+})
+
+t.test('a service that waits for its database follows the file, too; SIGHUP reads it at once', async (t) => {
+  const databaseUrl = await createDatabase(t)
+  const path = join(t.testdir({}), 'database-url')
+  const away = await listen(t, (socket) => {
+    socket.destroy()
+    void writeFile(path, databaseUrl)
+  })
+  await writeFile(path, away)
+  const { url, ...service } = await startProcess(t, { DATABASE_URL_FILE: path, SHUTDOWN_DELAY_MS: '0' })
+  t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
+  service.kill('SIGHUP')
+  await service.output(/("DATABASE_URL_FILE was read".*){2}/s)
+  service.kill('SIGTERM')
+  t.equal((await service.ended).code, 0)
+})
