@@ -34,7 +34,9 @@ const idleMs = 620_000
 
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
-  const registry = new Registry()
+  // Exemplars are in OpenMetrics only.
+  const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
+  const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
   const app = createServer(logger, {
     trustProxy: config.trustProxy,
     bodyLimit: config.bodyLimitBytes,

@@ -15,6 +15,7 @@ const database: Database = {
     return { rows } as unknown as pg.QueryResult<Row>
   },
   state: { total: 0, idle: 0, waiting: 0, resets: 0 },
+  reconnect: () => {},
   end: async () => {}
 }
 

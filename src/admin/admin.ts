@@ -1,5 +1,5 @@
 /** The operators' side: the metrics page on a listener of its own, as long as the application lives. */
-import type { Registry } from '@prometheus-io/client'
+import { type Metric, Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { processMetrics } from '../metrics/process-metrics.ts'
 import { buildAdminApp } from './app.ts'
@@ -32,9 +32,8 @@ export default fp<Options>(
 
 /** Puts what this application counts and what is measured of the process on one page. */
 function createPage(registry: Registry) {
-  const parts = [registry, processMetrics()]
-  return {
-    contentType: registry.contentType,
-    metrics: async () => (await Promise.all(parts.map((part) => part.metrics()))).join('\n')
-  }
+  const page = new Registry(registry.contentType)
+  for (const part of [registry, processMetrics()])
+    for (const metric of part.getMetricsAsArray()) page.registerMetric(metric as unknown as Metric)
+  return page
 }

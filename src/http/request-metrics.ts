@@ -7,6 +7,10 @@ import { addHistogram } from '../metrics/histogram.ts'
 import { memoize } from '../metrics/memoize.ts'
 
 declare module 'fastify' {
+  interface FastifyRequest {
+    /** The id of the trace that its duration refers to; undefined where it is not traced. */
+    exemplar: string | undefined
+  }
   interface FastifyInstance {
     /** Counts a failure that is sent below the routes, where no request is measured. */
     countFailure(name: FailureName): void
@@ -60,13 +64,15 @@ export default fp<Options>(
     gauge('http_connections', 'Open connections of clients', () => app.connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => maxConnections)
 
+    app.decorateRequest('exemplar', undefined)
     app.decorate('countFailure', (name) => failures.inc({ name }))
     app.server.on('drop', () => dropped.inc())
     app.onClosed((reply, isSent) => {
       if (!isSent) return
-      const { method, failure, routeOptions } = reply.request
+      const { request, elapsedTime } = reply
+      const { method, failure, routeOptions } = request
       const known = methods.has(method) ? method : 'other'
-      durationOf(routeOptions.url)(known)(failure?.error ?? 0).observe(reply.elapsedTime / 1000)
+      durationOf(routeOptions.url)(known)(failure?.error ?? 0).observe(elapsedTime / 1000, request.exemplar)
       if (failure) app.countFailure(failure.name)
     })
   },

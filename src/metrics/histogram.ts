@@ -3,7 +3,8 @@ import type { Metric, Registry } from '@prometheus-io/client'
 
 /** The values that have one set of labels. */
 export interface Series {
-  observe(value: number): void
+  /** Takes a value; the newest of each bucket with a trace id is its exemplar where the page is OpenMetrics. */
+  observe(value: number, traceId?: string): void
 }
 
 /** Gives the series of a set of labels. It is looked up once: whoever observes keeps it. */
@@ -16,16 +17,21 @@ interface Options {
   buckets: readonly number[]
 }
 
+interface Bucket {
+  readonly le: number | string
+  count: number
+  exemplar?: { labelSet: { trace_id: string }; value: number; timestamp: number }
+}
+
 /** Adds a histogram to a registry, which reads it when its page is asked for. */
-export function addHistogram(registry: Registry, { name, help, buckets }: Options): Histogram {
-  const bounds = [...buckets, '+Inf']
-  const all: { labels: Record<string, string | number>; counts: number[]; sum: number }[] = []
+export function addHistogram(registry: Registry, { name, help, buckets: bounds }: Options): Histogram {
+  const all: { labels: Record<string, string | number>; buckets: Bucket[]; sum: number }[] = []
   const get = () => {
-    const values = all.flatMap(({ labels, counts, sum }) => {
+    const values = all.flatMap(({ labels, buckets, sum }) => {
       let count = 0
-      const cumulative = bounds.map((le, index) => {
-        count += counts[index] as number
-        return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count }
+      const cumulative = buckets.map(({ le, count: own, exemplar }) => {
+        count += own
+        return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count, exemplar }
       })
       const total = { metricName: `${name}_count`, labels, value: count }
       return [...cumulative, { metricName: `${name}_sum`, labels, value: sum }, total]
@@ -34,14 +40,17 @@ export function addHistogram(registry: Registry, { name, help, buckets }: Option
   }
   registry.registerMetric({ name, get } as unknown as Metric)
   return (labels = {}) => {
-    const series = { labels, counts: bounds.map(() => 0), sum: 0 }
+    const series = { labels, buckets: [...bounds, '+Inf'].map((le): Bucket => ({ le, count: 0 })), sum: 0 }
     all.push(series)
     return {
-      observe(value) {
+      observe(value, traceId) {
         let index = 0
-        while (value > (buckets[index] as number)) index++
-        ;(series.counts[index] as number)++
+        while (value > (bounds[index] as number)) index++
+        const bucket = series.buckets[index] as Bucket
+        bucket.count++
         series.sum += value
+        if (traceId !== undefined)
+          bucket.exemplar = { labelSet: { trace_id: traceId }, value, timestamp: Date.now() / 1000 }
       }
     }
   }

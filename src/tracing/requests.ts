@@ -14,7 +14,9 @@ export function traceRequests(shutdown: () => Promise<void>) {
     instrumentHooks: false,
     instrumentHandler: false,
     ignorePaths: ({ url }) => probes.test(url),
-    requestHook(span, { method, url, routeOptions }) {
+    requestHook(span, request) {
+      const { method, url, routeOptions } = request
+      if (span.isRecording()) request.exemplar = span.spanContext().traceId
       span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
       // It would hold the query string.
       span.setAttribute('url.path', url.replace(/\?.*/s, ''))

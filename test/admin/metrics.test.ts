@@ -13,7 +13,7 @@ import { createLogger } from '../../src/logger.ts'
 import { createDatabase, lockTable, untilBlocked } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
-import { failure, headers, post, read, startService, success, token } from '../support/service.ts'
+import { failure, headers, post, read, replay, startService, success, token } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)
 const start = (t: Test, env: Record<string, string> = {}) =>
@@ -40,8 +40,9 @@ const sum = (values: Record<string, number>) => Object.values(values).reduce((a,
 t.test('every kind of response is counted by route, method and failure number', async (t) => {
   const service = await start(t)
   t.strictSame(await service.post({ id: 1, name: 'n' }), success({ name: 'n' }))
-  for (let count = 0; count < 3; count++)
-    t.strictSame(await service.post({ id: 2, name: 'n' }, keyed('a')), success({ name: 'n' }))
+  t.strictSame(await service.post({ id: 2, name: 'n' }, keyed('a')), success({ name: 'n' }))
+  for (let count = 0; count < 2; count++)
+    t.strictSame(await service.post({ id: 2, name: 'n' }, keyed('a')), replay({ name: 'n' }))
   await service.post({ id: 1, name: 'n' })
   await service.post({ id: 3 })
   await service.post({ id: 3, name: 'n' }, { headers: {} })
@@ -193,7 +194,7 @@ t.test('a commit whose response is lost is repeated, and the plant is created, n
   const service = await start(t, { DATABASE_URL: url.href })
   proxy.lose(1)
   t.strictSame(await service.post({ id: 30, name: 'n' }, keyed('b')), success({ name: 'n' }))
-  t.strictSame(await service.post({ id: 30, name: 'n' }, keyed('b')), success({ name: 'n' }))
+  t.strictSame(await service.post({ id: 30, name: 'n' }, keyed('b')), replay({ name: 'n' }))
   const page = await counted(service, 2)
   t.strictSame(page.values('plant_store_plants_total'), { created: 1, replayed: 1 })
   t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: 2, uncertain: 1 })

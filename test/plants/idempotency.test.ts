@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseIdempotencyKey } from '../../src/plants/idempotency-key.ts'
 import { deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
-import { failure, headers, startService, success, token } from '../support/service.ts'
+import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'
 const service = await startService(t, { AUTH_TOKENS: `tester:${token},tester:${token}2,other:${other}` })
@@ -18,7 +18,7 @@ const malformed = failure(400, 'the Idempotency-Key must be 1 to 255 visible ASC
 let lastId = 0
 const newPlant = () => ({ id: ++lastId, name: 'Monstera', tag: 'tropical' })
 const created = success({ name: 'Monstera', tag: 'tropical' })
-const replayed = { ...created, headers: { ...created.headers, 'idempotent-replayed': 'true' } }
+const replayed = replay({ name: 'Monstera', tag: 'tropical' })
 
 /** Creates a new plant, with a key or without, and gives it. */
 async function create(t: Test, init?: RequestInit) {

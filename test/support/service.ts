@@ -119,3 +119,9 @@ export function failure(error: number, message: string, extra: Record<string, st
 export function success(plant: { name: string; tag?: string }) {
   return { status: 200, headers: everyResponse, body: JSON.stringify(plant) }
 }
+
+/** The whole response that a request gets whose Idempotency-Key had stored the plant before. */
+export function replay(plant: { name: string; tag?: string }) {
+  const response = success(plant)
+  return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
+}
