@@ -8,7 +8,7 @@ import { until } from '../../dev/until.ts'
 import { lockTable, openSession, query, setServer, untilBlocked } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
 import { startServer } from '../support/server.ts'
-import { failure, headers, startService, success } from '../support/service.ts'
+import { failure, headers, replay, startService, success } from '../support/service.ts'
 
 const deadlineMs = scaled(3_000)
 /** Shared machines are slow at times; what must not happen is a response long after the deadline. */
@@ -339,7 +339,7 @@ t.test('a synchronous standby that is away: never 200 before it is back', async 
   await set('')
   // The outage that began meanwhile may last until its next probe.
   const ask = () => service.post({ id: first, name: 'n' }, keyed)
-  t.strictSame(await until('it succeeds', ask, ({ status }) => status === 200), success({ name: 'n' }))
+  t.strictSame(await until('it succeeds', ask, ({ status }) => status === 200), replay({ name: 'n' }))
 })
 
 t.test('a change of the table under way: 200 all the same', async (t) => {
