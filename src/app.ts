@@ -66,7 +66,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(requestLog)
   await app.register(storage, { registry, connection: config.database, write: config.write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
-  await app.register(probes, { checkReadiness: app.checkReadiness })
+  await app.register(probes)
   await app.register(openapi, { basePath: config.basePath })
   if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })

@@ -2,6 +2,7 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { readConfig } from './config/config.ts'
+import { checkWritable } from './database/readiness.ts'
 import { checkEncoding, checkMigrated, checkWarnings, waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
@@ -15,7 +16,7 @@ try {
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => app.reloadTokens())
   try {
-    const checks = [checkEncoding, checkWarnings, checkMigrated(selectRequired)]
+    const checks = [checkEncoding, checkWarnings, checkWritable, checkMigrated(selectRequired)]
     await waitForDatabase(config.database, config.startupTimeoutMs, checks)
     await app.listenForMetrics()
     await app.listen({ host: config.host, port: config.port })

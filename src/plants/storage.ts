@@ -2,19 +2,15 @@
 import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
-import { checkReadiness } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import type { Limits } from '../group-commit/types.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
-import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     plants: PlantRepository
-    /** Resolves when the database can take plants now; rejects with a Failure that says what is missing. */
-    checkReadiness(): Promise<void>
   }
 }
 
@@ -27,7 +23,7 @@ interface Options {
 
 /** A statement has a third of the deadline, so that a repeat on another connection is in time. */
 const attemptsPerDeadline = 3
-/** For the readiness check and the probe of an outage, beside the lanes. */
+/** For the probe of an outage, beside the lanes. */
 const probeConnections = 1
 
 export default fp<Options>(
@@ -43,7 +39,6 @@ export default fp<Options>(
     const plants = createPlantRepository(database, write, app.log, storage, tracing)
     storage.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
-    app.decorate('checkReadiness', () => checkReadiness(database, selectRequired))
     app.addHook('onClose', async () => {
       await plants.close()
       await database.end()

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { startLoad } from '../../dev/load.ts'
 import { scaled } from '../../dev/slowness.ts'
-import { createDatabase, query } from '../support/database.ts'
+import { createDatabase } from '../support/database.ts'
 import { type Running, startProcess } from '../support/process.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
@@ -108,13 +108,4 @@ t.test("with every instance away the response is the balancer's, within the cont
     error: 503,
     message: 'the service cannot be reached, this request has stored nothing: try again'
   })
-})
-
-t.test('with no instance ready the balancer asks one all the same', async (t) => {
-  const databaseUrl = await createDatabase(t)
-  const { ports, balancer } = await startInstances(t, databaseUrl)
-  await query(databaseUrl, 'alter table plants rename to gone')
-  for (const port of ports) await balancer.says(port, 'DOWN')
-  const [response] = parseResponses(await exchange(balancer.url, [ask('{"id":1,"name":"n"}')]))
-  t.strictSame(JSON.parse(response?.body ?? ''), { error: 500, message: 'internal error' })
 })

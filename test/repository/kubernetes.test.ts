@@ -94,7 +94,8 @@ t.test('ports, paths, labels and secrets agree', async (t) => {
 t.test('a pod has the time that it needs to start and to leave', async (t) => {
   const config = readConfig(environmentOf(api))
   const { periodSeconds, failureThreshold } = api.startupProbe
-  t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs)
+  t.ok(config.startupTimeoutMs >= 3_600_000, 'in an outage of the database it waits')
+  t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs, 'it ends by itself')
   t.ok(pod.terminationGracePeriodSeconds * 1000 > config.shutdownTimeoutMs)
   t.strictSame(deployment.strategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
   t.notOk('replicas' in deployment, 'the autoscaler sets them')
