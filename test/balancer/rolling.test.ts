@@ -16,7 +16,12 @@ const clients = 32
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
 
 /** Three instances on ports of their own, each of which can be started again. */
-async function startInstances(t: Test, databaseUrl: string) {
+async function startInstances(
+  t: Test,
+  databaseUrl: string,
+  settings: Record<string, string> = {},
+  maxConnections?: number
+) {
   const ports = await Promise.all([freePort(), freePort(), freePort()])
   const launch = (port: number) =>
     startProcess(t, {
@@ -24,11 +29,12 @@ async function startInstances(t: Test, databaseUrl: string) {
       PORT: String(port),
       // Two checks must have failed by then, also on a machine that stands still for a while.
       SHUTDOWN_DELAY_MS: String(scaled(7_000)),
-      WRITE_DEADLINE_MS: '60000'
+      WRITE_DEADLINE_MS: '60000',
+      ...settings
     })
   const instances = new Map<number, Running>()
   for (const port of ports) instances.set(port, await launch(port))
-  const balancer = await startBalancer(t, ports)
+  const balancer = await startBalancer(t, ports, maxConnections)
   return {
     ports,
     balancer,
@@ -66,6 +72,16 @@ t.test('an instance is killed: clients that repeat by Idempotency-Key lose nothi
   }
   const failed = await assertStored(t, databaseUrl, await load.stop(), 'tester')
   t.strictSame(failed, [], 'every repeat got the first response')
+})
+
+t.test('more requests than the instances admit connections for wait in the balancer', async (t) => {
+  const databaseUrl = await createDatabase(t)
+  // At each: four requests, four connections for the next ones, and a check.
+  const { balancer } = await startInstances(t, databaseUrl, { MAX_CONNECTIONS: '9' }, 4)
+  const load = startLoad({ url: balancer.url, token, clients })
+  t.teardown(() => load.stop())
+  await load.succeed(2_000)
+  t.strictSame(await assertStored(t, databaseUrl, await load.stop()), [], 'no client saw an error')
 })
 
 t.test('the contract holds through the balancer, and for its own responses', async (t) => {
