@@ -32,7 +32,7 @@ function environmentOf(container: Manifest): Record<string, string> {
 
 t.test('each kustomization names what stands beside it, and nothing else', async (t) => {
   const files = globSync(`${directory}/**/kustomization.yaml`, { cwd: root })
-  t.equal(files.length, 4)
+  t.equal(files.length, 5)
   for (const file of files) {
     const { resources, secretGenerator = [] } = parse(readFileSync(join(root, file), 'utf8'))
     const own = globSync('*.yaml', { cwd: join(root, dirname(file)), exclude: ['kustomization.yaml'] })
@@ -90,6 +90,19 @@ t.test('ports, paths, labels and secrets agree', async (t) => {
     }
   }
 })
+
+t.test(
+  'the Prometheus Operator scrapes the pods under the name of the rules, and has the same rules',
+  async (t) => {
+    const { spec: monitor } = find('PodMonitor')
+    const { labels } = deployment.template.metadata
+    t.strictSame(monitor.selector.matchLabels, labels)
+    t.ok(api.ports.some(({ name }: { name: string }) => name === monitor.podMetricsEndpoints[0].port))
+    const rules = parse(readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8'))
+    t.strictSame(find('PrometheusRule').spec, rules)
+    t.match(JSON.stringify(rules), `job=\\"${labels[monitor.jobLabel]}\\"`)
+  }
+)
 
 t.test('a pod has the time that it needs to start and to leave', async (t) => {
   const config = readConfig(environmentOf(api))
