@@ -244,6 +244,18 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
   const { data } = JSON.parse(await (await fetch(rules)).text())
   t.match(data.groups, [{ name: 'plant-store' }, { name: 'plant-store-objectives' }])
   t.ok(data.groups[0].rules.length > 10)
+  const { panels } = JSON.parse(await readFile(join(stack.cwd, 'ops/grafana/dashboard.json'), 'utf8'))
+  const queries = panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) => targets)
+  t.ok(queries.length > 30)
+  for (const { expr } of queries) {
+    const variables = { job: 'plant-store', instance: '.*', __rate_interval: '1m', __range: '1h' }
+    const query = expr.replace(/\$(\w+)/g, (_: string, name: keyof typeof variables) => variables[name])
+    const response = await fetch(new URL('query', rules.replace('rules', '')), {
+      method: 'POST',
+      body: new URLSearchParams({ query })
+    })
+    t.match(await response.text(), '{"status":"success"', query)
+  }
   const [alert] = data.groups[0].rules
   const link = new URL(alert.annotations.runbook_url.replace('{{ $externalURL }}', ''), rules)
   t.match(await (await fetch(link)).text(), `<h2 id="${link.hash.slice(1)}">`)
