@@ -41,7 +41,7 @@ ${plainVariables.map(write).join('\n')}
 
 ${tracingVariables.map(write).join('\n')}
 
-# docker compose alone: the ports of Prometheus and Grafana (--profile observability), and the images.
+# docker compose alone: images, ports, and the requests that the balancer sends to one replica at a time.
 ${composeVariables.map((variable) => `#${variable.name}=${variable.default}`).join('\n')}
 `
 }
