@@ -24,6 +24,7 @@ fetch_ahead() {
   if [[ "${groups[*]}" == *test* ]]; then
     find_chromium
     find_haproxy
+    find_nginx
   fi
   if [[ "${groups[*]}" =~ container|deploy ]] && has_docker; then
     choose_image NODE_IMAGE node:24-trixie-slim
@@ -36,6 +37,17 @@ fetch_ahead() {
 }
 
 find_haproxy() { find_debian haproxy; }
+
+find_nginx() { find_debian nginx; }
+
+find_amtool() { command -v amtool >/dev/null || find_debian prometheus-alertmanager; }
+
+run_amtool() {
+  cd ops/alertmanager
+  amtool check-config alertmanager.yml
+  amtool config routes test --config.file=alertmanager.yml --verify.receivers=pager severity=critical
+  amtool config routes test --config.file=alertmanager.yml --verify.receivers=team severity=warning
+}
 
 # The browser that CHROMIUM names, or Debian's.
 find_chromium() {

@@ -69,7 +69,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   const { database: connection, databaseFile: file, write } = config
   await app.register(storage, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
-  await app.register(probes, { checkReadiness: app.checkReadiness })
+  await app.register(probes)
   await app.register(openapi, { basePath: config.basePath })
   if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })

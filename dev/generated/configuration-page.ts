@@ -71,7 +71,8 @@ precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [The spans](operations.md#traci
 \`docker compose\` passes on every variable of \`.env\` but these, which it sets itself:
 ${list(variables.filter((variable) => !isPassedOn(variable)).map(({ name }) => name))}.
 \`SHUTDOWN_TIMEOUT_MS\` must be less than \`stop_grace_period\` in [docker-compose.yml](../docker-compose.yml), and
-\`WRITE_DEADLINE_MS\` less than \`timeout server\` in [haproxy.cfg](../ops/haproxy/haproxy.cfg). \`PORT\` is the
+\`WRITE_DEADLINE_MS\` less than \`timeout server\` in [haproxy.cfg](../ops/haproxy/haproxy.cfg). \`SERVER_MAXCONN\`, the
+requests that the balancer sends to one replica at a time, must be less than half of \`MAX_CONNECTIONS\`. \`PORT\` is the
 balancer's, on 127.0.0.1. \`docker compose\` also reads, with defaults in .env.example,
 ${list(composeVariables.map(({ name }) => name))}.
 `

@@ -21,10 +21,8 @@ const describe = ({ purpose, rule }: Variable) => comment(rule ? `${purpose} Val
 function writeSecret(variable: Variable): string {
   const { name } = variable
   const { example } = secrets[name as keyof typeof secrets]
-  // The only value that is set: nothing works without a token.
-  const mark = name === 'AUTH_TOKENS' ? '' : '#'
   return `${describe(variable)}
-${mark}${name}=${example}
+#${name}=${example}
 # The file that holds it, instead.
 #${name}_FILE=`
 }
@@ -34,8 +32,8 @@ const write = (variable: Variable) => `${describe(variable)}\n#${variable.name}=
 export function writeEnvExample(): string {
   return `# Settings for \`npm run dev\`, \`npm start\`, \`npm run migrate\` and \`docker compose\`: cp .env.example .env
 # Made by \`npm run generate\`; docs/configuration.md has more. A commented setting shows its default.
-# The token here is for development: change it before you deploy. \`npm run dev\` listens on 127.0.0.1, and starts a
-# database of its own when DATABASE_URL is not set. \`docker compose\` makes its own token and passwords.
+# \`npm run dev\` makes a token and starts a database of its own where these are not set, and listens on 127.0.0.1.
+# \`docker compose\` makes its own token and passwords.
 
 ${secretVariables.map(writeSecret).join('\n')}
 
@@ -43,7 +41,7 @@ ${plainVariables.map(write).join('\n')}
 
 ${tracingVariables.map(write).join('\n')}
 
-# docker compose alone: the ports of Prometheus and Grafana (--profile observability), and the images.
+# docker compose alone: images, ports, and the requests that the balancer sends to one replica at a time.
 ${composeVariables.map((variable) => `#${variable.name}=${variable.default}`).join('\n')}
 `
 }

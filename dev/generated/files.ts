@@ -5,6 +5,8 @@ import { writeDocument } from '../../src/openapi/document.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
+import { writePrometheusRule } from './prometheus-rule.ts'
+import { writeRunbook } from './runbook.ts'
 
 /** What the benchmarks have measured. */
 const figures = new URL('../../docs/performance.json', import.meta.url)
@@ -18,6 +20,8 @@ export async function generateFiles(): Promise<Map<string, string>> {
     ['docs/errors.md', await writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],
+    ['ops/prometheus/web/runbook.html', writeRunbook()],
+    ['deploy/kubernetes/monitoring/prometheus-rule.yaml', writePrometheusRule()],
     ...charts.map(([name, chart]) => [`docs/${name}`, chart] as const)
   ])
 }

@@ -1,9 +1,22 @@
 #!/bin/sh
-# Runs once, when the database is made: the user of the service, who may use the tables that the owner's migrations
-# make, and may not change them.
+# Brings the roles of the database to what they are to be, each time: the owner, who makes the table and may do nothing
+# else, and the service, who may use it and not change it. The superuser has no password: it exists on the socket alone.
 set -eu
-password=$(cat /run/secrets/service-password)
-psql --set=ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "${POSTGRES_DB:-$POSTGRES_USER}" <<SQL
-create role service login password '$password';
-alter default privileges in schema public grant select, insert, update on tables to service;
+exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --single-transaction --username=plants --dbname=plants --file=- <<'SQL'
+\set owner `cat /run/secrets/owner-password`
+\set service `cat /run/secrets/service-password`
+select format('create role %I', name) from unnest(array['owner', 'service']) as name
+where not exists (select from pg_roles where rolname = name) \gexec
+alter role plants password null;
+alter role owner login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'owner';
+alter role service login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'service';
+revoke all on database plants from public;
+grant connect on database plants to owner, service;
+revoke all on schema public from public;
+grant usage, create on schema public to owner;
+grant usage on schema public to service;
+-- Tables that the superuser made before there was an owner.
+select format('alter table public.%I owner to owner', tablename) from pg_tables
+where schemaname = 'public' and tableowner <> 'owner' \gexec
+alter default privileges for role owner in schema public grant select, insert, update on tables to service;
 SQL

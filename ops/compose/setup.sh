@@ -1,15 +1,21 @@
 #!/bin/sh
-# Makes the secrets of docker-compose.yml once, and an access token for the caller that is named (dev without a name).
-# Writes the token to standard output. Each volume is mounted by its readers only, which run as users of their own:
-# that is why the files can be read by all of them.
+# setup [NAME]: makes the secrets of docker-compose.yml once, and an access token for the caller that is named (dev
+# without a name), which it writes to standard output. Copies the configuration of the other containers.
+# setup --rotate: makes new passwords of the database instead.
+# Each volume is mounted by its readers only, which run as users of their own: that is why the files can be read by all
+# of them.
 set -eu
 umask 022
 name=${1:-dev}
-case $name in .* | */*)
-  echo "setup: the name may not begin with a dot or have a slash" >&2
+case $name in --rotate) ;; [.-]* | */*)
+  echo "setup: the name may not begin with a dot or a hyphen, or have a slash" >&2
   exit 1
   ;;
 esac
+
+rm -rf /config/*
+for part in compose grafana haproxy prometheus; do cp -R --no-preserve=mode "/ops/$part" /config; done
+
 cd /secrets
 
 # put FILE: from standard input, all of it or nothing.
@@ -24,12 +30,14 @@ flock 9
 
 random() { node --print 'crypto.randomBytes(32).toString("hex")'; }
 
-if [ ! -e api/database-url ]; then
-  random | put db/owner-password
-  random | put db/service-password
-  printf 'postgres://plants:%s@db:5432/plants\n' "$(cat db/owner-password)" | put migrate/database-url
-  printf 'postgres://service:%s@db:5432/plants\n' "$(cat db/service-password)" | put api/database-url
-fi
+# Read once, when the database is made.
+[ -e db/superuser-password ] || random | put db/superuser-password
+for role in owner service; do
+  if [ ! -e "db/$role-password" ] || [ "$name" = --rotate ]; then random | put "db/$role-password"; fi
+done
+printf 'postgres://owner:%s@db:5432/plants\n' "$(cat db/owner-password)" | put migrate/database-url
+printf 'postgres://service:%s@db:5432/plants\n' "$(cat db/service-password)" | put api/database-url
+[ "$name" != --rotate ] || exit 0
 
 if [ ! -e "tokens/$name" ]; then
   made=$(node /app/dist/commands/create-token.js "$name")

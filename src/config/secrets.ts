@@ -27,7 +27,7 @@ export const secrets = {
     description:
       'entries secret, name:secret or name:sha256:<64 hex digits>, separated by commas (in a file, by new lines too); a secret has 16 or more letters, digits or -._~+/',
     purpose: 'Access tokens. Several may share a name. `npm run token -- NAME` makes one.',
-    example: 'dev:insecure-development-token'
+    example: 'name:sha256:<64 hex digits>'
   }
 } as const
 

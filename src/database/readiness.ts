@@ -1,12 +1,17 @@
-/** Whether the database can take plants now. */
+/** Whether the database can take plants now: what the service waits for at start-up and probes for in an outage. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Failure } from '../failures/failure.ts'
 import type { Database } from './pool.ts'
-import { isUnmigrated } from './required-schema.ts'
+import type { Check } from './wait-for-database.ts'
 
 const statementLimitMs = 2_000
 /** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */
 const limitMs = 3_000
+
+/** It must take writes: a standby does not, nor a server whose disk an operator protects. */
+export const checkWritable: Check = async (client) => {
+  const { rows } = await client.query('show transaction_read_only')
+  return rows[0].transaction_read_only === 'off' ? undefined : 'the database is read-only'
+}
 
 // One row in any case.
 const writeStatement = (selectRequired: string) => ({
@@ -17,21 +22,13 @@ const writeStatement = (selectRequired: string) => ({
 
 /**
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and takes writes;
- * rejects with the Failure NotReady, which says what is missing, in 3 s at the most.
+ * rejects in 3 s at the most.
  */
 export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
   const answer = database.query(writeStatement(selectRequired), AbortSignal.timeout(statementLimitMs))
   const end = sleep(limitMs, undefined, { ref: false }).then(() => {
     throw new Error(`no answer within ${limitMs} ms`)
   })
-  const { rows } = await Promise.race([answer, end]).catch((cause) => {
-    throw new Failure('NotReady', { message: nameFault(cause), cause })
-  })
-  if (rows[0]?.read_only !== 'off') throw new Failure('NotReady', { message: 'the database is read-only' })
-}
-
-function nameFault(error: { code?: string }): string {
-  if (isUnmigrated(error)) return 'the database is not migrated'
-  if (error.code === '42501') return 'the database does not let the service read its table'
-  return 'the database cannot be reached'
+  const { rows } = await Promise.race([answer, end])
+  if (rows[0]?.read_only !== 'off') throw new Error('the database is read-only')
 }

@@ -2,7 +2,7 @@
 import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
-import { checkReadiness } from '../database/readiness.ts'
+import { checkWritable } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
 import { type Check, checkEncoding, checkMigrated, checkWarnings } from '../database/wait-for-database.ts'
@@ -12,13 +12,10 @@ import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
-import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     plants: PlantRepository
-    /** Resolves when the database can take plants now; rejects with a Failure that says what is missing. */
-    checkReadiness(): Promise<void>
     /** Where the database is by now. */
     currentDatabase(): ConnectionOptions
     /** Reads the file with the database's URL anew, if there is one. */
@@ -37,11 +34,16 @@ interface Options {
 
 /** A statement has a third of the deadline, so that a repeat on another connection is in time. */
 const attemptsPerDeadline = 3
-/** For the readiness check and the probe of an outage, beside the lanes. */
+/** For the probe of an outage, beside the lanes. */
 const probeConnections = 1
 
 /** What the database must pass before the service uses it. */
-export const databaseChecks: Check[] = [checkEncoding, checkWarnings, checkMigrated(selectRequired)]
+export const databaseChecks: Check[] = [
+  checkEncoding,
+  checkWarnings,
+  checkWritable,
+  checkMigrated(selectRequired)
+]
 
 export default fp<Options>(
   async (app, { registry, connection, file, write, tracing }) => {
@@ -68,7 +70,6 @@ export default fp<Options>(
     const plants = createPlantRepository(database, write, app.log, storage, tracing)
     storage.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
-    app.decorate('checkReadiness', () => checkReadiness(database, selectRequired))
     app.decorate('currentDatabase', () => followed?.current() ?? connection)
     app.decorate('reloadDatabaseUrl', async () => {
       if (followed) await followed.reload()

@@ -12,11 +12,11 @@ import { until } from '../../dev/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/haproxy')
 
-/** Starts HAProxy over the ports; ends it at teardown. */
-export async function startBalancer(t: Test, ports: number[]) {
+/** Starts HAProxy over the ports, with so many requests at each at the most; ends it at teardown. */
+export async function startBalancer(t: Test, ports: number[], maxConnections = 1_000) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
   const config = await readFile(join(folder, 'haproxy.cfg'), 'utf8')
-  const port = await freePort()
+  const [port, metricsPort] = [await freePort(), await freePort()]
   const file = join(directory, 'haproxy.cfg')
   const control = join(directory, 'control')
   await writeFile(file, withServers(config, ports, control))
@@ -24,6 +24,8 @@ export async function startBalancer(t: Test, ports: number[]) {
     env: {
       PATH: `${process.env.PATH}:/usr/sbin`,
       HAPROXY_BIND: `127.0.0.1:${port}`,
+      HAPROXY_METRICS_BIND: `127.0.0.1:${metricsPort}`,
+      HAPROXY_SERVER_MAXCONN: String(maxConnections),
       HAPROXY_ERRORS: join(folder, 'errors')
     },
     stdio: ['ignore', 'ignore', 'inherit']
@@ -56,12 +58,10 @@ export async function startBalancer(t: Test, ports: number[]) {
 
 /** Names the servers where the configuration finds them by DNS, adds a control socket, and leaves the rest as it is. */
 function withServers(config: string, ports: number[], control: string): string {
-  const servers = (name: string, options: string) =>
-    ports.map((port, index) => `  server ${name}${index + 1} 127.0.0.1:${port} ${options}`).join('\n')
+  const servers = ports.map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`).join('\n')
   return config
     .replace(/^global\n/m, `global\n  stats socket ${control}\n`)
-    .replace(/ {2}server-template api .*\n/, `${servers('api', 'check')}\n`)
-    .replace(/ {2}server-template open .*\n/, `${servers('open', '')}\n`)
+    .replace(/ {2}server-template api .*\n/, `${servers}\n`)
     .replace(' init-state down', '') // HAProxy 3.1 and later; these servers are not found by DNS
-    .replaceAll(' resolvers docker resolve-prefer ipv4 init-addr none', ' inter 1s')
+    .replace(' resolvers docker resolve-prefer ipv4 init-addr none', ' inter 1s')
 }

@@ -1,6 +1,11 @@
 /** The stack of docker-compose.yml: the README's tour, and what clients see while operators work on it. */
+import { once } from 'node:events'
 import { mkdir, readFile } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import { type RequestOptions, request } from 'node:https'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { docker, inspect, statusOf } from '../../dev/docker.ts'
 import { execute } from '../../dev/execute.ts'
@@ -47,8 +52,8 @@ t.test("the README's tour, line by line", async (t) => {
   const script = toScript(steps).replaceAll('127.0.0.1:3000', address)
   await execute('bash', ['-c', script], { cwd: stack.cwd, env: { ...stack.env, OUT: out } })
   for (const [index, step] of steps.entries()) {
-    const text = await readFile(join(out, String(index)), 'utf8')
-    if (!t.ok(isPrinted(step, text), step.command)) t.comment(`printed:\n${text}`)
+    const printed = await readFile(join(out, String(index)), 'utf8')
+    if (!t.ok(isPrinted(step, printed), step.command)) t.comment(`printed:\n${printed}`)
   }
 })
 
@@ -57,7 +62,7 @@ t.test('only the balancer is published, on 127.0.0.1, and every container is con
   const containers = await inspect(...ids)
   const service = (container: { Config: { Labels: Record<string, string> } }) =>
     container.Config.Labels['com.docker.compose.service'] ?? ''
-  t.strictSame(containers.map(service).sort(), ['api', 'api', 'balancer', 'db', 'migrate', 'setup'])
+  t.strictSame(containers.map(service).sort(), ['api', 'api', 'balancer', 'db', 'migrate', 'roles', 'setup'])
   for (const container of containers) {
     const { HostConfig: host, Config: config, NetworkSettings: network } = container
     const published = Object.values(network.Ports ?? {}).flatMap((ports) => ports ?? [])
@@ -106,6 +111,31 @@ t.test(
     t.strictSame(await stack.query(privileges), ['INSERT SELECT UPDATE'])
   }
 )
+
+t.test('the owner of the table may nothing else, and no password is the superuser', async (t) => {
+  const roles = `select rolname, pg_get_userbyid(relowner) = rolname as owns,
+    rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls as may_more, rolpassword is null as is_local,
+    has_database_privilege(rolname, 'plants', 'create, temporary') as may_create
+    from pg_authid, pg_class where relname = 'plants' and rolcanlogin order by 1`
+  t.strictSame(await stack.query(roles), ['owner|t|f|f|f', 'plants|f|t|t|t', 'service|f|f|f|f'])
+})
+
+t.test('setup --rotate makes new passwords; the old ones are refused', async (t) => {
+  const read = () => stack.compose('exec', '-T', 'api', 'cat', '/run/secrets/database-url')
+  const script = `const client = new (require('pg').Client)(process.argv[1])
+    client.connect().then(() => client.end(), ({ code }) => code).then((code) => console.log(code ?? 'connected'))`
+  const connect = (url: string) => stack.compose('exec', '-T', 'api', 'node', '--eval', script, url)
+  const [token, old] = [await stack.token(), await read()]
+  t.equal(await connect(old), 'connected')
+  await stack.compose('run', '--rm', '-T', 'setup', '--rotate')
+  await stack.compose('run', '--rm', '-T', 'roles')
+  t.equal(await connect(old), '28P01')
+  t.equal(await connect(await read()), 'connected')
+  t.equal(await stack.compose('run', '--rm', '-T', 'migrate'), 'nothing to migrate')
+  t.equal(await stack.token(), token, 'tokens stay')
+  // The replicas have read the old password.
+  await stack.compose('up', '--detach', '--wait', '--no-deps', '--force-recreate', 'api')
+})
 
 t.test('replicas that do not listen yet get no request', async (t) => {
   const { COMPOSE_PROJECT_NAME: project, PLANT_STORE_IMAGE: image } = stack.env
@@ -172,6 +202,8 @@ t.test(
     const load = await startClients(t)
     const began = new Date().toISOString()
     const env = { ...stack.env, REVISION: 'half' }
+    // What begins now waits for a database that takes writes, until one replica is cut off.
+    await stack.query('alter role service set default_transaction_read_only = on')
     const update = execute('ops/rolling-update', [], { cwd: stack.cwd, env })
     update.catch(() => {})
     const fresh = async () => (await stack.running('api')).filter((id) => !before.includes(id))
@@ -181,6 +213,7 @@ t.test(
       (ids) => ids.length === before.length
     )
     await docker(['network', 'disconnect', `${stack.env.COMPOSE_PROJECT_NAME}_back`, bad])
+    await stack.query('alter role service reset default_transaction_read_only')
     const serves = async () => /"msg":"created"/.test(await docker(['logs', '--since', began, good]))
     await until('the good one serves', serves)
     await docker(['kill', bad])
@@ -190,45 +223,101 @@ t.test(
   }
 )
 
-t.test('the database restarts under load, and no client sees an error', async (t) => {
-  const load = await startClients(t)
-  await stack.compose('restart', 'db')
-  await load.assertServed()
-})
-
-t.test('while the database is away, the responses are those of the unready replicas', async (t) => {
-  const since = new Date().toISOString()
-  await stack.compose('stop', 'db')
-  const isEmpty = async () =>
-    (await stack.compose('logs', '--since', since, 'balancer')).includes(
-      "backend 'api' has no server available"
-    )
-  await until('the balancer has no ready replica', isEmpty)
-  const response = await fetch(`${await stack.url()}/readyz`)
-  t.equal(response.status, 400)
-  t.match(await response.text(), '{"error":503,"message":"the database cannot be reached"}')
-  await stack.compose('start', 'db')
-  await until('it is ready', async () => (await statusOf(`${await stack.url()}/readyz`)) === 200)
-})
+t.test(
+  'the database is away for a while under load: replicas stay, and no client sees an error',
+  async (t) => {
+    const load = await startClients(t)
+    const since = new Date().toISOString()
+    await stack.compose('stop', 'db')
+    t.equal(await statusOf(`${await stack.url()}/readyz`), 200)
+    await stack.compose('start', 'db')
+    await load.assertServed()
+    t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
+  }
+)
 
 t.test('Prometheus finds every replica and has the rules', async (t) => {
   await stack.compose('--profile=observability', 'up', '--wait', 'prometheus')
   await stack.metric('sum(up{job="plant-store"})', 2)
+  await stack.metric('sum(haproxy_server_status{proxy="api", state="UP"})', 2)
   const rules = `http://${await stack.compose('port', 'prometheus', '9090')}/api/v1/rules`
   const { data } = JSON.parse(await (await fetch(rules)).text())
-  t.match(data.groups, [{ name: 'plant-store' }])
+  t.match(data.groups, [{ name: 'plant-store' }, { name: 'plant-store-objectives' }])
   t.ok(data.groups[0].rules.length > 10)
+  const { panels } = JSON.parse(await readFile(join(stack.cwd, 'ops/grafana/dashboard.json'), 'utf8'))
+  const queries = panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) => targets)
+  t.ok(queries.length > 30)
+  for (const { expr } of queries) {
+    const variables = { job: 'plant-store', instance: '.*', __rate_interval: '1m', __range: '1h' }
+    const query = expr.replace(/\$(\w+)/g, (_: string, name: keyof typeof variables) => variables[name])
+    const response = await fetch(new URL('query', rules.replace('rules', '')), {
+      method: 'POST',
+      body: new URLSearchParams({ query })
+    })
+    t.match(await response.text(), '{"status":"success"', query)
+  }
+  const [alert] = data.groups[0].rules
+  const link = new URL(alert.annotations.runbook_url.replace('{{ $externalURL }}', ''), rules)
+  t.match(await (await fetch(link)).text(), `<h2 id="${link.hash.slice(1)}">`)
 })
 
-t.test('`down` keeps the plants and the token, `down -v` nothing', async (t) => {
-  const [plants, token] = [await stack.query('select count(*) from plants'), await stack.token()]
-  t.ok(Number(plants) > 0)
-  await stack.compose('--profile=observability', 'down')
-  await stack.compose('up', '--wait')
-  t.strictSame(await stack.query('select count(*) from plants'), plants)
+t.test('the profile tls: TLS 1.3 with the certificate of a file, and HSTS in every response', async (t) => {
+  await stack.compose('--profile=tls', 'up', '--detach', '--wait')
+  const pem = await stack.compose('exec', '-T', 'balancer-tls', 'cat', '/run/secrets/balancer.pem')
+  const ca = pem.slice(0, pem.indexOf('-----BEGIN PRIVATE KEY-----'))
+  const origin = `https://${await stack.compose('port', 'balancer-tls', '3443')}`
+  const ask = async (path: string, options: RequestOptions) => {
+    const call = request(`${origin}${path}`, { ca, agent: false, ...options })
+    const [response] = await once(call.end(options.method && '{"id":-2,"name":"Ivy"}'), 'response')
+    const { statusCode, headers, socket } = response as IncomingMessage
+    t.equal(headers['strict-transport-security'], 'max-age=31536000')
+    return `${statusCode} ${(socket as TLSSocket).getProtocol()} ${await text(response)}`
+  }
+  const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
+  t.equal(await ask('/plants', { method: 'POST', headers }), '200 TLSv1.3 {"name":"Ivy"}')
+  const unknown = '{"error":404,"message":"there is nothing at this path"}'
+  t.equal(await ask('/nowhere', {}), `400 TLSv1.3 ${unknown}`)
+  await t.rejects(ask('/plants', { maxVersion: 'TLSv1.2' }), /tlsv1 alert protocol version/)
+  await stack.compose('stop', 'api')
+  t.match(await ask('/plants', {}), '400 TLSv1.3 {"error":503,', "the balancer's own")
+  await stack.compose('up', '--detach', '--wait')
+})
+
+t.test('`down` keeps the plants and the token, `down -v` nothing; a backup brings them back', async (t) => {
+  const post = async (id: number, key: string) => {
+    const headers = {
+      authorization: `Bearer ${await stack.token()}`,
+      'content-type': 'application/json',
+      'idempotency-key': key
+    }
+    const body = JSON.stringify({ id, name: 'Moss' })
+    const response = await fetch(`${await stack.url()}/plants`, { method: 'POST', headers, body })
+    return `${response.status} ${await response.text()}`
+  }
+  t.equal(await post(-3, 'before'), '200 {"name":"Moss"}')
+  const everything = 'select * from plants order by id'
+  const [plants, token] = [await stack.query(everything), await stack.token()]
+  t.ok(plants.length > 1_000)
+  await stack.compose('--profile=*', 'down')
+  await stack.compose('up', '--detach', '--wait')
+  t.strictSame(await stack.query(everything), plants)
   t.equal(await stack.token(), token)
+
+  const operate = (command: string) =>
+    execute(`ops/${command}`, [join(stack.cwd, 'coverage/backup')], { cwd: stack.cwd, env: stack.env })
+  await operate('backup')
+  await t.rejects(operate('backup'), /must not exist yet/)
+  await t.rejects(operate('restore'), /has secrets already/)
   await stack.compose('kill') // the drain was seen above
-  await stack.compose('--profile=observability', 'down', '--volumes')
+  await stack.compose('--profile=*', 'down', '--volumes')
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`
   t.equal(await docker(['volume', 'ls', '--quiet', '--filter', filter]), '')
+
+  await operate('restore')
+  t.strictSame(await stack.query(everything), plants)
+  t.equal(await stack.token(), token)
+  t.equal(await post(-3, 'before'), '200 {"name":"Moss"}', 'a replay')
+  t.equal(await post(-3, 'other'), '400 {"error":409,"message":"a plant with this id exists already"}')
+  t.strictSame(await stack.query(everything), plants, 'nothing was created')
+  t.equal(await post(-4, 'after'), '200 {"name":"Moss"}')
 })

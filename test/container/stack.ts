@@ -18,18 +18,22 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     await mkdir(dirname(join(cwd, path)), { recursive: true })
     await cp(join(root, path), join(cwd, path))
   }
+  // As with umask 077, and as root of a user whom no container knows.
+  await execute('chmod', ['-R', 'go=', cwd])
+  if (process.getuid?.() === 0) await execute('chown', ['-R', '12345:12345', cwd])
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   const env = {
     COMPOSE_PROJECT_NAME: name,
     PLANT_STORE_IMAGE: name,
     PORT: '0',
     PROMETHEUS_PORT: '0',
+    TLS_PORT: '0',
     ...settings
   }
   const { compose, psql, url } = openProject(cwd, env)
   t.teardown(async () => {
     if (!t.passing()) t.comment(await compose('logs', '--tail=50'))
-    await compose('--profile=observability', 'down', '--volumes', '--timeout=5')
+    await compose('--profile=*', 'down', '--volumes', '--timeout=5')
     await docker(['image', 'rm', '--force', name])
     await rm(cwd, { recursive: true, force: true })
   })

@@ -1,34 +1,45 @@
-/** Probes: alive whatever the database does, ready only when plants can be created. */
-import type { Socket } from 'node:net'
-import Fastify from 'fastify'
-import t from 'tap'
+/** Probes: what an orchestrator asks from a pod's start to its end, also while the database is away. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import t, { type Test } from 'tap'
+import { freePort } from '../../dev/embedded-postgres.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import probes from '../../src/http/probes.ts'
-import { createDatabase, query, setServer } from '../support/database.ts'
-import { listen } from '../support/listen.ts'
+import { setServer } from '../support/database.ts'
+import { start } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
-import { everyResponse, failure, read, startService } from '../support/service.ts'
+import {
+  everyResponse,
+  failure,
+  patientSettings,
+  post,
+  read,
+  startService,
+  token
+} from '../support/service.ts'
 
-const retry = { 'retry-after': '1' }
-const notReady = (message: string) => failure(503, message, retry)
+const readOnly = 'default_transaction_read_only'
 
-const probe = async (url: string, path: string, init?: RequestInit) => {
-  const { status, body } = await read(await fetch(`${url}${path}`, init))
-  return `${status} ${body}`
+/** Passes connections on to a port; gives its own, and how many there were. */
+async function startRelay(t: Test, target: number) {
+  const relay = { port: 0, connections: 0 }
+  const server = createServer((client) => {
+    relay.connections++
+    const database = connect(target, '127.0.0.1')
+    for (const socket of [client, database]) {
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        client.destroy()
+        database.destroy()
+      })
+    }
+    client.pipe(database).pipe(client)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  relay.port = (server.address() as AddressInfo).port
+  return relay
 }
-const alive = '200 {"status":"alive"}'
-const ready = '200 {"status":"ready"}'
-
-/** Probes until the response is this one; a result is kept for a second. */
-const becomes = (url: string, expected: string) =>
-  until(
-    `readiness is ${expected}`,
-    () => probe(url, '/readyz'),
-    (response) => response === expected
-  )
-
-const text = ({ status, body }: { status: number; body: string }) => `${status} ${body}`
 
 t.test('probes need no token and no BASE_PATH, and have only GET and HEAD', async (t) => {
   const { url } = await startService(t, { BASE_PATH: '/v1' })
@@ -44,86 +55,57 @@ t.test('probes need no token and no BASE_PATH, and have only GET and HEAD', asyn
   }
 })
 
-t.test('readiness follows the database; liveness does not ask it', async (t) => {
+t.test('from a start in an outage to the end: the database decides on the start alone', async (t) => {
   const server = await startServer(t)
-  const { url } = await startService(t, { DATABASE_URL: server.url, WRITE_DEADLINE_MS: '1500' })
-  t.equal(await becomes(url, ready), ready)
-  await server.down()
-  const away = notReady('the database cannot be reached')
-  t.equal(await becomes(url, text(away)), text(away))
-  t.strictSame(await read(await fetch(`${url}/readyz`)), away)
-  t.equal(await probe(url, '/livez'), alive)
-  await server.up()
-  t.equal(await becomes(url, ready), ready)
-  await setServer(server.url, 'default_transaction_read_only', 'on')
-  const readOnly = notReady('the database is read-only')
-  t.equal(await becomes(url, text(readOnly)), text(readOnly))
-})
-
-t.test('a database that stands still is not waited for', async (t) => {
-  const server = await startServer(t)
-  const { url } = await startService(t, { DATABASE_URL: server.url })
-  const pids = await query(server.url, 'select pg_backend_pid() as pid')
-  t.equal(pids.length, 1)
-  server.signal('SIGSTOP')
-  const began = performance.now()
-  const away = notReady('the database cannot be reached')
-  t.equal(await probe(url, '/readyz'), text(away))
-  t.ok(performance.now() - began < scaled(15_000))
-  server.signal('SIGCONT')
-  t.equal(await becomes(url, ready), ready)
-})
-
-t.test(
-  'a server that takes connections and says nothing is not waited for, however long creates may',
-  async (t) => {
-    const sockets: Socket[] = []
-    const { url } = await startService(t, {
-      DATABASE_URL: await listen(t, (socket) => void sockets.push(socket)),
-      WRITE_DEADLINE_MS: '90000'
-    })
-    const began = performance.now()
-    t.strictSame(await read(await fetch(`${url}/readyz`)), notReady('the database cannot be reached'))
-    t.ok(performance.now() - began < scaled(20_000))
-    // Or the service would wait for them when it closes.
-    for (const socket of sockets) socket.destroy()
+  await setServer(server.url, readOnly, 'on')
+  const relay = await startRelay(t, server.port)
+  const asked = async (what: string) => {
+    const enough = relay.connections + 3
+    await until(what, () => relay.connections >= enough)
+    await t.rejects(fetch(`${url}/livez`), 'the startup probe fails')
   }
-)
-
-t.test('a table that is not migrated is not ready', async (t) => {
-  const { url } = await startService(t, { DATABASE_URL: await createDatabase(t, { migrated: false }) })
-  t.strictSame(await read(await fetch(`${url}/readyz`)), notReady('the database is not migrated'))
-})
-
-t.test('a table that the service may not read is not ready', async (t) => {
-  const { url } = await startService(t, {
-    DATABASE_URL: `${await createDatabase(t)}?options=-c%20role%3Dpg_monitor`
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const pod = start(t, ['src/server.ts'], {
+    ...patientSettings,
+    HOST: '127.0.0.1',
+    PORT: String(port),
+    DATABASE_URL: server.url.replace(`:${server.port}`, `:${relay.port}`),
+    AUTH_TOKENS: `tester:${token}`,
+    STARTUP_TIMEOUT_MS: String(scaled(600_000)),
+    SHUTDOWN_DELAY_MS: String(scaled(5_000))
   })
-  const response = notReady('the database does not let the service read its table')
-  t.strictSame(await read(await fetch(`${url}/readyz`)), response)
-})
+  const statuses = async () => [
+    (await fetch(`${url}/livez`)).status,
+    (await read(await fetch(`${url}/readyz`))).status
+  ]
+  let id = 0
+  const create = () => post(`${url}/plants`, { id: ++id, name: 'Fern' })
 
-t.test('1,000 probes at once ask the database once, and a probe a second later once more', async (t) => {
-  let asked = 0
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
-  const app = Fastify()
-  t.teardown(() => app.close())
-  app.decorate('isDraining', false)
-  await app.register(probes, {
-    checkReadiness: () => {
-      asked++
-      return gate
-    }
-  })
-  const ask = () => app.inject('/readyz').then(({ statusCode, body }) => `${statusCode} ${body}`)
-  const responses = Array.from({ length: 1_000 }, ask)
-  await until('the database is asked', () => asked > 0)
-  letGo()
-  for (const response of await Promise.all(responses)) t.equal(response, ready)
-  // More than one where the machine has stood still for a second.
-  t.ok(asked < 10, `asked ${asked} times`)
-  const before = asked
-  await until('the database is asked again', ask, () => asked > before)
-  t.equal(await ask(), ready)
-  t.equal(asked, before + 1)
+  await asked('the pod has asked the read-only server again and again')
+  await server.down()
+  await asked('the pod has asked the absent server again and again')
+  await server.up()
+  await setServer(server.url, readOnly, 'off')
+  await pod.output(/Server listening/)
+  t.strictSame(await statuses(), [200, 200])
+  t.equal((await create()).status, 200)
+
+  await server.down()
+  const waiting = create()
+  t.strictSame(await statuses(), [200, 200], 'an outage leaves it in its Service')
+  await server.up()
+  t.equal((await waiting).status, 200, 'a create waits')
+
+  await setServer(server.url, readOnly, 'on')
+  const refused = create()
+  t.strictSame(await statuses(), [200, 200], 'so does a server that has become a standby')
+  await setServer(server.url, readOnly, 'off')
+  t.equal((await refused).status, 200)
+
+  pod.kill('SIGTERM')
+  await pod.output(/draining/)
+  t.strictSame(await statuses(), [200, 400])
+  t.equal((await create()).status, 200, 'it serves while balancers notice')
+  t.equal((await pod.ended).code, 0)
 })

@@ -4,6 +4,12 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { Manifest } from '../support/kubernetes.ts'
 
+/** The package that has a manifest's definition. */
+const moduleOf = ({ apiVersion }: Manifest) =>
+  apiVersion.startsWith('monitoring.coreos.com/')
+    ? `@kubernetes-models/prometheus-operator/${apiVersion}`
+    : `kubernetes-models/${apiVersion}`
+
 /**
  * Gives what is wrong with manifests. The schemas tell missing fields, wrong types, values and formats; they allow
  * unknown fields, which the types of the same definitions do not: TypeScript refuses them in a literal.
@@ -11,7 +17,7 @@ import type { Manifest } from '../support/kubernetes.ts'
 export async function findFaults(t: Test, manifests: Manifest[]): Promise<string[]> {
   const faults: string[] = []
   for (const manifest of manifests) {
-    const model = (await import(`kubernetes-models/${manifest.apiVersion}`))[manifest.kind]
+    const model = (await import(moduleOf(manifest)))[manifest.kind]
     try {
       new model(manifest).validate()
     } catch (error) {
@@ -24,7 +30,7 @@ export async function findFaults(t: Test, manifests: Manifest[]): Promise<string
 function checkTypes(t: Test, manifests: Manifest[]): string[] {
   const lines = manifests.map(
     (manifest, index) =>
-      `export const m${index}: import('kubernetes-models/${manifest.apiVersion}').I${manifest.kind} = ${JSON.stringify(manifest)}`
+      `export const m${index}: import('${moduleOf(manifest)}').I${manifest.kind} = ${JSON.stringify(manifest)}`
   )
   const directory = t.testdir({
     node_modules: t.fixture('symlink', join(import.meta.dirname, 'node_modules')),

@@ -17,6 +17,8 @@ t.test('the plain manifests are valid', async (t) => {
     'NetworkPolicy',
     'NetworkPolicy',
     'PodDisruptionBudget',
+    'PodMonitor',
+    'PrometheusRule',
     'Service',
     'ServiceAccount'
   ])
@@ -28,8 +30,10 @@ t.test('an unknown field and a bad value are found', async (t) => {
   const { spec } = findKind(broken, 'Deployment')
   spec.template.spec.containers[0].readOnlyRootFilesytem = true
   findKind(broken, 'HorizontalPodAutoscaler').spec.minReplicas = 'three'
+  findKind(broken, 'PodMonitor').spec.podMetricsEndpoints[0].prot = 'metrics'
   const faults = (await findFaults(t, broken)).join('\n')
   t.match(faults, 'HorizontalPodAutoscaler: data/spec/minReplicas must be integer')
+  t.match(faults, /'"?prot"?' does not exist in type/)
   t.match(faults, `'"readOnlyRootFilesytem"' does not exist in type`)
 })
 
@@ -48,7 +52,7 @@ t.test('the example renders', { skip: !hasKubectl && 'kubectl is not on the PATH
     t.equal(status, 0, stderr)
     return parseManifests(stdout)
   })
-  t.equal(rendered.length, plain.length + 3)
+  t.equal(rendered.length, plain.length + 3 - 2, 'three secrets, and not the monitoring')
   for (const { metadata } of rendered) t.equal(metadata.namespace, 'plant-store')
   for (const kind of ['Deployment', 'Job']) {
     const { containers, volumes } = findKind(rendered, kind).spec.template.spec

@@ -32,7 +32,7 @@ function environmentOf(container: Manifest): Record<string, string> {
 
 t.test('each kustomization names what stands beside it, and nothing else', async (t) => {
   const files = globSync(`${directory}/**/kustomization.yaml`, { cwd: root })
-  t.equal(files.length, 4)
+  t.equal(files.length, 5)
   for (const file of files) {
     const { resources, secretGenerator = [] } = parse(readFileSync(join(root, file), 'utf8'))
     const own = globSync('*.yaml', { cwd: join(root, dirname(file)), exclude: ['kustomization.yaml'] })
@@ -91,10 +91,24 @@ t.test('ports, paths, labels and secrets agree', async (t) => {
   }
 })
 
+t.test(
+  'the Prometheus Operator scrapes the pods under the name of the rules, and has the same rules',
+  async (t) => {
+    const { spec: monitor } = find('PodMonitor')
+    const { labels } = deployment.template.metadata
+    t.strictSame(monitor.selector.matchLabels, labels)
+    t.ok(api.ports.some(({ name }: { name: string }) => name === monitor.podMetricsEndpoints[0].port))
+    const rules = parse(readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8'))
+    t.strictSame(find('PrometheusRule').spec, rules)
+    t.match(JSON.stringify(rules), `job=\\"${labels[monitor.jobLabel]}\\"`)
+  }
+)
+
 t.test('a pod has the time that it needs to start and to leave', async (t) => {
   const config = readConfig(environmentOf(api))
   const { periodSeconds, failureThreshold } = api.startupProbe
-  t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs)
+  t.ok(config.startupTimeoutMs >= 3_600_000, 'in an outage of the database it waits')
+  t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs, 'it ends by itself')
   t.ok(pod.terminationGracePeriodSeconds * 1000 > config.shutdownTimeoutMs)
   t.strictSame(deployment.strategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
   t.notOk('replicas' in deployment, 'the autoscaler sets them')

@@ -69,8 +69,9 @@ t.test('each alert has a summary, a description, a test, and its section in the 
   for (const alert of alerts) {
     const name = alert.split('\n')[0] as string
     t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
-    t.match(alert, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
-    t.match(tests, `runbook: docs/operations.md#${name.toLowerCase()}\n`, name)
+    t.match(alert, `runbook_url: '{{ $externalURL }}/user/runbook.html#${name.toLowerCase()}'\n`, name)
+    t.match(tests, `runbook_url: http://prometheus.test/user/runbook.html#${name.toLowerCase()}\n`, name)
+    t.match(text('ops/prometheus/web/runbook.html'), `<h2 id="${name.toLowerCase()}">${name}</h2>\n<p>`, name)
   }
 })
 
@@ -161,6 +162,39 @@ t.test('docker compose passes on every setting of .env.example, but those that a
   )
 })
 
+t.test('the balancer opens fewer connections than a replica admits', async (t) => {
+  const { HAPROXY_SERVER_MAXCONN: given } = compose.services.balancer.environment
+  const { maxConnections } = readConfig({
+    DATABASE_URL: 'postgres://plants@db.test/plants',
+    AUTH_TOKENS: `tester:${token}`
+  })
+  t.ok(2 * Number(/\d+/.exec(given)?.[0]) + 1 < maxConnections)
+})
+
+t.test('each service of each Compose file rotates its log, and one of a file builds an image', async (t) => {
+  const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
+  for (const file of files) {
+    const { services } = parse(text(file), { merge: true })
+    const tags: string[] = []
+    for (const [name, { logging, build, image }] of Object.entries<Record<string, unknown>>(services)) {
+      t.match(logging, { driver: 'json-file', options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }, name)
+      if (build) tags.push(String(image))
+    }
+    t.strictSame(tags, [...new Set(tags)], file)
+  }
+})
+
+t.test('no token works that an example shows', async (t) => {
+  const examples = ['.env.example', ...globSync('deploy/*/.env.example', { cwd: root })]
+  t.equal(examples.length, 4)
+  for (const file of examples) {
+    t.match(text(file), /^#?AUTH_TOKENS=/m)
+    for (const [, value] of text(file).matchAll(/^#?AUTH_TOKENS=(.+)$/gm)) {
+      t.throws(() => readConfig({ DATABASE_URL: 'postgres://a@b/c', AUTH_TOKENS: value }), file)
+    }
+  }
+})
+
 t.test('.env.example has the defaults', async (t) => {
   const required = { DATABASE_URL: 'postgres://plants@db.test/plants', AUTH_TOKENS: `tester:${token}` }
   const shown = [...text('.env.example').matchAll(/^#([A-Z_]+)=(.*)$/gm)].map(([, name, value]) => [
@@ -211,23 +245,29 @@ t.test('images are exact releases, and each can be replaced', async (t) => {
 
 t.test('Grafana finds its data source and the dashboard where docker compose puts them', async (t) => {
   const { grafana, prometheus } = compose.services
-  const mounts = grafana.volumes.map((volume: string) => volume.split(':'))
-  const target = (source: string) => mounts.find(([from]: string[]) => from === `./${source}`)?.[1]
-  t.equal(target('ops/grafana/provisioning'), '/etc/grafana/provisioning')
+  // What setup copies.
+  t.strictSame(grafana.volumes, ['config:/config:ro'])
+  t.equal(grafana.environment.GF_PATHS_PROVISIONING, '/config/grafana/provisioning')
   const { datasources } = parse(text('ops/grafana/provisioning/datasources/prometheus.yml'))
   t.match(datasources, [
     { type: 'prometheus', access: 'proxy', url: 'http://prometheus:9090', isDefault: true }
   ])
   t.ok(grafana.networks.some((network: string) => prometheus.networks.includes(network)))
   const { providers } = parse(text('ops/grafana/provisioning/dashboards/plant-store.yml'))
-  t.equal(`${providers[0].options.path}/dashboard.json`, target('ops/grafana/dashboard.json'))
+  t.equal(providers[0].options.path, '/config/grafana')
+  t.equal(grafana.environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH, '/config/grafana/dashboard.json')
 })
 
 t.test(
   'Prometheus asks the DNS for the replicas of docker compose, at the port of their metrics',
   async (t) => {
     const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
-    t.match(jobs, [{ job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] }])
+    t.match(jobs, [
+      { job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] },
+      { job_name: 'haproxy', dns_sd_configs: [{ names: ['balancer'], type: 'A', port: 8405 }] }
+    ])
+    t.equal(compose.services.balancer.environment.HAPROXY_METRICS_BIND, ':8405')
+    t.ok(compose.services.balancer.networks.includes('metrics'))
     t.equal(compose.services.api.environment.METRICS_HOST, '0.0.0.0')
     t.ok(compose.services.api.networks.includes('metrics'))
     t.ok(compose.services.prometheus.networks.includes('metrics'))

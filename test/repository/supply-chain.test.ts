@@ -1,9 +1,10 @@
-/** What ships: each package is listed with a licence that is accepted. */
+/** What ships, and what makes it: licences, pinned actions, updates, the notes of a release. */
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, matchesGlob } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { parse } from 'yaml'
 
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -20,3 +21,56 @@ t.test(
     t.strictSame(listed.map((line) => line.trim()).sort(), [...new Set(shipped)].sort())
   }
 )
+
+const workflows = globSync('.github/workflows/*.yml', { cwd: root })
+
+t.test(
+  'actions are pinned by commit, with their version beside it, and see no credentials that stay',
+  async (t) => {
+    for (const workflow of workflows) {
+      const text = readFileSync(join(root, workflow), 'utf8')
+      const uses = [...text.matchAll(/uses: (?!\.\/)(.*)/g)].map(([, action = '']) => action)
+      t.ok(uses.length > 0, workflow)
+      for (const action of uses) t.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)
+      const checkouts = text.match(/actions\/checkout@/g)?.length
+      t.equal(text.match(/persist-credentials: false/g)?.length, checkouts, workflow)
+    }
+    t.equal(workflows.length, 2)
+  }
+)
+
+t.test(
+  'Dependabot sees every package, image and action, and takes nothing younger than a week',
+  async (t) => {
+    const { updates } = parse(readFileSync(join(root, '.github/dependabot.yml'), 'utf8'))
+    const seen = (ecosystem: string, file: string) =>
+      updates
+        .filter((update: { 'package-ecosystem': string }) => update['package-ecosystem'] === ecosystem)
+        .flatMap(
+          ({ directory, directories }: { directory?: string; directories?: string[] }) =>
+            directories ?? directory
+        )
+        .some((directory: string) => matchesGlob(join('/', dirname(file)), directory))
+    const listed = (pattern: string) => globSync(pattern, { cwd: root, exclude: ['**/node_modules/**'] })
+    const files = {
+      npm: listed('{,dev/*/,test/*/,bench/**/}package.json'),
+      docker: listed('deploy/*/Dockerfile'),
+      'docker-compose': listed('{docker-compose.yml,deploy/*/compose.yaml}')
+    }
+    for (const [ecosystem, paths] of Object.entries(files)) {
+      t.ok(paths.length > 1, ecosystem)
+      for (const path of paths) t.ok(seen(ecosystem, path), `${ecosystem}: ${path}`)
+    }
+    t.ok(seen('github-actions', 'any'))
+    for (const { cooldown } of updates) t.strictSame(cooldown, { 'default-days': 7 })
+  }
+)
+
+t.test('a release has its notes, the others none', async (t) => {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const notes = (of: string) => run(process.execPath, ['dev/release-notes.ts', of], { cwd: root })
+  const { stdout } = await notes(version)
+  t.match(stdout, /^### Added\n- /)
+  t.notMatch(stdout, /^## /m)
+  await t.rejects(notes('9.9.9'), /has nothing on 9\.9\.9/)
+})

@@ -27,7 +27,7 @@ export const directory = 'deploy/kubernetes'
 
 /** Reads the manifests that kustomizations put together. */
 export function readPlain(): Manifest[] {
-  const files = `${directory}/{base,migration}/*.yaml`
+  const files = `${directory}/{base,migration,monitoring}/*.yaml`
   return globSync(files, { cwd: root, exclude: ['**/kustomization.yaml'] }).flatMap((path) =>
     parseManifests(readFileSync(join(root, path), 'utf8'))
   )

@@ -1,0 +1,32 @@
+/** ops/prometheus/web/runbook.html: the section on alerts of docs/operations.md, for Prometheus to serve. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const manual = join(import.meta.dirname, '../../docs/operations.md')
+
+const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+
+/** Writes code and links within the page; what other pages say is named only. */
+const toHtml = (text: string) =>
+  escapeHtml(text)
+    .replace(/`([^`]+)`/g, '<code>$1</code>')
+    .replace(/\[([^\]]+)\]\((#plantstore\w+)\)/g, '<a href="$2">$1</a>')
+    .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
+
+/** Gives the page: a heading and a paragraph for each alert. */
+export function writeRunbook(): string {
+  const alerts = readFileSync(manual, 'utf8').split('\n## Alerts\n')[1]?.split('\n## ')[0] ?? ''
+  const sections = alerts.split('\n### ').slice(1)
+  const lines = sections.flatMap((section) => {
+    const [name = '', ...rest] = section.trim().split('\n')
+    return [`<h2 id="${name.toLowerCase()}">${name}</h2>`, `<p>${toHtml(rest.join('\n'))}</p>`]
+  })
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Plant Store: alerts</title>
+<!-- Made by \`npm run generate\` from docs/operations.md; do not edit. -->
+${lines.join('\n')}
+</html>
+`
+}

@@ -1,0 +1,12 @@
+/** Prints what CHANGELOG.md says of a release: `release-notes.ts VERSION`. Exits with 1 where it says nothing. */
+import { readFileSync } from 'node:fs'
+
+const version = process.argv[2] ?? ''
+const changelog = readFileSync(new URL('../CHANGELOG.md', import.meta.url), 'utf8')
+const section = changelog.split('\n## ').find((text) => text.split(' - ')[0] === version)
+const notes = section?.slice(section.indexOf('\n')).trim()
+if (notes) process.stdout.write(`${notes}\n`)
+else {
+  process.stderr.write(`CHANGELOG.md has nothing on ${version}\n`)
+  process.exitCode = 1
+}

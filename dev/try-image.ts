@@ -1,0 +1,29 @@
+/** Starts an image of the service on a migrated database and creates a plant: `try-image.ts IMAGE [PLATFORM]`. */
+import { randomBytes } from 'node:crypto'
+import { docker } from './docker.ts'
+import { startDatabase } from './docker-database.ts'
+import { until } from './until.ts'
+
+const [image = '', platform] = process.argv.slice(2)
+const token = randomBytes(24).toString('base64url')
+const database = await startDatabase()
+const name = `${database.container}-service`
+const run = ['run', '--network', database.network, ...(platform ? ['--platform', platform] : [])]
+try {
+  const migrate = [image, 'node', 'dist/commands/migrate.js']
+  await docker([...run, '--rm', `--env=MIGRATION_DATABASE_URL=${database.url}`, ...migrate])
+  const settings = [`--env=DATABASE_URL=${database.url}`, `--env=AUTH_TOKENS=try:${token}`]
+  await docker([...run, '--detach', '--name', name, '--publish=127.0.0.1::3000', ...settings, image])
+  const url = `http://${await docker(['port', name, '3000/tcp'])}`
+  await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const body = '{"id":9223372036854775807,"name":"Fern"}'
+  const response = await fetch(`${url}/plants`, { method: 'POST', headers, body })
+  const rows = await database.sql('select id, name from plants')
+  const machine = await docker(['exec', name, 'node', '--print', 'process.arch'])
+  console.log(`${image} (${machine}): ${response.status} ${await response.text()}, stored: ${rows}`)
+  if (response.status !== 200 || rows.join() !== '9223372036854775807|Fern') process.exitCode = 1
+} finally {
+  await docker(['rm', '--force', name])
+  await database.remove()
+}

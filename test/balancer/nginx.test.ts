@@ -1,0 +1,112 @@
+/** Behind nginx with the project's example: the contract holds, also for its own responses; clients repeat in a restart. */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { freePort } from '../../dev/embedded-postgres.ts'
+import { startLoad } from '../../dev/load.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
+import { createDatabase } from '../support/database.ts'
+import { startProcess } from '../support/process.ts'
+import { exchange, parseResponses, request } from '../support/raw.ts'
+import { token } from '../support/service.ts'
+import { assertStored } from '../support/stored.ts'
+
+const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
+const skip = spawnSync('nginx', ['-v'], { env }).status !== 0 && 'nginx is not on the PATH'
+const example = join(import.meta.dirname, '../../ops/nginx/nginx.conf')
+
+/** Starts nginx over two ports; ends it at teardown. */
+async function startNginx(t: Test, [first, second]: [number, number]) {
+  const port = await freePort()
+  const directory = t.testdir({})
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (name) => `${name}_temp_path ${name};`
+  )
+  const config = (await readFile(example, 'utf8'))
+    .replace('http {\n', `http {\n  access_log off;\n  ${temporary.join(' ')}\n`)
+    .replace('127.0.0.1:3000', `127.0.0.1:${port}`)
+    .replace('127.0.0.1:3001', `127.0.0.1:${first}`)
+    .replace('127.0.0.1:3002', `127.0.0.1:${second}`)
+  await writeFile(join(directory, 'nginx.conf'), config)
+  const global = 'daemon off; pid nginx.pid; error_log stderr crit;'
+  const args = ['-p', `${directory}/`, '-c', 'nginx.conf', '-e', 'stderr', '-g', global]
+  const child = spawn('nginx', args, { env, stdio: ['ignore', 'ignore', 'inherit'] })
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    if (child.exitCode === null) await once(child, 'exit')
+  })
+  const url = `http://127.0.0.1:${port}`
+  await until('nginx listens', () => fetch(url))
+  return url
+}
+
+async function startInstances(t: Test) {
+  const databaseUrl = await createDatabase(t)
+  const ports: [number, number] = [await freePort(), await freePort()]
+  const launch = (port: number) =>
+    startProcess(t, {
+      DATABASE_URL: databaseUrl,
+      PORT: String(port),
+      SHUTDOWN_DELAY_MS: '0',
+      WRITE_DEADLINE_MS: String(scaled(60_000))
+    })
+  const instances = [await launch(ports[0]), await launch(ports[1])]
+  return { databaseUrl, ports, instances, launch, url: await startNginx(t, ports) }
+}
+
+const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
+const unavailable = 'the service cannot be reached, the plant may be stored: send the same request again'
+
+t.test('the contract holds through nginx, and for its own responses', { skip }, async (t) => {
+  const { url, instances } = await startInstances(t)
+  const cases: [string, string, number][] = [
+    ['a good request', ask('{"id":1,"name":"n"}'), 0],
+    ['a duplicate', ask('{"id":1,"name":"n"}'), 409],
+    ['no token', ask('{}', { authorization: undefined }), 401],
+    ['an unknown path', ask('', {}, 'POST /nowhere HTTP/1.1'), 404],
+    ['a path with two slashes', ask('', {}, 'POST //plants HTTP/1.1'), 404],
+    ['another method', ask('', {}, 'GET /plants HTTP/1.1'), 405],
+    ['a body that is not JSON', ask('{'), 400],
+    ['a body that is announced as too large', ask('{}', { 'content-length': '99999999' }), 413],
+    ["nginx's own: a header that is too large", ask('{}', { x: 'x'.repeat(40_000) }), 400],
+    ["nginx's own: a length that is no number", ask('{}', { 'content-length': 'x' }), 400],
+    ["nginx's own: two hosts", ask('{}', { Host: 'a' }), 400]
+  ]
+  const judge = async (title: string, bytes: string, error: number) => {
+    const [response] = parseResponses(await exchange(url, [bytes]))
+    t.equal(response?.headers['content-type'], 'application/json', title)
+    t.equal(response?.status, error === 0 ? 200 : 400, title)
+    const { error: found = 0, message, ...rest } = JSON.parse(response?.body ?? '')
+    t.equal(found, error, title)
+    if (error !== 0) t.strictSame([typeof message, rest], ['string', {}], title)
+    return message
+  }
+  for (const [title, bytes, error] of cases) await judge(title, bytes, error)
+  for (const { kill, ended } of instances) {
+    kill('SIGTERM')
+    await ended
+  }
+  t.equal(await judge("nginx's own: no instance", ask('{"id":2,"name":"n"}'), 503), unavailable)
+})
+
+t.test('a rolling restart: clients that repeat by Idempotency-Key lose nothing', { skip }, async (t) => {
+  const { url, ports, instances, launch, databaseUrl } = await startInstances(t)
+  const load = startLoad({ url, token, clients: 16, isKeyed: true, isRepeating: true })
+  t.teardown(() => load.stop())
+  await load.succeed(500)
+  for (const [index, port] of ports.entries()) {
+    const instance = instances[index] as Awaited<ReturnType<typeof launch>>
+    instance.kill('SIGTERM')
+    t.equal((await instance.ended).code, 0)
+    await load.succeed(500)
+    await launch(port)
+    // nginx tries it again after a second.
+    const end = performance.now() + 2_000
+    while (performance.now() < end) await load.succeed(100)
+  }
+  const failed = await assertStored(t, databaseUrl, await load.stop(), 'tester')
+  t.strictSame(failed, [], 'every repeat got the first response')
+})
