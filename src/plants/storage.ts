@@ -12,6 +12,7 @@ import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type PlantRepository } from './repository.ts'
+import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
