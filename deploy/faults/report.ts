@@ -1,6 +1,7 @@
 /** Judges what a fault has done to clients and rows, and prints the table. */
-import type { Create } from '../../dev/load.ts'
-import { compare, list, type StoredPlant } from '../../dev/stored.ts'
+import type { Operation, StoredRow } from '../../dev/histories/history.ts'
+import { judgeHistory } from '../../dev/histories/judge.ts'
+import type { History } from '../../dev/histories/rivals.ts'
 
 /** A line of the printed table. */
 export interface Line {
@@ -12,7 +13,7 @@ export interface Line {
   'sent again': number
   /** The longest time without an acknowledgement, whoever got the others. */
   'longest pause': string
-  /** The longest time from a create's first request to its response. */
+  /** The longest time from a request to its response. */
   'slowest response': string
 }
 
@@ -24,37 +25,37 @@ export interface Finding {
 
 interface Evidence {
   fault: string
-  /** Whose the token of the load is. */
-  caller: string
-  creates: Create[]
+  history: History
   /** Everything that is stored under the ids of the load. */
-  rows: StoredPlant[]
+  rows: StoredRow[]
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
 }
 
 /**
- * Judges the creates of one fault by the rows of their ids: each acknowledged plant is stored with its content and the
- * write id of its key, nothing is stored twice or that nobody sent, and no client saw an error. That is promised of
- * outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing.
+ * Judges the requests of one fault by the rows of their ids: one order explains them all, and no create failed. That is
+ * promised of outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing.
  */
-export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): Finding {
-  const { acknowledged, failed, violations } = compare(creates, rows, caller)
-  const longestPauseMs = findLongestPause(creates)
+export function judge({ fault, history, rows, deadlineMs }: Evidence): Finding {
+  const { operations, failed, repeats } = history
+  const acknowledged = operations.filter(isAcknowledged)
+  const longestPauseMs = findLongestPause(operations)
   return {
     line: {
       fault,
-      requests: creates.length,
+      requests: operations.length,
       acknowledged: acknowledged.length,
       stored: rows.length,
       errors: failed.length,
-      'sent again': creates.reduce((sum, { repeats }) => sum + repeats, 0),
+      'sent again': repeats,
       'longest pause': seconds(longestPauseMs),
-      'slowest response': seconds(Math.max(0, ...creates.map(({ began, ended }) => ended - began)))
+      'slowest response': seconds(
+        operations.reduce((most, { began, ended = 0 }) => Math.max(most, ended - began), 0)
+      )
     },
     violations: [
-      ...violations,
-      ...list('a client saw an error', failed),
+      ...shorten(judgeHistory(operations, rows)),
+      ...shorten(failed.map((operation) => `a client saw an error: ${JSON.stringify(operation)}`)),
       ...(longestPauseMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(longestPauseMs)}`] : []),
       ...(acknowledged.length === 0 ? ['no create succeeded'] : [])
     ].map((violation) => `${fault}: ${violation}`)
@@ -62,12 +63,25 @@ export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): F
 }
 
 /** The longest time between two acknowledgements, before the first, or behind the last. */
-function findLongestPause(creates: Create[]): number {
-  const acknowledged = creates.filter(({ error }) => error === 0).map(({ ended }) => ended)
-  const first = creates.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
-  const last = creates.reduce((most, { ended }) => Math.max(most, ended), Number.NEGATIVE_INFINITY)
-  const times = [first, ...acknowledged.sort((a, b) => a - b), last]
-  return Math.max(0, ...times.slice(1).map((to, index) => to - (times[index] as number)))
+function findLongestPause(operations: Operation[]): number {
+  const acknowledged = operations.filter(isAcknowledged).map(({ ended }) => ended as number)
+  const first = operations.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
+  const last = operations.reduce((most, { ended = 0 }) => Math.max(most, ended), Number.NEGATIVE_INFINITY)
+  let longest = 0
+  let previous = first
+  for (const time of [...acknowledged.sort((a, b) => a - b), last]) {
+    longest = Math.max(longest, time - previous)
+    previous = time
+  }
+  return longest
+}
+
+const isAcknowledged = ({ response }: Operation) => response?.status === 200
+
+const shown = 5
+
+function shorten(lines: string[]): string[] {
+  return lines.length <= shown ? lines : [...lines.slice(0, shown), `and ${lines.length - shown} more`]
 }
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`

@@ -1,6 +1,6 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
-import { startLoad } from '../../dev/load.ts'
-import { selectPlants } from '../../dev/stored.ts'
+import { selectRows } from '../../dev/histories/history.ts'
+import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { type Finding, judge, toTable } from './report.ts'
 import { client, type Stack } from './stack.ts'
@@ -12,7 +12,7 @@ export interface Fault {
   strike(): Promise<unknown>
   /** Runs under load too, once creates succeed again: brings back what is gone, and waits for it. */
   mend?(): Promise<unknown>
-  /** The fault breaks connections of clients, who send their requests again by Idempotency-Key. */
+  /** The fault breaks connections of clients, who send their requests again. */
   breaksClients?: boolean
 }
 
@@ -55,10 +55,10 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
     for (const [index, fault] of faults.entries()) {
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
-      const creates = await runFault(url, fault, firstId)
-      const lines = await query(selectPlants(firstId, firstId + idsPerFault - 1))
+      const history = await runFault(url, fault, firstId)
+      const lines = await query(selectRows(firstId, firstId + idsPerFault - 1))
       const rows = lines.map((line) => JSON.parse(line))
-      const finding = judge({ fault: fault.name, caller: client.caller, creates, rows, deadlineMs })
+      const finding = judge({ fault: fault.name, history, rows, deadlineMs })
       say(JSON.stringify(finding.line))
       findings.push(finding)
     }
@@ -84,12 +84,11 @@ export function chooseFaults(argument: string | undefined, all: Fault[], short: 
 }
 
 async function runFault(url: string, fault: Fault, firstId: number) {
-  const load = startLoad({
-    url,
+  const load = startRivals({
+    urls: [url],
     token: client.token,
     clients,
     firstId,
-    isKeyed: true,
     isRepeating: fault.breaksClients ?? false
   })
   try {
