@@ -2,6 +2,7 @@
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
 import type { History } from '../../dev/histories/rivals.ts'
+import type { Interval } from './schedule.ts'
 
 /** A line of the printed table. */
 export interface Line {
@@ -30,16 +31,32 @@ interface Evidence {
   rows: StoredRow[]
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
+  outages?: Outages | undefined
 }
+
+/** When creates need not succeed, in order, and when everything was healed, in ms of `performance.now()`. */
+export interface Outages {
+  outages: Interval[]
+  healed: number
+}
+
+/** How long what was hit may take to be of use again, and creates to succeed. */
+export const graceMs = 30_000
 
 /**
  * Judges the requests of one fault by the rows of their ids: one order explains them all, and no create failed. That is
- * promised of outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing.
+ * promised of outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing, unless it
+ * was foreseen. Then creates may fail, and must succeed again soon after everything is healed.
  */
-export function judge({ fault, history, rows, deadlineMs }: Evidence): Finding {
+export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): Finding {
   const { operations, failed, repeats } = history
   const acknowledged = operations.filter(isAcknowledged)
-  const longestPauseMs = findLongestPause(operations)
+  const pauses = findPauses(operations)
+  const longestPauseMs = findLongest(pauses)
+  const unforeseenMs = outages
+    ? findLongest(pauses.flatMap((pause) => without(pause, outages.outages)))
+    : longestPauseMs
+  const recoveryMs = outages ? findRecovery(acknowledged, outages.healed) : 0
   return {
     line: {
       fault,
@@ -55,26 +72,48 @@ export function judge({ fault, history, rows, deadlineMs }: Evidence): Finding {
     },
     violations: [
       ...shorten(judgeHistory(operations, rows)),
-      ...shorten(failed.map((operation) => `a client saw an error: ${JSON.stringify(operation)}`)),
-      ...(longestPauseMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(longestPauseMs)}`] : []),
+      ...(outages
+        ? []
+        : shorten(failed.map((operation) => `a client saw an error: ${JSON.stringify(operation)}`))),
+      ...(unforeseenMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(unforeseenMs)}`] : []),
+      ...(recoveryMs > graceMs
+        ? [`nothing was acknowledged until ${seconds(recoveryMs)} after the end`]
+        : []),
       ...(acknowledged.length === 0 ? ['no create succeeded'] : [])
     ].map((violation) => `${fault}: ${violation}`)
   }
 }
 
-/** The longest time between two acknowledgements, before the first, or behind the last. */
-function findLongestPause(operations: Operation[]): number {
+/** The times between two acknowledgements, before the first, and behind the last. */
+function findPauses(operations: Operation[]): Interval[] {
   const acknowledged = operations.filter(isAcknowledged).map(({ ended }) => ended as number)
-  const first = operations.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
-  const last = operations.reduce((most, { ended = 0 }) => Math.max(most, ended), Number.NEGATIVE_INFINITY)
-  let longest = 0
-  let previous = first
-  for (const time of [...acknowledged.sort((a, b) => a - b), last]) {
-    longest = Math.max(longest, time - previous)
-    previous = time
-  }
-  return longest
+  let from = operations.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
+  const last = operations.reduce((most, { ended = 0 }) => Math.max(most, ended), 0)
+  return [...acknowledged.sort((a, b) => a - b), last].map((to) => {
+    const pause = { from, to }
+    from = to
+    return pause
+  })
 }
+
+/** What is left of a time without others. */
+function without({ from, to }: Interval, others: Interval[]): Interval[] {
+  const left: Interval[] = []
+  for (const other of others.filter((each) => each.to > from && each.from < to)) {
+    if (other.from > from) left.push({ from, to: other.from })
+    from = Math.max(from, other.to)
+  }
+  return from < to ? [...left, { from, to }] : left
+}
+
+const findLongest = (intervals: Interval[]) =>
+  intervals.reduce((most, { from, to }) => Math.max(most, to - from), 0)
+
+const findRecovery = (acknowledged: Operation[], healed: number) =>
+  acknowledged.reduce(
+    (least, { ended = 0 }) => (ended < healed ? least : Math.min(least, ended - healed)),
+    Number.POSITIVE_INFINITY
+  )
 
 const isAcknowledged = ({ response }: Operation) => response?.status === 200
 

@@ -1,8 +1,12 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
-import { selectRows } from '../../dev/histories/history.ts'
+import { randomInt } from 'node:crypto'
+import { parseArgs } from 'node:util'
+import { type Operation, selectRows } from '../../dev/histories/history.ts'
+import { judgeHistory } from '../../dev/histories/judge.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
-import { type Finding, judge, toTable } from './report.ts'
+import { createRounds, type Overlap } from './overlap.ts'
+import { type Finding, judge, type Outages, toTable } from './report.ts'
 import { client, type Stack } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
@@ -14,6 +18,8 @@ export interface Fault {
   mend?(): Promise<unknown>
   /** The fault breaks connections of clients, who send their requests again. */
   breaksClients?: boolean
+  /** Known after the strike: when creates were not expected to succeed. By default they always are. */
+  outages?(): Outages
 }
 
 interface Options {
@@ -33,6 +39,9 @@ const clients = 16
 /** Creates that must succeed before and after each fault. */
 const enough = 300
 const idsPerFault = 10_000_000
+/** Under a schedule a client rests, so that the machine has time for it, and now and then does not wait for a response. */
+const pauseMs = 50
+const impatience = { oneIn: 50, withinMs: 3_000 }
 
 /**
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
@@ -41,6 +50,9 @@ const idsPerFault = 10_000_000
 export async function runFaults({ stack, entry, deadlineMs, faults, query, check }: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
+  const operations: Operation[] = []
+  const select = async (...range: number[]) =>
+    (await query(selectRows(...range))).map((line) => JSON.parse(line))
   const stop = async () => {
     await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
   }
@@ -56,13 +68,16 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
       const history = await runFault(url, fault, firstId)
-      const lines = await query(selectRows(firstId, firstId + idsPerFault - 1))
-      const rows = lines.map((line) => JSON.parse(line))
-      const finding = judge({ fault: fault.name, history, rows, deadlineMs })
+      const rows = await select(firstId, firstId + idsPerFault - 1)
+      const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages: fault.outages?.() })
+      operations.push(...history.operations)
       say(JSON.stringify(finding.line))
       findings.push(finding)
     }
     await check?.()
+    // What one fault has left can be gone after the next.
+    const lost = judgeHistory(operations, await select(idsPerFault)).slice(0, 5)
+    violations.push(...lost.map((violation) => `in the end: ${violation}`))
   } catch (error) {
     violations.push(error instanceof Error ? String(error.stack) : String(error))
     process.stderr.write(await stack.compose('logs', '--no-color', '--tail', '15').catch(String))
@@ -75,11 +90,28 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
   process.exitCode = violations.length === 0 ? 0 : 1
 }
 
-/** Chooses faults by a script's argument: all of them, with `--short` the short form, else those with it in their name. */
-export function chooseFaults(argument: string | undefined, all: Fault[], short: Fault[]): Fault[] {
-  if (argument === '--short') return short
-  const chosen = all.filter(({ name }) => name.includes(argument ?? ''))
-  if (chosen.length === 0) throw new Error(`no fault's name has "${argument}" in it`)
+/**
+ * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
+ * overlapping ones of so many `--minutes`; `--short` is one minute of any seed. Behind those come the `last`.
+ */
+export function chooseFaults(
+  all: Fault[],
+  last: Fault[],
+  overlapping: Omit<Overlap, 'seed' | 'minutes'>
+): Fault[] {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      short: { type: 'boolean' },
+      seed: { type: 'string' },
+      minutes: { type: 'string', default: '1' }
+    }
+  })
+  const seed = values.short ? randomInt(2 ** 31) : values.seed && Number(values.seed)
+  if (seed !== undefined)
+    return [...createRounds({ ...overlapping, seed: Number(seed), minutes: Number(values.minutes) }), ...last]
+  const chosen = [...all, ...last].filter(({ name }) => name.includes(positionals[0] ?? ''))
+  if (chosen.length === 0) throw new Error(`no fault's name has "${positionals[0]}" in it`)
   return chosen
 }
 
@@ -89,7 +121,8 @@ async function runFault(url: string, fault: Fault, firstId: number) {
     token: client.token,
     clients,
     firstId,
-    isRepeating: fault.breaksClients ?? false
+    isRepeating: fault.breaksClients ?? false,
+    ...(fault.outages && { pauseMs, impatience })
   })
   try {
     await load.succeed(enough)

@@ -23,12 +23,12 @@ export function createStack(
 ) {
   const name = `${prefix}-${process.pid}`
   const project = openProject(folder, {
-    ...settings,
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_ENV_FILES: '.env.example',
     COMPOSE_FILE: 'compose.yaml',
     AUTH_TOKENS: `${client.caller}:${client.token}`,
-    PORT: '0'
+    PORT: '0',
+    ...settings
   })
   const { compose } = project
 

@@ -1,6 +1,6 @@
 /** The judgement over a stack's faults finds what the judge does, errors, and pauses. */
 import t from 'tap'
-import { judge, toTable } from '../../deploy/faults/report.ts'
+import { judge, type Outages, toTable } from '../../deploy/faults/report.ts'
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import type { History } from '../../dev/histories/rivals.ts'
 
@@ -16,10 +16,10 @@ const row = (id: number): StoredRow => ({ id: String(id), name: 'n' })
 const operations = [create(1), create(2), create(3)]
 const rows = [row(1), row(2), row(3)]
 
-const find = (changed: { rows?: StoredRow[] } & Partial<History>) => {
-  const { rows: changedRows = rows, ...others } = changed
+const find = (changed: { rows?: StoredRow[]; outages?: Outages } & Partial<History>) => {
+  const { rows: changedRows = rows, outages, ...others } = changed
   const history = { operations, failed: [], repeats: 2, ...others }
-  return judge({ fault: 'a fault', history, rows: changedRows, deadlineMs })
+  return judge({ fault: 'a fault', history, rows: changedRows, deadlineMs, outages })
 }
 
 t.test('what was acknowledged is stored: nothing is found, and the line says it all', async (t) => {
@@ -77,6 +77,31 @@ for (const [title, changed, violation] of [
 
 t.test('a pause shorter than the deadline is what clients were promised', async (t) => {
   t.strictSame(find({ operations: pausing(deadlineMs - 1) }).violations, [])
+})
+
+t.test('an outage that is foreseen excuses errors, and pauses while it lasts', async (t) => {
+  const operations = pausing(40_000)
+  const until = (to: number, healed = 12_250) =>
+    find({
+      operations,
+      failed: [lost],
+      outages: {
+        outages: [
+          { from: 5_000, to: 6_000 },
+          { from: 12_000, to }
+        ],
+        healed
+      }
+    })
+  t.strictSame(until(42_250).violations, [])
+  t.strictSame(until(32_251).violations, [])
+  t.strictSame(until(32_250).violations, ['a fault: nothing was acknowledged for 10.00 s'])
+  t.strictSame(until(42_250, 12_249).violations, [
+    'a fault: nothing was acknowledged until 30.00 s after the end'
+  ])
+  t.strictSame(until(42_250, 50_000).violations, [
+    'a fault: nothing was acknowledged until Infinity s after the end'
+  ])
 })
 
 t.test('of many violations the first are shown', async (t) => {

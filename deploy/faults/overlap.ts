@@ -1,0 +1,73 @@
+/** Runs a schedule of overlapping faults as one fault of a stack. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createRandom } from '../../dev/random.ts'
+import { graceMs } from './report.ts'
+import type { Fault } from './run.ts'
+import { describe, drawSchedule, type Entry, findOutages, type Kind } from './schedule.ts'
+
+/** What rounds are made of. */
+export interface Overlap {
+  seed: number
+  /** One round takes a minute, at the end of which everything is healed. */
+  minutes: number
+  kinds: Kind[]
+  /** Whether creates must succeed while these are hit, or were in the last half minute. */
+  isAvailable(hits: string[]): boolean
+  /** Returns when the stack has recovered from everything. */
+  isWhole(): Promise<unknown>
+}
+
+const roundMs = 60_000
+
+/** Draws the rounds, and prints them. */
+export function createRounds({ seed, minutes, kinds, isAvailable, isWhole }: Overlap): Fault[] {
+  const random = createRandom(seed)
+  process.stdout.write(`seed ${seed}\n`)
+  return Array.from({ length: minutes }, (_, index) => {
+    const name = `seed ${seed}, round ${index + 1}`
+    const entries = drawSchedule(random, kinds, roundMs)
+    process.stdout.write(`${name}\n${describe(entries).join('\n')}\n`)
+    let healed = 0
+    let struck: Awaited<ReturnType<typeof play>> = []
+    return {
+      name,
+      breaksClients: true,
+      async strike() {
+        await isWhole()
+        struck = await play(entries)
+        healed = performance.now()
+      },
+      mend: isWhole,
+      outages: () => ({ outages: findOutages(struck, isAvailable), healed })
+    }
+  })
+}
+
+/** Strikes and heals as the schedule says; gives what was hit when, until it is of use again. */
+async function play(entries: Entry[]) {
+  const began = performance.now()
+  const until = (at: number) => sleep(Math.max(0, began + at - performance.now()))
+  const struck = await Promise.all(
+    entries.map(async ({ tag, kind, target, from, to }) => {
+      await until(from)
+      const hits = kind.hits?.(target) ?? [target]
+      const at = performance.now()
+      await attempt(`${target} ${kind.name}`, () => kind.strike(target, tag))
+      await until(to)
+      await attempt(`${target} is healed`, async () => kind.heal?.(target, tag))
+      return { hits, from: at, to: performance.now() + graceMs }
+    })
+  )
+  // What could not be healed while another fault held it can be now.
+  for (const { tag, kind, target } of entries) await kind.heal?.(target, tag)
+  return struck
+}
+
+const isElsewhere = /not running|non running|is paused|is restarting|switchover/i
+
+/** A fault that meets a container which another one has stopped is none. */
+const attempt = (what: string, action: () => Promise<unknown>) =>
+  action().catch((error) => {
+    if (!isElsewhere.test(error.message)) throw error
+    process.stdout.write(`not now: ${what}: ${error.message.trim().split('\n').at(-1)}\n`)
+  })
