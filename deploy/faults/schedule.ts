@@ -30,7 +30,7 @@ export interface Entry {
 
 const mostAtOnce = 3
 /** Seconds from the begin of a fault to the begin of the next. */
-const longestGap = 12
+const longestGap = 8
 
 /** Draws faults that begin within a time and end with it; the same draws give the same ones. */
 export function drawSchedule(random: Random, kinds: Kind[], lengthMs: number): Entry[] {
