@@ -40,7 +40,7 @@ const clients = 16
 const enough = 300
 const idsPerFault = 10_000_000
 /** Under a schedule a client rests, so that the machine has time for it, and now and then does not wait for a response. */
-const pauseMs = 50
+const pauseMs = 100
 const impatience = { oneIn: 50, withinMs: 3_000 }
 
 /**
