@@ -63,9 +63,9 @@ async function play(entries: Entry[]) {
   return struck
 }
 
-const isElsewhere = /not running|non running|is paused|is restarting|switchover/i
+const isElsewhere = /not running|non running|is paused|is restarting|unable to freeze|switchover/i
 
-/** A fault that meets a container which another one has stopped is none. */
+/** A fault that meets a container which another one has stopped, or which the kernel cannot freeze, is none. */
 const attempt = (what: string, action: () => Promise<unknown>) =>
   action().catch((error) => {
     if (!isElsewhere.test(error.message)) throw error
