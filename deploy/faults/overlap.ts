@@ -8,7 +8,7 @@ import { describe, drawSchedule, type Entry, findOutages, type Kind } from './sc
 /** What rounds are made of. */
 export interface Overlap {
   seed: number
-  /** One round takes a minute, at the end of which everything is healed. */
+  /** A round takes a minute at most, and everything is healed at its end. */
   minutes: number
   kinds: Kind[]
   /** Whether creates must succeed while these are hit, or were in the last half minute. */
@@ -17,15 +17,15 @@ export interface Overlap {
   isWhole(): Promise<unknown>
 }
 
-const roundMs = 60_000
+const minuteMs = 60_000
 
 /** Draws the rounds, and prints them. */
 export function createRounds({ seed, minutes, kinds, isAvailable, isWhole }: Overlap): Fault[] {
   const random = createRandom(seed)
   process.stdout.write(`seed ${seed}\n`)
-  return Array.from({ length: minutes }, (_, index) => {
+  return Array.from({ length: Math.ceil(minutes) }, (_, index) => {
     const name = `seed ${seed}, round ${index + 1}`
-    const entries = drawSchedule(random, kinds, roundMs)
+    const entries = drawSchedule(random, kinds, Math.min(1, minutes) * minuteMs)
     process.stdout.write(`${name}\n${describe(entries).join('\n')}\n`)
     let healed = 0
     let struck: Awaited<ReturnType<typeof play>> = []

@@ -92,7 +92,7 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
 
 /**
  * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
- * overlapping ones of so many `--minutes`; `--short` is one minute of any seed. Behind those come the `last`.
+ * overlapping ones of so many `--minutes`; `--short` is half a minute of any seed. Behind those come the `last`.
  */
 export function chooseFaults(
   all: Fault[],
@@ -107,9 +107,11 @@ export function chooseFaults(
       minutes: { type: 'string', default: '1' }
     }
   })
-  const seed = values.short ? randomInt(2 ** 31) : values.seed && Number(values.seed)
-  if (seed !== undefined)
-    return [...createRounds({ ...overlapping, seed: Number(seed), minutes: Number(values.minutes) }), ...last]
+  if (values.short || values.seed !== undefined) {
+    const seed = values.short ? randomInt(2 ** 31) : Number(values.seed)
+    const minutes = values.short ? 0.5 : Number(values.minutes)
+    return [...createRounds({ ...overlapping, seed, minutes }), ...last]
+  }
   const chosen = [...all, ...last].filter(({ name }) => name.includes(positionals[0] ?? ''))
   if (chosen.length === 0) throw new Error(`no fault's name has "${positionals[0]}" in it`)
   return chosen
