@@ -101,7 +101,7 @@ function without({ from, to }: Interval, others: Interval[]): Interval[] {
   const left: Interval[] = []
   for (const other of others.filter((each) => each.to > from && each.from < to)) {
     if (other.from > from) left.push({ from, to: other.from })
-    from = Math.max(from, other.to)
+    from = other.to
   }
   return from < to ? [...left, { from, to }] : left
 }

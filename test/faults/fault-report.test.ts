@@ -96,6 +96,8 @@ t.test('an outage that is foreseen excuses errors, and pauses while it lasts', a
   t.strictSame(until(42_250).violations, [])
   t.strictSame(until(32_251).violations, [])
   t.strictSame(until(32_250).violations, ['a fault: nothing was acknowledged for 10.00 s'])
+  const late = { outages: [{ from: 12_250, to: 42_250 }], healed: 42_250 }
+  t.match(find({ operations, outages: late }).violations, ['a fault: nothing was acknowledged for 10.00 s'])
   t.strictSame(until(42_250, 12_249).violations, [
     'a fault: nothing was acknowledged until 30.00 s after the end'
   ])
