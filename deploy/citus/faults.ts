@@ -56,8 +56,7 @@ const all = [
 
 const replicas = ['api-1', 'api-2']
 /** There is one of each but of the replicas. */
-const isAvailable = (hits: string[]) =>
-  hits.length === 0 || (hits.length === 1 && replicas.includes(hits[0] ?? ''))
+const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
 
 await runFaults({
   stack,

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createRandom } from '../../dev/random.ts'
 import { graceMs } from './report.ts'
 import type { Fault } from './run.ts'
-import { describe, drawSchedule, type Entry, findOutages, type Kind } from './schedule.ts'
+import { describe, drawSchedule, type Entry, findOutages, hitsOf, type Kind } from './schedule.ts'
 
 /** What rounds are made of. */
 export interface Overlap {
@@ -24,8 +24,11 @@ export function createRounds({ seed, minutes, kinds, isAvailable, isWhole }: Ove
   const random = createRandom(seed)
   process.stdout.write(`seed ${seed}\n`)
   return Array.from({ length: Math.ceil(minutes) }, (_, index) => {
-    const name = `seed ${seed}, round ${index + 1}`
-    const entries = drawSchedule(random, kinds, Math.min(1, minutes) * minuteMs)
+    // In half of the rounds nothing excuses a pause: what is hit, all of it together, leaves a majority.
+    const isGentle = random.oneIn(2)
+    const name = `seed ${seed}, round ${index + 1}${isGentle ? ', a majority is left' : ''}`
+    const lengthMs = Math.min(1, minutes) * minuteMs
+    const entries = drawSchedule(random, kinds, lengthMs, isGentle ? isAvailable : undefined)
     process.stdout.write(`${name}\n${describe(entries).join('\n')}\n`)
     let healed = 0
     let struck: Awaited<ReturnType<typeof play>> = []
@@ -48,14 +51,14 @@ async function play(entries: Entry[]) {
   const began = performance.now()
   const until = (at: number) => sleep(Math.max(0, began + at - performance.now()))
   const struck = await Promise.all(
-    entries.map(async ({ tag, kind, target, from, to }) => {
+    entries.map(async (entry) => {
+      const { tag, kind, target, from, to } = entry
       await until(from)
-      const hits = kind.hits?.(target) ?? [target]
       const at = performance.now()
       await attempt(`${target} ${kind.name}`, () => kind.strike(target, tag))
       await until(to)
       await attempt(`${target} is healed`, async () => kind.heal?.(target, tag))
-      return { hits, from: at, to: performance.now() + graceMs }
+      return { hits: hitsOf(entry), from: at, to: performance.now() + graceMs }
     })
   )
   // What could not be healed while another fault held it can be now.
@@ -69,5 +72,7 @@ const isElsewhere = /not running|non running|is paused|is restarting|unable to f
 const attempt = (what: string, action: () => Promise<unknown>) =>
   action().catch((error) => {
     if (!isElsewhere.test(error.message)) throw error
-    process.stdout.write(`not now: ${what}: ${error.message.trim().split('\n').at(-1)}\n`)
+    process.stdout.write(
+      `not now: ${what}: ${/^.*error.*$/im.exec(error.stderr ?? '')?.[0] ?? error.message}\n`
+    )
   })

@@ -32,17 +32,29 @@ const mostAtOnce = 3
 /** Seconds from the begin of a fault to the begin of the next. */
 const longestGap = 8
 
-/** Draws faults that begin within a time and end with it; the same draws give the same ones. */
-export function drawSchedule(random: Random, kinds: Kind[], lengthMs: number): Entry[] {
+/** What a fault keeps from working. */
+export const hitsOf = ({ kind, target }: Pick<Entry, 'kind' | 'target'>) => kind.hits?.(target) ?? [target]
+
+/**
+ * Draws faults that begin within a time and end with it; the same draws give the same ones. All that they hit, together,
+ * is allowed.
+ */
+export function drawSchedule(
+  random: Random,
+  kinds: Kind[],
+  lengthMs: number,
+  isAllowed: (hits: string[]) => boolean = () => true
+): Entry[] {
   const entries: Entry[] = []
-  for (let at = 0; at < lengthMs; at += 1 + random.integer(longestGap * 1_000)) {
+  for (let at = 0; at < lengthMs; at += random.integer(longestGap * 1_000)) {
     const kind = random.pick(kinds)
     const target = random.pick(kind.targets)
     const to = Math.min(lengthMs, at + (kind.longest && 1_000 + random.integer(kind.longest * 1_000)))
     const active = entries.filter((other) => other.to > at)
     const isTaken = active.some((other) => other.target === target && other.kind.group === kind.group)
-    if (isTaken || active.length >= mostAtOnce) continue
-    entries.push({ tag: `fault${entries.length + 1}`, kind, target, from: at, to })
+    const entry = { tag: `fault${entries.length + 1}`, kind, target, from: at, to }
+    if (isTaken || active.length >= mostAtOnce || !isAllowed([...entries, entry].flatMap(hitsOf))) continue
+    entries.push(entry)
   }
   return entries
 }

@@ -1,6 +1,6 @@
 /** Schedules of overlapping faults: repeatable, bounded, and honest about when creates need not succeed. */
 import t from 'tap'
-import { describe, drawSchedule, findOutages, type Kind } from '../../deploy/faults/schedule.ts'
+import { describe, drawSchedule, findOutages, hitsOf, type Kind } from '../../deploy/faults/schedule.ts'
 import { createRandom } from '../../dev/random.ts'
 
 const kind = (name: string, group: string, longest: number): Kind => ({
@@ -36,6 +36,14 @@ t.test('faults overlap, but no two of one group on one target, nor more than thr
     }
   }
   t.ok(overlaps > 500)
+})
+
+t.test('what a gentle schedule hits leaves enough, all of it together', async (t) => {
+  const isAllowed = (hits: string[]) => new Set(hits).size <= 2
+  for (let seed = 0; seed < 100; seed++) {
+    const hits = drawSchedule(createRandom(seed), kinds, lengthMs, isAllowed).flatMap(hitsOf)
+    t.ok(isAllowed(hits) && hits.length > 2, `${seed}: ${hits}`)
+  }
 })
 
 t.test('an outage lasts as long as what is hit together makes one', async (t) => {
