@@ -23,7 +23,7 @@ export function assertRows(t: Test, rows: StoredRow[], { operations, failed, rep
     `${operations.length} requests, ${rows.length} plants, ${repeats} repeats, ${failed.length} failed, ` +
       `the slowest ${Math.round(slowest)} ms`
   )
-  t.strictSame(judgeHistory(operations, rows), [])
+  t.strictSame(judgeHistory(operations, rows).slice(0, 5), [])
   const errors = operations.map(({ response }) => response && 'error' in response.body && response.body.error)
   t.ok(rows.length > 0 && errors.includes(409) && errors.includes(422), 'there were rivals')
 }
