@@ -62,16 +62,19 @@ async function play(entries: Entry[]) {
     })
   )
   // What could not be healed while another fault held it can be now.
-  for (const { tag, kind, target } of entries) await kind.heal?.(target, tag)
+  for (const { tag, kind, target } of entries)
+    await attempt(`${target} is healed`, async () => kind.heal?.(target, tag))
   return struck
 }
 
-const isElsewhere = /not running|non running|is paused|is restarting|unable to freeze|switchover/i
+/** The exit code of a command that was ended by SIGKILL, as all are in a container that is. */
+const killed = 137
+const isElsewhere = /not running|non running|is (not )?paused|is restarting|unable to freeze|switchover/i
 
 /** A fault that meets a container which another one has stopped, or which the kernel cannot freeze, is none. */
 const attempt = (what: string, action: () => Promise<unknown>) =>
   action().catch((error) => {
-    if (!isElsewhere.test(error.message)) throw error
+    if (!isElsewhere.test(error.message) && error.code !== killed) throw error
     process.stdout.write(
       `not now: ${what}: ${/^.*error.*$/im.exec(error.stderr ?? '')?.[0] ?? error.message}\n`
     )
