@@ -42,11 +42,16 @@ const insertOne = `
 // those whose id is taken (citusdata/citus#3377).
 const createOnly = 'do nothing returning id'
 
+// Immutable, as Citus asks of a conflict's assignments: without the session's time zone.
+const justBefore = `(plants.created_at at time zone 'UTC' - interval '1 microsecond') at time zone 'UTC'`
+
 // Finding the row is not enough for a repeated write: it can be visible before it is replicated. Only a commit that
 // writes waits for a synchronous standby, so the row is written again where the write id is ours. A row that is new has
-// the time of this transaction.
+// the time of this transaction; one of another transaction that began in the same microsecond gets the one before.
 const writeAgain = `
-  do update set write_id = excluded.write_id where plants.write_id = excluded.write_id
+  do update set write_id = excluded.write_id,
+    created_at = case plants.created_at when excluded.created_at then ${justBefore} else plants.created_at end
+  where plants.write_id = excluded.write_id
   returning write_id, ${columnNames}, created_at = now() as is_new`
 
 // The row of another write can be visible, too, before it is replicated. The message makes this transaction one that
