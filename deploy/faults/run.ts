@@ -1,5 +1,8 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
 import { randomInt } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Operation, selectRows } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
@@ -87,6 +90,11 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
   violations.push(...findings.flatMap((finding) => finding.violations))
   if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
   for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
+  if (violations.length > 0) {
+    const path = join(tmpdir(), `${stack.name}.json`)
+    await writeFile(path, operations.map((operation) => `${JSON.stringify(operation)}\n`).join(''))
+    process.stdout.write(`\nevery request: ${path}\n`)
+  }
   process.exitCode = violations.length === 0 ? 0 : 1
 }
 

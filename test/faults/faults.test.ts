@@ -65,15 +65,28 @@ for (const signal of ['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) {
   })
 }
 
+const terminate = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plant-store'`
+
 t.test('every backend is terminated, again and again', async (t) => {
   const server = await startServer(t)
-  const terminate = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plant-store'`
   await prove(t, server, server.url, async ({ load }) => {
     for (let count = 0; count < 20; count++) {
       await query(server.url, terminate)
       await load.succeed(clients)
     }
   })
+})
+
+t.test('two replicas get the same ids while backends are terminated', async (t) => {
+  const server = await startServer(t)
+  const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
+  const replicas = [await startService(t, env), await startService(t, env)]
+  const load = startRivals({ urls: replicas.map(({ url }) => url), token, clients })
+  for (let count = 0; count < 10 * rounds; count++) {
+    await query(server.url, terminate)
+    await load.succeed(5 * clients)
+  }
+  await assertHistory(t, server.url, await load.stop())
 })
 
 t.test('PostgreSQL stands still until a statement is given up', async (t) => {
