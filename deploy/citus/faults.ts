@@ -1,16 +1,20 @@
-/** The service on Citus under load and faults: `node deploy/citus/faults.ts [--short | part of a fault's name]`. */
+/** The service on Citus under load and faults: `node deploy/citus/faults.ts [part of a name | --seed 7 --minutes 30 | --short]`. */
+import { freePort } from '../../dev/embedded-postgres.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack } from '../faults/stack.ts'
-import { createStrikes } from '../faults/strikes.ts'
+import { createProcessKinds, createStrikes } from '../faults/strikes.ts'
 import { createCluster } from './cluster.ts'
 import { checkRepeats, createClient } from './repeats.ts'
 
 /** Shorter than a statement's third of the deadline, and longer. */
 const [shortPauseMs, longPauseMs] = [4_000, 10_000]
 
-const stack = createStack(import.meta.dirname, 'plant-store-citus', ['api'], settings)
+const stack = createStack(import.meta.dirname, 'plant-store-citus', ['api'], {
+  ...settings,
+  PORT: String(await freePort())
+})
 const cluster = createCluster(stack)
 const entry = { service: 'balancer', port: 3000 }
 
@@ -43,20 +47,26 @@ const all = [
   killed('a worker', 'worker1'),
   killed('the coordinator', 'coordinator'),
   paused('a worker', 'worker2', shortPauseMs),
-  inDoubt,
   killed('the other worker', 'worker2'),
   killed('the coordinator once more', 'coordinator'),
   restarted('a worker', 'worker1'),
   restarted('the coordinator', 'coordinator'),
   paused('a worker', 'worker2', longPauseMs)
 ]
-const short = all.slice(0, 4)
+
+const replicas = ['api-1', 'api-2']
+/** There is one of each but of the replicas. */
+const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
 
 await runFaults({
   stack,
   entry,
   deadlineMs,
-  faults: chooseFaults(process.argv[2], all, short),
+  faults: chooseFaults(all, [inDoubt], {
+    kinds: createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas]),
+    isAvailable,
+    isWhole: () => stack.compose('up', '--detach', '--wait')
+  }),
   async query(sql) {
     await cluster.isDecided()
     return await cluster.query('coordinator', sql)

@@ -1,6 +1,8 @@
 /** Judges what a fault has done to clients and rows, and prints the table. */
-import type { Create } from '../../dev/load.ts'
-import { compare, list, type StoredPlant } from '../../dev/stored.ts'
+import type { Operation, StoredRow } from '../../dev/histories/history.ts'
+import { judgeHistory } from '../../dev/histories/judge.ts'
+import type { History } from '../../dev/histories/rivals.ts'
+import type { Interval } from './schedule.ts'
 
 /** A line of the printed table. */
 export interface Line {
@@ -12,7 +14,7 @@ export interface Line {
   'sent again': number
   /** The longest time without an acknowledgement, whoever got the others. */
   'longest pause': string
-  /** The longest time from a create's first request to its response. */
+  /** The longest time from a request to its response. */
   'slowest response': string
 }
 
@@ -24,50 +26,101 @@ export interface Finding {
 
 interface Evidence {
   fault: string
-  /** Whose the token of the load is. */
-  caller: string
-  creates: Create[]
+  history: History
   /** Everything that is stored under the ids of the load. */
-  rows: StoredPlant[]
+  rows: StoredRow[]
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
+  outages?: Outages | undefined
 }
 
+/** When creates need not succeed, in order, and when everything was healed, in ms of `performance.now()`. */
+export interface Outages {
+  outages: Interval[]
+  healed: number
+}
+
+/** How long what was hit may take to be of use again, and creates to succeed. */
+export const graceMs = 30_000
+
 /**
- * Judges the creates of one fault by the rows of their ids: each acknowledged plant is stored with its content and the
- * write id of its key, nothing is stored twice or that nobody sent, and no client saw an error. That is promised of
- * outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing.
+ * Judges the requests of one fault by the rows of their ids: one order explains them all, and no create failed. That is
+ * promised of outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing, unless it
+ * was foreseen. Then creates may fail, and must succeed again soon after everything is healed.
  */
-export function judge({ fault, caller, creates, rows, deadlineMs }: Evidence): Finding {
-  const { acknowledged, failed, violations } = compare(creates, rows, caller)
-  const longestPauseMs = findLongestPause(creates)
+export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): Finding {
+  const { operations, failed, repeats } = history
+  const acknowledged = operations.filter(isAcknowledged)
+  const pauses = findPauses(operations)
+  const longestPauseMs = findLongest(pauses)
+  const unforeseenMs = outages
+    ? findLongest(pauses.flatMap((pause) => without(pause, outages.outages)))
+    : longestPauseMs
+  const recoveryMs = outages ? findRecovery(acknowledged, outages.healed) : 0
   return {
     line: {
       fault,
-      requests: creates.length,
+      requests: operations.length,
       acknowledged: acknowledged.length,
       stored: rows.length,
       errors: failed.length,
-      'sent again': creates.reduce((sum, { repeats }) => sum + repeats, 0),
+      'sent again': repeats,
       'longest pause': seconds(longestPauseMs),
-      'slowest response': seconds(Math.max(0, ...creates.map(({ began, ended }) => ended - began)))
+      'slowest response': seconds(
+        operations.reduce((most, { began, ended = 0 }) => Math.max(most, ended - began), 0)
+      )
     },
     violations: [
-      ...violations,
-      ...list('a client saw an error', failed),
-      ...(longestPauseMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(longestPauseMs)}`] : []),
+      ...shorten(judgeHistory(operations, rows)),
+      ...(outages
+        ? []
+        : shorten(failed.map((operation) => `a client saw an error: ${JSON.stringify(operation)}`))),
+      ...(unforeseenMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(unforeseenMs)}`] : []),
+      ...(recoveryMs > graceMs
+        ? [`nothing was acknowledged until ${seconds(recoveryMs)} after the end`]
+        : []),
       ...(acknowledged.length === 0 ? ['no create succeeded'] : [])
     ].map((violation) => `${fault}: ${violation}`)
   }
 }
 
-/** The longest time between two acknowledgements, before the first, or behind the last. */
-function findLongestPause(creates: Create[]): number {
-  const acknowledged = creates.filter(({ error }) => error === 0).map(({ ended }) => ended)
-  const first = creates.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
-  const last = creates.reduce((most, { ended }) => Math.max(most, ended), Number.NEGATIVE_INFINITY)
-  const times = [first, ...acknowledged.sort((a, b) => a - b), last]
-  return Math.max(0, ...times.slice(1).map((to, index) => to - (times[index] as number)))
+/** The times between two acknowledgements, before the first, and behind the last. */
+function findPauses(operations: Operation[]): Interval[] {
+  const acknowledged = operations.filter(isAcknowledged).map(({ ended }) => ended as number)
+  let from = operations.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)
+  const last = operations.reduce((most, { ended = 0 }) => Math.max(most, ended), 0)
+  return [...acknowledged.sort((a, b) => a - b), last].map((to) => {
+    const pause = { from, to }
+    from = to
+    return pause
+  })
+}
+
+/** What is left of a time without others. */
+function without({ from, to }: Interval, others: Interval[]): Interval[] {
+  const left: Interval[] = []
+  for (const other of others.filter((each) => each.to > from && each.from < to)) {
+    if (other.from > from) left.push({ from, to: other.from })
+    from = other.to
+  }
+  return from < to ? [...left, { from, to }] : left
+}
+
+const findLongest = (intervals: Interval[]) =>
+  intervals.reduce((most, { from, to }) => Math.max(most, to - from), 0)
+
+const findRecovery = (acknowledged: Operation[], healed: number) =>
+  acknowledged.reduce(
+    (least, { ended = 0 }) => (ended < healed ? least : Math.min(least, ended - healed)),
+    Number.POSITIVE_INFINITY
+  )
+
+const isAcknowledged = ({ response }: Operation) => response?.status === 200
+
+const shown = 5
+
+function shorten(lines: string[]): string[] {
+  return lines.length <= shown ? lines : [...lines.slice(0, shown), `and ${lines.length - shown} more`]
 }
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`

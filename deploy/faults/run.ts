@@ -1,8 +1,15 @@
 /** Runs a stack's faults under load, one after the other, and prints one table. */
-import { startLoad } from '../../dev/load.ts'
-import { selectPlants } from '../../dev/stored.ts'
+import { randomInt } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type Operation, selectRows } from '../../dev/histories/history.ts'
+import { judgeHistory } from '../../dev/histories/judge.ts'
+import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
-import { type Finding, judge, toTable } from './report.ts'
+import { createRounds, type Overlap } from './overlap.ts'
+import { type Finding, judge, type Outages, toTable } from './report.ts'
 import { client, type Stack } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
@@ -12,8 +19,10 @@ export interface Fault {
   strike(): Promise<unknown>
   /** Runs under load too, once creates succeed again: brings back what is gone, and waits for it. */
   mend?(): Promise<unknown>
-  /** The fault breaks connections of clients, who send their requests again by Idempotency-Key. */
+  /** The fault breaks connections of clients, who send their requests again. */
   breaksClients?: boolean
+  /** Known after the strike: when creates were not expected to succeed. By default they always are. */
+  outages?(): Outages
 }
 
 interface Options {
@@ -33,6 +42,9 @@ const clients = 16
 /** Creates that must succeed before and after each fault. */
 const enough = 300
 const idsPerFault = 10_000_000
+/** Under a schedule a client rests, so that the machine has time for it, and now and then does not wait for a response. */
+const pauseMs = 100
+const impatience = { oneIn: 50, withinMs: 3_000 }
 
 /**
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
@@ -41,6 +53,9 @@ const idsPerFault = 10_000_000
 export async function runFaults({ stack, entry, deadlineMs, faults, query, check }: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
+  const operations: Operation[] = []
+  const select = async (...range: number[]) =>
+    (await query(selectRows(...range))).map((line) => JSON.parse(line))
   const stop = async () => {
     await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
   }
@@ -55,14 +70,17 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
     for (const [index, fault] of faults.entries()) {
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
-      const creates = await runFault(url, fault, firstId)
-      const lines = await query(selectPlants(firstId, firstId + idsPerFault - 1))
-      const rows = lines.map((line) => JSON.parse(line))
-      const finding = judge({ fault: fault.name, caller: client.caller, creates, rows, deadlineMs })
+      const history = await runFault(url, fault, firstId)
+      const rows = await select(firstId, firstId + idsPerFault - 1)
+      const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages: fault.outages?.() })
+      operations.push(...history.operations)
       say(JSON.stringify(finding.line))
       findings.push(finding)
     }
     await check?.()
+    // What one fault has left can be gone after the next.
+    const lost = judgeHistory(operations, await select(idsPerFault)).slice(0, 5)
+    violations.push(...lost.map((violation) => `in the end: ${violation}`))
   } catch (error) {
     violations.push(error instanceof Error ? String(error.stack) : String(error))
     process.stderr.write(await stack.compose('logs', '--no-color', '--tail', '15').catch(String))
@@ -72,25 +90,51 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
   violations.push(...findings.flatMap((finding) => finding.violations))
   if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
   for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
+  if (violations.length > 0) {
+    const path = join(tmpdir(), `${stack.name}.json`)
+    await writeFile(path, operations.map((operation) => `${JSON.stringify(operation)}\n`).join(''))
+    process.stdout.write(`\nevery request: ${path}\n`)
+  }
   process.exitCode = violations.length === 0 ? 0 : 1
 }
 
-/** Chooses faults by a script's argument: all of them, with `--short` the short form, else those with it in their name. */
-export function chooseFaults(argument: string | undefined, all: Fault[], short: Fault[]): Fault[] {
-  if (argument === '--short') return short
-  const chosen = all.filter(({ name }) => name.includes(argument ?? ''))
-  if (chosen.length === 0) throw new Error(`no fault's name has "${argument}" in it`)
+/**
+ * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
+ * overlapping ones of so many `--minutes`; `--short` is half a minute of any seed. Behind those come the `last`.
+ */
+export function chooseFaults(
+  all: Fault[],
+  last: Fault[],
+  overlapping: Omit<Overlap, 'seed' | 'minutes'>
+): Fault[] {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      // Read by the stack that has a form without a proxy.
+      direct: { type: 'boolean' },
+      short: { type: 'boolean' },
+      seed: { type: 'string' },
+      minutes: { type: 'string', default: '1' }
+    }
+  })
+  if (values.short || values.seed !== undefined) {
+    const seed = values.short ? randomInt(2 ** 31) : Number(values.seed)
+    const minutes = values.short ? 0.5 : Number(values.minutes)
+    return [...createRounds({ ...overlapping, seed, minutes }), ...last]
+  }
+  const chosen = [...all, ...last].filter(({ name }) => name.includes(positionals[0] ?? ''))
+  if (chosen.length === 0) throw new Error(`no fault's name has "${positionals[0]}" in it`)
   return chosen
 }
 
 async function runFault(url: string, fault: Fault, firstId: number) {
-  const load = startLoad({
-    url,
+  const load = startRivals({
+    urls: [url],
     token: client.token,
     clients,
     firstId,
-    isKeyed: true,
-    isRepeating: fault.breaksClients ?? false
+    isRepeating: fault.breaksClients ?? false,
+    ...(fault.outages && { pauseMs, impatience })
   })
   try {
     await load.succeed(enough)

@@ -24,11 +24,11 @@ export function createStack(
   const name = `${prefix}-${process.pid}`
   const project = openProject(folder, {
     COMPOSE_FILE: 'compose.yaml',
-    ...settings,
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_ENV_FILES: '.env.example',
     AUTH_TOKENS: `${client.caller}:${client.token}`,
-    PORT: '0'
+    PORT: '0',
+    ...settings
   })
   const { compose } = project
 

@@ -1,7 +1,9 @@
 /** Faults of one container, which any stack can have. */
+import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { docker } from '../../dev/docker.ts'
 import type { Fault } from './run.ts'
+import type { Kind } from './schedule.ts'
 import type { Stack } from './stack.ts'
 
 const downMs = 1_000
@@ -33,3 +35,43 @@ export const createStrikes = (stack: Stack) => ({
     }
   })
 })
+
+const group = 'process'
+
+/** The faults of processes that a schedule can draw, for these containers: `node1`, `api-2`. */
+export function createProcessKinds(
+  stack: Stack,
+  targets: string[],
+  hits: (target: string) => string[] = (target) => [target]
+): Kind[] {
+  const container = (target: string) => {
+    const [service = '', index] = target.split('-')
+    return stack.container(service, Number(index ?? 1))
+  }
+  const run =
+    (command: string, ...options: string[]) =>
+    (target: string) =>
+      docker([command, ...options, container(target)])
+  const ifPaused = async (target: string, action: () => Promise<unknown>) => {
+    const state = await docker(['inspect', '--format', '{{.State.Status}}', container(target)])
+    if (state === 'paused') await action()
+  }
+  return [
+    {
+      ...{ name: 'is ended by SIGKILL', targets, group, longest: 15, hits },
+      strike: run('kill', '--signal', 'KILL'),
+      heal: run('start')
+    },
+    {
+      ...{ name: 'is stopped by SIGSTOP', targets, group, longest: 25, hits },
+      strike: run('pause'),
+      heal: (target) => ifPaused(target, () => run('unpause')(target))
+    },
+    { ...{ name: 'is restarted', targets, group, longest: 0, hits }, strike: run('restart') },
+    {
+      ...{ name: 'has a twentieth of a processor', targets, group: 'processor', longest: 25, hits },
+      strike: run('update', '--cpus', '0.05'),
+      heal: run('update', '--cpus', String(availableParallelism()))
+    }
+  ]
+}

@@ -74,8 +74,19 @@ export function createCluster(stack: Stack) {
         (primary) => primary !== node,
         settleMs
       ),
-    switchover: (from: Node, to: Node) =>
-      stack.exec(from, ...patronictl, 'switchover', 'plants', '--leader', from, '--candidate', to, '--force'),
+    switchover: (from: Node, to?: Node) => {
+      const candidate = to ? ['--candidate', to] : []
+      return stack.exec(
+        from,
+        ...patronictl,
+        'switchover',
+        'plants',
+        '--leader',
+        from,
+        ...candidate,
+        '--force'
+      )
+    },
     /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
     cut: (node: Node, name: string) => setLink(node, name, 'down'),
     connect: (node: Node, name: string) => setLink(node, name, 'up'),

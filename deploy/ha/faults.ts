@@ -1,17 +1,28 @@
 /**
- * The highly available stack under load and faults: `node deploy/ha/faults.ts [--direct] [--short | part of a fault's name]`.
- * `--direct` is without its database proxy.
+ * The highly available stack under faults: `node deploy/ha/faults.ts [part of a name | --seed 7 --minutes 30 | --short]`,
+ * with `--direct` without its database proxy.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../../dev/embedded-postgres.ts'
 import { until } from '../../dev/until.ts'
+import { graceMs } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
-import { createStack, settleMs } from '../faults/stack.ts'
+import { client, createStack, settleMs } from '../faults/stack.ts'
+import { createProcessKinds } from '../faults/strikes.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
+import { createDiskKind, createNetworkKinds } from './network.ts'
 
-const [choice] = process.argv.slice(2).filter((argument) => argument !== '--direct')
-const files = process.argv.includes('--direct') ? 'compose.yaml:compose.direct.yaml' : 'compose.yaml'
-const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'], { COMPOSE_FILE: files })
+const isDirect = process.argv.includes('--direct')
+const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'], {
+  COMPOSE_FILE: ['compose.yaml', ...(isDirect ? ['compose.direct.yaml'] : []), 'small-volumes.yaml'].join(
+    ':'
+  ),
+  // The balancer must be found again after its end.
+  PORT: String(await freePort())
+})
+const entry = { service: 'balancer', port: 3000 }
 const cluster = createCluster(stack)
+const etcd = ['etcd1', 'etcd2', 'etcd3']
 
 /** Strikes the node that is the primary; afterwards another one is, and the old one comes back as a standby. */
 function primaryFault(
@@ -75,7 +86,6 @@ const standbyKilled: Fault = (() => {
 })()
 
 const etcdKilled: Fault = (() => {
-  const etcd = ['etcd1', 'etcd2', 'etcd3']
   let primary: Node
   return {
     name: 'SIGKILL of all etcd nodes, for longer than the lease',
@@ -99,14 +109,83 @@ const replicaKilled: Fault = {
   mend: () => stack.start('api', 2)
 }
 
-const short = [switchover, killed, replicaKilled]
+/** The last node acknowledges nothing, and says so. */
+const oneLeft: Fault = (() => {
+  let from = 0
+  let healed = 0
+  return {
+    name: 'one node of three is left',
+    breaksClients: true,
+    async strike() {
+      await cluster.isWhole()
+      const primary = await cluster.findPrimary()
+      const others = nodes.filter((node) => node !== primary)
+      from = performance.now()
+      await Promise.all(others.map((node) => stack.kill(node)))
+      const url = `${await stack.url(entry.service, entry.port)}/plants`
+      const headers = { authorization: `Bearer ${client.token}`, 'content-type': 'application/json' }
+      const ask = async (id: number) => {
+        const response = await fetch(url, { method: 'POST', headers, body: `{"id":${id},"name":"n"}` })
+        return response.text()
+      }
+      const responses = await Promise.all([-1, -2, -3, -4].map(ask))
+      const wrong = responses.filter((response) => !response.startsWith('{"error":503,'))
+      if (wrong.length > 0) throw new Error(`with one node left creates got ${wrong}`)
+      await Promise.all(others.map((node) => stack.start(node)))
+      await cluster.isWhole()
+      healed = performance.now()
+    },
+    outages: () => ({ outages: [{ from, to: healed + graceMs }], healed })
+  }
+})()
+
 const all = [switchover, killed, cutOff, cutOffButReachable, standbyKilled, etcdKilled, replicaKilled]
+
+const replicas = ['api-1', 'api-2', 'api-3']
+const proxies = isDirect ? ['balancer'] : ['primary', 'balancer']
+const kinds = [
+  // The nodes come twice as often as the others.
+  ...[1, 2].flatMap(() => [
+    ...createProcessKinds(stack, [...nodes]),
+    ...createNetworkKinds(stack),
+    createDiskKind(stack)
+  ]),
+  ...createProcessKinds(stack, etcd),
+  ...createProcessKinds(stack, replicas),
+  ...createProcessKinds(stack, proxies),
+  {
+    ...{
+      name: 'changes by a switchover',
+      targets: ['the primary'],
+      group: 'process',
+      longest: 0,
+      hits: () => []
+    },
+    strike: async () => cluster.switchover(await cluster.findPrimary())
+  }
+]
+
+/** With two whole nodes that reach each other, the majority of etcd, a replica and the proxies. */
+function isAvailable(hits: string[]): boolean {
+  const has = (hit: string) => hits.includes(hit)
+  const lame = nodes.filter(has)
+  const cuts = ['node1-node2', 'node1-node3', 'node2-node3'].filter(has)
+  const isMajority =
+    lame.length === 1 ? cuts.every((cut) => cut.includes(lame[0] as string)) : cuts.length <= 1
+  return (
+    lame.length <= 1 &&
+    isMajority &&
+    etcd.filter(has).length <= 1 &&
+    replicas.filter(has).length < replicas.length &&
+    !proxies.some(has)
+  )
+}
 
 await runFaults({
   stack,
-  entry: { service: 'balancer', port: 3000 },
+  entry,
   deadlineMs: 35_000,
-  faults: chooseFaults(choice, all, short),
+  faults: chooseFaults(all, [oneLeft], { kinds, isAvailable, isWhole: () => cluster.isWhole() }),
   query: async (sql) => await cluster.query(await cluster.findPrimary(), sql),
   /** Every node, also those that were struck, ends up with the same rows. */
   async check() {

@@ -20,3 +20,8 @@ export interface StoredRow {
   name: string
   tag?: string
 }
+
+/** The query for the rows whose ids are in a range: a StoredRow of JSON each. */
+export const selectRows = (firstId = 1, lastId = Number.MAX_SAFE_INTEGER) => `
+  select json_strip_nulls(json_build_object('id', id::text, 'name', name, 'tag', tag)) as row
+  from plants where id between ${firstId} and ${lastId}`

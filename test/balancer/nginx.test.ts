@@ -5,14 +5,14 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
-import { startLoad } from '../../dev/load.ts'
+import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { createDatabase } from '../support/database.ts'
+import { assertHistory } from '../support/history.ts'
 import { startProcess } from '../support/process.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
-import { assertStored } from '../support/stored.ts'
 
 const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
 const skip = spawnSync('nginx', ['-v'], { env }).status !== 0 && 'nginx is not on the PATH'
@@ -94,7 +94,7 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
 
 t.test('a rolling restart: clients that repeat by Idempotency-Key lose nothing', { skip }, async (t) => {
   const { url, ports, instances, launch, databaseUrl } = await startInstances(t)
-  const load = startLoad({ url, token, clients: 16, isKeyed: true, isRepeating: true })
+  const load = startRivals({ urls: [url], token, clients: 16, isRepeating: true })
   t.teardown(() => load.stop())
   await load.succeed(500)
   for (const [index, port] of ports.entries()) {
@@ -107,6 +107,5 @@ t.test('a rolling restart: clients that repeat by Idempotency-Key lose nothing',
     const end = performance.now() + 2_000
     while (performance.now() < end) await load.succeed(100)
   }
-  const failed = await assertStored(t, databaseUrl, await load.stop(), 'tester')
-  t.strictSame(failed, [], 'every repeat got the first response')
+  await assertHistory(t, databaseUrl, await load.stop())
 })

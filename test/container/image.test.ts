@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { buildImage, docker, inspect, root, statusOf } from '../../dev/docker.ts'
 import { startDatabase } from '../../dev/docker-database.ts'
-import { startLoad } from '../../dev/load.ts'
-import { selectPlants } from '../../dev/stored.ts'
+import { selectRows } from '../../dev/histories/history.ts'
+import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
+import { assertRows } from '../support/history.ts'
 import { headers, token } from '../support/service.ts'
-import { assertRows } from '../support/stored.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
 const again = `${tag}-again`
@@ -180,15 +180,17 @@ t.test(
   async (t) => {
     const { name, database, url } = await startHardened(t)
     await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
-    const load = startLoad({ url, token, clients: 16 })
+    const load = startRivals({ urls: [url], token, clients: 16 })
     await load.succeed(500)
     await docker(['stop', '--time=120', name])
     const [{ State: state }] = await inspect(name)
-    const rows = (await database.sql(selectPlants())).map((line) => JSON.parse(line))
-    const failed = assertRows(t, rows, await load.stop())
-    const stored = new Set(rows.map(({ id }) => id))
+    const rows = (await database.sql(selectRows())).map((line) => JSON.parse(line))
+    const history = await load.stop()
+    assertRows(t, rows, history)
+    const got = (name: string) =>
+      history.operations.some((sent) => sent.name === name && sent.response?.status === 200)
     t.strictSame(
-      failed.filter(({ id, error }) => error !== -1 || stored.has(id)),
+      [...history.failed.filter(({ response }) => response), ...rows.filter(({ name }) => !got(name))],
       [],
       'the only failures are connections to a port that was closed'
     )

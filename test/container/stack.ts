@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { openProject } from '../../dev/compose.ts'
 import { docker, root } from '../../dev/docker.ts'
 import { execute } from '../../dev/execute.ts'
-import { type StoredPlant, selectPlants } from '../../dev/stored.ts'
+import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
 import { until } from '../../dev/until.ts'
 
 /** Copies the checkout, without what Git ignores, and gives commands that run there; removes all of it at teardown. */
@@ -50,8 +50,8 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     /** The lines that a query gives. */
     query: (sql: string) => psql('db', 'plants', sql),
     /** The plants with ids in a range. */
-    async plants(firstId?: number, lastId?: number): Promise<StoredPlant[]> {
-      const lines = await psql('db', 'plants', selectPlants(firstId, lastId))
+    async plants(firstId?: number, lastId?: number): Promise<StoredRow[]> {
+      const lines = await psql('db', 'plants', selectRows(firstId, lastId))
       return lines.map((line) => JSON.parse(line))
     },
     /** Returns when Prometheus gives this value for the sum that a query names. */

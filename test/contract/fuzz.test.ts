@@ -1,9 +1,9 @@
 /** Damaged requests by the thousand: the contract holds for every response. */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
+import { createRandom } from '../../dev/random.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createRequest, toPackets } from '../support/mutate.ts'
-import { createRandom } from '../support/random.ts'
 import { exchange, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 

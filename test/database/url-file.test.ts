@@ -4,13 +4,13 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { startLoad } from '../../dev/load.ts'
+import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createDatabase, query } from '../support/database.ts'
+import { assertHistory } from '../support/history.ts'
 import { listen } from '../support/listen.ts'
 import { startProcess } from '../support/process.ts'
 import { post, startService, success, token } from '../support/service.ts'
-import { assertStored } from '../support/stored.ts'
 
 /** Creates that succeed before and after each change. */
 const creates = 200
@@ -41,7 +41,7 @@ async function startUnderLoad(t: Test) {
   }
   await write(role.name, 'first')
   const service = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
-  const load = startLoad({ url: service.url, token, clients })
+  const load = startRivals({ urls: [service.url], token, clients })
   t.teardown(() => load.stop())
   await load.succeed(creates)
   const find = (what: string) =>
@@ -69,7 +69,7 @@ async function startUnderLoad(t: Test) {
       ),
     /** Asserts that no client has seen an error, and that the log has no secret. */
     async end(t: Test) {
-      t.strictSame(await assertStored(t, databaseUrl, await load.stop()), [], 'no client saw an error')
+      await assertHistory(t, databaseUrl, await load.stop())
       t.notMatch(service.logText(), /first|second/)
     }
   }

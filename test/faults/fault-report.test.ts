@@ -1,27 +1,26 @@
-/** The judgement over a stack's faults finds everything that must not be. */
+/** The judgement over a stack's faults finds what the judge does, errors, and pauses. */
 import t from 'tap'
-import { judge, toTable } from '../../deploy/faults/report.ts'
-import { type Create, keyOf, plantOf } from '../../dev/load.ts'
-import type { StoredPlant } from '../../dev/stored.ts'
-import { deriveWriteId } from '../../src/plants/write-id.ts'
+import { judge, type Outages, toTable } from '../../deploy/faults/report.ts'
+import type { Operation, StoredRow } from '../../dev/histories/history.ts'
+import type { History } from '../../dev/histories/rivals.ts'
 
-const caller = 'somebody'
 const deadlineMs = 10_000
 
-const create = (id: number, change: Partial<Create> = {}): Create => {
-  return { id, error: 0, response: '', repeats: 0, began: id * 1_000, ended: id * 1_000 + 250, ...change }
-}
+/** A create with its second's number as id; a time is when its response came. */
+const create = (id: number, ended = id * 1_000 + 250): Operation => ({
+  ...{ id: String(id), name: 'n', began: id * 1_000, ended },
+  response: { status: 200, body: { name: 'n' } }
+})
+const row = (id: number): StoredRow => ({ id: String(id), name: 'n' })
 
-const row = (id: number, change: Partial<StoredPlant> = {}): StoredPlant => {
-  const { name, tag = null } = plantOf(id)
-  return { id, name, tag, write_id: deriveWriteId(caller, keyOf(id)), ...change }
-}
-
-const creates = [create(1), create(2, { repeats: 2 }), create(3)]
+const operations = [create(1), create(2), create(3)]
 const rows = [row(1), row(2), row(3)]
 
-const find = (changed: { creates?: Create[]; rows?: StoredPlant[] }) =>
-  judge({ fault: 'a fault', caller, creates, rows, deadlineMs, ...changed })
+const find = (changed: { rows?: StoredRow[]; outages?: Outages } & Partial<History>) => {
+  const { rows: changedRows = rows, outages, ...others } = changed
+  const history = { operations, failed: [], repeats: 2, ...others }
+  return judge({ fault: 'a fault', history, rows: changedRows, deadlineMs, outages })
+}
 
 t.test('what was acknowledged is stored: nothing is found, and the line says it all', async (t) => {
   const { line, violations } = find({})
@@ -46,49 +45,70 @@ t.test('what was acknowledged is stored: nothing is found, and the line says it 
   )
 })
 
-const failed = create(3, { error: 503 })
-/** The third create gets its response so many ms after the second. */
-const pausing = (ms: number) => [create(1), create(2), create(3, { ended: create(2).ended + ms })]
+const lost: Operation = { id: '3', name: 'n', began: 3_000 }
+const refused = (ended: number): Operation => ({
+  ...{ ...lost, ended },
+  response: { status: 400, body: { error: 503, message: 'the plant may be stored' } }
+})
+const pausing = (ms: number) => [create(1), create(2), create(3, 2_250 + ms)]
 
 for (const [title, changed, violation] of [
-  ['an acknowledged plant that is not stored', { rows: rows.slice(1) }, 'acknowledged, but not stored (1)'],
-  ['another name', { rows: [row(1, { name: 'x' }), row(2), row(3)] }, 'stored with other content'],
-  ['another tag', { rows: [row(1, { tag: null }), row(2), row(3)] }, 'stored with other content'],
-  ['another write id', { rows: [row(1, { write_id: 'x' }), row(2), row(3)] }, 'or by another write (1)'],
-  ['a plant that nobody sent', { rows: [...rows, row(4)] }, 'stored, but never sent (1)'],
-  ['a plant that is there twice', { rows: [...rows, row(3)] }, 'stored twice'],
-  ['an error', { creates: [create(1), create(2), failed] }, 'a client saw an error (1)'],
-  [
-    'failure 503 in a pause as long as the deadline',
-    { creates: [create(1), failed, create(12)], rows: [row(1), row(12)] },
-    'a client saw an error (1)'
-  ],
-  [
-    'a pause as long as the deadline',
-    { creates: pausing(deadlineMs) },
-    'nothing was acknowledged for 10.00 s'
-  ],
+  ['an acknowledged plant that is not stored', { rows: rows.slice(1) }, 'told "stored", but nothing'],
+  ['an error', { failed: [lost] }, 'a client saw an error: {"id":"3"'],
+  ['a pause as long as the deadline', { operations: pausing(deadlineMs) }, 'for 10.00 s'],
   [
     'such a pause before the first success',
-    { creates: [create(1, { ended: 1_000 + deadlineMs })], rows: [row(1)] },
-    'nothing was acknowledged for 10.00 s'
+    { operations: [create(1, 11_000)], rows: [row(1)] },
+    'for 10.00 s'
   ],
   [
     'such a pause behind the last one',
-    { creates: [create(1), create(3, { error: 503, ended: create(1).ended + deadlineMs })], rows: [row(1)] },
-    'nothing was acknowledged for 10.00 s'
+    { operations: [create(1), refused(11_250)], rows: [row(1)] },
+    'for 10.00 s'
   ],
-  ['no success at all', { creates: [failed], rows: [] }, 'no create succeeded']
-] as const) {
+  ['no success at all', { operations: [lost], rows: [] }, 'no create succeeded']
+] as [string, Parameters<typeof find>[0], string][]) {
   t.test(`${title} is found`, async (t) => {
-    const { violations } = find({ ...changed } as Parameters<typeof find>[0])
-    t.ok(
-      violations.some((each) => each.startsWith('a fault: ') && each.includes(violation)),
-      violations.join()
-    )
+    const { violations } = find(changed)
+    t.equal(violations.length, 1)
+    t.ok(violations[0]?.startsWith('a fault: ') && violations[0].includes(violation), violations.join())
   })
 }
 
 t.test('a pause shorter than the deadline is what clients were promised', async (t) => {
-  t.strictSame(find({ creates: pausing(deadlineMs - 1) }).violations, [])
+  t.strictSame(find({ operations: pausing(deadlineMs - 1) }).violations, [])
+})
+
+t.test('an outage that is foreseen excuses errors, and pauses while it lasts', async (t) => {
+  const operations = pausing(40_000)
+  const until = (to: number, healed = 12_250) =>
+    find({
+      operations,
+      failed: [lost],
+      outages: {
+        outages: [
+          { from: 5_000, to: 6_000 },
+          { from: 12_000, to }
+        ],
+        healed
+      }
+    })
+  t.strictSame(until(42_250).violations, [])
+  t.strictSame(until(32_251).violations, [])
+  t.strictSame(until(32_250).violations, ['a fault: nothing was acknowledged for 10.00 s'])
+  const late = { outages: [{ from: 12_250, to: 42_250 }], healed: 42_250 }
+  t.match(find({ operations, outages: late }).violations, ['a fault: nothing was acknowledged for 10.00 s'])
+  t.strictSame(until(42_250, 12_249).violations, [
+    'a fault: nothing was acknowledged until 30.00 s after the end'
+  ])
+  t.strictSame(until(42_250, 50_000).violations, [
+    'a fault: nothing was acknowledged until Infinity s after the end'
+  ])
+})
+
+t.test('of many violations the first are shown', async (t) => {
+  const many = Array.from({ length: 20 }, (_, id) => row(id + 10))
+  const { violations } = find({ rows: [...rows, ...many] })
+  t.equal(violations.length, 6)
+  t.equal(violations.at(-1), 'a fault: and 15 more')
 })

@@ -1,5 +1,5 @@
 /** Requests good and bad, and the ways to damage them. */
-import type { Random } from './random.ts'
+import type { Random } from '../../dev/random.ts'
 import { request } from './raw.ts'
 import { token } from './service.ts'
 

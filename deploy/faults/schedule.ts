@@ -1,0 +1,93 @@
+/** Schedules of overlapping faults, drawn from a seed. */
+import type { Random } from '../../dev/random.ts'
+
+/** A fault that a schedule can draw. */
+export interface Kind {
+  /** Completes the sentence "the target …". */
+  name: string
+  /** What it can meet, such as services. */
+  targets: string[]
+  /** Faults of one group never overlap on one target. */
+  group: string
+  /** How long it may last, in seconds; an event that ends by itself has 0. */
+  longest: number
+  strike(target: string, tag: string): Promise<unknown>
+  /** Ends it; called twice, and also where the fault is gone already. */
+  heal?(target: string, tag: string): Promise<unknown>
+  /** What it keeps from working, in the words of the stack's `isAvailable`; by default its target. */
+  hits?(target: string): string[]
+}
+
+/** A fault of a schedule: times are ms from its begin. */
+export interface Entry {
+  /** Tells it from the others. */
+  tag: string
+  kind: Kind
+  target: string
+  from: number
+  to: number
+}
+
+const mostAtOnce = 3
+/** Seconds from the begin of a fault to the begin of the next. */
+const longestGap = 8
+
+/** What a fault keeps from working. */
+export const hitsOf = ({ kind, target }: Pick<Entry, 'kind' | 'target'>) => kind.hits?.(target) ?? [target]
+
+/**
+ * Draws faults that begin within a time and end with it; the same draws give the same ones. All that they hit, together,
+ * is allowed.
+ */
+export function drawSchedule(
+  random: Random,
+  kinds: Kind[],
+  lengthMs: number,
+  isAllowed: (hits: string[]) => boolean = () => true
+): Entry[] {
+  const entries: Entry[] = []
+  for (let at = 0; at < lengthMs; at += random.integer(longestGap * 1_000)) {
+    const kind = random.pick(kinds)
+    const target = random.pick(kind.targets)
+    const to = Math.min(lengthMs, at + (kind.longest && 1_000 + random.integer(kind.longest * 1_000)))
+    const active = entries.filter((other) => other.to > at)
+    const isTaken = active.some((other) => other.target === target && other.kind.group === kind.group)
+    const entry = { tag: `fault${entries.length + 1}`, kind, target, from: at, to }
+    if (isTaken || active.length >= mostAtOnce || !isAllowed([...entries, entry].flatMap(hitsOf))) continue
+    entries.push(entry)
+  }
+  return entries
+}
+
+/** Writes a schedule as one line for each fault. */
+export const describe = (entries: Entry[]): string[] =>
+  entries.map(({ kind, target, from, to }) => {
+    const lasting = to > from ? ` for ${seconds(to - from)}` : ''
+    return `${seconds(from).padStart(8)}  ${target} ${kind.name}${lasting}`
+  })
+
+const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+
+/** A time, in ms. */
+export interface Interval {
+  from: number
+  to: number
+}
+
+/** Gives the intervals in which something is hit so that the stack need not be available, in their order. */
+export function findOutages(
+  hits: (Interval & { hits: string[] })[],
+  isAvailable: (hits: string[]) => boolean
+): Interval[] {
+  const times = [...new Set(hits.flatMap(({ from, to }) => [from, to]))].sort((a, b) => a - b)
+  const outages: Interval[] = []
+  for (const [index, from] of times.entries()) {
+    const to = times[index + 1]
+    const active = hits.filter((hit) => hit.from <= from && hit.to > from).flatMap((hit) => hit.hits)
+    if (to === undefined || isAvailable(active)) continue
+    const last = outages.at(-1)
+    if (last?.to === from) last.to = to
+    else outages.push({ from, to })
+  }
+  return outages
+}

@@ -1,0 +1,106 @@
+/** The network's faults that a schedule can draw: partitions, loss, resets and slow links of database nodes. */
+import { docker } from '../../dev/docker.ts'
+import type { Kind } from '../faults/schedule.ts'
+import type { Stack } from '../faults/stack.ts'
+import { nodes } from './cluster.ts'
+
+type Direction = 'in' | 'out' | 'both'
+
+/** Gives the kinds for a stack's nodes. */
+export function createNetworkKinds(stack: Stack): Kind[] {
+  /** In the node's network, but from a container of its own: the node may not change its interfaces. */
+  const shell = (node: string, script: string) =>
+    docker([
+      ...['run', '--rm', '--network', `container:${stack.container(node)}`],
+      ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
+      ...[`${stack.name}-node`, 'sh', '-ec', script]
+    ])
+
+  /** Filters what a node gets and sends, by rules of nftables. */
+  const filter = (node: string, tag: string, rules: { input?: string[]; output?: string[] }) => {
+    const commands = Object.entries(rules).flatMap(([hook, lines]) => [
+      `add chain inet ${tag} ${hook} { type filter hook ${hook} priority 0; }`,
+      ...lines.map((line) => `add rule inet ${tag} ${hook} ${line}`)
+    ])
+    return shell(node, `nft '${[`add table inet ${tag}`, ...commands].join('; ')}'`)
+  }
+  const unfilter = (node: string, tag: string) =>
+    shell(node, `nft add table inet ${tag} && nft delete table inet ${tag}`)
+
+  /** Drops the packets between a node and these addresses. */
+  const drop = (node: string, tag: string, addresses: string[], direction: Direction) => {
+    const set = `{ ${addresses.join(', ')} }`
+    return filter(node, tag, {
+      ...(direction !== 'out' && { input: [`ip saddr ${set} drop`] }),
+      ...(direction !== 'in' && { output: [`ip daddr ${set} drop`] })
+    })
+  }
+
+  const subnets = async (networks: string[]) =>
+    JSON.parse(
+      await docker(['network', 'inspect', ...networks.map((network) => `${stack.name}_${network}`)])
+    ).map(({ IPAM }: { IPAM: { Config: { Subnet: string }[] } }) => IPAM.Config[0]?.Subnet)
+
+  async function addresses(node: string): Promise<string[]> {
+    const [{ NetworkSettings: settings }] = JSON.parse(await docker(['inspect', stack.container(node)]))
+    return Object.values(settings.Networks as Record<string, { IPAddress: string }>).map(
+      ({ IPAddress }) => IPAddress
+    )
+  }
+
+  const lasting = { group: 'network', longest: 30 }
+  const isolated = (networks: string[], direction: Direction, name: string): Kind => ({
+    ...{ ...lasting, name, targets: [...nodes] },
+    strike: async (node, tag) => drop(node, tag, await subnets(networks), direction),
+    heal: unfilter
+  })
+
+  const links = nodes.flatMap((from) => nodes.filter((to) => to !== from).map((to) => `${from} to ${to}`))
+  const ends = (link: string) => link.split(' to ') as [string, string]
+  const parted = (direction: Direction, name: string): Kind => ({
+    ...{ ...lasting, name, targets: links },
+    hits: (link) => [ends(link).sort().join('-')],
+    strike: async (link, tag) => drop(ends(link)[1], tag, await addresses(ends(link)[0]), direction),
+    heal: (link, tag) => unfilter(ends(link)[1], tag)
+  })
+
+  const spoiled = (name: string, rule: string): Kind => ({
+    ...{ ...lasting, name, targets: [...nodes] },
+    strike: (node, tag) => filter(node, tag, { input: [rule] }),
+    heal: unfilter
+  })
+
+  const eachLink = (command: string) =>
+    `for link in $(ls /sys/class/net | grep -v '^lo$'); do tc qdisc ${command.replace('LINK', '"$link"')}; done`
+
+  return [
+    isolated(['cluster', 'database'], 'both', 'is cut off from everything'),
+    isolated(['cluster', 'database'], 'in', 'hears nothing'),
+    isolated(['cluster', 'database'], 'out', 'is heard by nobody'),
+    isolated(['cluster'], 'both', 'is cut off from etcd and the other nodes'),
+    isolated(['database'], 'both', 'is cut off from the service'),
+    parted('both', 'is cut'),
+    parted('in', 'loses everything one way'),
+    spoiled('loses a tenth of what it gets', 'iifname != lo numgen random mod 10 == 0 drop'),
+    spoiled(
+      'has its connections reset',
+      'iifname != lo meta l4proto tcp numgen random mod 500 == 0 reject with tcp reset'
+    ),
+    {
+      ...{ ...lasting, name: 'has slow links', targets: [...nodes], group: 'links' },
+      strike: (node) => shell(node, eachLink('replace dev LINK root tbf rate 512kbit burst 8kb latency 1s')),
+      heal: (node) => shell(node, eachLink('delete dev LINK root 2>/dev/null || true'))
+    }
+  ]
+}
+
+/** A node's disk that becomes full; its volume is small (small-volumes.yaml). */
+export function createDiskKind(stack: Stack): Kind {
+  const file = '/var/lib/postgresql/filler'
+  return {
+    ...{ name: 'has a full disk', targets: [...nodes], group: 'disk', longest: 20 },
+    strike: (node) => stack.exec(node, 'sh', '-c', `dd if=/dev/zero of=${file} bs=64k 2>/dev/null || true`),
+    // The holder has the volume also while the node is gone.
+    heal: (node) => stack.exec('holder', 'rm', '-f', `/mnt/${node}/filler`)
+  }
+}

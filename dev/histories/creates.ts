@@ -1,0 +1,38 @@
+/** What rivals create: the same ids without keys, with one key, with several, and with a key that is used twice. */
+import type { Random } from '../random.ts'
+import type { Operation } from './history.ts'
+
+/** One create; its name tells it from all others with its id but those of the same key and content. */
+export type Create = Pick<Operation, 'id' | 'name' | 'tag' | 'key'>
+
+/** How many clients want an id. */
+const rivals = [1, 1, 2, 3, 4]
+/** After so many ids creates come with keys, then without again: a batch without keys is another statement. */
+const idsPerPhase = 64
+/** One create in so many is for one of this many earlier ids. */
+const lateOneIn = 8
+const earlier = 1_000
+
+/** Draws creates without an end; those for one id come together, so that clients send them at the same time. */
+export function* drawCreates(firstId: number, random: Random): Generator<Create, never> {
+  let drawn = 0
+  const draw = (id: number, isKeyed: boolean): Create => {
+    const tag = id % 3 === 0 ? {} : { tag: `tag ${id % 7}` }
+    if (!isKeyed || random.oneIn(4)) return { id: `${id}`, name: `plant ${id} "\\ß🌱 of ${++drawn}`, ...tag }
+    const key = `key-${random.oneIn(4) ? 'b' : 'a'}`
+    return {
+      id: `${id}`,
+      name: `plant ${id} by ${key}, ${random.oneIn(4) ? 'changed' : 'first'}`,
+      ...tag,
+      key
+    }
+  }
+  for (let id = firstId; ; id++) {
+    const isKeyed = Math.floor(id / idsPerPhase) % 2 === 1
+    for (let left = random.pick(rivals); left > 0; left--) {
+      yield draw(id, isKeyed)
+      if (id > firstId && random.oneIn(lateOneIn))
+        yield draw(id - 1 - random.integer(Math.min(earlier, id - firstId)), isKeyed)
+    }
+  }
+}

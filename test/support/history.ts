@@ -1,0 +1,29 @@
+/** Assertions over a load of rivals: one order explains what its clients were told and what is stored. */
+import type { Test } from 'tap'
+import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
+import { judgeHistory } from '../../dev/histories/judge.ts'
+import type { History } from '../../dev/histories/rivals.ts'
+import { query } from './database.ts'
+
+/** Asserts that the judge finds nothing, and that no create failed. */
+export async function assertHistory(t: Test, databaseUrl: string, history: History) {
+  const rows = await query(databaseUrl, selectRows())
+  assertRows(
+    t,
+    rows.map(({ row }) => row),
+    history
+  )
+  t.strictSame(history.failed, [], 'no client saw an error')
+}
+
+/** Asserts that the judge finds nothing. */
+export function assertRows(t: Test, rows: StoredRow[], { operations, failed, repeats }: History) {
+  const slowest = operations.reduce((most, { began, ended = 0 }) => Math.max(most, ended - began), 0)
+  t.comment(
+    `${operations.length} requests, ${rows.length} plants, ${repeats} repeats, ${failed.length} failed, ` +
+      `the slowest ${Math.round(slowest)} ms`
+  )
+  t.strictSame(judgeHistory(operations, rows).slice(0, 5), [])
+  const errors = operations.map(({ response }) => response && 'error' in response.body && response.body.error)
+  t.ok(rows.length > 0 && errors.includes(409) && errors.includes(422), 'there were rivals')
+}
