@@ -17,6 +17,8 @@ export interface Database {
     statement: pg.QueryConfig,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>>
+  /** Replaces all connections, for a reason that was found over one of them. */
+  reset(cause: unknown): void
   readonly state: PoolState
   /** Closes the connections, busy ones when they are back. */
   end(): Promise<void>
@@ -129,6 +131,7 @@ export function createPool({ connection, size, limitMs, log }: Options): Databas
       if (result === undefined) throw error
       return result as pg.QueryResult
     },
+    reset: (cause) => resetPool(pool, cause),
     state: {
       get total() {
         return pool.totalCount

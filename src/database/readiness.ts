@@ -27,7 +27,11 @@ export async function checkReadiness(database: Database, selectRequired: string)
   const { rows } = await Promise.race([answer, end]).catch((cause) => {
     throw new Failure('NotReady', { message: nameFault(cause), cause })
   })
-  if (rows[0]?.read_only !== 'off') throw new Failure('NotReady', { message: 'the database is read-only' })
+  if (rows[0]?.read_only === 'off') return
+  const failure = new Failure('NotReady', { message: 'the database is read-only' })
+  // The address may lead to the primary by now: a connection that is asked again and again would never be given up.
+  database.reset(failure)
+  throw failure
 }
 
 function nameFault(error: { code?: string }): string {
