@@ -123,7 +123,7 @@ async function ready(server: ChildProcess) {
   const lines: string[] = []
   for await (const line of createInterface({ input: server.stderr as NodeJS.ReadableStream })) {
     lines.push(line)
-    if (line.includes('ready to accept connections')) {
+    if (/ready to accept (read-only )?connections/.test(line)) {
       server.stderr?.resume()
       return
     }

@@ -70,6 +70,9 @@ function isFromWorkers(error: unknown): boolean {
   return onWorkers.test(file)
 }
 
+/** Tells whether the engine lacks a function that PostgreSQL has. */
+export const isFunctionMissing = (error: unknown): boolean => codeOf(error) === '42883'
+
 /** Says what an error means for the rows of the statement that met it. */
 export function classify(error: unknown): WriteFailure {
   const code = codeOf(error)

@@ -49,14 +49,19 @@ const writeAgain = `
   do update set write_id = excluded.write_id where plants.write_id = excluded.write_id
   returning write_id, ${columnNames}, created_at = now() as is_new`
 
+// The row of another write can be visible, too, before it is replicated. The message makes this transaction one that
+// writes, and its commit stands behind that row's in the log.
+const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
+
+const findMany = (more = '') =>
+  `select write_id, ${columnNames}${more} from plants where id = any ($1::bigint[])`
+
 const statements = {
   first: { name: 'create plants', text: `${insertMany} ${createOnly}` },
   firstOfOne: { name: 'create a plant', text: `${insertOne} ${createOnly}` },
   repeat: { name: 'create plants again', text: `${insertMany} ${writeAgain}` },
-  find: {
-    name: 'find plants',
-    text: `select write_id, ${columnNames} from plants where id = any ($1::bigint[])`
-  }
+  find: { name: 'find plants', text: findMany(`, ${waitForStandby}`) },
+  findVisible: { name: 'find visible plants', text: findMany() }
 }
 
 /** Gives the statement that creates plants; it returns those whose id was free. */
@@ -72,9 +77,12 @@ export const repeatPlants = (writes: readonly PlantWrite[]) => ({
   values: toValues(writes)
 })
 
-/** Gives the statement that finds the rows with the ids of these plants, whoever has written them. */
-export const findPlants = (writes: readonly PlantWrite[]) => ({
-  ...statements.find,
+/**
+ * Gives the statement that finds the rows with the ids of these plants, whoever has written them. What it finds is
+ * replicated when it ends, unless it is to give what is merely visible.
+ */
+export const findPlants = (writes: readonly PlantWrite[], isVisibleEnough = false) => ({
+  ...(isVisibleEnough ? statements.findVisible : statements.find),
   values: [toArray(writes.map(({ plant }) => `${plant.id}`))]
 })
 

@@ -1,5 +1,5 @@
 /** The store of plants that group commit writes to: runs the statements, and says what became of each plant. */
-import { classify, mayBeOneRows, OutcomeUnknown } from '../database/errors.ts'
+import { classify, isFunctionMissing, mayBeOneRows, OutcomeUnknown } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failure.ts'
@@ -31,6 +31,9 @@ export type Stored = 'created' | 'replayed'
 
 /** Makes the store of plants over the database. */
 export function createPlantStore(database: Database): Store<PlantItem, Stored> {
+  /** What is visible is replicated: so it is where PostgreSQL's function to wait for it is missing (docs/scaling.md). */
+  let isVisibleEnough = false
+
   return {
     classify,
     mayBeOneRows,
@@ -68,10 +71,14 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
   }
 
   async function findAfterWrite(items: PlantItem[], signal: AbortSignal): Promise<StoredRow[]> {
-    const { rows } = await database.query<StoredRow>(findPlants(items), signal).catch((cause) => {
-      throw new OutcomeUnknown('the rows are written, and cannot be looked at', cause)
-    })
-    return rows
+    try {
+      return (await database.query<StoredRow>(findPlants(items, isVisibleEnough), signal)).rows
+    } catch (cause) {
+      if (isVisibleEnough || !isFunctionMissing(cause))
+        throw new OutcomeUnknown('the rows are written, and cannot be looked at', cause)
+      isVisibleEnough = true
+      return findAfterWrite(items, signal)
+    }
   }
 }
 

@@ -96,6 +96,17 @@ t.test('rows that are written and cannot be looked at may be stored', async (t) 
   t.equal(store.classify(error), 'uncertain')
 })
 
+t.test('an engine without the function to wait for a standby is asked for what is visible', async (t) => {
+  const undefinedFunction = Object.assign(new Error(), { code: '42883', severity: 'ERROR' })
+  const { store, statements } = createStore(
+    ...[result(), undefinedFunction, result(row(1n, 'theirs')), result(), result(row(1n, 'theirs'))]
+  )
+  for (let count = 0; count < 2; count++)
+    t.match(await store.write(first(1n), signal), [new Failure('DuplicatePlant')])
+  const [insert, found, visible] = ['create a plant', 'find plants', 'find visible plants']
+  t.strictSame(statements, [insert, found, visible, insert, visible])
+})
+
 t.test(
   'an internal error leaves the outcome open where Citus has lost a worker, and nowhere else',
   async (t) => {

@@ -23,6 +23,7 @@ export async function startServer(t: Test, settings: Record<string, string> = {}
     await rm(directory, { recursive: true, force: true })
   })
   return {
+    directory,
     url,
     port,
     /** Sends a signal: SIGINT is a fast shutdown, SIGQUIT an immediate one, SIGKILL a crash. */
