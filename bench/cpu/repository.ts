@@ -16,6 +16,7 @@ const database: Database = {
   },
   state: { total: 0, idle: 0, waiting: 0, resets: 0 },
   reconnect: () => {},
+  reset: () => {},
   end: async () => {}
 }
 

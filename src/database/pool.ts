@@ -18,6 +18,8 @@ export interface Database {
     statement: pg.QueryConfig,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>>
+  /** Replaces all connections, for a reason that was found over one of them. */
+  reset(cause: unknown): void
   readonly state: PoolState
   /** Connects as these options say from now on; connections that there are end, busy ones when they are back. */
   reconnect(connection: ConnectionOptions): void
@@ -142,6 +144,7 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
       if (result === undefined) throw error
       return result as pg.QueryResult
     },
+    reset: (cause) => resetPool(pool, cause),
     state: {
       get total() {
         return pool.totalCount

@@ -30,5 +30,9 @@ export async function checkReadiness(database: Database, selectRequired: string)
     throw new Error(`no answer within ${limitMs} ms`)
   })
   const { rows } = await Promise.race([answer, end])
-  if (rows[0]?.read_only !== 'off') throw new Error('the database is read-only')
+  if (rows[0]?.read_only === 'off') return
+  const error = new Error('the database is read-only')
+  // The address may lead to the primary by now: a connection that is asked again and again would never be given up.
+  database.reset(error)
+  throw error
 }

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { classify, NoConnection, OutcomeUnknown } from '../../src/database/errors.ts'
 import { createPool, type Database } from '../../src/database/pool.ts'
+import { checkReadiness } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -167,3 +168,23 @@ t.test('a transaction time-out ends the connection, and leaves open what was wri
   t.equal(classify(error), 'uncertain')
   t.equal(pool.state.resets, 1)
 })
+
+t.test(
+  'a connection that is read-only is not asked again: the address may lead elsewhere by now',
+  async (t) => {
+    const own = await createDatabase(t)
+    const pool = createPool({ ...options, connection: parseDatabaseUrl(own) })
+    t.teardown(() => pool.end())
+    // Sessions keep what they began with.
+    const set = (value: string) =>
+      query(
+        url,
+        `alter database "${new URL(own).pathname.slice(1)}" set default_transaction_read_only = ${value}`
+      )
+    await set('on')
+    await t.rejects(checkReadiness(pool, 'select'), { message: 'the database is read-only' })
+    await set('off')
+    await t.resolves(checkReadiness(pool, 'select'))
+    t.equal(pool.state.resets, 1)
+  }
+)

@@ -1,0 +1,174 @@
+/** A model of a PostgreSQL server: its log, its table, its row locks, its role, and its sessions. */
+import type { Connection, Endpoint, Host } from './connection.ts'
+import { Session } from './session.ts'
+import type { Columns } from './sql.ts'
+import type { World } from './world.ts'
+
+/** A transaction: the rows that it locks, and those that it writes. */
+export interface Transaction {
+  readonly name: string
+  readonly locked: Set<string>
+  readonly writes: Map<string, Columns>
+  waitsFor?: Transaction | undefined
+  isOver: boolean
+  /** It is that of somebody who has nothing to do with the service. */
+  readonly isOutside?: boolean
+}
+
+/** What a transaction's commit puts into the log. */
+export type LogRecord = readonly Columns[]
+
+/** A server. What it has written to its log survives it; what is visible to others is another matter. */
+export class Postgres implements Host {
+  readonly name: string
+  readonly world: World
+  /** Called when something was written to the log. */
+  onAppend = () => {}
+  isUp = true
+  isSilent = false
+  isStarting = false
+  isPrimary: boolean
+  log: LogRecord[] = []
+  /** The committed rows, as others see them. */
+  table = new Map<string, Columns>()
+  readonly locks = new Map<string, Transaction>()
+  readonly sessions = new Map<number, Session>()
+  /** How many times longer its disk takes. */
+  slowness = 1
+  /** How long cancel requests take to be acted on, in ms. */
+  cancelDelayMs = 0
+  #lastProcessId = 100
+  #waitsForLock = new Map<string, (() => void)[]>()
+  /** Commits that wait for the standby, by the length of the log that it must have. */
+  #commits: { length: number; done: () => void }[] = []
+  #replicated = 0
+  #starts = 0
+
+  constructor(world: World, name: string, isPrimary: boolean) {
+    this.world = world
+    this.name = name
+    this.isPrimary = isPrimary
+  }
+
+  accept(connection: Connection): Endpoint {
+    const session = new Session(this, connection, ++this.#lastProcessId)
+    this.sessions.set(session.processId, session)
+    return session
+  }
+
+  /** Ends it: `fast` tells the sessions, `crash` leaves that to the kernel, `vanish` tells nobody anything. */
+  stop(how: 'fast' | 'crash' | 'vanish') {
+    this.world.log(this.name, `stops (${how})`)
+    this.isUp = this.isStarting = false
+    this.isSilent = how === 'vanish'
+    this.#starts++
+    for (const session of this.sessions.values()) session.terminate(how === 'fast')
+    this.sessions.clear()
+    this.locks.clear()
+    this.#waitsForLock.clear()
+    this.#commits = []
+  }
+
+  /** Starts it again: it refuses sessions while it recovers. */
+  start(isPrimary: boolean, done: () => void) {
+    const start = ++this.#starts
+    this.isUp = this.isStarting = true
+    this.isSilent = false
+    this.isPrimary = isPrimary
+    this.#replicated = 0
+    this.world.after(this.world.duration(50), () => {
+      if (start !== this.#starts) return
+      this.isStarting = false
+      this.replay()
+      this.world.log(this.name, `is up as ${isPrimary ? 'primary' : 'standby'}`)
+      done()
+    })
+  }
+
+  /** Makes what is in the log visible, all of it. */
+  replay() {
+    this.table = new Map(this.log.flat().map((row) => [row.id as string, row]))
+  }
+
+  promote() {
+    this.world.log(this.name, 'is promoted')
+    this.isPrimary = true
+    this.#replicated = 0
+    this.replay()
+  }
+
+  /** Takes the log of a primary, up to a length. */
+  follow(log: readonly LogRecord[], length: number) {
+    if (length <= this.log.length) return
+    for (const record of log.slice(this.log.length, length)) {
+      this.log.push(record)
+      for (const row of record) this.table.set(row.id as string, row)
+    }
+  }
+
+  /** Writes a commit to the log; `done` is called when the standby has it. */
+  append(record: LogRecord, done: () => void) {
+    this.log.push(record)
+    this.#commits.push({ length: this.log.length, done })
+    this.onAppend()
+  }
+
+  /** The standby has all of the log. */
+  get isConfirmed() {
+    return this.#replicated === this.log.length
+  }
+
+  /** The standby has so much of the log. */
+  confirm(length: number) {
+    if (length <= this.#replicated) return
+    this.#replicated = length
+    const confirmed = this.#commits.filter((commit) => commit.length <= length)
+    this.#commits = this.#commits.filter((commit) => commit.length > length)
+    for (const { done } of confirmed) done()
+  }
+
+  /**
+   * Locks a row, or waits: a statement that updates waits for whoever holds it, one that does nothing where the id is
+   * taken only for a writer. `done` is called when nobody is in the way.
+   */
+  lock(transaction: Transaction, id: string, updates: boolean, done: () => void) {
+    if (transaction.isOver) return
+    const holder = this.locks.get(id)
+    const isInTheWay = holder && holder !== transaction && (updates || holder.writes.has(id))
+    if (!isInTheWay) return done()
+    transaction.waitsFor = holder
+    for (let other: Transaction | undefined = holder; other; other = other.waitsFor) {
+      if (other === transaction) return this.world.violate(`a deadlock over id ${id} on ${this.name}`)
+    }
+    this.world.reach('waits for a lock')
+    const waiting = this.#waitsForLock.get(id) ?? []
+    this.#waitsForLock.set(id, waiting)
+    waiting.push(() => {
+      transaction.waitsFor = undefined
+      this.lock(transaction, id, updates, done)
+    })
+  }
+
+  hold(transaction: Transaction, id: string) {
+    this.locks.set(id, transaction)
+    transaction.locked.add(id)
+  }
+
+  /** Ends the transactions that are no service's. */
+  releaseOutside() {
+    for (const transaction of new Set(this.locks.values()))
+      if (transaction.isOutside) this.release(transaction)
+  }
+
+  /** Ends a transaction: what it has locked is free. */
+  release(transaction: Transaction) {
+    transaction.waitsFor = undefined
+    transaction.isOver = true
+    for (const id of transaction.locked) {
+      if (this.locks.get(id) === transaction) this.locks.delete(id)
+      const waiting = this.#waitsForLock.get(id) ?? []
+      this.#waitsForLock.delete(id)
+      for (const wake of waiting) this.world.after(this.world.duration(0.02), wake)
+    }
+  }
+}

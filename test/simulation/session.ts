@@ -1,0 +1,143 @@
+/** A session of the model of PostgreSQL: it reads a client's messages and answers its statements, one after the other. */
+import type { Connection, Endpoint } from './connection.ts'
+import type { Postgres } from './postgres.ts'
+import { Frames, type Message, messages, readMessage } from './protocol.ts'
+import { type Command, readStatement } from './sql.ts'
+import { Statement } from './statement.ts'
+
+/** A session, or the short life of a cancel request. */
+export class Session implements Endpoint {
+  readonly node: Postgres
+  readonly connection: Connection
+  readonly processId: number
+  readonly secretKey: number
+  readonly #frames = new Frames(false)
+  readonly #queue: Message[] = []
+  readonly #prepared = new Map<string, string>()
+  #unsynced: Message[] = []
+  #isClientGone = false
+  #isOver = false
+  /** How many statements it has had. */
+  #statements = 0
+  #statement: Statement | undefined
+
+  constructor(node: Postgres, connection: Connection, processId: number) {
+    this.node = node
+    this.connection = connection
+    this.processId = processId
+    this.secretKey = node.world.random.integer(2 ** 31)
+  }
+
+  receive(bytes: Buffer) {
+    for (const frame of this.#frames.push(bytes)) this.#queue.push(readMessage(frame))
+    this.#next()
+  }
+
+  onEnd() {
+    this.#isClientGone = true
+    // A statement goes on: a server looks at its connection when it has something to say.
+    if (!this.#statement) this.#end()
+  }
+
+  /** Ends it, with a word to its client or without; what its statement has put into the log stays there. */
+  terminate(isTold: boolean) {
+    if (this.#isOver) return
+    // Who waits for the standby is not told anything: that transaction is committed.
+    if (isTold && this.#statement?.phase !== 'waits') this.send(messages.error('57P01', 'FATAL'))
+    this.#isOver = true
+    this.node.sessions.delete(this.processId)
+    this.connection.forget(isTold ? 'ended' : 'reset')
+    this.#statement?.abandon()
+  }
+
+  #end() {
+    this.#isOver = true
+    this.node.sessions.delete(this.processId)
+    this.connection.forget('ended')
+  }
+
+  send(...parts: Buffer[]) {
+    if (!this.#isClientGone) this.connection.toClient.send(Buffer.concat(parts))
+  }
+
+  /** Ends the statement that runs with its last messages. */
+  respond(...parts: Buffer[]) {
+    this.#statement = undefined
+    this.send(...parts, messages.ready)
+    if (this.#isClientGone) this.#end()
+    else this.#next()
+  }
+
+  #next() {
+    while (!this.#statement && !this.#isOver) {
+      const message = this.#queue.shift()
+      if (!message) return
+      this.#handle(message)
+    }
+  }
+
+  #handle(message: Message) {
+    const { world, cancelDelayMs } = this.node
+    switch (message.type) {
+      case 'startup':
+        world.after(world.duration(0.5), () => this.#welcome())
+        break
+      case 'cancel':
+        world.after(world.duration(0.3) + cancelDelayMs, () => {
+          this.node.sessions.get(message.processId)?.cancel(message.secretKey)
+          this.#end()
+        })
+        break
+      case 'X':
+        this.#end()
+        break
+      case 'Q':
+        this.#begin(readStatement(message.text, []), [])
+        break
+      case 'S':
+        this.#beginPrepared()
+        break
+      default:
+        this.#unsynced.push(message)
+    }
+  }
+
+  #welcome() {
+    if (this.#isOver) return
+    if (this.node.isStarting) {
+      this.send(messages.error('57P03', 'FATAL'))
+      this.#end()
+      return
+    }
+    this.send(messages.welcome(this.processId, this.secretKey))
+    this.node.world.reach('connected', this)
+  }
+
+  #beginPrepared() {
+    const head: Buffer[] = []
+    let command: Command | undefined
+    for (const message of this.#unsynced.splice(0)) {
+      if (message.type === 'P') {
+        this.#prepared.set(message.name, message.text)
+        head.push(messages.parsed)
+      } else if (message.type === 'B') {
+        const text = this.#prepared.get(message.name)
+        if (text === undefined) throw new Error(`a statement that was not prepared: ${message.name}`)
+        command = readStatement(text, message.values)
+        head.push(messages.bound)
+      }
+    }
+    if (!command) throw new Error('a Sync that is not modelled')
+    this.#begin(command, head)
+  }
+
+  #begin(command: Command, head: Buffer[]) {
+    this.#statement = new Statement(this, command, ++this.#statements, head)
+    this.#statement.begin()
+  }
+
+  /** Cancels what runs, if the key is right. */
+  cancel(secretKey: number) {
+    if (secretKey === this.secretKey) this.#statement?.cancel()
+  }
+}

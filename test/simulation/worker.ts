@@ -1,0 +1,29 @@
+/** A thread that simulates seeds: it has a machine's time, chance and network of its own to replace. */
+import { parentPort, workerData } from 'node:worker_threads'
+import type { Asked, Told } from './explore.ts'
+import { installProcesses } from './machine.ts'
+import { drawSchedule } from './schedule.ts'
+import { loadService } from './service.ts'
+import { shrink } from './shrink.ts'
+import { Simulation } from './simulation.ts'
+
+installProcesses()
+const createService = await loadService(workerData)
+const port = parentPort as NonNullable<typeof parentPort>
+
+port.on('message', async (asked: Asked) => {
+  const tell = (told: Told) => port.postMessage(told)
+  if ('from' in asked) {
+    for (let seed = asked.from; seed < asked.to; seed++) {
+      const violations = await new Simulation(drawSchedule(seed), createService).run()
+      if (violations.some((violation) => asked.breaks.test(violation))) return tell({ seed, violations })
+    }
+    return tell({})
+  }
+  const schedule = asked.isShrunk
+    ? await shrink(drawSchedule(asked.seed), createService)
+    : drawSchedule(asked.seed)
+  const simulation = new Simulation(schedule, createService, true)
+  const violations = await simulation.run()
+  tell({ seed: asked.seed, violations, schedule, trace: simulation.world.trace ?? [] })
+})
