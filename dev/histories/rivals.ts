@@ -71,7 +71,10 @@ export function startRivals({
         history.repeats++
         operation = await send(create)
       }
-      if (isFailure(operation)) history.failed.push(operation)
+      if (isFailure(operation)) {
+        history.failed.push(operation)
+        await sleep(retryMs)
+      }
       if (pauseMs > 0) await sleep(pauseMs)
       if (isStopped) return
     }

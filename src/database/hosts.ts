@@ -23,6 +23,8 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
       const { password, connectionTimeoutMillis: limitMs } = config
       super({ ...config, ...hosts[current], password, connectionTimeoutMillis: divide(limitMs) })
       this.#index = current
+      // Until the pool has it nobody listens; a connection that ends then would end the process.
+      this.on('error', () => {})
       this.connection.on('parameterStatus', ({ parameterName, parameterValue }) =>
         this.#parameters.set(parameterName, parameterValue)
       )
@@ -79,8 +81,6 @@ export async function connect(options: ConnectionOptions, limits: pg.ClientConfi
   const { hosts = [{}] } = options
   for (const _ of hosts) {
     const client = new Client({ ...options, ...limits })
-    // Without a listener a connection that is lost between two statements would end the process.
-    client.on('error', () => {})
     try {
       return await client.connect()
     } catch (error) {

@@ -43,6 +43,7 @@ async function prove(
     return Object.values(others).reduce((sum, count) => sum + count, 0)
   }
   const load = startRivals({ urls: [service.url], token, clients })
+  t.teardown(() => load.stop())
   for (let round = 0; round < rounds; round++) {
     await load.succeed(creates)
     const before = await countFailures()
@@ -82,6 +83,7 @@ t.test('two replicas get the same ids while backends are terminated', async (t) 
   const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
   const replicas = [await startService(t, env), await startService(t, env)]
   const load = startRivals({ urls: replicas.map(({ url }) => url), token, clients })
+  t.teardown(() => load.stop())
   for (let count = 0; count < 10 * rounds; count++) {
     await query(server.url, terminate)
     await load.succeed(5 * clients)
@@ -134,6 +136,7 @@ t.test('the service is killed by SIGKILL, and its clients repeat', async (t) => 
   const env = { DATABASE_URL: server.url, PORT: String(await freePort()) }
   let service = await startProcess(t, env)
   const load = startRivals({ urls: [service.url], token, clients, isRepeating: true })
+  t.teardown(() => load.stop())
   for (let round = 0; round < rounds; round++) {
     await load.succeed(creates)
     service.kill('SIGKILL')
