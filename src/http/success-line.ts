@@ -1,6 +1,6 @@
 /** The line of a success, of which there is one for each plant: written without pino's generic serialisation. */
 import type { FastifyBaseLogger } from 'fastify'
-import { type DestinationStream, pino } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
 
 /** What the line tells. No text needs an escape: each has an alphabet of its own, without quotes and backslashes. */
 export interface Success {
@@ -14,18 +14,15 @@ export interface Success {
   client: string | undefined
 }
 
-const level = pino.levels.values.info as number
-
 /** Gives what writes a line in pino's form to the destination of a pino logger, unless the logger's level is above. */
 export function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, success: Success) => void {
-  const { [pino.symbols.streamSym]: stream } = logger as unknown as Record<symbol, DestinationStream>
-  if (stream === undefined || (pino.levels.values[logger.level] ?? Number.POSITIVE_INFINITY) > level)
-    return () => {}
+  if (!(logger as Logger).isLevelEnabled('info')) return () => {}
+  const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
   return (requestId, { traceId, method, route, caller, batchRows, durationMs, client }) => {
     const trace = traceId === undefined ? '' : `"traceId":"${traceId}",`
     const rows = batchRows === undefined ? '' : `"batchRows":${batchRows},`
     stream.write(
-      `{"level":${level},"time":${Date.now()},"requestId":"${requestId}",${trace}"method":"${method}",` +
+      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${trace}"method":"${method}",` +
         `"route":"${route}","caller":"${caller}","failure":0,${rows}"durationMs":${durationMs},` +
         `"client":"${client}","msg":"created"}\n`
     )
