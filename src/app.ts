@@ -65,10 +65,11 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.rateLimit })
-  await app.register(requestLog)
   const { database: connection, databaseFile: file, write } = config
   await app.register(storage, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
+  // Behind all that is released at the end of a response: the log can fail.
+  await app.register(requestLog)
   await app.register(probes)
   await app.register(openapi, { basePath: config.basePath })
   if (config.docs) await app.register(docs)

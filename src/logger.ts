@@ -51,8 +51,10 @@ function bufferOutput(): DestinationStream & { flushSync(): void } {
   const output = pino.destination({ dest: 1, sync: true })
   let lines = ''
   const flush = () => {
-    if (lines !== '') output.write(lines)
+    const piece = lines
+    // Also where the write fails: the destination has it by then, and sends it with the next.
     lines = ''
+    if (piece !== '') output.write(piece)
   }
   const flushSync = () => {
     flush()

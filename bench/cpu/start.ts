@@ -1,4 +1,4 @@
-/** One start: all contenders in this process, turn by turn; writes the CPU time of a request of each as JSON. */
+/** One start: all contenders in this process, turn by turn; writes the time of a request of each as JSON. */
 
 import { headers, makeBody } from '../plant.ts'
 import { Connection } from './connection.ts'
@@ -53,8 +53,7 @@ const figures = started.map(({ name, taken }) => {
   const sorted = taken.toSorted((a, b) => a - b)
   return {
     name,
-    p10: sorted[Math.floor(sorted.length / 10)],
-    mean: taken.reduce((sum, us) => sum + us) / taken.length
+    p10: sorted[Math.floor(sorted.length / 10)]
   }
 })
 process.stderr.write(`${JSON.stringify(figures)}\n`)

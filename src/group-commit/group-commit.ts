@@ -59,7 +59,7 @@ export function createGroupCommit<T extends Item, R>(
 
   /**
    * Stores an item. Calls `resolve` with the store's result for it once it is durable, or else `reject` with the store's
-   * error for it or with a NotCommitted, one of them once, by the deadline. Neither may call back into group commit.
+   * error for it or with a NotCommitted, one of them once, by the deadline. Neither may call back into group commit, nor throw.
    */
   function submit(item: T, resolve: (result: R) => void, reject: (error: unknown) => void): void {
     const reason = refusal(item.bytes)

@@ -22,7 +22,7 @@ declare module 'fastify' {
     connections: Connections
     /** The open connections, and the requests that have no complete response yet. */
     inFlight(): { connections: number; requests: number }
-    /** Calls a listener for each response that is over: sent, or given up because its connection has closed before. */
+    /** Calls a listener for each response that is over: sent, or given up because its connection has closed before. What is injected has no end. */
     onClosed(listener: ClosedListener): void
     /** Reads a connection no further, and ends it with this failure behind the responses that it is owed. */
     rejectConnection(socket: Socket, failure: Failure): void

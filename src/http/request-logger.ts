@@ -16,6 +16,10 @@ class RequestLogger {
     this.#bindings = bindings
   }
 
+  get level() {
+    return this.#parent.level
+  }
+
   static {
     for (const name of methods) {
       Object.defineProperty(RequestLogger.prototype, name, {
@@ -28,6 +32,6 @@ class RequestLogger {
   }
 }
 
-/** Gives the logger of a request, whose lines carry the bindings. For Fastify's `childLoggerFactory`. */
+/** Gives the logger of a request, whose lines carry the bindings. For Fastify's `childLoggerFactory`; a level of a route's own does not count. */
 export const createRequestLogger = (logger: FastifyBaseLogger, bindings: Bindings): FastifyBaseLogger =>
   new RequestLogger(logger, bindings) as unknown as FastifyBaseLogger

@@ -18,13 +18,13 @@ export interface Success {
 export function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, success: Success) => void {
   if (!(logger as Logger).isLevelEnabled('info')) return () => {}
   const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
+  const field = (name: string, value: string | number | undefined) =>
+    value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
   return (requestId, { traceId, method, route, caller, batchRows, durationMs, client }) => {
-    const trace = traceId === undefined ? '' : `"traceId":"${traceId}",`
-    const rows = batchRows === undefined ? '' : `"batchRows":${batchRows},`
     stream.write(
-      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${trace}"method":"${method}",` +
-        `"route":"${route}","caller":"${caller}","failure":0,${rows}"durationMs":${durationMs},` +
-        `"client":"${client}","msg":"created"}\n`
+      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
+        `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
+        `"durationMs":${durationMs},${field('client', client)}"msg":"created"}\n`
     )
   }
 }

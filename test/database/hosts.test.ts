@@ -150,14 +150,23 @@ t.test('migrations find the primary, and a start-up fault tells what each host s
   await t.rejects(waiting, new StartupFault([fault]))
 })
 
-t.test(
-  'a server that lets in and ends the connection in one packet costs the statement, not the process',
-  async (t) => {
-    const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
-    const url = await listen(t, (socket) => {
-      const letsIn = [message('R', Buffer.alloc(4)), message('Z', Buffer.from('I')), message('E', fatal)]
-      socket.once('data', () => socket.end(Buffer.concat(letsIn)))
-    })
-    await t.rejects(openPool(t, `${url}?sslmode=disable`).ask())
-  }
-)
+t.test('a server that lets in and ends the connection in one packet costs the statement alone', async (t) => {
+  const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
+  const url = await listen(t, (socket) => {
+    const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
+    socket.once('data', () => socket.end(Buffer.concat(letsIn)))
+  })
+  await t.rejects(openPool(t, `${url}?sslmode=disable`).ask())
+})
+
+t.test('after a failover the new primary is found; clients wait and see no error', async (t) => {
+  const url = urlOf([primary.host, standby.host])
+  const service = await startService(t, { DATABASE_URL: url, WRITE_DEADLINE_MS: String(scaled(20_000)) })
+  const load = startRivals({ urls: [service.url], token, clients: 16 })
+  t.teardown(() => load.stop())
+  await load.succeed(500)
+  await pair.kill()
+  await pair.promote()
+  await load.succeed(500)
+  await assertHistory(t, standby.url, await load.stop())
+})

@@ -235,6 +235,7 @@ t.test('X-Forwarded-For counts as far as TRUST_PROXY trusts, from its end', asyn
     ['2', '198.51.100.1', '198.51.100.1'],
     ['1', undefined, '127.0.0.1'],
     ['1', 'not an address', '127.0.0.1'],
+    ['1', 'fe80::1%"\\', '127.0.0.1'],
     ['127.0.0.1', `${'x'.repeat(9_000)}`, '127.0.0.1']
   ]
   for (const [TRUST_PROXY, forwarded, client] of cases) {
