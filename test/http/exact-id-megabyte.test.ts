@@ -2,7 +2,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { cases } from '../../bench/json-cases.ts'
-import { median } from '../../bench/measure.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { parseWithExactId } from '../../src/http/exact-id.ts'
 import { toInt64 } from '../support/json-texts.ts'
@@ -35,7 +34,7 @@ t.test('a megabyte is read as exactly as any text, in no time to speak of', asyn
 t.test('an id that is not plain costs no call for each value', async (t) => {
   for (const name of ['numbers', 'literals', 'strings']) {
     const body = cases[name] as Buffer
-    const ratios = Array.from({ length: 5 }, () => {
+    const ratios = Array.from({ length: 9 }, () => {
       const times = [performance.now()]
       JSON.parse(body.toString())
       times.push(performance.now())
@@ -45,6 +44,7 @@ t.test('an id that is not plain costs no call for each value', async (t) => {
       return (end - middle) / (middle - begin)
     })
     // With a reviver it is 28 to 71 times as long as JSON.parse, without one 1 to 4 times.
-    t.ok(median(ratios) < 15, `${name}: ${ratios}`)
+    // The least: whatever else the machine does only adds to a time.
+    t.ok(Math.min(...ratios) < 15, `${name}: ${ratios}`)
   }
 })
