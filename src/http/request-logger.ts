@@ -16,10 +16,6 @@ class RequestLogger {
     this.#bindings = bindings
   }
 
-  get level() {
-    return this.#parent.level
-  }
-
   static {
     for (const name of methods) {
       Object.defineProperty(RequestLogger.prototype, name, {
