@@ -126,7 +126,7 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
       reject(new NoConnection(cause))
     }
     const abort = () => giveUp(signal?.reason)
-    const timer = setTimeout(giveUp, limitMs, new Error('no connection was free in time'))
+    const timer = setTimeout(() => giveUp(new Error('no connection was free in time')), limitMs)
     if (signal?.aborted) abort()
     else {
       signal?.addEventListener('abort', abort, { once: true })
