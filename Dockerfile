@@ -64,7 +64,8 @@ EXPOSE 3000 9464
 # The process, not the database: who restarts the unhealthy must not restart every replica while the database is away.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/commands/healthcheck.js"]
 ENTRYPOINT ["/usr/bin/tini", "--"]
-CMD ["node", "dist/server.js"]
+# The young generation takes three times this, in MiB: V8's own limit, with memory to spare, is 90 MiB more and no faster.
+CMD ["node", "--max-semi-space-size=16", "dist/server.js"]
 ARG VERSION REVISION CREATED SOURCE
 LABEL org.opencontainers.image.title="Plant Store" \
       org.opencontainers.image.description="A production Fastify and PostgreSQL service with one operation: create a plant" \

@@ -11,12 +11,18 @@ const root = join(import.meta.dirname, '..')
 
 /** The servers that can be tested: how Node starts each. */
 export const servers = {
-  service: ['dist/server.js'],
+  service: ['--max-semi-space-size=16', 'dist/server.js'],
   'as documented': ['bench/servers/main.ts', 'documented'],
   'one insert a request': ['bench/servers/one-insert.ts'],
   'bare Fastify': ['bench/servers/main.ts', 'bare'],
   /** The service, with a look into its heap. */
-  watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', 'dist/server.js']
+  watched: [
+    '--max-semi-space-size=16',
+    '--expose-gc',
+    '--import',
+    './bench/servers/report-heap.ts',
+    'dist/server.js'
+  ]
 }
 
 /** How long a server may take to be ready, on a machine that has much else to do. */
