@@ -43,10 +43,13 @@ async function sharesCommits() {
   }
 }
 
-const all = [
+const short = [
   killed('a worker', 'worker1'),
   killed('the coordinator', 'coordinator'),
-  paused('a worker', 'worker2', shortPauseMs),
+  paused('a worker', 'worker2', shortPauseMs)
+]
+const all = [
+  ...short,
   killed('the other worker', 'worker2'),
   killed('the coordinator once more', 'coordinator'),
   restarted('a worker', 'worker1'),
@@ -62,11 +65,15 @@ await runFaults({
   stack,
   entry,
   deadlineMs,
-  faults: chooseFaults(all, [inDoubt], {
-    kinds: createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas]),
-    isAvailable,
-    isWhole: () => stack.compose('up', '--detach', '--wait')
-  }),
+  replicas: replicas.length,
+  faults: chooseFaults(
+    { all, short, last: [inDoubt] },
+    {
+      kinds: createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas]),
+      isAvailable,
+      isWhole: () => stack.compose('up', '--detach', '--wait')
+    }
+  ),
   async query(sql) {
     await cluster.isDecided()
     return await cluster.query('coordinator', sql)

@@ -38,6 +38,8 @@ interface Evidence {
 export interface Outages {
   outages: Interval[]
   healed: number
+  /** When none can succeed, nor be compared with what is stored: each gets a 503. */
+  standstill?: Interval
 }
 
 /** How long what was hit may take to be of use again, and creates to succeed. */
@@ -46,7 +48,7 @@ export const graceMs = 30_000
 /**
  * Judges the requests of one fault by the rows of their ids: one order explains them all, and no create failed. That is
  * promised of outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing, unless it
- * was foreseen. Then creates may fail, and must succeed again soon after everything is healed.
+ * was foreseen. Then the creates that meet it may fail, and must succeed again soon after everything is healed.
  */
 export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): Finding {
   const { operations, failed, repeats } = history
@@ -56,6 +58,9 @@ export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): 
   const unforeseenMs = outages
     ? findLongest(pauses.flatMap((pause) => without(pause, outages.outages)))
     : longestPauseMs
+  const unexcused = failed.filter(({ began, ended = began + deadlineMs }) =>
+    (outages?.outages ?? []).every(({ from, to }) => ended < from || began > to)
+  )
   const recoveryMs = outages ? findRecovery(acknowledged, outages.healed) : 0
   return {
     line: {
@@ -72,9 +77,8 @@ export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): 
     },
     violations: [
       ...shorten(judgeHistory(operations, rows)),
-      ...(outages
-        ? []
-        : shorten(failed.map((operation) => `a client saw an error: ${JSON.stringify(operation)}`))),
+      ...shorten(unexcused.map((operation) => `a client saw an error: ${JSON.stringify(operation)}`)),
+      ...shorten(findMoves(operations, outages?.standstill)),
       ...(unforeseenMs >= deadlineMs ? [`nothing was acknowledged for ${seconds(unforeseenMs)}`] : []),
       ...(recoveryMs > graceMs
         ? [`nothing was acknowledged until ${seconds(recoveryMs)} after the end`]
@@ -114,6 +118,13 @@ const findRecovery = (acknowledged: Operation[], healed: number) =>
     (least, { ended = 0 }) => (ended < healed ? least : Math.min(least, ended - healed)),
     Number.POSITIVE_INFINITY
   )
+
+/** The creates that begin and end in a standstill with another response than a 503. */
+const findMoves = (operations: Operation[], { from, to }: Interval = { from: 0, to: 0 }) =>
+  operations
+    .filter(({ began, ended = 0 }) => began >= from && ended > from && ended <= to)
+    .filter(({ response }) => response && !('error' in response.body && response.body.error === 503))
+    .map((operation) => `a create did not get its 503: ${JSON.stringify(operation)}`)
 
 const isAcknowledged = ({ response }: Operation) => response?.status === 200
 

@@ -10,7 +10,7 @@ import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createRounds, type Overlap } from './overlap.ts'
 import { type Finding, judge, type Outages, toTable } from './report.ts'
-import { client, type Stack } from './stack.ts'
+import { client, type Stack, settleMs } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
 export interface Fault {
@@ -29,6 +29,8 @@ interface Options {
   stack: Stack
   /** The service and port that clients use. */
   entry: { service: string; port: number }
+  /** How many replicas of the service there are. */
+  replicas: number
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
   faults: Fault[]
@@ -50,12 +52,24 @@ const impatience = { oneIn: 50, withinMs: 3_000 }
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
  * ends with 0, or with 1 when anything was not as promised.
  */
-export async function runFaults({ stack, entry, deadlineMs, faults, query, check }: Options) {
+export async function runFaults({ stack, entry, replicas, deadlineMs, faults, query, check }: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
   const operations: Operation[] = []
   const select = async (...range: number[]) =>
     (await query(selectRows(...range))).map((line) => JSON.parse(line))
+  /** The balancer would hide one that has not recovered. */
+  const everyReplicaCreates = (fault: number) =>
+    Promise.all(
+      Array.from({ length: replicas }, (_, index) =>
+        until(
+          `replica ${index + 1} creates`,
+          () => stack.createAt(index + 1, -(fault + 1) * 1_000 - index),
+          (body) => body === '{"name":"n"}',
+          settleMs
+        )
+      )
+    )
   const stop = async () => {
     await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
   }
@@ -70,10 +84,12 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
     for (const [index, fault] of faults.entries()) {
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
-      const history = await runFault(url, fault, firstId)
+      const { history, error } = await runFault(url, fault, firstId)
+      operations.push(...history.operations)
+      if (error) throw error
+      await everyReplicaCreates(index)
       const rows = await select(firstId, firstId + idsPerFault - 1)
       const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages: fault.outages?.() })
-      operations.push(...history.operations)
       say(JSON.stringify(finding.line))
       findings.push(finding)
     }
@@ -100,11 +116,11 @@ export async function runFaults({ stack, entry, deadlineMs, faults, query, check
 
 /**
  * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
- * overlapping ones of so many `--minutes`; `--short` is half a minute of any seed. Behind those come the `last`.
+ * overlapping ones of so many `--minutes`; `--short` is the `short` ones, and half a minute of any seed. Behind both come
+ * the `last`.
  */
 export function chooseFaults(
-  all: Fault[],
-  last: Fault[],
+  { all, short, last }: Record<'all' | 'short' | 'last', Fault[]>,
   overlapping: Omit<Overlap, 'seed' | 'minutes'>
 ): Fault[] {
   const { values, positionals } = parseArgs({
@@ -120,13 +136,14 @@ export function chooseFaults(
   if (values.short || values.seed !== undefined) {
     const seed = values.short ? randomInt(2 ** 31) : Number(values.seed)
     const minutes = values.short ? 0.5 : Number(values.minutes)
-    return [...createRounds({ ...overlapping, seed, minutes }), ...last]
+    return [...(values.short ? short : []), ...createRounds({ ...overlapping, seed, minutes }), ...last]
   }
   const chosen = [...all, ...last].filter(({ name }) => name.includes(positionals[0] ?? ''))
   if (chosen.length === 0) throw new Error(`no fault's name has "${positionals[0]}" in it`)
   return chosen
 }
 
+/** Gives the history also where the fault throws. */
 async function runFault(url: string, fault: Fault, firstId: number) {
   const load = startRivals({
     urls: [url],
@@ -136,16 +153,17 @@ async function runFault(url: string, fault: Fault, firstId: number) {
     isRepeating: fault.breaksClients ?? false,
     ...(fault.outages && { pauseMs, impatience })
   })
+  let error: unknown
   try {
     await load.succeed(enough)
     await fault.strike()
     await load.succeed(enough)
     await fault.mend?.()
     await load.succeed(enough)
-  } finally {
-    await load.stop()
+  } catch (thrown) {
+    error = thrown
   }
-  return await load.stop()
+  return { history: await load.stop(), error }
 }
 
 function say(text: string) {

@@ -8,6 +8,13 @@ export type Stack = ReturnType<typeof createStack>
 /** Who creates plants in a stack, and by which token. */
 export const client = { caller: 'dev', token: 'insecure-development-token' }
 
+/** Creates a plant with the token and the id given; the key makes it safe to ask again. */
+const create = `
+  const [token, id] = process.argv.slice(1)
+  const headers = { authorization: 'Bearer ' + token, 'content-type': 'application/json', 'idempotency-key': 'k' }
+  const body = '{"id":' + id + ',"name":"n"}'
+  fetch('http://127.0.0.1:3000/plants', { method: 'POST', headers, body }).then(async (response) => console.log(await response.text()))`
+
 /** How long a stack may take to mend what a fault has broken, in ms. */
 export const settleMs = 600_000
 
@@ -50,6 +57,9 @@ export function createStack(
     /** Ends a service's container by SIGKILL. */
     kill: (service: string, index = 1) => docker(['kill', '--signal', 'KILL', container(service, index)]),
     start: (service: string, index = 1) => docker(['start', container(service, index)]),
+    /** Creates a plant at one replica of the service, past the balancer: gives the body of the response. */
+    createAt: (index: number, id: number) =>
+      compose('exec', '-T', '--index', `${index}`, 'api', 'node', '-e', create, client.token, `${id}`),
     /** Removes containers, networks, volumes and images. */
     async down() {
       await compose('down', '--volumes', '--timeout', '1', '--remove-orphans')

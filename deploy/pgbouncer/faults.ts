@@ -44,12 +44,8 @@ const locked: Fault = {
   }
 }
 
-const all = [
-  restarted('PgBouncer', 'pgbouncer'),
-  killed('PgBouncer', 'pgbouncer'),
-  restarted('PostgreSQL', 'db'),
-  killed('PostgreSQL', 'db')
-]
+const short = [killed('PgBouncer', 'pgbouncer'), restarted('PostgreSQL', 'db')]
+const all = [...short, restarted('PgBouncer', 'pgbouncer'), killed('PostgreSQL', 'db')]
 
 const replicas = ['api-1', 'api-2']
 /** There is one of each but of the replicas. */
@@ -59,15 +55,19 @@ await runFaults({
   stack,
   entry: { service: 'balancer', port: 3000 },
   deadlineMs,
-  faults: chooseFaults(all, [locked], {
-    kinds: [
-      ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),
-      // A database that is away while others start loses its address, which PgBouncer keeps (README.md).
-      ...createProcessKinds(stack, ['db']).filter(({ name }) => /SIGSTOP|processor/.test(name))
-    ],
-    isAvailable,
-    isWhole: () => stack.compose('up', '--detach', '--wait')
-  }),
+  replicas: replicas.length,
+  faults: chooseFaults(
+    { all, short, last: [locked] },
+    {
+      kinds: [
+        ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),
+        // A database that is away while others start loses its address, which PgBouncer keeps (README.md).
+        ...createProcessKinds(stack, ['db']).filter(({ name }) => /SIGSTOP|processor/.test(name))
+      ],
+      isAvailable,
+      isWhole: () => stack.compose('up', '--detach', '--wait')
+    }
+  ),
   query,
   check: sharesConnections
 })

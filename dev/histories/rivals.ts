@@ -27,7 +27,7 @@ interface Options {
 export interface History {
   /** Every request. */
   operations: Operation[]
-  /** The last requests of creates that got neither 200 nor 409 nor 422. */
+  /** The last requests of creates that got neither 200 nor the refusal of a rival: an id or a key that is taken. */
   failed: Operation[]
   /** How many requests were repeats. */
   repeats: number
@@ -140,4 +140,12 @@ function errorOf({ response }: Operation): number {
 }
 
 const isWorthARepeat = (operation: Operation) => [-1, 408, 429, 500, 503].includes(errorOf(operation))
-const isFailure = (operation: Operation) => ![0, 409, 422].includes(errorOf(operation))
+
+/** Every plant of the load is valid: a 422 can only be that of a key. */
+function isFailure(operation: Operation): boolean {
+  const error = errorOf(operation)
+  return error === 422 ? !isOfKey(operation) : error !== 0 && error !== 409
+}
+
+const isOfKey = ({ response }: Operation) =>
+  response !== undefined && 'message' in response.body && response.body.message.includes('Idempotency-Key')

@@ -106,6 +106,30 @@ t.test('an outage that is foreseen excuses errors, and pauses while it lasts', a
   ])
 })
 
+t.test('an error that meets no outage is not excused by one', async (t) => {
+  const outages = (from: number, to: number) => ({ outages: [{ from, to }], healed: 0 })
+  const errors = (failed: Operation, from: number, to: number) =>
+    find({ failed: [failed], outages: outages(from, to) }).violations
+  t.strictSame(errors(refused(3_500), 3_500, 4_000), [])
+  t.strictSame(errors(refused(3_500), 2_500, 3_000), [])
+  t.match(errors(refused(3_500), 3_501, 4_000), [/^a fault: a client saw an error: \{"id":"3"/])
+  t.match(errors(refused(3_500), 2_500, 2_999), [/^a fault: a client saw an error: \{"id":"3"/])
+  // Whoever got no response waited for the deadline at the most.
+  t.strictSame(errors(lost, 13_000, 14_000), [])
+  t.match(errors(lost, 13_001, 14_000), [/^a fault: a client saw an error: \{"id":"3"/])
+})
+
+t.test('in a standstill each create gets a 503', async (t) => {
+  const moves = (operations: Operation[], from: number, to: number) => {
+    const outages = { outages: [{ from: 0, to: 60_000 }], healed: 0, standstill: { from, to } }
+    return find({ operations, outages }).violations.filter((line) => line.includes('its 503'))
+  }
+  t.match(moves(operations, 2_000, 2_250), ['a fault: a create did not get its 503: {"id":"2"'])
+  t.strictSame(moves(operations, 2_001, 2_999), [])
+  t.strictSame(moves(operations, 2_000, 2_249), [])
+  t.strictSame(moves([create(1), refused(3_250), lost], 2_000, 4_000), [])
+})
+
 t.test('of many violations the first are shown', async (t) => {
   const many = Array.from({ length: 20 }, (_, id) => row(id + 10))
   const { violations } = find({ rows: [...rows, ...many] })

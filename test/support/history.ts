@@ -1,6 +1,6 @@
 /** Assertions over a load of rivals: one order explains what its clients were told and what is stored. */
 import type { Test } from 'tap'
-import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
+import { type Operation, type StoredRow, selectRows } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
 import type { History } from '../../dev/histories/rivals.ts'
 import { query } from './database.ts'
@@ -13,8 +13,18 @@ export async function assertHistory(t: Test, databaseUrl: string, history: Histo
     rows.map(({ row }) => row),
     history
   )
-  t.strictSame(history.failed, [], 'no client saw an error')
+  t.strictSame(history.failed, [], 'no create failed')
 }
+
+/** Asserts the same of clients who repeat what is lost, and that no response was an error that is worth a repeat. */
+export async function assertNoErrors(t: Test, databaseUrl: string, history: History) {
+  await assertHistory(t, databaseUrl, history)
+  const errors = history.operations.filter((operation) => ![undefined, 409, 422].includes(errorOf(operation)))
+  t.strictSame(errors, [], 'no client saw an error')
+}
+
+const errorOf = ({ response }: Operation) =>
+  response && 'error' in response.body ? response.body.error : undefined
 
 /** Asserts that the judge finds nothing. */
 export function assertRows(t: Test, rows: StoredRow[], { operations, failed, repeats }: History) {
@@ -24,6 +34,6 @@ export function assertRows(t: Test, rows: StoredRow[], { operations, failed, rep
       `the slowest ${Math.round(slowest)} ms`
   )
   t.strictSame(judgeHistory(operations, rows).slice(0, 5), [])
-  const errors = operations.map(({ response }) => response && 'error' in response.body && response.body.error)
+  const errors = operations.map(errorOf)
   t.ok(rows.length > 0 && errors.includes(409) && errors.includes(422), 'there were rivals')
 }
