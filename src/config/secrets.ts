@@ -12,7 +12,7 @@ export const secrets = {
   DATABASE_URL: {
     default: 'required',
     description:
-      'a URL such as postgres://user:password@host:5432/database, or with several hosts, host1:5432,host2:5432; with ?sslmode= disable, require, verify-ca or verify-full, sslrootcert=, and target_session_attrs= any or read-write as in the PostgreSQL manual',
+      'a URL such as postgres://user:password@host:5432/database, or with several hosts, host1:5432,host2:5432; with ?sslmode= disable, require, verify-ca or verify-full, and sslrootcert= as in the PostgreSQL manual, and target_session_attrs= any or, the only one for several hosts, read-write',
     purpose: 'The database. Its user needs `select`, `insert` and `update` on `plants`.',
     example: 'postgres://user:password@127.0.0.1:5432/plants'
   },

@@ -5,7 +5,7 @@ const form = 'must be a URL such as postgres://user:password@host:5432/database'
 const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
 
 /** What of libpq's parameters the service keeps, besides those of the driver; the first is what counts without any. */
-const choices = {
+const choices: Record<string, string[]> = {
   sslmode: ['disable', 'require', 'verify-ca', 'verify-full'],
   target_session_attrs: ['any', 'read-write'],
   load_balance_hosts: ['disable']
@@ -28,7 +28,8 @@ export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
 /**
  * Reads a `postgres://` or `postgresql://` URL. `sslmode` means what the PostgreSQL manual says (libpq, "SSL Support"):
  * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too. Several hosts,
- * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts").
+ * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts"), but among several hosts
+ * only one that takes writes will do.
  * Throws an Error whose message names the rule that is broken and never holds the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
@@ -36,14 +37,17 @@ export function parseDatabaseUrl(url: string): ConnectionOptions {
   if (!list.includes(',')) return parseOne(url)
   const names = list.split(',')
   if (names.includes('') || /[?&](host|port)=/.test(rest)) throw new Error(listForm)
-  const all = names.map((name) => parseOne(start + name + rest))
-  return { ...all[0], hosts: all.map(({ host, port = 5432 }) => ({ host, port })) }
+  const target_session_attrs = 'read-write'
+  const all = names.map((name) =>
+    parseOne(start + name + rest, { ...choices, target_session_attrs: [target_session_attrs] })
+  )
+  return { ...all[0], target_session_attrs, hosts: all.map(({ host, port = 5432 }) => ({ host, port })) }
 }
 
-function parseOne(url: string): ConnectionOptions {
+function parseOne(url: string, allowed = choices): ConnectionOptions {
   if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw new Error(form)
   const { searchParams } = new URL(url)
-  for (const [name, values] of Object.entries(choices)) {
+  for (const [name, values] of Object.entries(allowed)) {
     const value = searchParams.getAll(name).at(-1) ?? values[0]
     if (!values.includes(String(value)))
       throw new Error(`must have as its ${name} one of ${values.join(', ')}`)

@@ -417,6 +417,8 @@ t.test('several hosts are taken as libpq lists them, each with its port', async 
     ]
   })
   t.match(parse('a:1'), { ...one, host: 'a', port: 1, hosts: undefined })
+  const { target_session_attrs } = readConfig({ ...required, DATABASE_URL: 'postgres://a,b/plants' }).database
+  t.equal(target_session_attrs, 'read-write')
 })
 
 const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
@@ -433,6 +435,7 @@ const hostFaults: [rest: string, fault: string][] = [
   ['a,:5432/plants', form],
   ['a,b c/plants', form],
   ['a/plants?target_session_attrs=standby', 'must have as its target_session_attrs one of any, read-write'],
+  ['a,b/plants?target_session_attrs=any', 'must have as its target_session_attrs one of read-write'],
   ['a,b/plants?load_balance_hosts=random', 'must have as its load_balance_hosts one of disable']
 ]
 

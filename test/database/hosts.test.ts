@@ -51,11 +51,6 @@ for (const hosts of [
   )
 }
 
-t.test('any takes the first that lets in, a standby too', async (t) => {
-  t.equal(await openPool(t, urlOf([standby.host, primary.host], 'any')).ask(), portOf(standby.host))
-  t.equal(await openPool(t, urlOf([refused, primary.host], 'any')).ask(), portOf(primary.host))
-})
-
 t.test(
   'read-write with one host refuses a standby, and a database that is read-only by default',
   async (t) => {
