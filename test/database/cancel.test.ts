@@ -1,7 +1,8 @@
 /** The cancel request, byte for byte. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -42,8 +43,12 @@ t.test('over a Unix socket', async (t) => {
 })
 
 t.test('a server that is away is left alone', async (t) => {
-  const { address } = await listen(t, { host: '127.0.0.1', port: 0 })
-  t.ok(address)
+  const opened = new Promise<Socket>((resolve) => {
+    const take = (message: unknown) => resolve((message as { socket: Socket }).socket)
+    subscribe('net.client.socket', take)
+    t.teardown(() => unsubscribe('net.client.socket', take))
+  })
   cancelStatement({ ...key, host: '/nowhere', port: 5432 })
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  const socket = await opened
+  t.equal(await new Promise((resolve) => socket.once('close', resolve)), true, 'it has failed')
 })

@@ -1,5 +1,6 @@
 /** Clients of the services, as docs/clients.md tells them to behave, and what they note of each request. */
 import type { Operation } from '../../dev/histories/history.ts'
+import type { Process } from './process.ts'
 import type { Response } from './service.ts'
 import type { Simulation } from './simulation.ts'
 
@@ -30,6 +31,8 @@ export class Clients {
   /** Nothing goes wrong any more. */
   isCalm = false
   readonly #simulation: Simulation
+  /** Creates that services have taken and not responded to. */
+  readonly #open = new Map<Operation, Process>()
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation
@@ -41,6 +44,11 @@ export class Clients {
     if (this.isCalm || world.random.oneIn(2)) return
     const rival = { at: 0, service: service + world.random.integer(2), id, name: 'rival', tries: 1 }
     world.after(world.random.integer(world.random.pick([10, 100, 1000])), () => this.send(rival))
+  }
+
+  /** The creates that a service which is alive owes a response. */
+  get owed(): Operation[] {
+    return [...this.#open].filter(([, process]) => !process.isDead).map(([operation]) => operation)
   }
 
   send(order: Order, attempt = 1) {
@@ -83,7 +91,9 @@ export class Clients {
       if (process.isDead) return end(undefined)
       process.receive(() => {
         const began = world.now
+        this.#open.set(operation, process)
         service.create({ id: BigInt(id), name, ...(tag === undefined ? {} : { tag }) }, key, (response) => {
+          this.#open.delete(operation)
           const due = Math.max(began + this.#simulation.settings.deadlineMs, process.resumedAt)
           if (world.now > due + slackMs)
             world.violate(`a create ends ${Math.round(world.now - due)} ms after its deadline`)

@@ -9,8 +9,8 @@ type Callback = (...args: unknown[]) => void
 
 /**
  * Replaces time, chance and connections for the code of simulated processes, once a thread and before that code is
- * loaded; everything else keeps the machine's. Node's own mock timers have one time line without pauses, and no
- * `performance.now`.
+ * loaded; everything else keeps the machine's. Node's mock timers and @sinonjs/fake-timers ring for a whole thread: no
+ * process of several could pause alone.
  */
 export function installProcesses() {
   replaceTimers()

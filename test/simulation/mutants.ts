@@ -6,6 +6,8 @@ import { join } from 'node:path'
 /** A mutant, and the rule that it must be seen to break. */
 export interface Mutant {
   readonly name: string
+  /** How many seeds are simulated until it is found, as `npm run simulate -- --mutants` says. */
+  readonly seeds: number
   readonly breaks: RegExp
   readonly edits: readonly Edit[]
 }
@@ -21,6 +23,7 @@ const waiting = `findMany(\`, \${waitForStandby}\`)`
 export const mutants: readonly Mutant[] = [
   {
     name: 'a replay that only reads',
+    seeds: 37,
     breaks: /^told "stored"|^acknowledged/,
     edits: [
       ['plants/statements.ts', writeAgain, 'do nothing'],
@@ -30,6 +33,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a success that is merely visible',
+    seeds: 28,
     breaks: /^told "stored"|^acknowledged/,
     edits: [
       [
@@ -41,11 +45,13 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a 409 from a row that is merely visible',
+    seeds: 391,
     breaks: /^told "taken"|^acknowledged/,
     edits: [['plants/statements.ts', waiting, 'findMany()']]
   },
   {
     name: '`repeated` is forgotten when a batch is split',
+    seeds: 1173,
     breaks: /^told "nothing stored"/,
     edits: [
       [
@@ -57,6 +63,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: '"has stored nothing" after an open attempt',
+    seeds: 34,
     breaks: /^told "nothing stored"/,
     edits: [
       [
@@ -68,6 +75,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a pool that outlives a failover',
+    seeds: 449,
     breaks: /after all is healed/,
     edits: [
       ['database/pool.ts', 'if (isLost) resetPool(from, error)', ''],
@@ -76,11 +84,13 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a probe that keeps a connection to a read-only server',
+    seeds: 578,
     breaks: /after all is healed/,
     edits: [['database/readiness.ts', 'database.reset(error)', '']]
   },
   {
     name: 'a connection that is used again after a cancel',
+    seeds: 740,
     breaks: /meets another statement/,
     edits: [
       [
@@ -92,11 +102,25 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'rows that are not sorted',
+    seeds: 2385,
     breaks: /deadlock/,
     edits: [['group-commit/queue.ts', 'part?.rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', '']]
   },
   {
+    name: 'a create that is given up without a word',
+    seeds: 1,
+    breaks: /never ends/,
+    edits: [
+      [
+        'group-commit/group-commit.ts',
+        "entry.reject(new NotCommitted(isOpen ? 'unknown' : 'expired', entry.cause))",
+        ''
+      ]
+    ]
+  },
+  {
     name: 'a lane that is free before its attempt has ended',
+    seeds: 1,
     breaks: /under way/,
     edits: [
       [

@@ -2,9 +2,11 @@
 import type { Schedule } from './schedule.ts'
 import { type CreateService, Simulation } from './simulation.ts'
 
-/** Leaves out orders and faults, first many and then single ones, as long as a rule is still broken. */
+/** Leaves out orders and faults, first many and then single ones, as long as the first rule is broken that was. */
 export async function shrink(schedule: Schedule, createService: CreateService): Promise<Schedule> {
-  const fails = async (smaller: Schedule) => (await new Simulation(smaller, createService).run()).length > 0
+  const run = async (smaller: Schedule) => new Simulation(smaller, createService).run()
+  const [rule] = (await run(schedule)).map(ruleOf)
+  const fails = async (smaller: Schedule) => (await run(smaller)).map(ruleOf).includes(rule as string)
   let smallest = schedule
   for (let isSmaller = true; isSmaller; ) {
     isSmaller = false
@@ -22,3 +24,6 @@ export async function shrink(schedule: Schedule, createService: CreateService): 
   }
   return smallest
 }
+
+/** What a violation says before it names what it was seen at. */
+const ruleOf = (violation: string) => violation.replace(/[:\d].*/s, '')

@@ -179,6 +179,7 @@ export class Simulation {
       return () => isClosed
     })
     await world.run(world.now + this.settings.deadlineMs + 2000)
+    for (const { id } of this.clients.owed) world.violate(`a create never ends: ${id}`)
     if (world.violations.length === 0 && !closed.every((isClosed) => isClosed()))
       world.violate('a service does not close')
   }
