@@ -18,6 +18,14 @@ export const nodes = ['node1', 'node2', 'node3'] as const
 
 const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 
+/** Runs a command in a node's network, but in a container of its own: the node may not change its interfaces. */
+export const inNetworkOf = (stack: Stack, node: string, ...command: string[]) =>
+  docker([
+    ...['run', '--rm', '--network', `container:${stack.container(node)}`],
+    ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
+    ...[`${stack.name}-node`, ...command]
+  ])
+
 /** Gives the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
   const isPrimary = ({ Role, State }: Member) => Role === 'Leader' && State === 'running'
@@ -33,21 +41,15 @@ export function createCluster(stack: Stack) {
     return leader.Member as Node
   }
 
-  /** In the node's network, but from a container of its own: the node may not change its interfaces. */
-  const ip = (node: Node, ...command: string[]) =>
-    docker([
-      ...['run', '--rm', '--network', `container:${stack.container(node)}`],
-      ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
-      ...[`${stack.name}-node`, 'ip', ...command]
-    ])
-
   async function setLink(node: Node, network: string, state: 'up' | 'down') {
     const format = `{{(index .NetworkSettings.Networks "${stack.name}_${network}").MacAddress}}`
     const address = await docker(['inspect', '--format', format, stack.container(node)])
-    const links: { ifname: string; address: string }[] = JSON.parse(await ip(node, '-json', 'link'))
+    const links: { ifname: string; address: string }[] = JSON.parse(
+      await inNetworkOf(stack, node, 'ip', '-json', 'link')
+    )
     const link = links.find((each) => each.address === address)
     if (link === undefined) throw new Error(`${node} has no interface on the network ${network}`)
-    await ip(node, 'link', 'set', 'dev', link.ifname, state)
+    await inNetworkOf(stack, node, 'ip', 'link', 'set', 'dev', link.ifname, state)
   }
 
   return {

@@ -2,19 +2,13 @@
 import { docker } from '../../dev/docker.ts'
 import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
-import { nodes } from './cluster.ts'
+import { inNetworkOf, nodes } from './cluster.ts'
 
 type Direction = 'in' | 'out' | 'both'
 
 /** Gives the kinds for a stack's nodes. */
 export function createNetworkKinds(stack: Stack): Kind[] {
-  /** In the node's network, but from a container of its own: the node may not change its interfaces. */
-  const shell = (node: string, script: string) =>
-    docker([
-      ...['run', '--rm', '--network', `container:${stack.container(node)}`],
-      ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
-      ...[`${stack.name}-node`, 'sh', '-ec', script]
-    ])
+  const shell = (node: string, script: string) => inNetworkOf(stack, node, 'sh', '-ec', script)
 
   /** Filters what a node gets and sends, by rules of nftables. */
   const filter = (node: string, tag: string, rules: { input?: string[]; output?: string[] }) => {
