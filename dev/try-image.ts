@@ -1,10 +1,12 @@
-/** Starts an image of the service on a migrated database and creates a plant: `try-image.ts IMAGE [PLATFORM]`. */
+/** Starts an image of the service on a migrated database and creates a plant: `try-image.ts IMAGE [linux/amd64|linux/arm64]`. */
 import { randomBytes } from 'node:crypto'
 import { docker } from './docker.ts'
 import { startDatabase } from './docker-database.ts'
 import { until } from './until.ts'
 
 const [image = '', platform] = process.argv.slice(2)
+/** What Node calls the platforms. */
+const machines: Record<string, string> = { 'linux/amd64': 'x64', 'linux/arm64': 'arm64' }
 const token = randomBytes(24).toString('base64url')
 const database = await startDatabase()
 const name = `${database.container}-service`
@@ -22,7 +24,9 @@ try {
   const rows = await database.sql('select id, name from plants')
   const machine = await docker(['exec', name, 'node', '--print', 'process.arch'])
   console.log(`${image} (${machine}): ${response.status} ${await response.text()}, stored: ${rows}`)
-  if (response.status !== 200 || rows.join() !== '9223372036854775807|Fern') process.exitCode = 1
+  const isExpected = platform === undefined || machine === machines[platform]
+  if (!isExpected || response.status !== 200 || rows.join() !== '9223372036854775807|Fern')
+    process.exitCode = 1
 } finally {
   await docker(['rm', '--force', name])
   await database.remove()
