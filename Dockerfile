@@ -2,9 +2,11 @@
 # It runs the service, its migrations (node dist/commands/migrate.js) and the token command (node dist/commands/create-token.js NAME).
 ARG NODE_IMAGE=node:24.21.0-trixie-slim
 
+# Debian's fixes come in with each build: an image of Docker's is rebuilt only while its tag is current.
 # Of /usr/local only Node stays, of Debian's documents only the licences. tini is process 1: it forwards signals, also before Node has its handlers, and reaps.
 FROM ${NODE_IMAGE} AS runtime
 RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get upgrade -y \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends tini \
  && find /usr/local /opt ! -type d ! -path /usr/local/bin/node -delete \
  && find /usr/local /opt -mindepth 1 -type d -empty -delete \
@@ -12,7 +14,7 @@ RUN apt-get update \
  && find /tmp /root /home -mindepth 1 -delete \
  && find /usr/share -regex '/usr/share/\(doc\|info\|locale\|man\)/.*' ! -type d ! -name copyright -delete \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* /var/log/* /etc/*-
-# The same sources give the same layers: nothing keeps the time of its making.
+# With the same base and packages of Debian, the same sources give the same layers: nothing keeps the time of its making.
 ARG SOURCE_DATE_EPOCH=0
 RUN mkdir -p /out/dev /out/proc /out/sys \
  && for path in /*; do case $path in /dev | /out | /proc | /sys) ;; *) cp --archive "$path" /out ;; esac; done \
