@@ -40,7 +40,7 @@ t.test(
 )
 
 t.test(
-  'Dependabot sees every package, image and action, and takes nothing younger than a week',
+  'Dependabot sees every package, Compose file and action, and takes nothing younger than a week',
   async (t) => {
     const { updates } = parse(readFileSync(join(root, '.github/dependabot.yml'), 'utf8'))
     const seen = (ecosystem: string, file: string) =>
@@ -54,7 +54,6 @@ t.test(
     const listed = (pattern: string) => globSync(pattern, { cwd: root, exclude: ['**/node_modules/**'] })
     const files = {
       npm: listed('{,dev/*/,test/*/,bench/**/}package.json'),
-      docker: listed('deploy/*/Dockerfile'),
       'docker-compose': listed('{docker-compose.yml,deploy/*/compose.yaml}')
     }
     for (const [ecosystem, paths] of Object.entries(files)) {
@@ -62,6 +61,15 @@ t.test(
       for (const path of paths) t.ok(seen(ecosystem, path), `${ecosystem}: ${path}`)
     }
     t.ok(seen('github-actions', 'any'))
+    for (const file of listed('{,deploy/*/}Dockerfile')) {
+      for (const [from] of readFileSync(join(root, file), 'utf8').matchAll(/^FROM .*/gm)) {
+        t.match(
+          from,
+          /^FROM (\$\{NODE_IMAGE\}|debian:[a-z]+-slim$|packages|scratch)/,
+          `${file}: no version to update`
+        )
+      }
+    }
     for (const { cooldown } of updates) t.strictSame(cooldown, { 'default-days': 7 })
   }
 )
