@@ -54,10 +54,13 @@ t.test('the example renders', { skip: !hasKubectl && 'kubectl is not on the PATH
   })
   t.equal(rendered.length, plain.length + 3 - 2, 'three secrets, and not the monitoring')
   for (const { metadata } of rendered) t.equal(metadata.namespace, 'plant-store')
+  const secrets = rendered.filter((one) => one.kind === 'Secret').map(({ metadata }) => metadata.name)
+  for (const name of ['plant-store-database', 'plant-store-tokens']) {
+    t.ok(secrets.includes(name), `${name}: pods that run see its changes`)
+  }
   for (const kind of ['Deployment', 'Job']) {
     const { containers, volumes } = findKind(rendered, kind).spec.template.spec
     t.match(containers[0].image, /^registry\.example\.com\/plant-store:/)
-    const secrets = rendered.filter((one) => one.kind === 'Secret').map(({ metadata }) => metadata.name)
     for (const { secret } of volumes) t.ok(secrets.includes(secret.secretName), secret.secretName)
   }
   t.strictSame(await findFaults(t, rendered), [])
