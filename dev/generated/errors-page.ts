@@ -20,10 +20,12 @@ function fieldName(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase()).replace(/^Www/, 'WWW')
 }
 
-/** Gives the header fields of all failures, each with its numbers. */
+/** Gives the header fields of failures that have no column, each with its numbers. */
 function describeFields(): string {
   const found = entries.flatMap(([, { error, headers = {}, fields = [] }]) => [
-    ...Object.entries(headers).map(([name, value]) => ({ error, field: `${fieldName(name)}: ${value}` })),
+    ...Object.entries(headers)
+      .filter(([name]) => name !== 'write-outcome')
+      .map(([name, value]) => ({ error, field: `${fieldName(name)}: ${value}` })),
     ...fields.map((name) => ({ error, field: fieldName(name) }))
   ])
   return [...Map.groupBy(found, ({ field }) => field)]
@@ -49,6 +51,7 @@ export async function writeErrorsPage(): Promise<string> {
     `${entry.error}`,
     `<a id="${name.toLowerCase()}"></a>${name}${describeScope(entry, declaring(name))}`,
     code(entry.message),
+    code(entry.headers?.['write-outcome'] ?? ''),
     entry.advice
   ])
   return `# Errors
@@ -58,9 +61,10 @@ ${notice}
 Every failure is status 400 with \`{"error": <number>, "message": <text>}\`. \`error\` is the HTTP status code that fits
 best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_store_http_failures_total\` counts by name.
 
-Header fields (\`Retry-After\` in seconds): ${describeFields()}.
+\`Write-Outcome\` is \`none\` if nothing is stored, \`unknown\` if the plant may be. Further header fields (\`Retry-After\`
+in seconds): ${describeFields()}.
 
-${table(['error', 'name', 'message', 'what to do'], rows)}
+${table(['error', 'name', 'message', '`Write-Outcome`', 'what to do'], rows)}
 
 ¹ only \`POST /plants\`
 `

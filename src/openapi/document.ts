@@ -48,7 +48,7 @@ const failuresWith = (field: string) => `With ${numbersWith(field, failures)}`
 
 const failed = {
   'Error-Name': {
-    description: 'The name of what failed, which `docs/errors.md` explains at the anchor of that name.',
+    description: 'The name of what failed.',
     schema: { type: 'string', enum: Object.keys(catalogue) }
   },
   'Write-Outcome': {

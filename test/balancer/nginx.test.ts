@@ -8,6 +8,7 @@ import { freePort } from '../../dev/embedded-postgres.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
+import { catalogue, type FailureName } from '../../src/failures/catalogue.ts'
 import { createDatabase } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
 import { startProcess } from '../support/process.ts'
@@ -81,15 +82,18 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
     t.equal(response?.status, error === 0 ? 200 : 400, title)
     const { error: found = 0, message, ...rest } = JSON.parse(response?.body ?? '')
     t.equal(found, error, title)
-    if (error !== 0) t.strictSame([typeof message, rest], ['string', {}], title)
-    return message
+    if (error === 0) return
+    t.strictSame([typeof message, rest], ['string', {}], title)
+    t.equal(catalogue[response?.headers['error-name'] as FailureName].error, error, title)
+    return { message, outcome: response?.headers['write-outcome'] }
   }
   for (const [title, bytes, error] of cases) await judge(title, bytes, error)
   for (const { kill, ended } of instances) {
     kill('SIGTERM')
     await ended
   }
-  t.equal(await judge("nginx's own: no instance", ask('{"id":2,"name":"n"}'), 503), unavailable)
+  const none = await judge("nginx's own: no instance", ask('{"id":2,"name":"n"}'), 503)
+  t.strictSame(none, { message: unavailable, outcome: 'unknown' })
 })
 
 t.test('a rolling restart: clients that repeat by Idempotency-Key lose nothing', { skip }, async (t) => {

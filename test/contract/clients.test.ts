@@ -65,7 +65,7 @@ async function pass(request: Parameters<RequestListener>[0]) {
     headers,
     body: await buffer(request)
   })
-  return { status: response.status, body: await response.text() }
+  return { status: response.status, name: response.headers.get('error-name'), body: await response.text() }
 }
 
 t.test('the numbers that are worth another attempt are those whose advice says so', async (t) => {
@@ -120,11 +120,18 @@ for (const [language, { file, command }] of Object.entries(runtimes)) {
     let attempts = 0
     const url = await listen(t, async (request, response) => {
       attempts++
-      const { status, body } = await pass(request)
-      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+      const { status, name, body } = await pass(request)
+      const headers = {
+        'content-type': 'application/json',
+        'error-name': `${name}`,
+        'write-outcome': 'none'
+      }
+      response.writeHead(status, headers).end(body)
     })
     const { stdout, stderr } = await start(t, url, 'another-secret-0123456789')
     t.match(stdout + stderr, 'the bearer token is not valid')
+    if (language !== 'sh') t.match(stderr, 'InvalidToken')
+    if (language === 'js') t.match(stderr, "writeOutcome: 'none'")
     t.equal(attempts, 1)
   })
 }

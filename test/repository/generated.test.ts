@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { generateFiles } from '../../dev/generated/files.ts'
-import { catalogue } from '../../src/failures/catalogue.ts'
+import { catalogue, type Entry } from '../../src/failures/catalogue.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -14,16 +14,20 @@ for (const [path, expected] of await generateFiles()) {
   })
 }
 
-t.test('each failure has a row with its number, an anchor, and somebody who meets it', async (t) => {
-  const page = text('docs/errors.md')
-  for (const [name, { error, message }] of Object.entries(catalogue)) {
-    const start = `\n| ${error} | <a id="${name.toLowerCase()}"></a>${name}`
-    const [, row = ''] = page.split(start)
-    t.match(row.split('\n')[0], / \| `[^`]+` \| \S.* \|$/, name)
-    t.notMatch(row, /^ \(\)/, `${name} is declared by no route`)
-    t.ok(row.includes(` | \`${message}\` | `), name)
+t.test(
+  'each failure has a row with its number, an anchor, its outcome, and somebody who meets it',
+  async (t) => {
+    const page = text('docs/errors.md')
+    for (const [name, { error, message, headers }] of Object.entries<Entry>(catalogue)) {
+      const start = `\n| ${error} | <a id="${name.toLowerCase()}"></a>${name}`
+      const [, row = ''] = page.split(start)
+      const outcome = headers?.['write-outcome']
+      t.match(row.split('\n')[0], / \| \S.* \|$/, name)
+      t.notMatch(row, /^ \(\)/, `${name} is declared by no route`)
+      t.ok(row.includes(` | \`${message}\` | ${outcome ? `\`${outcome}\`` : ''} | `), name)
+    }
   }
-})
+)
 
 t.test('each variable that the sources read is documented, and is in .env.example', async (t) => {
   const sources = globSync('src/{config,tracing,commands}/*.ts', { cwd: root }).map(text).join('\n')

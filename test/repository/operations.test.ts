@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { catalogue } from '../../src/failures/catalogue.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { startService, token } from '../support/service.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -96,10 +96,17 @@ t.test("the balancer's own responses keep the contract", async (t) => {
     const { error, message, ...others } = JSON.parse(body)
     t.equal(`${error}.http`, file === '502.http' ? '503.http' : file, file)
     t.strictSame([typeof message, others], ['string', {}], file)
+    const name = headers['error-name'] as FailureName
+    const entry: Entry = catalogue[name]
+    const outcome = entry.headers?.['write-outcome']
+    t.equal(entry.error, error, file)
+    t.equal(outcome === 'unknown', ['500.http', '502.http'].includes(file), file)
     t.strictSame(
       headers,
       {
         'content-type': 'application/json',
+        'error-name': name,
+        ...(outcome && { 'write-outcome': outcome }),
         'content-length': String(Buffer.byteLength(body)),
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
