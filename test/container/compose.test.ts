@@ -136,7 +136,7 @@ t.test('setup --rotate makes new passwords; the old ones are refused', async (t)
 })
 
 t.test('replicas that do not listen yet get no request', async (t) => {
-  const { COMPOSE_PROJECT_NAME: project, PLANT_STORE_IMAGE: image } = stack.env
+  const { COMPOSE_PROJECT_NAME: project } = stack.env
   const names = [1, 2, 3, 4].map((number) => `${project}-slow-${number}`)
   t.teardown(() => docker(['rm', '--force', ...names]))
   const load = await startClients(t)
@@ -145,7 +145,7 @@ t.test('replicas that do not listen yet get no request', async (t) => {
   const before = await found()
   for (const name of names) {
     const network = [`--network=${project}_front`, '--network-alias=api']
-    await docker(['create', '--name', name, ...network, image, 'sleep', 'infinity'])
+    await docker(['create', '--name', name, ...network, stack.image, 'sleep', 'infinity'])
   }
   await docker(['start', ...names])
   await until('the balancer has their addresses', async () => (await found()) >= before + names.length)
@@ -182,6 +182,19 @@ t.test('a rolling update under load: every replica is a new one, and no client s
     t.equal(config.Labels['org.opencontainers.image.revision'], 'next')
   }
   await load.assertServed()
+})
+
+t.test('an update to PLANT_STORE_IMAGE goes back to an old image, and builds none', async (t) => {
+  const old = `${stack.image}:old`
+  await docker(['tag', stack.image, old])
+  t.teardown(() => docker(['image', 'rm', old]))
+  const update = (env: Record<string, string>) =>
+    execute('ops/rolling-update', [], { cwd: stack.cwd, env: { ...stack.env, ...env } })
+  await t.rejects(update({ PLANT_STORE_IMAGE: `${stack.image}:unknown` }))
+  const [{ Id: id }] = await inspect(old)
+  await update({ PLANT_STORE_IMAGE: old, REVISION: 'another' })
+  for (const { Image: image } of await inspect(...(await stack.running('api')))) t.equal(image, id)
+  t.equal((await inspect(old))[0].Id, id)
 })
 
 t.test('an update that does not become ready is taken back', async (t) => {

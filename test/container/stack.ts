@@ -1,6 +1,6 @@
 /** The stack of docker-compose.yml, from a clean copy of the checkout, as a person starts it. */
 import { randomBytes } from 'node:crypto'
-import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
@@ -18,13 +18,15 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     await mkdir(dirname(join(cwd, path)), { recursive: true })
     await cp(join(root, path), join(cwd, path))
   }
+  const name = `plant-store-test-${randomBytes(4).toString('hex')}`
+  // Without PLANT_STORE_IMAGE the scripts build; under a name of its own.
+  const file = join(cwd, 'docker-compose.yml')
+  await writeFile(file, (await readFile(file, 'utf8')).replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`))
   // As with umask 077, and as root of a user whom no container knows.
   await execute('chmod', ['-R', 'go=', cwd])
   if (process.getuid?.() === 0) await execute('chown', ['-R', '12345:12345', cwd])
-  const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   const env = {
     COMPOSE_PROJECT_NAME: name,
-    PLANT_STORE_IMAGE: name,
     PORT: '0',
     PROMETHEUS_PORT: '0',
     TLS_PORT: '0',
@@ -40,6 +42,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
   return {
     cwd,
     env,
+    image: name,
     compose,
     /** The balancer's address, which stays the same while its container runs. */
     url: () => url('balancer', 3000),
