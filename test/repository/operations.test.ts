@@ -169,13 +169,22 @@ t.test('docker compose passes on every setting of .env.example, but those that a
   )
 })
 
-t.test('the balancer opens fewer connections than a replica admits', async (t) => {
-  const { HAPROXY_SERVER_MAXCONN: given } = compose.services.balancer.environment
+t.test('the balancer opens fewer connections than a replica admits, and lets requests wait', async (t) => {
+  const { balancer, api } = compose.services
+  const { HAPROXY_SERVER_MAXCONN: given } = balancer.environment
   const { maxConnections } = readConfig({
     DATABASE_URL: 'postgres://plants@db.test/plants',
     AUTH_TOKENS: `tester:${token}`
   })
-  t.ok(2 * Number(/\d+/.exec(given)?.[0]) + 1 < maxConnections)
+  const serverMaximum = Number(/\d+/.exec(given)?.[0])
+  t.ok(2 * serverMaximum + 1 < maxConnections)
+  const [, all] = /^ {2}maxconn (\d+)$/m.exec(text('ops/haproxy/haproxy.cfg')) ?? []
+  t.ok(api.deploy.replicas * serverMaximum < Number(all))
+  t.match(text('docs/configuration.md'), `takes ${Number(all).toLocaleString('en')} connections in all`)
+  for (const file of globSync('deploy/*/compose.yaml', { cwd: root })) {
+    const { services } = parse(text(file), { merge: true })
+    t.equal(services.balancer.environment.HAPROXY_SERVER_MAXCONN, serverMaximum, file)
+  }
 })
 
 t.test('each service of each Compose file rotates its log, and one of a file builds an image', async (t) => {
