@@ -65,7 +65,11 @@ const compose = readFileSync(join(import.meta.dirname, '../../docker-compose.yml
 /** Tells whether docker compose passes a variable on from `.env`. */
 export const isPassedOn = ({ name }: Variable) => compose.includes(`\${${name}:-`)
 
+const defaults = new Map(
+  [...compose.matchAll(/\$\{([A-Z_]+):-([^}]+)\}/g)].map(([, name = '', value = '']) => [name, value])
+)
+
 /** What docker compose itself reads: published ports and images, with the defaults of its file. */
-export const composeVariables = [...compose.matchAll(/\$\{([A-Z_]+):-([^}]+)\}/g)]
-  .map(([, name = '', value = '']) => ({ name, default: value }))
+export const composeVariables = [...defaults]
+  .map(([name, value]) => ({ name, default: value }))
   .filter(({ name }) => plainVariables.every((variable) => variable.name !== name))

@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { docker, inspect, statusOf } from '../../dev/docker.ts'
+import { freePort } from '../../dev/embedded-postgres.ts'
 import { execute } from '../../dev/execute.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
@@ -16,7 +17,9 @@ import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
 
 const clients = 16
+const prometheus = `http://127.0.0.1:${await freePort()}`
 const stack = await copyStack(t, {
+  PROMETHEUS_PORT: new URL(prometheus).port,
   WRITE_DEADLINE_MS: '60000',
   SHUTDOWN_DELAY_MS: '10000',
   SHUTDOWN_TIMEOUT_MS: '110000'
@@ -251,8 +254,8 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
   await stack.compose('--profile=observability', 'up', '--wait', 'prometheus')
   await stack.metric('sum(up{job="plant-store"})', 2)
   await stack.metric('sum(haproxy_server_status{proxy="api", state="UP"})', 2)
-  const rules = `http://${await stack.compose('port', 'prometheus', '9090')}/api/v1/rules`
-  const { data } = JSON.parse(await (await fetch(rules)).text())
+  const read = async (path: string) => JSON.parse(await (await fetch(`${prometheus}/api/v1/${path}`)).text())
+  const { data } = await read('rules')
   t.match(data.groups, [{ name: 'plant-store' }, { name: 'plant-store-objectives' }])
   t.ok(data.groups[0].rules.length > 10)
   const { panels } = JSON.parse(await readFile(join(stack.cwd, 'ops/grafana/dashboard.json'), 'utf8'))
@@ -261,19 +264,23 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
   for (const { expr } of queries) {
     const variables = { job: 'plant-store', instance: '.*', __rate_interval: '1m', __range: '1h' }
     const query = expr.replace(/\$(\w+)/g, (_: string, name: keyof typeof variables) => variables[name])
-    const response = await fetch(new URL('query', rules.replace('rules', '')), {
+    const response = await fetch(`${prometheus}/api/v1/query`, {
       method: 'POST',
       body: new URLSearchParams({ query })
     })
     t.match(await response.text(), '{"status":"success"', query)
   }
   const [alert] = data.groups[0].rules
-  const link = new URL(alert.annotations.runbook_url.replace('{{ $externalURL }}', ''), rules)
+  const { data: flags } = await read('status/flags')
+  t.equal(flags['enable-feature'], 'exemplar-storage')
+  const link = new URL(alert.annotations.runbook_url.replace('{{ $externalURL }}', flags['web.external-url']))
+  t.equal(link.origin, prometheus)
   t.match(await (await fetch(link)).text(), `<h2 id="${link.hash.slice(1)}">`)
 })
 
 t.test('the profile tls: TLS 1.3 with the certificate of a file, and HSTS in every response', async (t) => {
   await stack.compose('--profile=tls', 'up', '--detach', '--wait')
+  await stack.metric('sum(up{job="haproxy"})', 2)
   const pem = await stack.compose('exec', '-T', 'balancer-tls', 'cat', '/run/secrets/balancer.pem')
   const ca = pem.slice(0, pem.indexOf('-----BEGIN PRIVATE KEY-----'))
   const origin = `https://${await stack.compose('port', 'balancer-tls', '3443')}`

@@ -153,6 +153,10 @@ t.test('the dashboard takes its data source from a variable, and no two panels o
   t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
 })
 
+interface Job {
+  dns_sd_configs: [{ names: string[] }]
+}
+
 const compose = parse(text('docker-compose.yml'), { merge: true })
 
 t.test('docker compose passes on every setting of .env.example, but those that are its own', async (t) => {
@@ -280,12 +284,18 @@ t.test(
     const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
     t.match(jobs, [
       { job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] },
-      { job_name: 'haproxy', dns_sd_configs: [{ names: ['balancer'], type: 'A', port: 8405 }] }
+      {
+        job_name: 'haproxy',
+        dns_sd_configs: [{ names: ['balancer', 'balancer-tls'], type: 'A', port: 8405 }]
+      }
     ])
+    for (const name of jobs.flatMap(({ dns_sd_configs: [{ names }] }: Job) => names)) {
+      t.ok(compose.services[name].networks.includes('metrics'), name)
+    }
+    const { command, ports } = compose.services.prometheus
+    t.ok(command.includes(`--web.external-url=http://${ports[0].replace(/:9090$/, '')}`), 'links open')
     t.equal(compose.services.balancer.environment.HAPROXY_METRICS_BIND, ':8405')
-    t.ok(compose.services.balancer.networks.includes('metrics'))
     t.equal(compose.services.api.environment.METRICS_HOST, '0.0.0.0')
-    t.ok(compose.services.api.networks.includes('metrics'))
     t.ok(compose.services.prometheus.networks.includes('metrics'))
   }
 )
