@@ -13,9 +13,6 @@ case $name in --rotate) ;; [.-]* | */*)
   ;;
 esac
 
-rm -rf /config/*
-for part in compose grafana haproxy prometheus; do cp -R --no-preserve=mode "/ops/$part" /config; done
-
 cd /secrets
 
 # put FILE: from standard input, all of it or nothing.
@@ -27,6 +24,15 @@ put() {
 # One at a time: both would add to one file.
 exec 9>tokens/.lock
 flock 9
+
+# The others read these files while they run: what has not changed stays, what has is replaced by a rename.
+for part in compose grafana haproxy prometheus; do
+  ! diff -r "/ops/$part" "/config/$part" >/dev/null 2>&1 || continue
+  rm -rf /config/.new /config/.old
+  cp -R --no-preserve=mode "/ops/$part" /config/.new
+  [ ! -e "/config/$part" ] || mv "/config/$part" /config/.old
+  mv /config/.new "/config/$part"
+done
 
 random() { node --print 'crypto.randomBytes(32).toString("hex")'; }
 

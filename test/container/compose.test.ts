@@ -93,10 +93,14 @@ t.test('a client cannot choose the address that the log has of it', async (t) =>
 t.test(
   'a second caller gets a token of its own without a restart, and the service may not change its table',
   async (t) => {
+    const file = () =>
+      stack.compose('exec', '-T', 'balancer', 'stat', '--format=%i', '/config/haproxy/haproxy.cfg')
+    const before = await file()
     const token = await stack.token('another')
     t.match(token, /^\S{43}$/)
     t.not(token, await stack.token())
     t.equal(await stack.token('another'), token, 'it is made once')
+    t.equal(await file(), before, 'files that are in use stay')
     const url = `${await stack.url()}/plants`
     const post = async (name: string) => {
       const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
