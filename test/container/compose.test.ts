@@ -113,9 +113,9 @@ t.test(
       ({ error }) => error !== 401
     )
     t.strictSame(response, { name: 'Aloe' })
-    const privileges = `select string_agg(privilege_type, ' ' order by privilege_type) from information_schema.role_table_grants
-    where grantee = 'service' and table_name = 'plants'`
-    t.strictSame(await stack.query(privileges), ['INSERT SELECT UPDATE'])
+    const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
+    from information_schema.role_table_grants where grantee = 'service' group by table_name`
+    t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT UPDATE'])
   }
 )
 
