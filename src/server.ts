@@ -17,7 +17,8 @@ try {
   try {
     await waitForDatabase(app.currentDatabase, config.startupTimeoutMs, databaseChecks)
     await app.listenForMetrics()
-    await app.listen({ host: config.host, port: config.port })
+    // Whoever finds the kernel's queue full waits for seconds, or for ever: Node's default is shorter than after a stall.
+    await app.listen({ host: config.host, port: config.port, backlog: config.maxConnections })
   } catch (error) {
     await app.close()
     throw error

@@ -1,14 +1,15 @@
 /** The processes: when the service and the migrations refuse to start, and how they run and end. */
 import { hash } from 'node:crypto'
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { scaled } from '../dev/slowness.ts'
+import { until } from '../dev/until.ts'
 import { createDatabase, query } from './support/database.ts'
 import { listen } from './support/listen.ts'
-import { run, start } from './support/process.ts'
+import { run, start, startProcess } from './support/process.ts'
 import { exchange, parseResponses } from './support/raw.ts'
 
 const secret = 'a-secret-of-the-tests'
@@ -246,6 +247,29 @@ t.test('SIGHUP without a file of tokens is logged, and the service goes on', asy
   t.equal(code, 0)
   t.match(stdout, /"failure":405/, 'what was logged last is written')
 })
+
+/** Connections that wait to be accepted: above Node's own limit, and below what kernels allow by default. */
+const waiting = 1_000
+const kernelLimit = '/proc/sys/net/core/somaxconn'
+const isTooFew = !existsSync(kernelLimit) || Number(readFileSync(kernelLimit, 'utf8')) < waiting
+
+t.test(
+  'clients who connect while the process stands still lose nothing',
+  { skip: isTooFew && `${kernelLimit} is below ${waiting}` },
+  async (t) => {
+    const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
+    service.kill('SIGSTOP')
+    let connected = 0
+    const responses = Array.from({ length: waiting }, async () => {
+      const accepted = async () => void connected++
+      return exchange(service.url, [accepted, 'GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'])
+    })
+    await until('all are connected', () => connected === waiting)
+    service.kill('SIGCONT')
+    const statuses = (await Promise.all(responses)).map((bytes) => parseResponses(bytes)[0]?.status)
+    t.strictSame(new Set(statuses), new Set([200]))
+  }
+)
 
 t.test('a token is made with the entry that recognises it', async (t) => {
   const made = await Promise.all([
