@@ -68,6 +68,7 @@ const right: [title: string, operations: Operation[], rows: StoredRow[]][] = [
     [row('a')]
   ],
   ['a plant that breaks a rule', [sent(0, 1, 'b', { ...key('k'), ...told('InvalidPlant') })], []],
+  ['a malformed key', [sent(0, 1, 'b', { ...key('k'), ...told('MalformedKey') })], []],
   ['other ids', [winner, { ...winner, id: '-1' }], [row('a'), row('a', { id: '-1' })]]
 ]
 
@@ -95,6 +96,12 @@ const forged: [title: string, violation: string, operations: Operation[], rows: 
     'another status of a failure',
     'not of the contract',
     [sent(0, 1, 'a', { response: { status: 503, body: { error: 503, message: '' } } })],
+    []
+  ],
+  [
+    'a message that is no text',
+    'not of the contract',
+    [sent(0, 1, 'a', { response: { status: 400, body: { error: 503, message: 0 as never } } })],
     []
   ],
   [
