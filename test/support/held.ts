@@ -20,13 +20,13 @@ export async function heldEach(t: Test, service: Measured, count: number, bring:
     return client
   }
   const first = await bringOne()
-  first.socket.destroy()
+  first.socket.resetAndDestroy()
   await service.shows('http_connections', others)
   const before = await service.held()
   const clients: Client[] = []
   while (clients.length < count) clients.push(await bringOne())
   const each = (await service.held()) - before
-  for (const { socket } of clients) socket.destroy()
+  for (const { socket } of clients) socket.resetAndDestroy()
   await service.shows('http_connections', others)
   return Math.round(each / count)
 }

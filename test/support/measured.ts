@@ -41,6 +41,13 @@ export async function startMeasured(
         () => metric(name),
         (seen) => seen === value
       ),
+    /** Waits for `plant_store_<name>` to be more than it was. */
+    grows: (name: string, before: number) =>
+      until(
+        `${name} is more than ${before}`,
+        () => metric(name),
+        (seen) => seen > before
+      ),
     /** Gives the bytes of the heap and of what it refers to outside, after a collection. */
     async held(): Promise<number> {
       const ended = service.ended.then(({ code, stderr }) => {
