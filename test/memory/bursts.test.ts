@@ -33,7 +33,7 @@ t.test('four pipelined creates beside a limit of three a second: three are carri
   )
 })
 
-t.test('a name of 33 MB of emoji is stored', async (t) => {
+t.test('a name of 35 MB of emoji is stored', async (t) => {
   const service = await startMeasured(
     t,
     {
@@ -43,13 +43,13 @@ t.test('a name of 33 MB of emoji is stored', async (t) => {
     },
     { heapMb: 1_024 }
   )
-  const name = '🪴'.repeat(33_000_000 / 4)
+  const name = '🪴'.repeat(35_000_000 / 4)
   const response = await fetch(`${service.url}/plants`, {
     method: 'POST',
     headers: { authorization: 'Bearer tester-secret-0123456789', 'content-type': 'application/json' },
     body: JSON.stringify({ id: 1, name })
   })
   const body = await response.text()
-  t.equal(response.status, 200, body.slice(0, 200))
+  t.equal(response.status, 200, body.slice(0, 60))
   t.ok(body === JSON.stringify({ name }), 'the response has the name')
 })
