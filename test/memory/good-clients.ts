@@ -17,7 +17,7 @@ export function startGoodClients(url: string, secret: string, count: number) {
   const created: string[] = []
   const faults: string[] = []
   let refused = 0
-  let longestRefusedMs = 0
+  let longestMs = 0
   let lastId = 2 ** 40
   let isOver = false
 
@@ -27,9 +27,15 @@ export function startGoodClients(url: string, secret: string, count: number) {
       const sent = request(`${url}/plants`, { method: 'POST', agent, headers }, (response) => {
         let text = ''
         response.setEncoding('utf8').on('data', (piece) => (text += piece))
-        response.on('error', reject).on('end', () =>
-          resolve({ status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'], body: text })
-        )
+        response
+          .on('error', reject)
+          .on('end', () =>
+            resolve({
+              status: response.statusCode ?? 0,
+              retryAfter: response.headers['retry-after'],
+              body: text
+            })
+          )
       })
       sent.on('error', reject).end(body)
     })
@@ -43,13 +49,13 @@ export function startGoodClients(url: string, secret: string, count: number) {
         const { status, retryAfter, body } = await post(`{"id":${lastId},"name":"${name}"}`)
         if (status === 200 && body === `{"name":"${name}"}`) {
           created.push(name)
+          longestMs = Math.max(longestMs, performance.now() - servedAt)
           servedAt = performance.now()
         } else if (retryAfter !== undefined && body.startsWith('{"error":503,')) refused++
         else faults.push(`${status} ${body}`)
       } catch (error) {
         faults.push(String(error))
       }
-      longestRefusedMs = Math.max(longestRefusedMs, performance.now() - servedAt)
       await sleep(pauseMs)
     }
   }
@@ -59,8 +65,8 @@ export function startGoodClients(url: string, secret: string, count: number) {
     /** What no good client may meet: anything but a plant, and 503 with Retry-After. */
     faults,
     created,
-    /** How many creates got 503, and how long a client had no other response. */
-    refusals: () => ({ refused, longestRefusedMs }),
+    /** How many creates got 503, and the longest time from one plant of a client to its next. */
+    refusals: () => ({ refused, longestMs }),
     /** Lets each have its last response, and closes their connections. */
     async stop() {
       isOver = true
@@ -69,9 +75,14 @@ export function startGoodClients(url: string, secret: string, count: number) {
     },
     /** Gives a line for each acknowledged plant that is not in the table exactly once. */
     async compare(databaseUrl: string): Promise<string[]> {
-      const rows = await query(databaseUrl, `select name, count(*)::int from plants where name like 'good-%' group by name`)
+      const rows = await query(
+        databaseUrl,
+        `select name, count(*)::int from plants where name like 'good-%' group by name`
+      )
       const counts = new Map(rows.map(({ name, count }) => [name, count]))
-      return created.flatMap((name) => (counts.get(name) === 1 ? [] : [`${name} is stored ${counts.get(name) ?? 0} times`]))
+      return created.flatMap((name) =>
+        counts.get(name) === 1 ? [] : [`${name} is stored ${counts.get(name) ?? 0} times`]
+      )
     }
   }
 }

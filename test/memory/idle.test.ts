@@ -30,31 +30,38 @@ const chunked = (body: string) =>
   request('', { 'content-length': undefined, 'transfer-encoding': 'chunked' }) +
   `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
 
-t.test('more than 100 header fields are refused with 431 behind what is owed, and the connection closes', async (t) => {
-  const client = await open(t, service.url)
-  client.send(get(mostFields) + get(mostFields + 1))
-  const responses = await client.responses(2)
-  const isRefused = t.strictSame(
-    responses.map(({ status, headers, body }) => [status, headers['error-name'], headers.connection, body]),
-    [
-      [200, undefined, 'keep-alive', '{"status":"alive"}'],
+t.test(
+  'more than 100 header fields are refused with 431 behind what is owed, and the connection closes',
+  async (t) => {
+    const client = await open(t, service.url)
+    client.send(get(mostFields) + get(mostFields + 1))
+    const responses = await client.responses(2)
+    const isRefused = t.strictSame(
+      responses.map(({ status, headers, body }) => [status, headers['error-name'], headers.connection, body]),
       [
-        400,
-        'HeadersTooLarge',
-        'close',
-        '{"error":431,"message":"the request line and header fields are too large"}'
+        [200, undefined, 'keep-alive', '{"status":"alive"}'],
+        [
+          400,
+          'HeadersTooLarge',
+          'close',
+          '{"error":431,"message":"the request line and header fields are too large"}'
+        ]
       ]
-    ]
-  )
-  // What follows is not read.
-  client.send(get(1))
-  if (isRefused) await once(client.socket, 'end')
-  t.equal((await client.responses(2)).length, 2)
-})
+    )
+    // What follows is not read.
+    client.send(get(1))
+    if (isRefused) await once(client.socket, 'end')
+    t.equal((await client.responses(2)).length, 2)
+  }
+)
 
 t.test('2,900 short header fields leave nothing on their connection', async (t) => {
   const each = await heldEach(t, service, 20, async (client) => {
-    client.send(get(2_900).slice(0, 16_000).replace(/\r\n[^\r]*$/, '\r\n\r\n'))
+    client.send(
+      get(2_900)
+        .slice(0, 16_000)
+        .replace(/\r\n[^\r]*$/, '\r\n\r\n')
+    )
     await client.responses()
   })
   atMost(t, each, idleBytes, 'the connection')
@@ -91,15 +98,19 @@ t.test('the unknown properties of a body leave nothing on its connection', async
   }
 })
 
-t.test('a connection that opens amid the requests of others keeps none of the memory that they share', async (t) => {
-  const talker = await open(t, service.url)
-  const talk = (id: number) => request(`{"id":${id},"name":"n"}`, { authorization: `Bearer ${callers.talker}` })
-  let sent = 0
-  // Longer than what it shares is the talker's token, 40 times: each connection gets another piece of memory.
-  const each = await heldEach(t, service, 40, async (client, id) => {
-    talker.send(Array.from({ length: 40 }, () => talk(-++sent)).join(''))
-    await talker.responses(sent)
-    await send(client, request(`{"id":${id},"name":"n"}`))
-  })
-  atMost(t, each, idleBytes, 'an idle connection')
-})
+t.test(
+  'a connection that opens amid the requests of others keeps none of the memory that they share',
+  async (t) => {
+    const talker = await open(t, service.url)
+    const talk = (id: number) =>
+      request(`{"id":${id},"name":"n"}`, { authorization: `Bearer ${callers.talker}` })
+    let sent = 0
+    // Longer than what it shares is the talker's token, 40 times: each connection gets another piece of memory.
+    const each = await heldEach(t, service, 40, async (client, id) => {
+      talker.send(Array.from({ length: 40 }, () => talk(-++sent)).join(''))
+      await talker.responses(sent)
+      await send(client, request(`{"id":${id},"name":"n"}`))
+    })
+    atMost(t, each, idleBytes, 'an idle connection')
+  }
+)

@@ -6,7 +6,11 @@ import { startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
 const limitMs = scaled(2_000)
-const env = { HEADERS_TIMEOUT_MS: String(limitMs), REQUEST_TIMEOUT_MS: String(limitMs), SHUTDOWN_DELAY_MS: '0' }
+const env = {
+  HEADERS_TIMEOUT_MS: String(limitMs),
+  REQUEST_TIMEOUT_MS: String(limitMs),
+  SHUTDOWN_DELAY_MS: '0'
+}
 const service = await startMeasured(t, { ...env, SHUTDOWN_TIMEOUT_MS: String(scaled(30_000)) })
 const get = 'GET /openapi.json HTTP/1.1\r\nhost: test\r\n\r\n'
 /** Their responses, 20 kB each, are more than the kernel takes. */
@@ -25,12 +29,15 @@ async function openStalled() {
   return client
 }
 
-t.test('a client that takes nothing of its responses for REQUEST_TIMEOUT_MS is cut off and counted', async (t) => {
-  await openStalled()
-  await service.shows('http_connections_stalled_total', 1)
-  await service.shows('http_connections', 0)
-  t.equal(await service.metric('http_requests_in_flight'), 0)
-})
+t.test(
+  'a client that takes nothing of its responses for REQUEST_TIMEOUT_MS is cut off and counted',
+  async (t) => {
+    await openStalled()
+    await service.shows('http_connections_stalled_total', 1)
+    await service.shows('http_connections', 0)
+    t.equal(await service.metric('http_requests_in_flight'), 0)
+  }
+)
 
 t.test('a client that takes a little again and again gets every response', async (t) => {
   const stalled = await service.metric('http_connections_stalled_total')

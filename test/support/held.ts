@@ -33,5 +33,8 @@ export async function heldEach(t: Test, service: Measured, count: number, bring:
 
 /** Asserts that a number of bytes is at most this many. */
 export function atMost(t: Test, bytes: number, limit: number, what: string) {
-  t.ok(bytes <= limit, `${what} holds ${bytes.toLocaleString('en')} bytes, at most ${limit.toLocaleString('en')}`)
+  t.ok(
+    bytes <= limit,
+    `${what} holds ${bytes.toLocaleString('en')} bytes, at most ${limit.toLocaleString('en')}`
+  )
 }
