@@ -1,7 +1,9 @@
 /** Clients that do not take their responses: in their own time, but not without end. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
+import { atMost, heldEach } from '../support/held.ts'
 import { startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
@@ -73,6 +75,28 @@ t.test('a connection that is idle between requests is no stalled client', async 
   t.equal((await client.responses(2)).length, 2)
   t.equal(await service.metric('http_connections_stalled_total'), stalled)
   client.socket.destroy()
+})
+
+t.test('creates whose responses are not read hold no more than is counted of them', async (t) => {
+  const service = await startMeasured(t, {}, { heapMb: 1_024 })
+  let counted = 0
+  const count = 3
+  const each = await heldEach(t, service, count, async (client, id) => {
+    client.socket.pause()
+    for (let index = 0; index < 60; index++) {
+      client.send(request(`{"id":${1_000 * id + index},"name":"${'n'.repeat(500_000)}"}`))
+    }
+    let last = -1
+    const written = () => client.socket.bytesWritten - client.socket.writableLength
+    await until('nothing more is read', async () => {
+      const before = last
+      last = written()
+      await sleep(scaled(500))
+      return before === last && written() === last && (await service.metric('lanes_busy')) === 0
+    })
+    counted = (await service.metric('queue_bytes')) + (await service.metric('http_body_bytes'))
+  })
+  atMost(t, each, (2 * counted) / count + 1_000_000, 'the connection')
 })
 
 t.test('SIGTERM ends a process with a stalled client in bounded time, with exit code 0', async (t) => {
