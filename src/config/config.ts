@@ -4,7 +4,7 @@ import type { Tokens } from '../auth/tokens.ts'
 import type { MigrationOptions } from '../database/migrate.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
-import type { Limits } from '../group-commit/types.ts'
+import type { WriteLimits } from '../plants/repository.ts'
 import type { SecretFile } from '../secret-file.ts'
 import { checkCrossRules } from './cross-rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
@@ -31,7 +31,7 @@ export interface Config {
   readonly startupTimeoutMs: number
   readonly shutdownDelayMs: number
   readonly shutdownTimeoutMs: number
-  readonly write: Limits
+  readonly write: WriteLimits
   readonly database: ConnectionOptions
   /** Where the database's URL came from, if from a file. */
   readonly databaseFile: SecretFile | undefined

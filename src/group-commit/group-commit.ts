@@ -62,7 +62,7 @@ export function createGroupCommit<T extends Item, R>(
    * error for it or with a NotCommitted, one of them once, by the deadline. Neither may call back into group commit, nor throw.
    */
   function submit(item: T, resolve: (result: R) => void, reject: (error: unknown) => void): void {
-    const reason = refusal(item.bytes)
+    const reason = refusal()
     if (reason) {
       reject(new NotCommitted(reason))
       return
@@ -73,13 +73,11 @@ export function createGroupCommit<T extends Item, R>(
     startSoon()
   }
 
-  /** Says why an item of so many bytes would be refused now, or gives undefined where it would not. */
-  function refusal(itemBytes: number) {
+  /** Says why an item would be refused now, or returns undefined where it would not. */
+  function refusal() {
     if (closed) return 'closed'
     if (outage.databaseDown) return 'databaseDown'
-    const { rows, bytes } = pendingRows
-    const fits = rows < limits.queueRows && bytes + itemBytes <= limits.queueBytes
-    return fits && expectedMs() <= limits.deadlineMs * shareOfDeadline ? undefined : 'full'
+    return expectedMs() <= limits.deadlineMs * shareOfDeadline ? undefined : 'full'
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)

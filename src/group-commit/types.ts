@@ -51,10 +51,6 @@ export interface Limits {
   readonly batchRows: number
   /** A single row may be larger: it goes alone. */
   readonly batchBytes: number
-  /** Rows that wait for their answer, in a lane or not; at least lanes × batchRows, or the batches stay small. */
-  readonly queueRows: number
-  /** Their bytes; at least the largest row, which is refused for ever otherwise. */
-  readonly queueBytes: number
   /** How long a row waits for its answer. */
   readonly deadlineMs: number
 }
@@ -80,7 +76,7 @@ export interface Clock {
 
 /** Why a row got no answer from the store, and whether it may be stored. */
 export const reasons = {
-  full: 'too many rows wait; the row was not tried',
+  full: 'the rows that wait will take too long; the row was not tried',
   closed: 'the service is closing; the row was not tried',
   databaseDown: 'the database has been down for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',

@@ -10,7 +10,7 @@ declare module 'fastify' {
     /** For any operation: gives the failure of a request that comes over a connection beyond the limit. */
     admitRequest(request: FastifyRequest): Failure | undefined
     /** For an operation that writes: gives the failure of a request that group commit has no room for. */
-    admitWrite(): Failure | undefined
+    admitWrite(request: FastifyRequest): Failure | undefined
     /**
      * For an operation with a body: makes room for it, or gives the failure where there is none beside those that are
      * being read. Its header must have been checked, and it is the last to refuse.
@@ -73,7 +73,7 @@ export default fp<Options>(
     app.decorate('admitRequest', ({ connection }) =>
       connection?.isExcess ? new Failure('Overloaded', tooManyConnections) : undefined
     )
-    app.decorate('admitWrite', () => app.plants.writeRefusal())
+    app.decorate('admitWrite', ({ caller }) => app.plants.writeRefusal(caller))
     app.decorate('admitBody', (request) => {
       const { headers } = request
       request.isAdmitted = hold(request, Number(headers['content-length'] ?? 0))

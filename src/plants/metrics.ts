@@ -1,14 +1,14 @@
 /** What is measured of the storage: plants, batches, the queue, the connections to the database. */
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import type { PoolState } from '../database/pool.ts'
-import type { Batch, Limits } from '../group-commit/types.ts'
+import type { Batch } from '../group-commit/types.ts'
 import { addGauge } from '../metrics/gauge.ts'
 import { addHistogram, type Series } from '../metrics/histogram.ts'
-import type { QueueStats, Stored } from './repository.ts'
+import type { QueueStats, Stored, WriteLimits } from './repository.ts'
 
 /** What is read when the metrics are. */
 export interface Storage {
-  readonly limits: Limits
+  readonly limits: WriteLimits
   readonly load: QueueStats
   readonly pool: PoolState
 }

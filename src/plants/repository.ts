@@ -6,6 +6,7 @@ import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
 import { type Batch, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
+import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { countTextBytes } from './columns.ts'
 import type { NewPlant } from './schema.ts'
@@ -27,8 +28,8 @@ export interface PlantRepository {
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, context: CreateContext): Promise<Stored>
-  /** Gives the Failure that any create would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
-  writeRefusal(): Failure | undefined
+  /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
+  writeRefusal(caller: string): Failure | undefined
   /** What waits, as it is now. */
   readonly load: QueueStats
   /** Answers what waits, and refuses what comes now. */
@@ -60,13 +61,19 @@ const byReason: Record<keyof typeof reasons, FailureName> = {
 
 type Log = Pick<FastifyBaseLogger, 'error' | 'info'>
 
+/** The limits of group commit, and what may wait for a response: rows, and their bytes. */
+export interface WriteLimits extends Limits {
+  readonly queueRows: number
+  readonly queueBytes: number
+}
+
 /** Per-row overhead in bytes: ids, other values of a fixed size, and what a row takes in memory beside its texts. */
 const fixedBytes = 64
 
 /** Makes the repository over the database. */
 export function createPlantRepository(
   database: Database,
-  limits: Limits,
+  limits: WriteLimits,
   log: Log,
   { onStored, onBatch }: Observer,
   tracing?: Tracing
@@ -80,10 +87,26 @@ export function createPlantRepository(
   }
   const store = createPlantStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
+  const queueRows = new Shares(limits.queueRows)
+  const queueBytes = new Shares(limits.queueBytes)
+
+  function enqueue(caller: string, bytes: number): Failure | undefined {
+    if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, bytes)) return new Failure('Overloaded')
+    queueRows.take(caller, 1)
+    return undefined
+  }
+
+  function dequeue(caller: string, bytes: number) {
+    queueRows.release(caller, 1)
+    queueBytes.release(caller, bytes)
+  }
+
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
       const bytes = fixedBytes + countTextBytes(plant)
+      const refusal = enqueue(caller, bytes)
+      if (refusal) return Promise.reject(refusal)
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
       const span = tracing?.activeSpan()
@@ -92,16 +115,22 @@ export function createPlantRepository(
         groupCommit.submit(
           item,
           (stored) => {
+            dequeue(caller, bytes)
             onStored(stored)
             resolve(stored)
           },
-          (error) => reject(toCreateFailure(error))
+          (error) => {
+            dequeue(caller, bytes)
+            reject(toCreateFailure(error))
+          }
         )
       })
     },
-    writeRefusal() {
-      const reason = groupCommit.refusal(0)
-      return reason && new Failure(byReason[reason])
+    writeRefusal(caller) {
+      const reason = groupCommit.refusal()
+      if (reason) return new Failure(byReason[reason])
+      const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, fixedBytes)
+      return fits ? undefined : new Failure('Overloaded')
     },
     load: groupCommit,
     close: () => groupCommit.close()

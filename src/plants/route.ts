@@ -51,7 +51,7 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         done(
           checkBodyHead(headers, bodyLimit) ??
             app.admitRequest(request) ??
-            app.admitWrite() ??
+            app.admitWrite(request) ??
             app.admitBody(request)
         )
       }

@@ -6,12 +6,11 @@ import { checkWritable } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
 import { type Check, checkEncoding, checkMigrated, checkWarnings } from '../database/wait-for-database.ts'
-import type { Limits } from '../group-commit/types.ts'
 import { addGauge } from '../metrics/gauge.ts'
 import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
-import { createPlantRepository, type PlantRepository } from './repository.ts'
+import { createPlantRepository, type PlantRepository, type WriteLimits } from './repository.ts'
 import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
@@ -29,7 +28,7 @@ interface Options {
   connection: ConnectionOptions
   /** Where the connection's URL came from, if from a file: it is followed. */
   file?: SecretFile | undefined
-  write: Limits
+  write: WriteLimits
   tracing?: Tracing | undefined
 }
 

@@ -7,29 +7,6 @@ import { createWaitEstimate } from '../../src/group-commit/wait-estimate.ts'
 import { type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
 t.test('bounds', async (t) => {
-  t.test('a full queue refuses at once, rows in lanes and behind their id included', async (t) => {
-    const { submit, outcomes, group, last, clock } = setUp({ queueRows: 3 })
-    submit('1a', '1b', '2', '3')
-    await clock.settle()
-    t.same(outcomes, { '3': 'full' })
-    t.equal(group.rows, 3)
-    await last().succeed()
-    submit('4', '5')
-    await clock.settle()
-    t.same(outcomes, { '1a': 'stored 1a', '3': 'full', '5': 'full' })
-  })
-
-  t.test('a queue full in bytes refuses what does not fit', async (t) => {
-    const { group, submit, outcomes, last, clock } = setUp({ queueBytes: 20 })
-    submit('1', '2', '3')
-    t.equal(group.bytes, 20)
-    await clock.settle()
-    t.same(outcomes, { '3': 'full' })
-    await last().succeed()
-    await last().succeed()
-    t.equal(group.bytes, 0)
-  })
-
   t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
     const { submit, outcomes, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
     /** How many of ten more rows are taken; the last of them stay in a lane. */

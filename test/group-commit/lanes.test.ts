@@ -155,7 +155,7 @@ t.test('one id', async (t) => {
   })
 
   t.test('an id in flight stays so, however many others pass', async (t) => {
-    const { submit, attempts, last, log, group } = setUp({ lanes: 2, queueRows: 10_000 })
+    const { submit, attempts, last, log, group } = setUp({ lanes: 2 })
     submit('0a')
     for (let id = 1; id <= 3000; id++) {
       submit(String(id))

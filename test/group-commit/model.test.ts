@@ -56,8 +56,6 @@ const limits: fc.Arbitrary<Limits> = fc.record({
   lanes: fc.integer({ min: 1, max: 3 }),
   batchRows: fc.integer({ min: 1, max: 8 }),
   batchBytes: fc.integer({ min: 1, max: 40 }),
-  queueRows: fc.integer({ min: 1, max: 60 }),
-  queueBytes: fc.integer({ min: 10, max: 600 }),
   deadlineMs: fc.integer({ min: 50, max: 1000 })
 })
 
@@ -257,10 +255,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     const open = calls.filter(isOpen)
     const waiting = open.map(({ plant }) => plant)
     const expectedMs = (batches(waiting) * batchMs) / limits.lanes
-    const full =
-      open.length >= limits.queueRows ||
-      sumBytes(waiting) + bytes > limits.queueBytes ||
-      expectedMs > limits.deadlineMs / 2
+    const full = expectedMs > limits.deadlineMs / 2
     check(group.expectedMs === expectedMs, 'another wait is expected')
     const call: Call = {
       plant,
@@ -289,7 +284,6 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     const open = calls.filter(isOpen)
     check(group.rows === open.length, 'the rows are miscounted')
     check(group.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0), 'the bytes are miscounted')
-    check(group.rows <= limits.queueRows && group.bytes <= limits.queueBytes, 'the queue is too full')
     check(group.busyLanes <= limits.lanes && group.busyLanes >= running, 'the lanes are miscounted')
     for (const { at } of open) check(clock.now() < at + limits.deadlineMs, 'a row waits beyond its deadline')
     if (group.busyLanes === limits.lanes) return

@@ -77,7 +77,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined }: O
       mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
       probe: async () => {}
     },
-    { lanes, batchRows, batchBytes: 1_000_000, queueRows: 16_384, queueBytes: 1_000_000, deadlineMs },
+    { lanes, batchRows, batchBytes: 1_000_000, deadlineMs },
     { clock }
   )
 

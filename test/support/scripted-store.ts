@@ -42,8 +42,6 @@ export const roomy: Limits = {
   lanes: 1,
   batchRows: 100,
   batchBytes: 1000,
-  queueRows: 1000,
-  queueBytes: 10_000,
   deadlineMs: 10_000
 }
 
