@@ -4,6 +4,7 @@
  * `--shrink` looks for the fewest kinds that still fail.
  */
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createRandom } from '../../dev/random.ts'
@@ -29,6 +30,8 @@ export interface Report {
 
 const badConnections = 120
 const goodClients = 60
+/** Some of the adversary's connections stay until the end, whatever they have sent; so many at most. */
+const mostStaying = 300
 /** How long a connection of the adversary lives beyond what it sends, at most. */
 const longestHoldMs = 3_000
 /** Compiled code and caches that a first load leaves behind. */
@@ -65,6 +68,7 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
     return `the process has ended with code ${code}: ${firstLine(stderr)}`
   })
   let scripts = 0
+  const staying: Socket[] = []
   const attack = async () => {
     while (performance.now() < until && !ended) {
       const index = scripts++
@@ -79,10 +83,13 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
           authorization: random.pick([`Bearer ${secrets.bad}`, `Bearer ${secrets.worse}`, undefined])
         }
       })
-      await run(service.url, script, random.integer(longestHoldMs))
+      const socket = await run(service.url, script)
+      if (random.oneIn(3) && staying.length < mostStaying) staying.push(socket)
+      else await leave(socket, script, random.integer(longestHoldMs))
     }
   }
   await Promise.race([Promise.all(Array.from({ length: badConnections }, attack)), exit])
+  for (const socket of staying) socket.resetAndDestroy()
   const restless = sleep(scaled(restMs), [`it does not come to rest within ${scaled(restMs)} ms`], {
     ref: false
   })
@@ -118,19 +125,23 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
 
 const firstLine = (text: string) => /FATAL ERROR.*/.exec(text)?.[0] ?? text.slice(0, 500)
 
-/** Carries a script out on a connection of its own, which ends `holdMs` later. */
-async function run(url: string, { parts, gapMs, reads, end }: Script, holdMs: number) {
+/** Carries a script out on a connection of its own, which stays open. */
+async function run(url: string, { parts, gapMs, reads, end }: Script): Promise<Socket> {
   const socket = connectTo(url, { allowHalfOpen: true })
-  const closed = once(socket, 'close').catch(() => {})
   socket.on('error', () => {})
   if (reads) socket.resume()
   for (const part of parts) {
-    if (socket.destroyed) return
+    if (socket.destroyed) return socket
     socket.write(part, 'latin1')
     if (gapMs > 0) await sleep(gapMs)
   }
   if (end === 'half-close') socket.end()
-  await Promise.race([closed, sleep(holdMs)])
+  return socket
+}
+
+/** Ends a connection after a while, or when the service does. */
+async function leave(socket: Socket, { end }: Script, holdMs: number) {
+  if (!socket.closed) await Promise.race([once(socket, 'close'), sleep(holdMs)])
   if (end === 'reset') socket.resetAndDestroy()
   else socket.destroy()
 }
