@@ -32,13 +32,15 @@ const badConnections = 120
 const goodClients = 60
 /** Some of the adversary's connections stay until the end, whatever they have sent; so many at most. */
 const mostStaying = 300
+/** Of which each may hold so much when its requests are over. */
+const idleBytes = 16_384
 /** How long a connection of the adversary lives beyond what it sends, at most. */
 const longestHoldMs = 3_000
 /** Compiled code and caches that a first load leaves behind. */
 const marginBytes = 8 * 2 ** 20
 const warmUpMs = 1_500
 /** In which all that the clients have left behind is done with. */
-const restMs = 45_000
+const restMs = 30_000
 
 const secrets = {
   good: 'good-secret-0123456789',
@@ -89,7 +91,6 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
     }
   }
   await Promise.race([Promise.all(Array.from({ length: badConnections }, attack)), exit])
-  for (const socket of staying) socket.resetAndDestroy()
   const restless = sleep(scaled(restMs), [`it does not come to rest within ${scaled(restMs)} ms`], {
     ref: false
   })
@@ -105,18 +106,19 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
   /** Compares what the process holds and has promised, when all clients have gone, with what it should. */
   async function lookAfterwards(): Promise<string[]> {
     await good.stop()
-    for (const name of [
-      'http_connections',
-      'http_requests_in_flight',
-      'http_body_bytes',
-      'queue_rows',
-      'queue_bytes'
-    ]) {
+    const found = [...new Set(good.faults)].slice(0, 5).map((fault) => `a good client met ${fault}`)
+    const check = async (when: string, limit: number) => {
+      const more = (await service.held()) - before
+      if (more > limit) found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before`)
+    }
+    // Whoever stays has got its response by now, or has been cut off.
+    for (const name of ['http_requests_in_flight', 'http_body_bytes', 'queue_rows', 'queue_bytes']) {
       await service.shows(name, 0)
     }
-    const found = [...new Set(good.faults)].slice(0, 5).map((fault) => `a good client met ${fault}`)
-    const more = (await service.held()) - before
-    if (more > marginBytes) found.push(`${more.toLocaleString('en')} bytes more are held than before`)
+    await check(`for ${staying.length} idle connections`, marginBytes + staying.length * idleBytes)
+    for (const socket of staying) socket.resetAndDestroy()
+    await service.shows('http_connections', 0)
+    await check('for nobody', marginBytes)
     if (good.created.length < goodClients) found.push(`only ${good.created.length} plants were created`)
     found.push(...(await good.compare(service.databaseUrl)).slice(0, 5))
     return found

@@ -18,5 +18,7 @@ process.on('message', async () => {
   }
   process.send?.(held)
 })
+// A test that is killed leaves no process behind.
+process.on('disconnect', () => process.exit(1))
 // Only the server keeps the process alive.
 process.channel?.unref()
