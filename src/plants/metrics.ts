@@ -68,9 +68,9 @@ export function createStorageMetrics(registry: Registry) {
     /** Shows a storage's state on the page. */
     watch({ limits, load, pool }: Storage) {
       const gauge = addGauge.bind(undefined, registry)
-      gauge('queue_rows', 'Plants that wait for their response', () => load.rows)
+      gauge('queue_rows', 'Plants that wait for their outcome', () => load.rows)
       gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
-      gauge('queue_bytes', 'Bytes of the plants that wait for their response', () => load.bytes)
+      gauge('queue_bytes', 'Bytes of the plants whose response is not taken', () => load.bytes)
       gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
       const expected = 'How long the plants that wait are expected to take'
       gauge('queue_expected_seconds', expected, () => load.expectedMs / 1000)

@@ -19,6 +19,10 @@ export interface CreateContext {
   readonly idempotencyKey?: string | undefined
   /** How many plants were in the last transaction that it was tried in; undefined where it was in none. */
   batchRows?: number | undefined
+  /** Whether `release` is called, after the response: it holds the plant's texts until its client has taken it. */
+  readonly isReleased?: boolean
+  /** Bytes that it has in the queue. */
+  queuedBytes?: number
 }
 
 /** Stores plants. */
@@ -30,6 +34,8 @@ export interface PlantRepository {
   create(plant: NewPlant, context: CreateContext): Promise<Stored>
   /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   writeRefusal(caller: string): Failure | undefined
+  /** Gives back what a plant takes of the queue's bytes, once its response is sent or given up. */
+  release(context: CreateContext): void
   /** What waits, as it is now. */
   readonly load: QueueStats
   /** Answers what waits, and refuses what comes now. */
@@ -38,7 +44,7 @@ export interface PlantRepository {
 
 export type { Stored }
 
-/** Plants that wait for their response, and what keeps them waiting. */
+/** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
 export type QueueStats = Pick<
   GroupCommit<never, never>,
   'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
@@ -96,9 +102,15 @@ export function createPlantRepository(
     return undefined
   }
 
-  function dequeue(caller: string, bytes: number) {
-    queueRows.release(caller, 1)
-    queueBytes.release(caller, bytes)
+  function release(context: CreateContext) {
+    const { caller, queuedBytes = 0 } = context
+    context.queuedBytes = 0
+    queueBytes.release(caller, queuedBytes)
+  }
+
+  function dequeue(context: CreateContext) {
+    queueRows.release(context.caller, 1)
+    if (!context.isReleased) release(context)
   }
 
   return {
@@ -107,6 +119,7 @@ export function createPlantRepository(
       const bytes = fixedBytes + countTextBytes(plant)
       const refusal = enqueue(caller, bytes)
       if (refusal) return Promise.reject(refusal)
+      context.queuedBytes = bytes
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
       const span = tracing?.activeSpan()
@@ -115,12 +128,12 @@ export function createPlantRepository(
         groupCommit.submit(
           item,
           (stored) => {
-            dequeue(caller, bytes)
+            dequeue(context)
             onStored(stored)
             resolve(stored)
           },
           (error) => {
-            dequeue(caller, bytes)
+            dequeue(context)
             reject(toCreateFailure(error))
           }
         )
@@ -132,7 +145,24 @@ export function createPlantRepository(
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, fixedBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
-    load: groupCommit,
+    release,
+    load: {
+      get rows() {
+        return queueRows.held
+      },
+      get bytes() {
+        return queueBytes.held
+      },
+      get expectedMs() {
+        return groupCommit.expectedMs
+      },
+      get busyLanes() {
+        return groupCommit.busyLanes
+      },
+      get databaseDown() {
+        return groupCommit.databaseDown
+      }
+    },
     close: () => groupCommit.close()
   }
 }

@@ -11,6 +11,10 @@ declare module 'fastify' {
     idempotencyKey: string | undefined
     /** How many plants were in the last transaction that its plant was tried in; undefined where it was in none. */
     batchRows: number | undefined
+    /** Bytes that its plant has in the queue. */
+    queuedBytes: number
+    /** Its end is told: that of an injected request is not. */
+    readonly isReleased: boolean
   }
 }
 
@@ -37,6 +41,13 @@ export const failures: readonly FailureName[] = [
 const plants: FastifyPluginAsyncTypebox = async (app) => {
   app.decorateRequest('idempotencyKey', undefined)
   app.decorateRequest('batchRows', undefined)
+  app.decorateRequest('queuedBytes', 0)
+  app.decorateRequest('isReleased', {
+    getter() {
+      return this.connection !== undefined
+    }
+  })
+  app.onClosed(({ request }) => app.plants.release(request))
   const { bodyLimit } = app.initialConfig as { bodyLimit: number }
   app.post('/plants', {
     config: { failures },

@@ -148,17 +148,19 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     t.strictSame(await readResponse(other), created, 'the same connection goes on')
   })
 
-  t.test('a chunked body counts as it comes, and is refused when there is no more room', async (t) => {
+  t.test('a chunked body counts with its buffer, and is refused when there is no more room', async (t) => {
+    const service = await start(t, { BODY_LIMIT_BYTES: '4000', BODY_MEMORY_BYTES: '4000' })
     const slow = await open(t, service)
-    slow.write(half.replaceAll(`"id":${lastId - 1}`, `"id":${++lastId}`))
-    await shows(t, service, 'http_body_bytes', body.length)
+    const long = plant('x'.repeat(1_500))
+    slow.write(request(long).slice(0, -30))
+    await shows(t, service, 'http_body_bytes', long.length)
     const other = await open(t, service)
     other.write(request('', chunked) + chunk('x'.repeat(20)))
-    await shows(t, service, 'http_body_bytes', body.length + 20)
+    await shows(t, service, 'http_body_bytes', long.length + 1_024)
     const refused = readResponse(other)
-    other.write(chunk('x'.repeat(30)))
+    other.write(chunk('x'.repeat(1_100)))
     t.strictSame(await refused, { ...bodies, connection: undefined })
-    await shows(t, service, 'http_body_bytes', body.length)
+    await shows(t, service, 'http_body_bytes', long.length)
     other.write(`${chunk('x'.repeat(30))}0\r\n\r\n${request(plant())}`)
     t.strictSame(await readResponse(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
   })
@@ -166,7 +168,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
   t.test('a body that breaks off gives its room back', async (t) => {
     const starts: [string, number][] = [
       [half, body.length],
-      [request('', chunked) + chunk('x'.repeat(20)), 20]
+      [request('', chunked) + chunk('x'.repeat(20)), 100]
     ]
     for (const [start, bytes] of starts) {
       for (const leave of ['destroy', 'resetAndDestroy'] as const) {

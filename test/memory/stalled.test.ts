@@ -11,9 +11,10 @@ const limitMs = scaled(2_000)
 const env = {
   HEADERS_TIMEOUT_MS: String(limitMs),
   REQUEST_TIMEOUT_MS: String(limitMs),
+  WRITE_DEADLINE_MS: String(scaled(10_000)),
   SHUTDOWN_DELAY_MS: '0'
 }
-const service = await startMeasured(t, { ...env, SHUTDOWN_TIMEOUT_MS: String(scaled(30_000)) })
+const service = await startMeasured(t, { ...env, SHUTDOWN_TIMEOUT_MS: String(scaled(60_000)) })
 const get = 'GET /openapi.json HTTP/1.1\r\nhost: test\r\n\r\n'
 /** Their responses, 20 kB each, are more than the kernel takes. */
 const many = get.repeat(1_000)
