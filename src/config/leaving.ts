@@ -1,5 +1,7 @@
 /** How long the service may take to leave. */
 
+import { noticeMs } from '../connections/shutdown.ts'
+
 /** The settings that decide it, in ms. */
 interface Times {
   SHUTDOWN_DELAY_MS: number
@@ -7,8 +9,6 @@ interface Times {
   WRITE_DEADLINE_MS: number
 }
 
-/** In which clients learn that their connections close (http/drain). */
-const noticeMs = 1_000
 /** In which a server reacts to a cancel request, or is not waited for (database/statement). */
 const cancelMs = 1_000
 

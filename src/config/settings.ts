@@ -66,10 +66,25 @@ export const Settings = Type.Object({
     'Creates per second for each caller and replica, then 429. 0 is no limit.'
   ),
   BODY_LIMIT_BYTES: integer(1_048_576, 1, 1_073_741_824, 'Largest request body.'),
-  BODY_MEMORY_BYTES: integer(67_108_864, 1, 17_179_869_184, 'Memory for arriving request bodies, then 503.'),
-  MAX_CONNECTIONS: integer(16_384, 1, 1_000_000, 'Open connections, then 503.'),
-  HEADERS_TIMEOUT_MS: integer(10_000, 1, maximumMs, 'Time for the header of a request to arrive.'),
-  REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs, 'Time for a whole request to arrive.'),
+  BODY_MEMORY_BYTES: integer(
+    67_108_864,
+    1,
+    17_179_869_184,
+    'Memory for arriving request bodies, then 503. A caller may hold as much as is still free: alone, half of it.'
+  ),
+  MAX_CONNECTIONS: integer(4_096, 1, 1_000_000, 'Open connections, then 503.'),
+  HEADERS_TIMEOUT_MS: integer(
+    10_000,
+    1,
+    maximumMs,
+    'Time for the header of a request, and for the first byte of its body, to arrive.'
+  ),
+  REQUEST_TIMEOUT_MS: integer(
+    30_000,
+    1,
+    maximumMs,
+    'Time for a whole request to arrive, and for a client to take some of a response.'
+  ),
   STARTUP_TIMEOUT_MS: integer(
     30_000,
     1,
@@ -93,12 +108,17 @@ export const Settings = Type.Object({
   WRITE_BATCH_ROWS: integer(256, 1, 1_000_000, 'Plants in one transaction.'),
   WRITE_BATCH_BYTES: integer(1_048_576, 1, 1_073_741_824, 'Size of the plants in one transaction.'),
   WRITE_QUEUE_ROWS: integer(
-    16_384,
+    8_192,
     1,
     1_000_000,
-    'Plants that wait for their response, then 503. An expected wait above half of `WRITE_DEADLINE_MS` gives 503, too.'
+    'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS` gives 503, too.'
   ),
-  WRITE_QUEUE_BYTES: integer(67_108_864, 1, 17_179_869_184, 'Size of the waiting plants, then 503.')
+  WRITE_QUEUE_BYTES: integer(
+    33_554_432,
+    1,
+    17_179_869_184,
+    'Size of the plants whose response is not taken, then 503; a caller alone gets half.'
+  )
 })
 export type Settings = Static<typeof Settings>
 

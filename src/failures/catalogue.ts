@@ -40,7 +40,7 @@ export const catalogue = {
   MalformedKey: {
     error: 400,
     message:
-      'the Idempotency-Key must be 1 to 255 visible ASCII characters, in double quotes where it has a space, a comma or a quote',
+      'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes',
     advice: 'Correct the `Idempotency-Key`.'
   },
   MalformedBody: { error: 400, message: 'the body is not valid JSON', advice: 'Correct the body.' },

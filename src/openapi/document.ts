@@ -12,7 +12,7 @@ Every response is status 200 with a plant, or status 400 with \`{"error": …, "
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
-  description: `1 to 255 visible ASCII characters of your choice, in quotes or bare. With it the same request can be sent any
+  description: `1 to 255 visible ASCII characters of your choice, in quotes, or bare where it has no comma, quote or space. With it the same request can be sent any
 number of times: the first response comes again. A key counts for one caller and one id, and never expires.`,
   schema: { type: 'string', minLength: 1 }
 }
@@ -33,7 +33,7 @@ const limited = {
     description: 'Where there is a rate limit: creates that are left in this second.',
     ...count
   },
-  'RateLimit-Reset': { description: 'Where there is a rate limit: seconds until it begins anew.', ...count }
+  'RateLimit-Reset': { description: 'Where there is a rate limit: seconds until the next.', ...count }
 }
 
 const replayed = {

@@ -78,7 +78,11 @@ t.test('429 comes before the Idempotency-Key and the body are looked at, and beh
   const ask = (secret: string) => () =>
     service.post('not json', { headers: { ...by(secret).headers, 'idempotency-key': '' } })
   const malformed = (remaining: number) =>
-    failure(400, 'the Idempotency-Key must be 1 to 255 visible ASCII characters', limits(remaining))
+    failure(
+      400,
+      'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes',
+      limits(remaining)
+    )
   const responses = await inOneSecond((secret) => [
     ...Array.from({ length: 4 }, () => ask(secret)),
     () => post(`${secret}3`)

@@ -47,7 +47,7 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     rateLimit: 0,
     bodyLimitBytes: 1_048_576,
     bodyMemoryBytes: 67_108_864,
-    maxConnections: 16_384,
+    maxConnections: 4_096,
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,
     startupTimeoutMs: 30_000,
@@ -58,8 +58,8 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
       lanes: 3,
       batchRows: 256,
       batchBytes: 1_048_576,
-      queueRows: 16_384,
-      queueBytes: 67_108_864
+      queueRows: 8_192,
+      queueBytes: 33_554_432
     },
     database: connection,
     tokens,

@@ -1,8 +1,11 @@
 /** The table in docs/operations.md, "Sizing": what a process holds for its clients, line by line as it is measured. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Value } from '@sinclair/typebox/value'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
 import { until } from '../../dev/until.ts'
+import { Settings } from '../../src/config/settings.ts'
 import { lockTable } from '../support/database.ts'
 import { type Bring, heldEach } from '../support/held.ts'
 import { type Measured, startMeasured } from '../support/measured.ts'
@@ -38,6 +41,17 @@ const lines: Line[] = [
     bring: () => async (client, id) => {
       client.send(request(`{"id":${id},"name":"n"}`))
       await client.responses()
+    }
+  },
+  {
+    what: 'a header that arrives',
+    count: 200,
+    bring: (service) => async (client) => {
+      const before = await service.metric('http_connections')
+      const fields = Array.from({ length: 98 }, (_, index) => `x-${index}: ${'x'.repeat(145)}\r\n`)
+      client.send(`GET / HTTP/1.1\r\n${fields.join('')}`)
+      await until('it is sent', () => client.socket.writableLength === 0)
+      await service.shows('http_connections', before)
     }
   },
   {
@@ -94,6 +108,20 @@ const lines: Line[] = [
 
 t.test('the table has a line for each that is measured, and no other', async (t) => {
   t.strictSame([...bounds.keys()].sort(), lines.map(({ what }) => what).sort())
+})
+
+t.test('a replica at all of its limits fits the heap that Node takes of its container', async (t) => {
+  const compose = parse(readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8'))
+  const memory = Number(/^(\d+)G$/.exec(compose.services.api.deploy.resources.limits.memory)?.[1]) * 2 ** 30
+  const limits = Value.Create(Settings)
+  const [idle = 0, header = 0, create = 0, texts = 0, body = 0] = bounds.values()
+  const heap =
+    100_000_000 +
+    limits.MAX_CONNECTIONS * (idle + header) +
+    limits.WRITE_QUEUE_ROWS * create +
+    limits.WRITE_QUEUE_BYTES * texts
+  t.ok(heap < memory / 2, `${heap} of heap`)
+  t.ok(heap + body * limits.BODY_MEMORY_BYTES < memory, `${heap} of heap, and bodies`)
 })
 
 for (const { what, count, counted = 1, prepare, bring } of lines) {

@@ -42,28 +42,6 @@ t.test(
   }
 )
 
-t.test('a client that takes a little again and again gets every response', async (t) => {
-  const stalled = await service.metric('http_connections_stalled_total')
-  const client = await openStalled()
-  const began = performance.now()
-  let taken = 0
-  client.socket.on('data', (chunk) => {
-    taken += chunk.length
-    client.socket.pause()
-  })
-  // A piece at a time, for longer than the limit in all.
-  while (performance.now() - began < 2 * limitMs) {
-    const before = taken
-    client.socket.resume()
-    await until('a piece has come', () => taken > before)
-  }
-  client.socket.on('data', () => client.socket.resume()).resume()
-  const responses = await client.responses(1_000)
-  t.strictSame([...new Set(responses.map(({ status }) => status))], [200])
-  t.equal(await service.metric('http_connections_stalled_total'), stalled)
-  client.socket.destroy()
-})
-
 t.test('a connection that is idle between requests is no stalled client', async (t) => {
   const stalled = await service.metric('http_connections_stalled_total')
   const client = await open(t, service.url)
