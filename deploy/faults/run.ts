@@ -23,6 +23,8 @@ export interface Fault {
   breaksClients?: boolean
   /** Known after the strike: when creates were not expected to succeed. By default they always are. */
   outages?(): Outages
+  /** Known after the strike: which parts of it did nothing, and why. */
+  idle?(): string[]
 }
 
 interface Options {
@@ -59,12 +61,12 @@ export async function runFaults({ stack, entry, replicas, deadlineMs, faults, qu
   const select = async (...range: number[]) =>
     (await query(selectRows(...range))).map((line) => JSON.parse(line))
   /** The balancer would hide one that has not recovered. */
-  const everyReplicaCreates = (fault: number) =>
+  const everyReplicaCreates = () =>
     Promise.all(
-      Array.from({ length: replicas }, (_, index) =>
+      stack.takeIds(replicas).map((id, index) =>
         until(
           `replica ${index + 1} creates`,
-          () => stack.createAt(index + 1, -(fault + 1) * 1_000 - index),
+          () => stack.createAt(index + 1, id),
           (body) => body === '{"name":"n"}',
           settleMs
         )
@@ -87,7 +89,7 @@ export async function runFaults({ stack, entry, replicas, deadlineMs, faults, qu
       const { history, error } = await runFault(url, fault, firstId)
       operations.push(...history.operations)
       if (error) throw error
-      await everyReplicaCreates(index)
+      await everyReplicaCreates()
       const rows = await select(firstId, firstId + idsPerFault - 1)
       const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages: fault.outages?.() })
       say(JSON.stringify(finding.line))
@@ -105,6 +107,9 @@ export async function runFaults({ stack, entry, replicas, deadlineMs, faults, qu
   }
   violations.push(...findings.flatMap((finding) => finding.violations))
   if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
+  for (const { name, idle } of faults)
+    for (const what of idle?.() ?? []) process.stdout.write(`\n${name}: nothing was done at ${what}`)
+  process.stdout.write('\n')
   for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
   if (violations.length > 0) {
     const path = join(tmpdir(), `${stack.name}.json`)

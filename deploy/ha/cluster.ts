@@ -1,5 +1,4 @@
 /** The database nodes of the stack, as Patroni sees them, and what can be done to them. */
-import { docker } from '../../dev/docker.ts'
 import { until } from '../../dev/until.ts'
 import { type Stack, settleMs } from '../faults/stack.ts'
 
@@ -20,11 +19,11 @@ const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 
 /** Runs a command in a node's network, but in a container of its own: the node may not change its interfaces. */
 export const inNetworkOf = (stack: Stack, node: string, ...command: string[]) =>
-  docker([
+  stack.docker(
     ...['run', '--rm', '--network', `container:${stack.container(node)}`],
     ...['--cap-drop', 'ALL', '--cap-add', 'NET_ADMIN', '--user', 'root'],
     ...[`${stack.name}-node`, ...command]
-  ])
+  )
 
 /** Gives the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
@@ -41,9 +40,14 @@ export function createCluster(stack: Stack) {
     return leader.Member as Node
   }
 
+  function switchover(from: Node, to?: Node) {
+    const candidate = to ? ['--candidate', to] : []
+    return stack.exec(from, ...patronictl, 'switchover', 'plants', '--leader', from, ...candidate, '--force')
+  }
+
   async function setLink(node: Node, network: string, state: 'up' | 'down') {
     const format = `{{(index .NetworkSettings.Networks "${stack.name}_${network}").MacAddress}}`
-    const address = await docker(['inspect', '--format', format, stack.container(node)])
+    const address = await stack.docker('inspect', '--format', format, stack.container(node))
     const links: { ifname: string; address: string }[] = JSON.parse(
       await inNetworkOf(stack, node, 'ip', '-json', 'link')
     )
@@ -76,18 +80,14 @@ export function createCluster(stack: Stack) {
         (primary) => primary !== node,
         settleMs
       ),
-    switchover: (from: Node, to?: Node) => {
-      const candidate = to ? ['--candidate', to] : []
-      return stack.exec(
-        from,
-        ...patronictl,
-        'switchover',
-        'plants',
-        '--leader',
-        from,
-        ...candidate,
-        '--force'
-      )
+    switchover,
+    /** A switchover from whatever node any of them takes for the primary now. */
+    async switchoverNow() {
+      const views = await Promise.allSettled(nodes.map(members))
+      const all = views.flatMap((view) => (view.status === 'fulfilled' ? view.value : []))
+      const leader = all.find(isPrimary)
+      if (leader === undefined) throw new Error('no switchover without a primary')
+      await switchover(leader.Member as Node)
     },
     /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
     cut: (node: Node, name: string) => setLink(node, name, 'down'),

@@ -1,5 +1,4 @@
 /** The network's faults that a schedule can draw: partitions, loss, resets and slow links of database nodes. */
-import { docker } from '../../dev/docker.ts'
 import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
 import { inNetworkOf, nodes } from './cluster.ts'
@@ -32,17 +31,18 @@ export function createNetworkKinds(stack: Stack): Kind[] {
 
   const subnets = async (networks: string[]) =>
     JSON.parse(
-      await docker(['network', 'inspect', ...networks.map((network) => `${stack.name}_${network}`)])
+      await stack.docker('network', 'inspect', ...networks.map((network) => `${stack.name}_${network}`))
     ).map(({ IPAM }: { IPAM: { Config: { Subnet: string }[] } }) => IPAM.Config[0]?.Subnet)
 
   async function addresses(node: string): Promise<string[]> {
-    const [{ NetworkSettings: settings }] = JSON.parse(await docker(['inspect', stack.container(node)]))
+    const [{ NetworkSettings: settings }] = JSON.parse(await stack.docker('inspect', stack.container(node)))
     return Object.values(settings.Networks as Record<string, { IPAddress: string }>).map(
       ({ IPAddress }) => IPAddress
     )
   }
 
-  const lasting = { group: 'network', longest: 30 }
+  const needs = (node: string) => [stack.container(node)]
+  const lasting = { group: 'network', longest: 30, needs }
   const isolated = (networks: string[], direction: Direction, name: string): Kind => ({
     ...{ ...lasting, name, targets: [...nodes] },
     strike: async (node, tag) => drop(node, tag, await subnets(networks), direction),
@@ -53,6 +53,8 @@ export function createNetworkKinds(stack: Stack): Kind[] {
   const ends = (link: string) => link.split(' to ') as [string, string]
   const parted = (direction: Direction, name: string): Kind => ({
     ...{ ...lasting, name, targets: links },
+    // A node that is down has no address.
+    needs: (link) => ends(link).flatMap(needs),
     hits: (link) => [ends(link).sort().join('-')],
     strike: async (link, tag) => drop(ends(link)[1], tag, await addresses(ends(link)[0]), direction),
     heal: (link, tag) => unfilter(ends(link)[1], tag)
@@ -93,6 +95,7 @@ export function createDiskKind(stack: Stack): Kind {
   const file = '/var/lib/postgresql/filler'
   return {
     ...{ name: 'has a full disk', targets: [...nodes], group: 'disk', longest: 20 },
+    needs: (node) => [stack.container(node)],
     strike: (node) => stack.exec(node, 'sh', '-c', `dd if=/dev/zero of=${file} bs=64k 2>/dev/null || true`),
     // The holder has the volume also while the node is gone.
     heal: (node) => stack.exec('holder', 'rm', '-f', `/mnt/${node}/filler`)

@@ -59,6 +59,7 @@ await runFaults({
   faults: chooseFaults(
     { all, short, last: [locked] },
     {
+      stack,
       kinds: [
         ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),
         // A database that is away while others start loses its address, which PgBouncer keeps (README.md).
