@@ -77,6 +77,8 @@ export function createStack(
       compose('exec', '-T', '--index', `${index}`, 'api', 'node', '-e', create, client.token, `${id}`),
     /** Removes containers, networks, volumes and images. */
     async down() {
+      const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
+      if (faults !== '') await run(['rm', '--force', ...faults.split('\n')])
       await compose('down', '--volumes', '--timeout', '1', '--remove-orphans')
       await run(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
     }

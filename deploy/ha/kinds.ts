@@ -3,7 +3,7 @@ import type { Overlap } from '../faults/overlap.ts'
 import type { Stack } from '../faults/stack.ts'
 import { createProcessKinds } from '../faults/strikes.ts'
 import { createCluster, nodes } from './cluster.ts'
-import { createDiskKind, createNetworkKinds } from './network.ts'
+import { createDiskKind, createNetworkKinds, createSlowDiskKind } from './network.ts'
 
 const etcd = ['etcd1', 'etcd2', 'etcd3']
 
@@ -17,7 +17,8 @@ export function createScheduled(stack: Stack, proxies: string[]): Pick<Overlap, 
     ...[1, 2].flatMap(() => [
       ...createProcessKinds(stack, [...nodes]),
       ...createNetworkKinds(stack),
-      createDiskKind(stack)
+      createDiskKind(stack),
+      createSlowDiskKind(stack)
     ]),
     ...createProcessKinds(stack, etcd),
     ...createProcessKinds(stack, replicas),

@@ -1,18 +1,40 @@
 /** The network's faults that a schedule can draw: partitions, loss, resets and slow links of database nodes. */
 import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
-import { inNetworkOf, nodes } from './cluster.ts'
+import { endBeside, inNetworkOf, nodes, runBeside } from './cluster.ts'
 
 type Direction = 'in' | 'out' | 'both'
+
+/** Passes each chunk on 20 to 300 ms late, and in order. */
+const proxy = `
+  const { connect, createServer } = require('node:net')
+  const { setTimeout: sleep } = require('node:timers/promises')
+  const pass = (from, to) => {
+    let last = Promise.resolve()
+    from.on('data', (chunk) => {
+      const late = sleep(20 + 280 * Math.random())
+      last = last.then(() => late).then(() => to.write(chunk))
+    })
+    from.on('error', () => {}).on('close', () => to.destroy())
+  }
+  createServer((client) => {
+    const server = connect(5432, '127.0.0.1')
+    pass(client, server)
+    pass(server, client)
+  }).listen(15432)`
 
 /** Gives the kinds for a stack's nodes. */
 export function createNetworkKinds(stack: Stack): Kind[] {
   const shell = (node: string, script: string) => inNetworkOf(stack, node, 'sh', '-ec', script)
 
   /** Filters what a node gets and sends, by rules of nftables. */
-  const filter = (node: string, tag: string, rules: { input?: string[]; output?: string[] }) => {
+  const filter = (
+    node: string,
+    tag: string,
+    rules: { prerouting?: string[]; input?: string[]; output?: string[] }
+  ) => {
     const commands = Object.entries(rules).flatMap(([hook, lines]) => [
-      `add chain inet ${tag} ${hook} { type filter hook ${hook} priority 0; }`,
+      `add chain inet ${tag} ${hook} { type ${hook === 'prerouting' ? 'nat' : 'filter'} hook ${hook} priority 0; }`,
       ...lines.map((line) => `add rule inet ${tag} ${hook} ${line}`)
     ])
     return shell(node, `nft '${[`add table inet ${tag}`, ...commands].join('; ')}'`)
@@ -69,7 +91,24 @@ export function createNetworkKinds(stack: Stack): Kind[] {
   const eachLink = (command: string) =>
     `for link in $(ls /sys/class/net | grep -v '^lo$'); do tc qdisc ${command.replace('LINK', '"$link"')}; done`
 
+  /** Breaks the connections to a node's PostgreSQL, and leads the next ones through a proxy that delays what they carry. */
+  const late: Kind = {
+    ...{ ...lasting, name: 'has late packets', targets: [...nodes] },
+    strike: async (node, tag) => {
+      await runBeside(stack, node, tag, ['--network'], 'api', 'node', '--eval', proxy)
+      await filter(node, tag, {
+        prerouting: ['tcp dport 5432 redirect to :15432'],
+        input: ['iifname != lo tcp dport 5432 reject with tcp reset']
+      })
+    },
+    heal: async (node, tag) => {
+      await endBeside(stack, tag)
+      await unfilter(node, tag)
+    }
+  }
+
   return [
+    late,
     isolated(['cluster', 'database'], 'both', 'is cut off from everything'),
     isolated(['cluster', 'database'], 'in', 'hears nothing'),
     isolated(['cluster', 'database'], 'out', 'is heard by nobody'),
@@ -88,6 +127,28 @@ export function createNetworkKinds(stack: Stack): Kind[] {
       heal: (node) => shell(node, eachLink('delete dev LINK root 2>/dev/null || true'))
     }
   ]
+}
+
+/** A node's disk on which each commit takes long: the system calls of its PostgreSQL that wait for the disk are delayed. */
+export function createSlowDiskKind(stack: Stack): Kind {
+  const calls = 'fsync,fdatasync'
+  const strace = `strace -f -qq -o /dev/null -e trace=${calls} -e inject=${calls}:delay_enter=200000`
+  return {
+    ...{ name: 'has a slow disk', targets: [...nodes], group: 'disk', longest: 20 },
+    needs: (node) => [stack.container(node)],
+    strike: (node, tag) =>
+      runBeside(
+        stack,
+        node,
+        tag,
+        ['--cap-add=SYS_PTRACE', '--pid'],
+        'node',
+        'sh',
+        '-c',
+        `exec ${strace} -p "$(pidof postgres patroni)"`
+      ),
+    heal: (_, tag) => endBeside(stack, tag)
+  }
 }
 
 /** A node's disk that becomes full; its volume is small (small-volumes.yaml). */

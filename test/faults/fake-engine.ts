@@ -24,6 +24,8 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
       ...{ state: 'running', runs: 1, cpus: '2' },
       ...{ tables: new Set(), isSlow: false, isFull: false }
     })
+  /** Containers that others run beside theirs; one that shares its processes ends with it. */
+  const beside = new Map<string, Container | undefined>()
   const short = (name: string) => /-([a-z]+\d*-\d+)$/.exec(name)?.[1] ?? name
   const isUp = ({ state }: Container) => state === 'running' || state === 'paused'
   const spent = () => clock.sleep(random.integer(400))
@@ -38,6 +40,7 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     container.state = state
     container.tables.clear()
     container.isSlow = false
+    for (const [name, sharing] of beside) if (sharing === container) beside.delete(name)
   }
 
   function start(container: Container) {
@@ -107,11 +110,25 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     network: ([, ...names]) =>
       JSON.stringify(names.map((_, index) => ({ IPAM: { Config: [{ Subnet: `10.${index}.0.0/16` }] } }))),
     run(args) {
-      const name = args.find((arg) => arg.startsWith('container:'))?.slice('container:'.length) ?? ''
+      const [shared = ''] = args.filter((arg) => arg.includes('container:'))
+      const name = shared.slice(shared.indexOf(':') + 1)
       const container = find(name)
-      if (!isUp(container)) refuse(`cannot join network of a non running container: ${name}`)
+      if (!isUp(container)) refuse(`cannot join namespace of a non running container: ${name}`)
+      if (args.includes('--detach')) {
+        const own = args[args.indexOf('--name') + 1] ?? ''
+        if (beside.has(own)) refuse(`Conflict. The container name ${own} is already in use`)
+        beside.set(own, shared.startsWith('--pid') ? container : undefined)
+        return
+      }
       const [, , script = ''] = args.slice(args.findIndex((arg) => image.test(arg)) + 1)
       changeNetwork(container, script)
+    },
+    ps(args) {
+      const [, name = ''] = /\^(.*)\$/.exec(args.at(-1) ?? '') ?? []
+      return beside.has(name) ? name : ''
+    },
+    rm(args) {
+      beside.delete(args.at(-1) ?? '')
     },
     compose(args) {
       const [service = '', ...command] = args.slice(args.indexOf('-T') + 1)
@@ -160,10 +177,12 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
       }
     },
     /** What is not as it was in the beginning. */
-    unhealed: () =>
-      [...containers].filter(
+    unhealed: () => [
+      ...beside.keys(),
+      ...[...containers].filter(
         ([, { state, cpus, tables, isSlow, isFull }]) =>
           state !== 'running' || cpus === '0.05' || tables.size > 0 || isSlow || isFull
       )
+    ]
   }
 }
