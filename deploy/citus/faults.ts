@@ -63,6 +63,7 @@ const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && r
 
 await runFaults({
   stack,
+  title: 'Citus',
   entry,
   deadlineMs,
   replicas: replicas.length,

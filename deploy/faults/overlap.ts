@@ -1,7 +1,7 @@
 /** Runs a schedule of overlapping faults as one fault of a stack. */
 import { setTimeout } from 'node:timers/promises'
 import { createRandom } from '../../dev/random.ts'
-import { graceMs } from './report.ts'
+import { graceMs, withMajority } from './report.ts'
 import type { Fault } from './run.ts'
 import {
   describe,
@@ -48,7 +48,7 @@ export function createRounds(
   return Array.from({ length: Math.ceil(minutes) }, (_, index) => {
     // In half of the rounds nothing excuses a pause: what is hit, all of it together, leaves a majority.
     const isGentle = random.oneIn(2)
-    const name = `seed ${seed}, round ${index + 1}${isGentle ? ', a majority is left' : ''}`
+    const name = `seed ${seed}, round ${index + 1}${isGentle ? withMajority : ''}`
     const lengthMs = Math.min(1, minutes) * minuteMs
     const entries = drawSchedule(random, kinds, lengthMs, isGentle ? isAvailable : undefined)
     print([name, ...describe(entries)].join('\n'))

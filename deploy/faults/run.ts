@@ -9,7 +9,7 @@ import { judgeHistory } from '../../dev/histories/judge.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createRounds, type Overlap } from './overlap.ts'
-import { type Finding, judge, type Outages, toTable } from './report.ts'
+import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
 import { client, type Stack, settleMs } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
@@ -29,6 +29,8 @@ export interface Fault {
 
 interface Options {
   stack: Stack
+  /** What docs/testing.md calls it. */
+  title: string
   /** The service and port that clients use. */
   entry: { service: string; port: number }
   /** How many replicas of the service there are. */
@@ -54,7 +56,16 @@ const impatience = { oneIn: 50, withinMs: 3_000 }
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
  * ends with 0, or with 1 when anything was not as promised.
  */
-export async function runFaults({ stack, entry, replicas, deadlineMs, faults, query, check }: Options) {
+export async function runFaults({
+  stack,
+  title,
+  entry,
+  replicas,
+  deadlineMs,
+  faults,
+  query,
+  check
+}: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
   const operations: Operation[] = []
@@ -106,7 +117,10 @@ export async function runFaults({ stack, entry, replicas, deadlineMs, faults, qu
     await stop()
   }
   violations.push(...findings.flatMap((finding) => finding.violations))
-  if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
+  const lines = findings.map(({ line }) => line)
+  if (lines.length > 0) process.stdout.write(`\n${toTable(lines)}\n`)
+  const row = toRow(title, lines, violations.length)
+  if (row !== undefined) process.stdout.write(`\n${row}\n`)
   for (const { name, idle } of faults)
     for (const what of idle?.() ?? []) process.stdout.write(`\n${name}: nothing was done at ${what}`)
   process.stdout.write('\n')

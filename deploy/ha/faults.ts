@@ -144,6 +144,7 @@ const all = [switchover, killed, cutOff, cutOffButReachable, standbyKilled, etcd
 
 await runFaults({
   stack,
+  title: isDirect ? 'HA `--direct`' : 'HA',
   entry,
   deadlineMs: 35_000,
   replicas: replicas.length,

@@ -53,6 +53,7 @@ const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && r
 
 await runFaults({
   stack,
+  title: 'PgBouncer',
   entry: { service: 'balancer', port: 3000 },
   deadlineMs,
   replicas: replicas.length,
