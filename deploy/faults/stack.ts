@@ -1,6 +1,6 @@
 /** A Compose stack of a run's own: brought up, asked, and taken down with everything that it made. */
 import { openProject } from '../../dev/compose.ts'
-import { docker } from '../../dev/docker.ts'
+import { docker, psql, toLines } from '../../dev/docker.ts'
 
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
@@ -45,10 +45,16 @@ export function createStack(
 
   /** The name of a service's container. */
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
+  /** Runs a command in a service's container, and gives what it writes: past Compose, which first reads all its files. */
+  const exec = (service: string, ...command: string[]) => run(['exec', container(service), ...command])
 
   return {
     ...project,
     name,
+    exec,
+    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise: their lines. */
+    psql: async (service: string, user: string, ...statements: string[]) =>
+      toLines(await exec(service, ...psql(user, 'plants', ...statements))),
     /** Runs `docker` with these arguments. */
     docker: (...args: string[]) => run(args),
     /** Builds and starts everything, and waits until it is healthy; shows the logs when that fails. */
@@ -74,7 +80,7 @@ export function createStack(
     start: (service: string, index = 1) => run(['start', container(service, index)]),
     /** Creates a plant at one replica of the service, past the balancer: gives the body of the response. */
     createAt: (index: number, id: number) =>
-      compose('exec', '-T', '--index', `${index}`, 'api', 'node', '-e', create, client.token, `${id}`),
+      run(['exec', container('api', index), 'node', '-e', create, client.token, `${id}`]),
     /** Removes containers, networks, volumes and images. */
     async down() {
       const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])

@@ -130,15 +130,14 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     rm(args) {
       beside.delete(args.at(-1) ?? '')
     },
-    compose(args) {
-      const [service = '', ...command] = args.slice(args.indexOf('-T') + 1)
-      if (service === 'holder') {
+    exec([name = '', ...command]) {
+      if (name.endsWith('holder-1')) {
         find(`${/node\d/.exec(command.join())}-1`).isFull = false
         return
       }
-      const container = find(`${service}-1`)
-      if (container.state !== 'running') refuse(`container ${service} is ${container.state}`)
-      if (command.includes('list')) return JSON.stringify(members())
+      const container = find(name)
+      if (container.state !== 'running') refuse(`container ${name} is ${container.state}`)
+      if (command[0] === 'curl') return JSON.stringify({ members: members() })
       if (command.includes('switchover')) return void (members().length > 1 || refuse('no candidate'))
       if (command[0] !== 'sh') refuse(`unknown: ${command}`)
       container.isFull = true
@@ -148,8 +147,8 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
   function members() {
     const up = services.filter((service) => /^node\d/.test(service) && find(service).state === 'running')
     return up.map((service, index) => ({
-      ...{ Member: service.slice(0, -2), Role: index === 0 ? 'Leader' : 'Replica' },
-      State: 'running'
+      ...{ name: service.slice(0, -2), role: index === 0 ? 'leader' : 'quorum_standby' },
+      state: 'running'
     }))
   }
 
