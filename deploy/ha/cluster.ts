@@ -26,27 +26,6 @@ export const inNetworkOf = (stack: Stack, node: string, ...command: string[]) =>
     ...[`${stack.name}-node`, ...command]
   )
 
-/** Runs a command for as long as the node runs, in a container of its own that shares what the last flag says. */
-export async function runBeside(
-  stack: Stack,
-  node: string,
-  tag: string,
-  [...flags]: string[],
-  image: string,
-  ...command: string[]
-) {
-  const shared = `${flags.pop()}=container:${stack.container(node)}`
-  const name = ['--name', `${stack.name}-${tag}`]
-  const confined = ['--cap-drop=ALL', '--user=root', ...flags, shared]
-  await stack.docker('run', '--detach', '--rm', ...name, ...confined, `${stack.name}-${image}`, ...command)
-}
-
-/** Ends such a command, unless it is gone already. */
-export async function endBeside(stack: Stack, tag: string) {
-  const found = await stack.docker('ps', '--all', '--quiet', '--filter', `name=^${stack.name}-${tag}$`)
-  if (found !== '') await stack.docker('rm', '--force', found)
-}
-
 /** Gives the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
   const isPrimary = ({ role, state }: Member) => role === 'leader' && state === 'running'

@@ -3,7 +3,8 @@ import type { Overlap } from '../faults/overlap.ts'
 import type { Stack } from '../faults/stack.ts'
 import { createProcessKinds } from '../faults/strikes.ts'
 import { createCluster, nodes } from './cluster.ts'
-import { createDiskKind, createNetworkKinds, createSlowDiskKind } from './network.ts'
+import { createDiskKinds } from './disk.ts'
+import { createNetworkKinds } from './network.ts'
 
 const etcd = ['etcd1', 'etcd2', 'etcd3']
 
@@ -17,8 +18,7 @@ export function createScheduled(stack: Stack, proxies: string[]): Pick<Overlap, 
     ...[1, 2].flatMap(() => [
       ...createProcessKinds(stack, [...nodes]),
       ...createNetworkKinds(stack),
-      createDiskKind(stack),
-      createSlowDiskKind(stack)
+      ...createDiskKinds(stack)
     ]),
     ...createProcessKinds(stack, etcd),
     ...createProcessKinds(stack, replicas),

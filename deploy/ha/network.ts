@@ -1,7 +1,8 @@
 /** The network's faults that a schedule can draw: partitions, loss, resets and slow links of database nodes. */
 import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
-import { endBeside, inNetworkOf, nodes, runBeside } from './cluster.ts'
+import { endBeside, startBeside } from './beside.ts'
+import { inNetworkOf, nodes } from './cluster.ts'
 
 type Direction = 'in' | 'out' | 'both'
 
@@ -21,7 +22,7 @@ const proxy = `
     const server = connect(5432, '127.0.0.1')
     pass(client, server)
     pass(server, client)
-  }).listen(15432)`
+  }).listen(15432, () => console.log('listening'))`
 
 /** Gives the kinds for a stack's nodes. */
 export function createNetworkKinds(stack: Stack): Kind[] {
@@ -95,7 +96,8 @@ export function createNetworkKinds(stack: Stack): Kind[] {
   const late: Kind = {
     ...{ ...lasting, name: 'has late packets', targets: [...nodes] },
     strike: async (node, tag) => {
-      await runBeside(stack, node, tag, ['--network'], 'api', 'node', '--eval', proxy)
+      const command = ['node', '--eval', proxy]
+      await startBeside(stack, node, tag, { shares: 'network', image: 'api', command, begins: 'listening' })
       await filter(node, tag, {
         prerouting: ['tcp dport 5432 redirect to :15432'],
         input: ['iifname != lo tcp dport 5432 reject with tcp reset']
@@ -127,38 +129,4 @@ export function createNetworkKinds(stack: Stack): Kind[] {
       heal: (node) => shell(node, eachLink('delete dev LINK root 2>/dev/null || true'))
     }
   ]
-}
-
-/** A node's disk on which each commit takes long: the system calls of its PostgreSQL that wait for the disk are delayed. */
-export function createSlowDiskKind(stack: Stack): Kind {
-  const calls = 'fsync,fdatasync'
-  const strace = `strace -f -qq -o /dev/null -e trace=${calls} -e inject=${calls}:delay_enter=200000`
-  return {
-    ...{ name: 'has a slow disk', targets: [...nodes], group: 'disk', longest: 20 },
-    needs: (node) => [stack.container(node)],
-    strike: (node, tag) =>
-      runBeside(
-        stack,
-        node,
-        tag,
-        ['--cap-add=SYS_PTRACE', '--pid'],
-        'node',
-        'sh',
-        '-c',
-        `exec ${strace} -p "$(pidof postgres patroni)"`
-      ),
-    heal: (_, tag) => endBeside(stack, tag)
-  }
-}
-
-/** A node's disk that becomes full; its volume is small (small-volumes.yaml). */
-export function createDiskKind(stack: Stack): Kind {
-  const file = '/var/lib/postgresql/filler'
-  return {
-    ...{ name: 'has a full disk', targets: [...nodes], group: 'disk', longest: 20 },
-    needs: (node) => [stack.container(node)],
-    strike: (node) => stack.exec(node, 'sh', '-c', `dd if=/dev/zero of=${file} bs=64k 2>/dev/null || true`),
-    // The holder has the volume also while the node is gone.
-    heal: (node) => stack.exec('holder', 'rm', '-f', `/mnt/${node}/filler`)
-  }
 }

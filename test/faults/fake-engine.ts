@@ -24,8 +24,8 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
       ...{ state: 'running', runs: 1, cpus: '2' },
       ...{ tables: new Set(), isSlow: false, isFull: false }
     })
-  /** Containers that others run beside theirs; one that shares its processes ends with it. */
-  const beside = new Map<string, Container | undefined>()
+  /** Containers that share something with one of these. */
+  const beside = new Set<string>()
   const short = (name: string) => /-([a-z]+\d*-\d+)$/.exec(name)?.[1] ?? name
   const isUp = ({ state }: Container) => state === 'running' || state === 'paused'
   const spent = () => clock.sleep(random.integer(400))
@@ -40,7 +40,6 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     container.state = state
     container.tables.clear()
     container.isSlow = false
-    for (const [name, sharing] of beside) if (sharing === container) beside.delete(name)
   }
 
   function start(container: Container) {
@@ -117,11 +116,15 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
       if (args.includes('--detach')) {
         const own = args[args.indexOf('--name') + 1] ?? ''
         if (beside.has(own)) refuse(`Conflict. The container name ${own} is already in use`)
-        beside.set(own, shared.startsWith('--pid') ? container : undefined)
+        beside.add(own)
         return
       }
       const [, , script = ''] = args.slice(args.findIndex((arg) => image.test(arg)) + 1)
       changeNetwork(container, script)
+    },
+    logs([name = '']) {
+      if (!beside.has(name)) refuse(`No such container: ${name}`)
+      return 'attached, listening'
     },
     ps(args) {
       const [, name = ''] = /\^(.*)\$/.exec(args.at(-1) ?? '') ?? []
@@ -177,7 +180,7 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     },
     /** What is not as it was in the beginning. */
     unhealed: () => [
-      ...beside.keys(),
+      ...beside,
       ...[...containers].filter(
         ([, { state, cpus, tables, isSlow, isFull }]) =>
           state !== 'running' || cpus === '0.05' || tables.size > 0 || isSlow || isFull
