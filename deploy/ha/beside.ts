@@ -13,8 +13,6 @@ interface Beside {
   begins: string
 }
 
-const settleMs = 30_000
-
 /** Starts the command, and returns when it works. */
 export async function startBeside(stack: Stack, node: string, tag: string, beside: Beside) {
   const { shares, capabilities = [], image, command, begins } = beside
@@ -26,8 +24,7 @@ export async function startBeside(stack: Stack, node: string, tag: string, besid
   await until(
     `${command[0]} works beside ${node}`,
     () => stack.docker('logs', name),
-    (printed) => printed.includes(begins),
-    settleMs
+    (printed) => printed.includes(begins)
   )
 }
 
