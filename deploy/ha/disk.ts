@@ -6,7 +6,10 @@ import { nodes } from './cluster.ts'
 
 /** The system calls that wait for the disk, and by how many µs they are delayed. */
 const [calls, delay] = ['fsync,fdatasync', 200_000]
-const slow = `strace -f -o /dev/null -e trace=${calls} -e inject=${calls}:delay_enter=${delay}`
+const strace = `strace -f -o /dev/null -e trace=${calls} -e inject=${calls}:delay_enter=${delay}`
+/** Traces all that runs, as PostgreSQL may not run just now, and what that starts. */
+const slow = `for each in /proc/[0-9]*; do [ "$each" = "/proc/$$" ] || set -- "$@" -p "\${each#/proc/}"; done
+exec ${strace} "$@" 2>&1`
 
 /** Gives the kinds for a stack's nodes. */
 export function createDiskKinds(stack: Stack): Kind[] {
@@ -26,7 +29,7 @@ export function createDiskKinds(stack: Stack): Kind[] {
       strike: (node, tag) =>
         startBeside(stack, node, tag, {
           ...{ shares: 'pid', capabilities: ['SYS_PTRACE'], image: 'node', begins: 'attached' },
-          command: ['sh', '-c', `exec ${slow} -p "$(pidof postgres patroni)" 2>&1`]
+          command: ['sh', '-c', slow]
         }),
       heal: (_, tag) => endBeside(stack, tag)
     }
