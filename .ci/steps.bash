@@ -21,19 +21,9 @@ find_debian() {
 # What later steps need of the network comes while earlier ones mostly wait. What cannot be had is missed there.
 fetch_ahead() {
   set +e
-  if [[ "${groups[*]}" == *test* ]]; then
-    find_chromium
-    find_haproxy
-    find_nginx
-  fi
-  if [[ "${groups[*]}" =~ container|deploy ]] && has_docker; then
-    choose_image NODE_IMAGE node:24-trixie-slim
-    docker build ${NODE_IMAGE:+--build-arg=NODE_IMAGE="$NODE_IMAGE"} .
-  fi
-  if [[ "${groups[*]}" == *deploy* ]] && has_docker; then
-    docker build deploy/ha
-    docker build deploy/pgbouncer
-  fi
+  find_chromium
+  find_haproxy
+  find_nginx
 }
 
 find_haproxy() { find_debian haproxy; }
@@ -61,7 +51,7 @@ run_dev() {
   PORT=0 npm run dev >"$log" 2>&1 &
   group=$!
   set +m
-  trap 'stop_dev; cat "$scratch/log"' EXIT
+  trap 'end_group INT "$group"; cat "$scratch/log"' EXIT
   retry 300 grep -q '^  curl ' "$log"
   retry 60 grep -q 'Metrics at http' "$log"
   metrics=$(sed -En 's|.*Metrics at (http://[^ ]+/metrics).*|\1|p' "$log")
@@ -73,17 +63,10 @@ run_dev() {
   curl -sS "$metrics" -o "$scratch/metrics"
   [[ $curl =~ \"id\":([0-9]+) ]]
   [[ $(find_plant "$database" "${BASH_REMATCH[1]}") == '[{"name":"Monstera","tag":"tropical"}]' ]]
-  stop_dev
+  end_group INT "$group"
   refuses_connections "$curl"
   refuses_connections "$database"
 }
-
-stop_dev() {
-  ! is_running || kill -INT -- "-$group"
-  retry 120 eval '! is_running' || kill -KILL -- "-$group"
-}
-
-is_running() { kill -0 -- "-$group" 2>/dev/null; }
 
 find_plant() {
   node --input-type=module --eval '
@@ -119,8 +102,15 @@ run_stack() {
   node "deploy/$1/faults.ts" "${@:2}" --short
 }
 
-# Finds the image of Citus that compose.yaml names, here or in its registry.
-find_citus() { has_docker && has_image "${CITUS_IMAGE:-$(default_image CITUS_IMAGE deploy/citus/compose.yaml)}"; }
+# Finds the image of Citus that compose.yaml names, here or in its registry; else another release that is here, or that
+# the engine's folder builds from a copy of Citus' source.
+find_citus() {
+  has_docker || return 1
+  ! has_image "${CITUS_IMAGE:-$(default_image CITUS_IMAGE deploy/citus/compose.yaml)}" || return 0
+  [[ ! -x $lab/citus || -z ${CITUS_SOURCE:-} ]] || "$lab/citus" "$CITUS_SOURCE" >/dev/null 2>&1 || true
+  CITUS_IMAGE=$(docker images --format '{{.Repository}}:{{.Tag}}' citusdata/citus | head -n 1)
+  [[ -n $CITUS_IMAGE ]] && export CITUS_IMAGE
+}
 
 # choose_image VARIABLE IMAGE: docker-compose.yml's exact release, or this image where that cannot be had.
 choose_image() {
@@ -158,6 +148,12 @@ run_promtool() {
   promtool check metrics <"$scratch/metrics"
   promtool check config prometheus.yml # and the rules that it names
   promtool test rules rules.test.yml
+}
+
+# end_group SIGNAL PID: ends a process group, which takes down what it has started; by SIGKILL if that takes too long.
+end_group() {
+  kill "-$1" -- "-$2" 2>/dev/null || return 0
+  retry 120 eval "! kill -0 -- -$2 2>/dev/null" || kill -KILL -- "-$2"
 }
 
 # retry SECONDS COMMAND...

@@ -23,7 +23,7 @@ const { killed, restarted, paused } = createStrikes(stack)
 const inDoubt: Fault = {
   name: 'a transaction in doubt holds an id',
   async strike() {
-    const id = -1
+    const [id = 0] = stack.takeIds(1)
     await cluster.leaveInDoubt(id)
     const create = createClient(await stack.url(entry.service, entry.port))
     const response = await create(id, 'held')
@@ -63,12 +63,14 @@ const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && r
 
 await runFaults({
   stack,
+  title: 'Citus',
   entry,
   deadlineMs,
   replicas: replicas.length,
   faults: chooseFaults(
     { all, short, last: [inDoubt] },
     {
+      stack,
       kinds: createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas]),
       isAvailable,
       isWhole: () => stack.compose('up', '--detach', '--wait')
@@ -84,7 +86,7 @@ await runFaults({
     await cluster.isSpread()
     await stack.compose('run', '--rm', '--no-deps', '-T', 'distribute')
     await cluster.isSpread()
-    await checkRepeats(await stack.url(entry.service, entry.port))
+    await checkRepeats(await stack.url(entry.service, entry.port), stack)
     await cluster.isDecided()
   }
 })

@@ -1,10 +1,10 @@
 /** What clients get who ask for an id that is taken or send a request again, many at the same time. */
 import { Failure, toResponse } from '../../src/failures/failure.ts'
-import { client } from '../faults/stack.ts'
+import { client, type Stack } from '../faults/stack.ts'
 
-const ids = Array.from({ length: 64 }, (_, index) => -1_000 - index)
+const plants = 64
 const rivals = [1, 2, 3, 4]
-const { body: taken } = toResponse(new Failure('DuplicatePlant'))
+const { body: duplicate } = toResponse(new Failure('DuplicatePlant'))
 const { body: reused } = toResponse(new Failure('ReusedKey'))
 
 /** Gives a function that creates a plant, with an Idempotency-Key or without, and gives the body of its response. */
@@ -23,27 +23,30 @@ export function createClient(url: string) {
   }
 }
 
-/** Creates plants with ids around −1,000. Throws when a response is not what was promised. */
-export async function checkRepeats(url: string) {
+/** Creates plants. Throws when a response is not what was promised. */
+export async function checkRepeats(url: string, { takeIds }: Stack) {
   const create = createClient(url)
-  const forEach = (ask: (id: number) => Promise<string>) => Promise.all(ids.map(ask))
-  const together = (ask: (id: number, rival: number) => Promise<string>) =>
+  const together = (ids: number[], ask: (id: number, rival: number) => Promise<string>) =>
     Promise.all(ids.map((id) => Promise.all(rivals.map((rival) => ask(id, rival)))))
 
-  for (const responses of await together((id, rival) => create(id, `rival ${rival}`))) {
+  const taken = takeIds(plants)
+  for (const responses of await together(taken, (id, rival) => create(id, `rival ${rival}`))) {
     const winners = rivals.filter((rival) => responses[rival - 1] === `{"name":"rival ${rival}"}`)
-    const losers = responses.filter((response) => response === taken)
+    const losers = responses.filter((response) => response === duplicate)
     if (winners.length !== 1 || losers.length !== rivals.length - 1)
       throw new Error(`rivals got ${responses}`)
   }
-  expect('an id that is taken', await forEach((id) => create(id, 'late')), taken)
+  const late = await Promise.all(taken.map((id) => create(id, 'late')))
+  expect('an id that is taken', late, duplicate)
 
-  const keyed = (id: number, name = 'keyed', key = `key${id}`) => create(id - ids.length, name, key)
+  const ids = takeIds(plants)
+  const keyed = (id: number, name = 'keyed', key = `key${id}`) => create(id, name, key)
+  const forEach = (ask: (id: number) => Promise<string>) => Promise.all(ids.map(ask))
   const same = '{"name":"keyed"}'
-  expect('the same request, several times at once', (await together((id) => keyed(id))).flat(), same)
+  expect('the same request, several times at once', (await together(ids, (id) => keyed(id))).flat(), same)
   expect('the same request again', await forEach((id) => keyed(id)), same)
   expect('the same key with other content', await forEach((id) => keyed(id, 'other')), reused)
-  expect('another key', await forEach((id) => keyed(id, 'keyed', 'another')), taken)
+  expect('another key', await forEach((id) => keyed(id, 'keyed', 'another')), duplicate)
 }
 
 function expect(what: string, responses: string[], expected: string) {

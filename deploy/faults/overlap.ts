@@ -1,12 +1,23 @@
 /** Runs a schedule of overlapping faults as one fault of a stack. */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout } from 'node:timers/promises'
 import { createRandom } from '../../dev/random.ts'
-import { graceMs } from './report.ts'
+import { graceMs, withMajority } from './report.ts'
 import type { Fault } from './run.ts'
-import { describe, drawSchedule, type Entry, findOutages, hitsOf, type Kind } from './schedule.ts'
+import {
+  describe,
+  drawSchedule,
+  type Entry,
+  findOutages,
+  hitsOf,
+  type Interval,
+  type Kind,
+  seconds
+} from './schedule.ts'
+import type { Stack } from './stack.ts'
 
 /** What rounds are made of. */
 export interface Overlap {
+  stack: Pick<Stack, 'runs'>
   seed: number
   /** A round takes a minute at most, and everything is healed at its end. */
   minutes: number
@@ -17,65 +28,105 @@ export interface Overlap {
   isWhole(): Promise<unknown>
 }
 
+/** Time as rounds see it. */
+export interface Clock {
+  now(): number
+  sleep(ms: number): Promise<unknown>
+}
+
 const minuteMs = 60_000
+const realClock: Clock = { now: () => performance.now(), sleep: setTimeout }
 
 /** Draws the rounds, and prints them. */
-export function createRounds({ seed, minutes, kinds, isAvailable, isWhole }: Overlap): Fault[] {
+export function createRounds(
+  { stack, seed, minutes, kinds, isAvailable, isWhole }: Overlap,
+  clock = realClock,
+  print = (text: string) => void process.stdout.write(`${text}\n`)
+): Fault[] {
   const random = createRandom(seed)
-  process.stdout.write(`seed ${seed}\n`)
+  print(`seed ${seed}`)
   return Array.from({ length: Math.ceil(minutes) }, (_, index) => {
     // In half of the rounds nothing excuses a pause: what is hit, all of it together, leaves a majority.
     const isGentle = random.oneIn(2)
-    const name = `seed ${seed}, round ${index + 1}${isGentle ? ', a majority is left' : ''}`
+    const name = `seed ${seed}, round ${index + 1}${isGentle ? withMajority : ''}`
     const lengthMs = Math.min(1, minutes) * minuteMs
     const entries = drawSchedule(random, kinds, lengthMs, isGentle ? isAvailable : undefined)
-    process.stdout.write(`${name}\n${describe(entries).join('\n')}\n`)
+    print([name, ...describe(entries)].join('\n'))
     let healed = 0
-    let struck: Awaited<ReturnType<typeof play>> = []
+    let played: Awaited<ReturnType<typeof play>> = { struck: [], idle: [] }
     return {
       name,
       breaksClients: true,
       async strike() {
         await isWhole()
-        struck = await play(entries)
-        healed = performance.now()
+        played = await play(entries, stack, clock, print)
+        healed = clock.now()
       },
       mend: isWhole,
-      outages: () => ({ outages: findOutages(struck, isAvailable), healed })
+      outages: () => ({ outages: findOutages(played.struck, isAvailable), healed }),
+      idle: () => played.idle
     }
   })
 }
 
-/** Strikes and heals as the schedule says; gives what was hit when, until it is of use again. */
-async function play(entries: Entry[]) {
-  const began = performance.now()
-  const until = (at: number) => sleep(Math.max(0, began + at - performance.now()))
-  const struck = await Promise.all(
+/**
+ * Strikes and heals as the schedule says; gives what was hit when, until it is of use again, and which strikes did
+ * nothing: a strike needs its containers to run from its begin to its end.
+ */
+async function play(
+  entries: Entry[],
+  stack: Overlap['stack'],
+  { now, sleep }: Clock,
+  print: (text: string) => void
+) {
+  const began = now()
+  const until = (at: number) => sleep(Math.max(0, began + at - now()))
+  const struck: (Interval & { hits: string[] })[] = []
+  const idle: string[] = []
+  const excuse = ({ kind, target }: Entry, why: string) => {
+    idle.push(`${seconds(now() - began)}, ${target} ${kind.name}: ${why}`)
+    print(`nothing is done: ${idle.at(-1)}`)
+  }
+
+  /** Gives whether anything may have been hit. */
+  async function strike(entry: Entry): Promise<boolean> {
+    const { kind, target, tag } = entry
+    const before = await stack.runs(kind.needs(target))
+    if (before.includes(undefined)) {
+      excuse(entry, 'it is down')
+      return false
+    }
+    try {
+      await kind.strike(target, tag)
+    } catch (error) {
+      const after = await stack.runs(kind.needs(target))
+      if (after.some((run, index) => run !== before[index])) excuse(entry, 'it went down meanwhile')
+      else if (kind.refusal?.test((error as Error).message)) excuse(entry, 'it is refused')
+      else throw error
+    }
+    return true
+  }
+
+  /** What cannot be healed while another fault holds it is healed at the end of the round. */
+  async function heal({ kind, target, tag }: Entry) {
+    const before = await stack.runs(kind.needs(target))
+    await kind.heal?.(target, tag).catch(async (error) => {
+      const after = await stack.runs(kind.needs(target))
+      if (after.every((run, index) => run !== undefined && run === before[index])) throw error
+      print(`not healed yet: ${target} ${kind.name}`)
+    })
+  }
+
+  await Promise.all(
     entries.map(async (entry) => {
-      const { tag, kind, target, from, to } = entry
-      await until(from)
-      const at = performance.now()
-      await attempt(`${target} ${kind.name}`, () => kind.strike(target, tag))
-      await until(to)
-      await attempt(`${target} is healed`, async () => kind.heal?.(target, tag))
-      return { hits: hitsOf(entry), from: at, to: performance.now() + graceMs }
+      await until(entry.from)
+      const from = now()
+      const isHit = await strike(entry)
+      await until(entry.to)
+      await heal(entry)
+      if (isHit) struck.push({ hits: hitsOf(entry), from, to: now() + graceMs })
     })
   )
-  // What could not be healed while another fault held it can be now.
-  for (const { tag, kind, target } of entries)
-    await attempt(`${target} is healed`, async () => kind.heal?.(target, tag))
-  return struck
+  for (const entry of entries) await heal(entry)
+  return { struck, idle }
 }
-
-/** The exit code of a command that was ended by SIGKILL, as all are in a container that is. */
-const killed = 137
-const isElsewhere = /not running|non running|is (not )?paused|is restarting|unable to freeze|switchover/i
-
-/** A fault that meets a container which another one has stopped, or which the kernel cannot freeze, is none. */
-const attempt = (what: string, action: () => Promise<unknown>) =>
-  action().catch((error) => {
-    if (!isElsewhere.test(error.message) && error.code !== killed) throw error
-    process.stdout.write(
-      `not now: ${what}: ${/^.*error.*$/im.exec(error.stderr ?? '')?.[0] ?? error.message}\n`
-    )
-  })

@@ -136,6 +136,30 @@ function shorten(lines: string[]): string[] {
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`
 
+/** How the name of a round ends in which nothing excuses a pause. */
+export const withMajority = ', a majority is left'
+
+/** Sums the rounds of a seed up, as a row of the table in docs/testing.md; undefined where there is none. */
+export function toRow(stack: string, lines: Line[], wrong: number): string | undefined {
+  const rounds = lines.filter(({ fault }) => fault.startsWith('seed '))
+  const [, seed] = /^seed (\d+),/.exec(rounds[0]?.fault ?? '') ?? []
+  if (seed === undefined) return undefined
+  const sum = (name: 'requests' | 'acknowledged' | 'sent again') =>
+    rounds.reduce((total, line) => total + line[name], 0).toLocaleString('en')
+  const longest = (some: Line[]) =>
+    some.length === 0
+      ? ''
+      : `${Math.max(...some.map((line) => Number.parseFloat(line['longest pause']))).toFixed(1)} s`
+  const [gentle, others] = [true, false].map((is) =>
+    rounds.filter(({ fault }) => fault.endsWith(withMajority) === is)
+  ) as [Line[], Line[]]
+  const cells = [
+    ...[stack, seed, rounds.length, sum('requests'), sum('acknowledged'), sum('sent again')],
+    ...[longest(gentle), longest(others), wrong]
+  ]
+  return `| ${cells.join(' | ')} |`
+}
+
 /** Writes lines as a Markdown table. */
 export function toTable(lines: Line[]): string {
   const names = Object.keys(lines[0] ?? {}) as (keyof Line)[]

@@ -9,7 +9,7 @@ import { judgeHistory } from '../../dev/histories/judge.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createRounds, type Overlap } from './overlap.ts'
-import { type Finding, judge, type Outages, toTable } from './report.ts'
+import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
 import { client, type Stack, settleMs } from './stack.ts'
 
 /** What goes wrong, and how it is mended. */
@@ -23,10 +23,14 @@ export interface Fault {
   breaksClients?: boolean
   /** Known after the strike: when creates were not expected to succeed. By default they always are. */
   outages?(): Outages
+  /** Known after the strike: which parts of it did nothing, and why. */
+  idle?(): string[]
 }
 
 interface Options {
   stack: Stack
+  /** What docs/testing.md calls it. */
+  title: string
   /** The service and port that clients use. */
   entry: { service: string; port: number }
   /** How many replicas of the service there are. */
@@ -52,19 +56,28 @@ const impatience = { oneIn: 50, withinMs: 3_000 }
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
  * ends with 0, or with 1 when anything was not as promised.
  */
-export async function runFaults({ stack, entry, replicas, deadlineMs, faults, query, check }: Options) {
+export async function runFaults({
+  stack,
+  title,
+  entry,
+  replicas,
+  deadlineMs,
+  faults,
+  query,
+  check
+}: Options) {
   const violations: string[] = []
   const findings: Finding[] = []
   const operations: Operation[] = []
   const select = async (...range: number[]) =>
     (await query(selectRows(...range))).map((line) => JSON.parse(line))
   /** The balancer would hide one that has not recovered. */
-  const everyReplicaCreates = (fault: number) =>
+  const everyReplicaCreates = () =>
     Promise.all(
-      Array.from({ length: replicas }, (_, index) =>
+      stack.takeIds(replicas).map((id, index) =>
         until(
           `replica ${index + 1} creates`,
-          () => stack.createAt(index + 1, -(fault + 1) * 1_000 - index),
+          () => stack.createAt(index + 1, id),
           (body) => body === '{"name":"n"}',
           settleMs
         )
@@ -87,7 +100,7 @@ export async function runFaults({ stack, entry, replicas, deadlineMs, faults, qu
       const { history, error } = await runFault(url, fault, firstId)
       operations.push(...history.operations)
       if (error) throw error
-      await everyReplicaCreates(index)
+      await everyReplicaCreates()
       const rows = await select(firstId, firstId + idsPerFault - 1)
       const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages: fault.outages?.() })
       say(JSON.stringify(finding.line))
@@ -104,7 +117,13 @@ export async function runFaults({ stack, entry, replicas, deadlineMs, faults, qu
     await stop()
   }
   violations.push(...findings.flatMap((finding) => finding.violations))
-  if (findings.length > 0) process.stdout.write(`\n${toTable(findings.map(({ line }) => line))}\n`)
+  const lines = findings.map(({ line }) => line)
+  if (lines.length > 0) process.stdout.write(`\n${toTable(lines)}\n`)
+  const row = toRow(title, lines, violations.length)
+  if (row !== undefined) process.stdout.write(`\n${row}\n`)
+  for (const { name, idle } of faults)
+    for (const what of idle?.() ?? []) process.stdout.write(`\n${name}: nothing was done at ${what}`)
+  process.stdout.write('\n')
   for (const violation of violations) process.stdout.write(`\nFAILED: ${violation}\n`)
   if (violations.length > 0) {
     const path = join(tmpdir(), `${stack.name}.json`)

@@ -11,6 +11,10 @@ export interface Kind {
   group: string
   /** How long it may last, in seconds; an event that ends by itself has 0. */
   longest: number
+  /** The containers that it needs to run, as the engine knows them: without one of them a strike does nothing. */
+  needs(target: string): string[]
+  /** What an error says with which the stack, though it runs, refuses a strike; that does nothing either. */
+  refusal?: RegExp
   strike(target: string, tag: string): Promise<unknown>
   /** Ends it; called twice, and also where the fault is gone already. */
   heal?(target: string, tag: string): Promise<unknown>
@@ -66,7 +70,8 @@ export const describe = (entries: Entry[]): string[] =>
     return `${seconds(from).padStart(8)}  ${target} ${kind.name}${lasting}`
   })
 
-const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+/** Writes a time. */
+export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
 
 /** A time, in ms. */
 export interface Interval {

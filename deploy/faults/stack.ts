@@ -1,6 +1,6 @@
 /** A Compose stack of a run's own: brought up, asked, and taken down with everything that it made. */
 import { openProject } from '../../dev/compose.ts'
-import { docker } from '../../dev/docker.ts'
+import { docker, psql, toLines } from '../../dev/docker.ts'
 
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
@@ -20,31 +20,43 @@ export const settleMs = 600_000
 
 /**
  * Describes a stack: the folder of its compose.yaml and .env.example, what its project's name begins with, the images
- * that it builds (as they are named behind the project's name), and what it is told besides .env.example.
+ * that it builds (as they are named behind the project's name), and what it is told besides .env.example. `run` is
+ * Docker's command line.
  */
 export function createStack(
   folder: string,
   prefix: string,
   images: string[],
-  settings: Record<string, string> = {}
+  settings: Record<string, string> = {},
+  run = docker
 ) {
   const name = `${prefix}-${process.pid}`
-  const project = openProject(folder, {
+  const variables = {
     COMPOSE_FILE: 'compose.yaml',
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_ENV_FILES: '.env.example',
     AUTH_TOKENS: `${client.caller}:${client.token}`,
     PORT: '0',
     ...settings
-  })
+  }
+  const project = openProject(folder, variables, run)
   const { compose } = project
+  let lastId = 0
 
   /** The name of a service's container. */
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
+  /** Runs a command in a service's container, and gives what it writes: past Compose, which first reads all its files. */
+  const exec = (service: string, ...command: string[]) => run(['exec', container(service), ...command])
 
   return {
     ...project,
     name,
+    exec,
+    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise: their lines. */
+    psql: async (service: string, user: string, ...statements: string[]) =>
+      toLines(await exec(service, ...psql(user, 'plants', ...statements))),
+    /** Runs `docker` with these arguments. */
+    docker: (...args: string[]) => run(args),
     /** Builds and starts everything, and waits until it is healthy; shows the logs when that fails. */
     async up() {
       await compose('build', '--quiet')
@@ -54,16 +66,27 @@ export function createStack(
       })
     },
     container,
+    /** For each container whether it runs, and since when: another text each time that it has begun to. */
+    async runs(containers: string[]): Promise<(string | undefined)[]> {
+      if (containers.length === 0) return []
+      const format = '{{.State.Status}} {{.State.StartedAt}}'
+      const states = await run(['inspect', '--format', format, ...containers])
+      return states.split('\n').map((state) => (state.startsWith('running ') ? state : undefined))
+    },
+    /** Ids for the plants of a check: negative, as those of the load are positive, and never given out twice. */
+    takeIds: (count: number) => Array.from({ length: count }, () => --lastId),
     /** Ends a service's container by SIGKILL. */
-    kill: (service: string, index = 1) => docker(['kill', '--signal', 'KILL', container(service, index)]),
-    start: (service: string, index = 1) => docker(['start', container(service, index)]),
+    kill: (service: string, index = 1) => run(['kill', '--signal', 'KILL', container(service, index)]),
+    start: (service: string, index = 1) => run(['start', container(service, index)]),
     /** Creates a plant at one replica of the service, past the balancer: gives the body of the response. */
     createAt: (index: number, id: number) =>
-      compose('exec', '-T', '--index', `${index}`, 'api', 'node', '-e', create, client.token, `${id}`),
+      run(['exec', container('api', index), 'node', '-e', create, client.token, `${id}`]),
     /** Removes containers, networks, volumes and images. */
     async down() {
+      const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
+      if (faults !== '') await run(['rm', '--force', ...faults.split('\n')])
       await compose('down', '--volumes', '--timeout', '1', '--remove-orphans')
-      await docker(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
+      await run(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
     }
   }
 }

@@ -1,7 +1,6 @@
 /** Faults of one container, which any stack can have. */
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { docker } from '../../dev/docker.ts'
 import type { Fault } from './run.ts'
 import type { Kind } from './schedule.ts'
 import type { Stack } from './stack.ts'
@@ -22,16 +21,16 @@ export const createStrikes = (stack: Stack) => ({
 
   restarted: (what: string, service: string): Fault => ({
     name: `${what} is restarted`,
-    strike: () => docker(['restart', stack.container(service)])
+    strike: () => stack.docker('restart', stack.container(service))
   }),
 
   /** Stops all its processes for so many ms. */
   paused: (what: string, service: string, ms: number): Fault => ({
     name: `${what} hangs for ${ms / 1000} s`,
     async strike() {
-      await docker(['pause', stack.container(service)])
+      await stack.docker('pause', stack.container(service))
       await sleep(ms)
-      await docker(['unpause', stack.container(service)])
+      await stack.docker('unpause', stack.container(service))
     }
   })
 })
@@ -51,25 +50,28 @@ export function createProcessKinds(
   const run =
     (command: string, ...options: string[]) =>
     (target: string) =>
-      docker([command, ...options, container(target)])
+      stack.docker(command, ...options, container(target))
   const ifPaused = async (target: string, action: () => Promise<unknown>) => {
-    const state = await docker(['inspect', '--format', '{{.State.Status}}', container(target)])
+    const state = await stack.docker('inspect', '--format', '{{.State.Status}}', container(target))
     if (state === 'paused') await action()
   }
+  const common = { targets, hits, needs: (target: string) => [container(target)] }
   return [
     {
-      ...{ name: 'is ended by SIGKILL', targets, group, longest: 15, hits },
+      ...{ ...common, name: 'is ended by SIGKILL', group, longest: 15 },
       strike: run('kill', '--signal', 'KILL'),
       heal: run('start')
     },
     {
-      ...{ name: 'is stopped by SIGSTOP', targets, group, longest: 25, hits },
+      ...{ ...common, name: 'is stopped by SIGSTOP', group, longest: 25 },
+      // Of a process that waits for the kernel.
+      refusal: /unable to freeze/i,
       strike: run('pause'),
       heal: (target) => ifPaused(target, () => run('unpause')(target))
     },
-    { ...{ name: 'is restarted', targets, group, longest: 0, hits }, strike: run('restart') },
+    { ...common, name: 'is restarted', group, longest: 0, strike: run('restart') },
     {
-      ...{ name: 'has a twentieth of a processor', targets, group: 'processor', longest: 25, hits },
+      ...{ ...common, name: 'has a twentieth of a processor', group: 'processor', longest: 25 },
       strike: run('update', '--cpus', '0.05'),
       heal: run('update', '--cpus', String(availableParallelism()))
     }

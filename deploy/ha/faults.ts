@@ -8,9 +8,8 @@ import { until } from '../../dev/until.ts'
 import { graceMs } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { client, createStack, settleMs } from '../faults/stack.ts'
-import { createProcessKinds } from '../faults/strikes.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
-import { createDiskKind, createNetworkKinds } from './network.ts'
+import { createScheduled, replicas } from './kinds.ts'
 
 const isDirect = process.argv.includes('--direct')
 const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'], {
@@ -21,6 +20,7 @@ const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api']
   PORT: String(await freePort())
 })
 const entry = { service: 'balancer', port: 3000 }
+const proxies = isDirect ? ['balancer'] : ['primary', 'balancer']
 const cluster = createCluster(stack)
 const etcd = ['etcd1', 'etcd2', 'etcd3']
 
@@ -127,7 +127,8 @@ const oneLeft: Fault = (() => {
       // By then the clients, too, have had responses to what they sent since.
       const url = `${await stack.url(entry.service, entry.port)}/plants`
       const headers = { authorization: `Bearer ${client.token}`, 'content-type': 'application/json' }
-      const response = await fetch(url, { method: 'POST', headers, body: '{"id":-1,"name":"n"}' })
+      const [id] = stack.takeIds(1)
+      const response = await fetch(url, { method: 'POST', headers, body: `{"id":${id},"name":"n"}` })
       const body = await response.text()
       if (!body.startsWith('{"error":503,')) throw new Error(`with one node left a create got ${body}`)
       standstill.to = performance.now()
@@ -141,54 +142,15 @@ const oneLeft: Fault = (() => {
 
 const all = [switchover, killed, cutOff, cutOffButReachable, standbyKilled, etcdKilled, replicaKilled]
 
-const replicas = ['api-1', 'api-2', 'api-3']
-const proxies = isDirect ? ['balancer'] : ['primary', 'balancer']
-const kinds = [
-  // The nodes come twice as often as the others.
-  ...[1, 2].flatMap(() => [
-    ...createProcessKinds(stack, [...nodes]),
-    ...createNetworkKinds(stack),
-    createDiskKind(stack)
-  ]),
-  ...createProcessKinds(stack, etcd),
-  ...createProcessKinds(stack, replicas),
-  ...createProcessKinds(stack, proxies),
-  {
-    ...{
-      name: 'changes by a switchover',
-      targets: ['the primary'],
-      group: 'process',
-      longest: 0,
-      hits: () => []
-    },
-    strike: async () => cluster.switchover(await cluster.findPrimary())
-  }
-]
-
-/** With two whole nodes that reach each other, the majority of etcd, a replica and the proxies. */
-function isAvailable(hits: string[]): boolean {
-  const has = (hit: string) => hits.includes(hit)
-  const lame = nodes.filter(has)
-  const cuts = ['node1-node2', 'node1-node3', 'node2-node3'].filter(has)
-  const isMajority =
-    lame.length === 1 ? cuts.every((cut) => cut.includes(lame[0] as string)) : cuts.length <= 1
-  return (
-    lame.length <= 1 &&
-    isMajority &&
-    etcd.filter(has).length <= 1 &&
-    replicas.filter(has).length < replicas.length &&
-    !proxies.some(has)
-  )
-}
-
 await runFaults({
   stack,
+  title: isDirect ? 'HA `--direct`' : 'HA',
   entry,
   deadlineMs: 35_000,
   replicas: replicas.length,
   faults: chooseFaults(
     { all, short: [switchover, killed, replicaKilled], last: [oneLeft] },
-    { kinds, isAvailable, isWhole: () => cluster.isWhole() }
+    { stack, ...createScheduled(stack, proxies), isWhole: () => cluster.isWhole() }
   ),
   query: async (sql) => await cluster.query(await cluster.findPrimary(), sql),
   /** Every node, also those that were struck, ends up with the same rows. */

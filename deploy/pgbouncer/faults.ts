@@ -53,12 +53,14 @@ const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && r
 
 await runFaults({
   stack,
+  title: 'PgBouncer',
   entry: { service: 'balancer', port: 3000 },
   deadlineMs,
   replicas: replicas.length,
   faults: chooseFaults(
     { all, short, last: [locked] },
     {
+      stack,
       kinds: [
         ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),
         // A database that is away while others start loses its address, which PgBouncer keeps (README.md).

@@ -201,6 +201,7 @@ t.test(
 t.test('it traces where it is told to', async (t) => {
   const { name, url } = await startHardened(t, [
     '--env=OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1',
+    '--env=OTEL_EXPORTER_OTLP_TIMEOUT=1000',
     '--env=OTEL_BSP_SCHEDULE_DELAY=100'
   ])
   await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)

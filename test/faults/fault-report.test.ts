@@ -1,6 +1,6 @@
 /** The judgement over a stack's faults finds what the judge does, errors, and pauses. */
 import t from 'tap'
-import { judge, type Outages, toTable } from '../../deploy/faults/report.ts'
+import { judge, type Line, type Outages, toRow, toTable } from '../../deploy/faults/report.ts'
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import type { History } from '../../dev/histories/rivals.ts'
 
@@ -128,6 +128,19 @@ t.test('in a standstill each create gets a 503', async (t) => {
   t.strictSame(moves(operations, 2_001, 2_999), [])
   t.strictSame(moves(operations, 2_000, 2_249), [])
   t.strictSame(moves([create(1), refused(3_250), lost], 2_000, 4_000), [])
+})
+
+t.test('the rounds of a seed become one row', async (t) => {
+  const line = (fault: string, pause: string): Line => ({ ...find({}).line, fault, 'longest pause': pause })
+  const round = (number: number, pause: string, isGentle = false) =>
+    line(`seed 7, round ${number}${isGentle ? ', a majority is left' : ''}`, pause)
+  const others = [line('SIGKILL of the primary', '25.00 s')]
+  t.equal(toRow('HA', others, 0), undefined)
+  t.equal(
+    toRow('HA', [...others, round(1, '3.14 s', true), round(2, '41.00 s'), round(3, '9.99 s', true)], 2),
+    '| HA | 7 | 3 | 9 | 9 | 6 | 10.0 s | 41.0 s | 2 |'
+  )
+  t.equal(toRow('HA', [round(1, '3.14 s')], 0), '| HA | 7 | 1 | 3 | 3 | 2 |  | 3.1 s | 0 |')
 })
 
 t.test('of many violations the first are shown', async (t) => {

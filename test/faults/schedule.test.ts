@@ -5,6 +5,7 @@ import { createRandom } from '../../dev/random.ts'
 
 const kind = (name: string, group: string, longest: number): Kind => ({
   ...{ name, group, longest, targets: ['a', 'b', 'c'] },
+  needs: () => [],
   strike: async () => {}
 })
 const kinds = [

@@ -1,0 +1,53 @@
+/** What a schedule can draw on this stack, and what of it the stack survives without a pause. */
+import type { Overlap } from '../faults/overlap.ts'
+import type { Stack } from '../faults/stack.ts'
+import { createProcessKinds } from '../faults/strikes.ts'
+import { createCluster, nodes } from './cluster.ts'
+import { createDiskKinds } from './disk.ts'
+import { createNetworkKinds } from './network.ts'
+
+const etcd = ['etcd1', 'etcd2', 'etcd3']
+
+/** The containers of the service. */
+export const replicas = ['api-1', 'api-2', 'api-3']
+
+/** Gives both, for a stack with these proxies. */
+export function createScheduled(stack: Stack, proxies: string[]): Pick<Overlap, 'kinds' | 'isAvailable'> {
+  const kinds = [
+    // The nodes come twice as often as the others.
+    ...[1, 2].flatMap(() => [
+      ...createProcessKinds(stack, [...nodes]),
+      ...createNetworkKinds(stack),
+      ...createDiskKinds(stack)
+    ]),
+    ...createProcessKinds(stack, etcd),
+    ...createProcessKinds(stack, replicas),
+    ...createProcessKinds(stack, proxies),
+    {
+      ...{ name: 'changes by a switchover', targets: ['the primary'], group: 'process', longest: 0 },
+      needs: () => [],
+      hits: () => [],
+      // Patroni refuses it without a candidate.
+      refusal: /switchover/,
+      strike: createCluster(stack).switchoverNow
+    }
+  ]
+
+  /** With two whole nodes that reach each other, the majority of etcd, a replica and the proxies. */
+  function isAvailable(hits: string[]): boolean {
+    const has = (hit: string) => hits.includes(hit)
+    const lame = nodes.filter(has)
+    const cuts = ['node1-node2', 'node1-node3', 'node2-node3'].filter(has)
+    const isMajority =
+      lame.length === 1 ? cuts.every((cut) => cut.includes(lame[0] as string)) : cuts.length <= 1
+    return (
+      lame.length <= 1 &&
+      isMajority &&
+      etcd.filter(has).length <= 1 &&
+      replicas.filter(has).length < replicas.length &&
+      !proxies.some(has)
+    )
+  }
+
+  return { kinds, isAvailable }
+}

@@ -1,0 +1,58 @@
+/** Rounds of overlapping faults on a model of an engine: a strike at what is down does nothing, and all is healed. */
+import t from 'tap'
+import { createRounds } from '../../deploy/faults/overlap.ts'
+import { createStack } from '../../deploy/faults/stack.ts'
+import { createScheduled, replicas } from '../../deploy/ha/kinds.ts'
+import { createRandom } from '../../dev/random.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+import { createFakeEngine } from './fake-engine.ts'
+
+const minutes = 10
+const single = ['node1', 'node2', 'node3', 'etcd1', 'etcd2', 'etcd3', 'primary', 'balancer']
+const services = [...single.map((service) => `${service}-1`), ...replicas]
+
+/** Plays the rounds of a seed on the stack of deploy/ha, and gives what they did. */
+async function play(seed: number) {
+  const virtual = createVirtualClock()
+  const clock = {
+    now: virtual.now,
+    sleep: (ms: number) => new Promise<void>((resolve) => void virtual.after(ms, resolve))
+  }
+  const engine = createFakeEngine(services, createRandom(seed), clock)
+  const stack = createStack('', 'fake', [], {}, engine.run)
+  const printed: string[] = []
+  const scheduled = createScheduled(stack, ['primary', 'balancer'])
+  const isWhole = async () => {}
+  const rounds = createRounds({ stack, seed, minutes, ...scheduled, isWhole }, clock, (line) => {
+    printed.push(line)
+  })
+  const unhealed: unknown[] = []
+  const idle: string[] = []
+  for (const round of rounds) {
+    let isOver = false
+    const struck = round.strike().finally(() => {
+      isOver = true
+    })
+    struck.catch(() => {}) // it is awaited below
+    while (!isOver) await virtual.moveTo(virtual.nextAt ?? virtual.now())
+    await struck
+    unhealed.push(...engine.unhealed())
+    idle.push(...(round.idle?.() ?? []))
+  }
+  return { idle, unhealed, printed }
+}
+
+t.test('fifty seeds: each round ends, everything is healed, and what did nothing is told', async (t) => {
+  const reasons = new Map<string, number>()
+  for (let seed = 0; seed < 50; seed++) {
+    const { idle, unhealed, printed } = await play(seed)
+    t.strictSame(unhealed, [], `seed ${seed}`)
+    for (const line of idle) {
+      t.ok(printed.includes(`nothing is done: ${line}`))
+      const reason = line.replace(/^.*: /, '')
+      reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+    }
+  }
+  t.comment(Object.fromEntries(reasons))
+  t.strictSame([...reasons.keys()].sort(), ['it is down', 'it is refused', 'it went down meanwhile'])
+})
