@@ -14,7 +14,7 @@ const config = readConfig(process.env)
 /** Group commit as the service has it. */
 function createGroupCommitRepository(): Repository {
   const { database: connection, write } = config
-  const observer = { onStored: () => {}, onBatch: () => {} }
+  const observer = { onStored: () => {}, onAttempt: () => {} }
   return createPlantStorage({ connection, write }, createLogger('silent'), observer).plants
 }
 

@@ -6,13 +6,19 @@ import { createPool } from '../database/pool.ts'
 import { checkWritable } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
-import { type Check, checkEncoding, checkMigrated, checkWarnings } from '../database/wait-for-database.ts'
+import {
+  type Check,
+  checkCommits,
+  checkEncoding,
+  checkMigrated,
+  checkRights
+} from '../database/wait-for-database.ts'
 import { addGauge } from '../metrics/gauge.ts'
 import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
 import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
-import { selectRequired } from './statements.ts'
+import { selectMissingRights, selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -41,9 +47,10 @@ const probeConnections = 1
 /** What the database must pass before the service uses it. */
 export const databaseChecks: Check[] = [
   checkEncoding,
-  checkWarnings,
+  checkCommits,
   checkWritable,
-  checkMigrated(selectRequired)
+  checkMigrated(selectRequired),
+  checkRights(selectMissingRights)
 ]
 
 /** Makes the repository and its connections. */

@@ -54,7 +54,7 @@ export async function loadService(src: string) {
       queueBytes: 2 ** 26,
       deadlineMs
     }
-    const repository = createPlantRepository(database, limits, log, { onStored() {}, onBatch() {} })
+    const repository = createPlantRepository(database, limits, log, { onStored() {}, onAttempt() {} })
     return {
       create(plant, key, respond) {
         const { name, tag } = plant
