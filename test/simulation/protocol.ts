@@ -103,7 +103,8 @@ function integers(size: 2 | 4, ...values: number[]): Buffer {
 }
 
 /** The types of columns by their names; what is not here is text. */
-const oids: Record<string, number> = { id: 20, write_id: 2950, is_new: 16 }
+const oids: Record<string, number> = { id: 20, write_id: 2950 }
+const booleanOid = 16
 const textOid = 25
 
 function writeFields(fields: Record<string, string | undefined>): Buffer[] {
@@ -123,15 +124,15 @@ export const messages = {
   ready: write('Z', 'I'),
   parsed: write('1'),
   bound: write('2'),
-  description: (columns: readonly string[]) =>
+  description: (columns: readonly { name: string; isBoolean: boolean }[]) =>
     write(
       'T',
       integers(2, columns.length),
-      ...columns.flatMap((name) => [
+      ...columns.flatMap(({ name, isBoolean }) => [
         `${name}\0`,
         integers(4, 0),
         integers(2, 0),
-        integers(4, oids[name] ?? textOid),
+        integers(4, isBoolean ? booleanOid : (oids[name] ?? textOid)),
         integers(2, -1),
         integers(4, -1),
         integers(2, 0)

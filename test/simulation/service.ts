@@ -54,7 +54,7 @@ export async function loadService(src: string) {
     const log = { warn: (_: unknown, text: string) => onLog(text), error: onLog, info: onLog } as never
     const hosts = hasHosts ? 'a:5432,b:5432' : 'database:5432'
     const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
-    const observer = { onStored() {}, onBatch() {} }
+    const observer = { onStored() {}, onBatch() {}, onAttempt() {} }
     const { database, plants, close } = createPlantStorage({ connection: connect(), write }, log, observer)
     return {
       create({ plant, caller, key }, respond) {

@@ -1,13 +1,14 @@
 /**
  * What the service's statements mean: the only file that knows their SQL. One that is not known is an error, as the
  * model would otherwise prove nothing. It understands, in any layout,
- * - `insert into plants (…) select … from unnest($1::…[], …)`, `select $1::…` or `values ($1::…)`, with any
- *   `set_config('…', '…', true)`, `on conflict (id) do nothing`, or the `do update` that writes the same write again,
- *   and `returning` columns;
- * - `select … from plants … $n::bigint[]`: plants by their ids, of columns, of `case when … write_id … then column end`,
- *   which gives content only where the write id is among those of a parameter `$n::uuid[]`, and of
+ * - `insert into plants (…) select … from unnest($1::…[], …)`, `select $1::…` or `values ($1::…)`, then
+ *   `on conflict (id) do nothing`, or the `do update` that writes the same write again, and `returning` columns;
+ * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::…[], …) as asked (…)`. Of columns;
+ *   of `write_id = …`, whether the row is of the write that was asked for; of `case when … write_id … then … end`, only
+ *   for such a row, a column or a comparison `… is not distinct from …` of all columns; and of
  *   `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
- * - `current_setting('transaction_read_only')` and `show`.
+ * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
+ * - `current_setting('transaction_read_only')`, `show`, and whether `pg_proc` has `pg_logical_emit_message`.
  */
 import pg from 'pg'
 
@@ -17,10 +18,10 @@ export type Columns = Record<string, string | null>
 /** What a statement returns of each row. */
 export interface Output {
   readonly name: string
-  /** The column; `message` and `is new` are none. */
-  readonly from: string
-  /** Only where the row is of a write that the statement names. */
-  readonly isOwnOnly: boolean
+  readonly isBoolean: boolean
+  /** It reads the content of such a row. */
+  reads(isOwn: boolean): boolean
+  value(row: Columns, context: { now: string; asked: Columns | undefined; isOwn: boolean }): string | null
 }
 
 interface Common {
@@ -40,12 +41,15 @@ export type Command =
   | (Common & {
       kind: 'find'
       ids: string[]
-      /** The writes whose rows' content it gives. */
-      ownWrites: ReadonlySet<string>
+      /** The rows that are asked for, by their ids, as far as the statement has them. */
+      asked: ReadonlyMap<string, Columns>
       /** It writes to the log where it finds something. */
       writes: boolean
     })
   | (Common & { kind: 'readiness' })
+
+type Values = readonly (string | null)[]
+type Bind = (values: Values) => Command
 
 const parseArray = pg.types.getTypeParser(1009 as never, 'text') as (text: string) => (string | null)[]
 const names = (list: string) => list.split(/, ?/)
@@ -64,82 +68,134 @@ function split(list: string): string[] {
 
 const insert =
   /^insert into (?:\w+\.)?plants(?: as \w+)? \((?<into>[^)]+)\) (?:select .* from unnest\((?<arrays>[^)]+)\)|select (?<one>\$.+?) from|values \((?<values>.+?)\)).* on conflict \(id\) do (?<conflict>nothing|update set .*? where .*?write_id = excluded\.write_id) returning (?<returning>.+)$/
-const find = /^select (?<returning>.+?) from (?=.*\bplants\b)(?=.*\$(?<ids>\d+)::bigint\[\]).*$/
-const ownWrites = /\$(\d+)::uuid\[\]/
+const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
+const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)/
+const byAsked = /unnest\((?<casts>[^)]+)\) as \w+ \((?<columns>[^)]+)\)/
+const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
 const readiness = /^(?:select current_setting\('transaction_read_only'\) as (?<as>\w+) |show (?<show>\w+)$)/
-
-type Bind = (values: readonly (string | null)[]) => Command
+const canWait = /^select exists \(.*'pg_logical_emit_message'.*\) as (?<as>\w+)$/
 
 const known = new Map<string, Bind>()
 
 /** Reads a statement with its parameters. Throws for one that is not known. */
-export function readStatement(sql: string, values: readonly (string | null)[]): Command {
-  const bind = known.get(sql) ?? parse(sql.replace(/\s+/g, ' ').trim())
+export function readStatement(sql: string, values: Values): Command {
+  const bind = known.get(sql) ?? parse(sql.replace(/\s+/g, ' ').replace(/\( /g, '(').trim())
   known.set(sql, bind)
   return bind(values)
 }
 
+const fromRow = (name: string, column: string, isBoolean = false): Output => ({
+  name,
+  isBoolean,
+  reads: () => column === 'name',
+  value: (row) => row[column] ?? null
+})
+const withoutContent = (name: string, isBoolean: boolean, value: Output['value']): Output => ({
+  name,
+  isBoolean,
+  reads: () => false,
+  value
+})
+const write = (is: boolean) => (is ? 't' : 'f')
+
 function readOutput(item: string): Output {
   const [, expression = item, alias] = /^(.*?)(?: as (\w+))?$/.exec(item) ?? []
   const column = /^(?:\w+\.)?(\w+)$/.exec(expression)?.[1]
-  if (column) return { name: alias ?? column, from: column, isOwnOnly: false }
-  if (/^pg_logical_emit_message\(true,/.test(expression))
-    return { name: alias ?? 'pg_logical_emit_message', from: 'message', isOwnOnly: false }
-  if (/^created_at = now\(\)$/.test(expression))
-    return { name: alias ?? '?column?', from: 'is new', isOwnOnly: false }
-  const own = /^case when .*\bwrite_id\b.* then (?:\w+\.)?(\w+) end$/.exec(expression)?.[1]
-  if (own) return { name: alias ?? own, from: own, isOwnOnly: true }
-  throw new Error(`an expression that is not modelled: ${item}`)
+  if (column) return fromRow(alias ?? column, column)
+  const name = alias ?? '?column?'
+  if (/^pg_logical_emit_message\(true,/.test(expression)) return withoutContent(name, false, () => '0/0')
+  if (expression === 'created_at = now()')
+    return withoutContent(name, true, (row, { now }) => write(row.created_at === now))
+  if (/^(?:\w+\.)?write_id = \w+\.write_id$/.test(expression))
+    return withoutContent(name, true, (_, { isOwn }) => write(isOwn))
+  const own = /^case when .*\bwrite_id\b.*? then (.*) end$/.exec(expression)?.[1]
+  if (own?.includes('is not distinct from')) {
+    const compared = [...own.matchAll(/\w+\.(\w+) is not distinct from/g)].map(([, column = '']) => column)
+    return {
+      name,
+      isBoolean: true,
+      reads: (isOwn) => isOwn,
+      value: (row, { isOwn, asked }) =>
+        isOwn ? write(compared.every((column) => (row[column] ?? null) === (asked?.[column] ?? null))) : null
+    }
+  }
+  if (own === undefined) throw new Error(`an expression that is not modelled: ${item}`)
+  const output = readOutput(own)
+  return {
+    ...output,
+    name: alias ?? output.name,
+    reads: (isOwn) => isOwn && output.reads(isOwn),
+    value: (row, context) => (context.isOwn ? output.value(row, context) : null)
+  }
+}
+
+/** Reads parameters, in order and each cast, as rows of columns. */
+function readRows(casts: string, columns: string[], text: string): (values: Values) => Columns[] {
+  const parts = split(casts)
+  const isInOrder = parts.every((cast, index) => cast.startsWith(`$${index + 1}::`))
+  if (!isInOrder || parts.length !== columns.length)
+    throw new Error(`parameters that are not modelled: ${text}`)
+  const isArray = parts[0]?.endsWith('[]')
+  return (values) => {
+    const lists = columns.map((_, index) => {
+      const value = values[index] ?? null
+      return isArray ? parseArray(value as string) : [value]
+    })
+    return (lists[0] ?? []).map((_, row) =>
+      Object.fromEntries(columns.map((name, index) => [name, lists[index]?.[row] ?? null]))
+    )
+  }
 }
 
 function parse(text: string): Bind {
-  const settings = new Map(
-    [...text.matchAll(/set_config\('(\w+)', '([^']*)', true\)/g)].map(([, name = '', value = '']) => [
-      name,
-      value
-    ])
-  )
-  const asked = readiness.exec(text)?.groups
+  const made = [...text.matchAll(setting)]
+  const settingsOf = (values: Values) =>
+    new Map(
+      made.map(([, name = '', value, number, otherwise]) => [
+        name,
+        value ?? otherwise ?? values[Number(number) - 1] ?? ''
+      ])
+    )
+  const asked = readiness.exec(text)?.groups ?? canWait.exec(text)?.groups
   if (asked) {
     const name = (asked.as ?? asked.show) as string
-    return () => ({
-      kind: 'readiness',
-      settings,
-      returning: [{ name, from: 'transaction_read_only', isOwnOnly: false }]
-    })
+    const isBoolean = canWait.test(text)
+    const returning = [fromRow(name, isBoolean ? 'can wait' : 'transaction_read_only', isBoolean)]
+    return (values) => ({ kind: 'readiness', settings: settingsOf(values), returning })
   }
+  return parseInsert(text, settingsOf) ?? parseFind(text, settingsOf)
+}
+
+function parseInsert(text: string, settingsOf: (values: Values) => Common['settings']): Bind | undefined {
   const inserts = insert.exec(text)?.groups
-  if (inserts) {
-    const into = names(inserts.into as string)
-    const casts = split((inserts.arrays ?? inserts.one ?? inserts.values) as string)
-    const isInOrder = casts.every((cast, index) => cast.startsWith(`$${index + 1}::`))
-    if (!isInOrder || casts.length !== into.length)
-      throw new Error(`parameters that are not modelled: ${text}`)
-    const returning = split(inserts.returning as string).map(readOutput)
-    const onConflict = inserts.conflict === 'nothing' ? 'nothing' : 'write again'
-    return (values) => {
-      const columns = values.map((value) => (inserts.arrays ? parseArray(value as string) : [value]))
-      const rows = (columns[0] ?? []).map((_, row) =>
-        Object.fromEntries(into.map((name, index) => [name, columns[index]?.[row] ?? null]))
-      )
-      return { kind: 'insert', rows, onConflict, returning, settings }
-    }
-  }
-  const finds = find.exec(text)?.groups
-  if (!finds) throw new Error(`a statement that is not modelled: ${text}`)
-  const returning = split(finds.returning as string)
-    .filter((item) => !item.startsWith('set_config('))
-    .map(readOutput)
-  const writes = returning.some(({ from }) => from === 'message')
-  const own = Number(ownWrites.exec(text)?.[1] ?? 0)
-  const read = (values: readonly (string | null)[], number: number) =>
-    number === 0 ? [] : (parseArray(values[number - 1] as string) as string[])
+  if (!inserts) return undefined
+  const casts = (inserts.arrays ?? inserts.one ?? inserts.values) as string
+  const rowsOf = readRows(casts, names(inserts.into as string), text)
+  const returning = split(inserts.returning as string).map(readOutput)
+  const onConflict = inserts.conflict === 'nothing' ? 'nothing' : 'write again'
   return (values) => ({
-    kind: 'find',
-    ids: read(values, Number(finds.ids)),
-    ownWrites: new Set(read(values, own)),
+    kind: 'insert',
+    rows: rowsOf(values),
+    onConflict,
     returning,
-    writes,
-    settings
+    settings: settingsOf(values)
   })
+}
+
+function parseFind(text: string, settingsOf: (values: Values) => Common['settings']): Bind {
+  const finds = find.exec(text)?.groups
+  const isAsked = byAsked.exec(finds?.from ?? '')?.groups
+  const ids = byIds.exec(finds?.from ?? '')?.[1]
+  if (!finds || !(isAsked || ids)) throw new Error(`a statement that is not modelled: ${text}`)
+  const rowsOf = isAsked
+    ? readRows(isAsked.casts as string, names(isAsked.columns as string), text)
+    : (values: Values) => parseArray(values[Number(ids) - 1] as string).map((id) => ({ id }) as Columns)
+  const items = split(finds.returning as string)
+  const returning = items.filter((item) => !item.startsWith('set_config(')).map(readOutput)
+  const writes = items.some((item) => item.startsWith('pg_logical_emit_message('))
+  return (values) => {
+    const rows = rowsOf(values)
+    const asked = new Map(rows.map((row) => [row.id as string, row]))
+    return { kind: 'find', ids: [...asked.keys()], asked, returning, writes, settings: settingsOf(values) }
+  }
 }

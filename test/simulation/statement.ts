@@ -6,7 +6,7 @@ import type { Transaction } from './postgres.ts'
 import { messages } from './protocol.ts'
 import { causeOf, storedNameOf, type Trouble } from './rows.ts'
 import type { Session } from './session.ts'
-import type { Columns, Command, Output } from './sql.ts'
+import type { Columns, Command } from './sql.ts'
 
 /** An error that a statement is to meet, whatever it writes. */
 export interface Mishap {
@@ -92,9 +92,9 @@ export class Statement {
 
   #execute() {
     const { command } = this
-    const { isPrimary, denied } = this.#node
+    const { isPrimary, denied, lacksMessages } = this.#node
     if (command.kind === 'readiness') {
-      this.#return({ transaction_read_only: isPrimary ? 'off' : 'on' })
+      this.#return({ transaction_read_only: isPrimary ? 'off' : 'on', 'can wait': lacksMessages ? 'f' : 't' })
       this.#finish()
     } else if (command.kind === 'find') this.#find(command)
     else if (!isPrimary) this.#fail({ code: '25006' })
@@ -102,31 +102,28 @@ export class Statement {
     else this.#insert(0)
   }
 
-  /** Returns a row of the table. Gives false where that has failed. */
-  #return(row: Columns, isOwn = false): boolean {
+  /** Returns a row of the table; `asked` is what the statement asks for. Gives false where that has failed. */
+  #return(row: Columns, asked?: Columns): boolean {
     const { returning } = this.command
-    const read = ({ from, isOwnOnly }: Output) => {
-      if (from === 'message') return '0/0'
-      if (from === 'is new') return row.created_at === this.#now ? 't' : 'f'
-      return isOwnOnly && !isOwn ? null : (row[from] ?? null)
-    }
-    const reads = returning.some(({ from, isOwnOnly }) => from === 'name' && (isOwn || !isOwnOnly))
+    const isOwn = asked?.write_id !== undefined && asked.write_id === row.write_id
     // What is in memory only is whole.
-    if (reads && causeOf(row.name)?.isDamaged && row.transaction !== this.transaction.name) {
+    const isRead =
+      row.transaction !== this.transaction.name && returning.some((output) => output.reads(isOwn))
+    if (isRead && causeOf(row.name)?.isDamaged) {
       this.#fail({ code: 'XX001' })
       return false
     }
-    this.#returned.push(returning.map(read))
+    this.#returned.push(returning.map((output) => output.value(row, { now: this.#now, asked, isOwn })))
     return true
   }
 
-  #find({ ids, writes, ownWrites }: Extract<Command, { kind: 'find' }>) {
+  #find({ ids, writes, asked }: Extract<Command, { kind: 'find' }>) {
     const { lacksMessages, denied, isPrimary, table } = this.#node
     if (writes && lacksMessages) return this.#fail({ code: '42883' })
     if (denied === (writes ? 'message' : 'select')) return this.#fail({ code: '42501' })
     for (const id of ids) {
       const row = table.get(id)
-      if (row && !this.#return(row, ownWrites.has(row.write_id as string))) return
+      if (row && !this.#return(row, asked.get(id))) return
     }
     if (!writes || this.#returned.length === 0) this.#finish()
     else if (isPrimary) this.#commit()
@@ -241,9 +238,13 @@ export class Statement {
 
   #sendResult() {
     const rows = this.#returned.map((row) => messages.row(row))
-    const columns = this.command.returning.map(({ name }) => name)
     this.#isResultSent = true
-    this.session.send(...this.#head, messages.description(columns), ...rows, messages.complete('INSERT 0 0'))
+    this.session.send(
+      ...this.#head,
+      messages.description(this.command.returning),
+      ...rows,
+      messages.complete('INSERT 0 0')
+    )
   }
 
   #fail(trouble: Trouble) {
