@@ -125,9 +125,10 @@ export class Clients {
           world.after(world.duration(typicalMs), () => end(isLost || process.isDead ? undefined : told))
         })
         const { lastUuid } = process
-        if ((key === undefined) !== (lastUuid !== undefined))
-          world.violate('a write id is drawn for a key, or none for a create without one')
-        request.writeId = lastUuid ?? this.#simulation.deriveWriteId(caller, key ?? '')
+        if (key !== undefined && lastUuid !== undefined) world.violate('a write id is drawn for a key')
+        // A create without a key that is refused at once has none.
+        const writeId = key === undefined ? lastUuid : this.#simulation.deriveWriteId(caller, key)
+        if (writeId !== undefined) request.writeId = writeId
       })
     })
   }

@@ -12,6 +12,7 @@ export const known: readonly Part[] = [
   'breaks its session',
   'is damaged',
   'is rewritten',
+  'is larger than the link',
   'answers that take long',
   'a pooler ends a session',
   'a statement calls a missing function',

@@ -68,7 +68,7 @@ function split(list: string): string[] {
 
 const insert =
   /^insert into (?:\w+\.)?plants(?: as \w+)? \((?<into>[^)]+)\) (?:select .* from unnest\((?<arrays>[^)]+)\)|select (?<one>\$.+?) from|values \((?<values>.+?)\)).* on conflict \(id\) do (?<conflict>nothing|update set .*? where .*?write_id = excluded\.write_id) returning (?<returning>.+)$/
-const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
+const find = /^select (?<returning>.+?)(?<!distinct) from (?<from>.*\bplants\b.*)$/
 const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)/
 const byAsked = /unnest\((?<casts>[^)]+)\) as \w+ \((?<columns>[^)]+)\)/
 const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
