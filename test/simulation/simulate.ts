@@ -30,13 +30,12 @@ async function show(seed: number) {
   process.exitCode = whole.violations?.length ? 1 : 0
 }
 
+/** Prints the table of docs/testing.md. */
 async function findMutants() {
   for (const mutant of mutants) {
     const { name, breaks } = mutant
-    const { seed, violations } = await withMutant(mutant, (src) => explore(seeds, { src, breaks }))
-    const found = violations?.find((violation) => breaks.test(violation))
-    console.log(`${name}: ${seed === undefined ? 'NOT FOUND' : `${seed + 1} seeds: ${found}`}`)
-    if (seed === undefined) process.exitCode = 1
+    const { seed } = await withMutant(mutant, (src) => explore(seeds, { src, breaks }))
+    console.log(`| ${name} | ${seed === undefined ? '' : (seed + 1).toLocaleString('en')} |`)
   }
 }
 
