@@ -117,20 +117,21 @@ export function createGroupCommit<T extends Item, R>(
       isCutOff = true
       controller.abort()
     }
-    const cancelLimit = isSuspect && !evidence.isEverybodys ? clock.after(limitMs(), cutOff) : undefined
+    const isLimited = isSuspect && !evidence.isEverybodys(rows[0]?.failedSince)
+    const cancelLimit = isLimited ? clock.after(limitMs(), cutOff) : undefined
     const attempt = { waiting: rows.length, giveUp: () => controller.abort() }
     for (const row of rows) {
       row.state = 'trying'
       row.attempt = attempt
     }
     const began = clock.now()
-    const { writes } = evidence
+    const since = evidence.now
     const written = await store.write(rows, controller.signal)
     const ms = clock.now() - began
     cancelLimit?.()
     busyLanes--
     queue.leave(isSuspect, ms)
-    apply(batch, written, { ms, isCutOff, isAwaited: attempt.waiting > 0, writes })
+    apply(batch, written, { ms, isCutOff, isAwaited: attempt.waiting > 0, since })
     start()
   }
 
@@ -145,7 +146,7 @@ export function createGroupCommit<T extends Item, R>(
   function apply(
     { rows, isSuspect }: Batch<T, R>,
     { results, failure }: Written<R>,
-    { ms, isCutOff, isAwaited, writes }: { ms: number; isCutOff: boolean; isAwaited: boolean; writes: number }
+    { ms, isCutOff, isAwaited, since }: { ms: number; isCutOff: boolean; isAwaited: boolean; since: number }
   ) {
     onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
     if (failure === undefined) {
@@ -172,7 +173,7 @@ export function createGroupCommit<T extends Item, R>(
       backOff.clear()
       outage.signOfLife()
     } else if (isAwaited && isAlive(failure)) outage.signOfLife()
-    for (const row of undecided) row.failedSince ??= writes
+    for (const row of undecided) row.failedSince ??= since
     if (failure) blame(undecided, failure, { failed: rows.length - decided, isSuspect, isCutOff })
     else for (const row of undecided) miss(row)
   }
@@ -184,13 +185,16 @@ export function createGroupCommit<T extends Item, R>(
     { failed, isSuspect, isCutOff }: { failed: number; isSuspect: boolean; isCutOff: boolean }
   ) {
     const isAlone = failed === 1
-    const since = rows[0]?.failedSince ?? evidence.writes
-    const wasEverybodys = evidence.isEverybodys
+    const since = rows[0]?.failedSince ?? evidence.now
+    const wasEverybodys = evidence.isEverybodys(since)
     evidence.add(failure, { isAlone, isCutOff, since })
-    const { isEverybodys } = evidence
+    const isEverybodys = evidence.isEverybodys(since)
     // While nothing is written, single rows tell soonest whether it is everybody's; a slow one would take too long.
-    const isDeep = isSuspect && !isCutOff && evidence.writes === since
+    const isDeep = isSuspect && !isCutOff && !evidence.wasWritten(since)
     const first: Row<T, R>[] = []
+    // Where others fail, too, new rows must not all become suspects.
+    if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
+      backOff.begin('everything')
     for (const row of rows) {
       row.cause = failure.error
       row.mayBeStored ||= failure.written === 'maybe'
@@ -202,8 +206,10 @@ export function createGroupCommit<T extends Item, R>(
           // Only what may be stored waits for the repair of what is broken; new rows get the error.
           const isBroken = failure.again === 'never'
           if (isBroken) row.company = Math.min(row.company, limits.batchRows)
-          first.push(row)
           backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
+          // Some of these may be at fault all the same: next time it is the turn of others.
+          if (failure.whose === 'database') first.push(row)
+          else queue.enter(row)
           break
         }
         case 'repeat':

@@ -3,13 +3,10 @@ import type { WriteFailure } from './types.ts'
 
 /** So often in a row chance may fail the same rows. */
 const chances = 3
-/**
- * So many failures in a row are everybody's: rows alone; batches that are cut off by their limit; and such batches where
- * others were written after the rows had failed, so that these are more likely to be slow by themselves.
- */
-const rowsAlone = 16
-const cutOffs = 3
-const cutOffsAfterWrites = 8
+/** What a failure weighs: of a row alone, of a batch that was cut off, and the same where others were written since. */
+const weights = { alone: 3, cutOff: 16, cutOffAfterWrites: 6 }
+/** So much in a row is everybody's failure: 16 rows alone, or 3 batches. */
+const enough = 48
 
 /**
  * `fail`: the caller gets the error. `wait`: the rows stay together, and nothing is tried for a while. `repeat`: they
@@ -21,7 +18,7 @@ export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 interface Circumstances {
   /** The row was alone in what has failed. */
   readonly isAlone: boolean
-  /** The evidence says so. */
+  /** The evidence says that all fail. */
   readonly isEverybodys: boolean
   /** An attempt may have stored the row. */
   readonly mayBeStored: boolean
@@ -37,7 +34,7 @@ export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
   { isAlone, isEverybodys, mayBeStored, repeats }: Circumstances
 ): Verdict {
-  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys)
+  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone)
   // What may be stored is asked for until the deadline, unless its data is at fault: what is broken can be repaired.
   const isFinal = again === 'never' && (whose === 'row' || !mayBeStored)
   if (isFinal) return isDatabases || isAlone ? 'fail' : 'split'
@@ -46,31 +43,35 @@ export function judge(
   return isAlone ? 'rest' : 'split'
 }
 
-/** Collects what has failed since the last success, as far as it could be one row's failure. */
+/**
+ * Collects what has failed since the last success, as far as it could be one row's failure. What was collected before
+ * rows had failed themselves says nothing of them: others may have been at fault.
+ */
 export function createEvidence() {
-  let weight = 0
-  let writes = 0
+  let total = 0
+  let clearedAt = 0
+  const wasWritten = (since: number) => clearedAt > since
   return {
-    /** How often something was written. */
-    get writes() {
-      return writes
+    /** This moment. */
+    get now() {
+      return total
     },
-    get isEverybodys() {
-      return weight >= 1
-    },
-    /** Takes in a failure of rows that had failed first after so many writes. */
+    /** Whether something was written since a moment. */
+    wasWritten,
+    /** Whether what has failed since a moment is everybody's failure. */
+    isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
+    /** Takes in a failure of rows that had failed first after this moment. */
     add(
       { whose }: WriteFailure,
       { isAlone, isCutOff, since }: { isAlone: boolean; isCutOff: boolean; since: number }
     ) {
       if (whose !== 'unclear') return
-      if (isCutOff) weight += 1 / (writes > since ? cutOffsAfterWrites : cutOffs)
-      else if (isAlone) weight += 1 / rowsAlone
+      if (isCutOff) total += wasWritten(since) ? weights.cutOffAfterWrites : weights.cutOff
+      else if (isAlone) total += weights.alone
     },
     /** Something was written. */
     clear() {
-      weight = 0
-      writes++
+      clearedAt = ++total
     }
   }
 }

@@ -3,7 +3,7 @@ import t from 'tap'
 import { createEvidence, judge, type Verdict } from '../../src/group-commit/verdict.ts'
 import { failureOf, failures, type Trouble } from '../support/scripted-store.ts'
 
-const several = { isAlone: false, isEverybodys: false, mayBeStored: false, repeats: 0 }
+const several = { isAlone: false, isCutOff: false, isEverybodys: false, mayBeStored: false, repeats: 0 }
 const alone = { ...several, isAlone: true }
 const everybodys = { ...several, isEverybodys: true }
 const stored = { ...several, mayBeStored: true }
@@ -15,9 +15,9 @@ t.test('what becomes of rows that have failed', async (t) => {
     ['gone', 'fail', 'fail', 'fail', 'fail'],
     ['refused', 'split', 'fail', 'split', 'fail'],
     ['broken', 'split', 'fail', 'fail', 'fail'],
-    ['busy', 'split', 'rest', 'wait', 'wait'],
-    ['lost', 'split', 'rest', 'wait', 'wait'],
-    ['chance', 'repeat', 'repeat', 'wait', 'wait']
+    ['busy', 'split', 'rest', 'wait', 'rest'],
+    ['lost', 'split', 'rest', 'wait', 'rest'],
+    ['chance', 'repeat', 'repeat', 'wait', 'repeat']
   ]
   for (const [trouble, ...expected] of table) {
     const circumstances = [several, alone, everybodys, { ...everybodys, isAlone: true }]
@@ -48,27 +48,41 @@ t.test(
 )
 
 t.test('evidence', async (t) => {
+  const cutOff = { isAlone: false, isCutOff: true }
+  const alone = { isAlone: true, isCutOff: false }
   /** How many such failures in a row are everybody's. */
-  function count(trouble: Trouble, given: { isAlone?: boolean; isCutOff?: boolean; since?: number }) {
+  function count(trouble: Trouble, given: { isAlone: boolean; isCutOff: boolean }, since?: number) {
     const evidence = createEvidence()
     evidence.clear()
     for (let failed = 1; failed <= 100; failed++) {
-      evidence.add(failureOf(trouble), { isAlone: false, isCutOff: false, since: 1, ...given })
-      if (evidence.isEverybodys) return failed
+      evidence.add(failureOf(trouble), { ...given, since: since ?? evidence.now })
+      if (evidence.isEverybodys()) return failed
     }
     return undefined
   }
-  t.equal(count('busy', { isAlone: true }), 16)
-  t.equal(count('busy', { isCutOff: true }), 3)
-  t.equal(count('busy', { isCutOff: true, since: 0 }), 8, 'others were written since')
-  t.equal(count('busy', {}), undefined, 'one of several rows may be the cause')
-  t.equal(count('refused', { isAlone: true }), undefined)
-  t.equal(count('away', { isAlone: true }), undefined)
+  t.equal(count('busy', alone), 16)
+  t.equal(count('busy', cutOff), 3)
+  t.equal(count('busy', cutOff, 0), 8, 'others were written since')
+  t.equal(count('busy', several), undefined, 'one of several rows may be the cause')
+  t.equal(count('refused', alone), undefined)
+  t.equal(count('away', alone), undefined)
 
   const evidence = createEvidence()
-  for (let failed = 0; failed < 3; failed++)
-    evidence.add(failureOf('busy'), { isAlone: false, isCutOff: true, since: 0 })
+  const fail = () => evidence.add(failureOf('busy'), { ...cutOff, since: evidence.now })
+  const before = evidence.now
+  fail()
+  const between = evidence.now
+  fail()
+  fail()
+  t.ok(evidence.isEverybodys(before))
+  t.notOk(evidence.isEverybodys(between), 'one that failed before says nothing of rows that came then')
+  t.notOk(evidence.wasWritten(before))
   evidence.clear()
-  t.notOk(evidence.isEverybodys, 'something was written')
-  t.equal(evidence.writes, 1)
+  t.ok(evidence.wasWritten(between))
+  t.notOk(evidence.isEverybodys(before), 'something was written')
+  fail()
+  fail()
+  t.notOk(evidence.isEverybodys())
+  fail()
+  t.ok(evidence.isEverybodys())
 })
