@@ -13,11 +13,6 @@ export interface Mutant {
 /** Text in a file of `src` that is replaced: it must be there once. */
 type Edit = readonly [file: string, text: string, replacement: string]
 
-const writeAgain = `do update set write_id = excluded.write_id,
-    created_at = case plants.created_at when excluded.created_at then \${justBefore} else plants.created_at end
-  where plants.write_id = excluded.write_id`
-const waiting = `findMany(\`, \${waitForStandby}\`)`
-
 /** A response claims what is not so. */
 const falsehood = /^told |^acknowledged|^stored/
 const nothingStored = /^told "nothing stored"/
@@ -37,28 +32,20 @@ const inFile = (
   edits.map(([name, text, replacement]) => ({ name, breaks, edits: [[file, text, replacement]] }))
 
 export const mutants: readonly Mutant[] = [
-  {
-    name: 'a replay that only reads',
-    breaks: falsehood,
-    edits: [
-      ['plants/statements.ts', writeAgain, 'do nothing'],
-      ['plants/statements.ts', waiting, 'findMany()'],
-      ['plants/store.ts', 'if (isRepeat && !certain.has(id)) return missing', '']
-    ]
-  },
   ...inFile('plants/statements.ts', falsehood, [
-    ['a 409 from a row that is merely visible', waiting, 'findMany()']
+    ['what is found is merely visible', 'text: findMany(waitForStandby)', "text: findMany('')"],
+    ['any row is its own', 'plants.write_id = asked.write_id as is_own', 'true as is_own'],
+    [
+      'a commit does not wait where the session says so',
+      "case when ${waiting} in ('off', 'local') then 'on' else ${waiting} end",
+      '${waiting}'
+    ]
   ]),
   ...inFile('plants/columns.ts', falsehood, [
     [
       'an empty text equals an absent one',
-      'fromDriver(row[name]) === plant[field]',
-      '(fromDriver(row[name]) || undefined) === (plant[field] || undefined)'
-    ],
-    [
-      'only the fields that were sent are compared',
-      'fromDriver(row[name]) === plant[field]',
-      'plant[field] === undefined || fromDriver(row[name]) === plant[field]'
+      '`${one}.${name} is not distinct from ${other}.${name}`',
+      "`coalesce(${one}.${name}::text, '') = coalesce(${other}.${name}::text, '')`"
     ]
   ]),
   ...inFile('plants/write-id.ts', /two keys/, [
@@ -81,26 +68,26 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/store.ts', falsehood, [
     [
       'created and replayed are swapped',
-      "repeated ? 'created' : 'replayed'",
-      "repeated ? 'replayed' : 'created'"
+      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
+      "return found.is_same ? 'created' : new Failure('ReusedKey')"
     ],
     [
-      'any look-up that fails falls back to what is visible',
-      'if (isVisibleEnough || !isFunctionMissing(cause))',
-      'if (isVisibleEnough)'
-    ]
+      'any content is the same',
+      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
+      "return 'replayed'"
+    ],
+    [
+      'any content is the same after an open attempt',
+      "return found.is_same ? 'created' : new NotCommitted('unknown')",
+      "return 'created'"
+    ],
+    ["what is found is a repeat's own", "if (!found.is_own) return new Failure('DuplicatePlant')", '']
+  ]),
+  ...inFile('plants/store.ts', failure, [
+    ['a look-up that fails costs all', 'return { results, failure: {', 'return { results: [], failure: {']
   ]),
   ...inFile('plants/store.ts', /./, [
-    [
-      'a look-up without the signal',
-      'findPlants(items, isVisibleEnough), signal',
-      'findPlants(items, isVisibleEnough)'
-    ],
-    [
-      "a look-up's error is thrown as it is",
-      "throw new OutcomeUnknown('the rows are written, and cannot be looked at', cause)",
-      'throw cause'
-    ]
+    ['a look-up without the signal', 'findPlants(items, canWait), signal', 'findPlants(items, canWait)']
   ]),
   ...inFile('plants/storage.ts', failure, [
     ['a statement has the whole deadline', 'attemptsPerDeadline = 3', 'attemptsPerDeadline = 1'],
@@ -108,19 +95,14 @@ export const mutants: readonly Mutant[] = [
   ]),
   ...inFile('database/errors.ts', openOutcome, [
     [
-      'a session that was ended has written nothing',
-      '/^(08...|25P04|40003|57P0[1-5])$/',
-      '/^(08...|25P04|40003|57P0[2-5])$/'
-    ],
-    [
       'a connection that was lost has written nothing',
-      "if (code === undefined || uncertain.test(code)) return 'uncertain'",
-      "if (code === undefined) return 'transient'\n  if (uncertain.test(code)) return 'uncertain'"
+      'const isOpen = code === undefined || open.test(code)',
+      "if (code === undefined) return { error, written: 'no', whose: 'unclear', again: 'later' }\n  const isOpen = open.test(code)"
     ],
     [
       'an error from a worker has written nothing',
-      "if (broken.test(code) && isFromWorkers(error)) return 'uncertain'",
-      ''
+      "isOpen || (broken.test(code) && onWorkers.test((error as Report).file ?? ''))",
+      'isOpen'
     ]
   ]),
   ...inFile('database/errors.ts', failure, [
@@ -133,8 +115,8 @@ export const mutants: readonly Mutant[] = [
   ...inFile('database/statement.ts', falsehood, [
     [
       'a success that is merely visible',
-      'const isOpen = unreplicated.delete(client) || (isCancelled && outcome.result !== undefined)',
-      'const isOpen = false'
+      'if (!unreplicated.delete(client) && !(isCancelled && result)) return { result, error, isServerLost }',
+      'if (!unreplicated.delete(client) || !unreplicated.has(client)) return { result, error, isServerLost }'
     ],
     [
       'the notice of a cancelled wait is ignored',
@@ -145,21 +127,28 @@ export const mutants: readonly Mutant[] = [
   ...inFile('database/statement.ts', onWire, [
     [
       'a connection that is used again after a cancel',
-      'client.release(outcome.isLost || isCancelled)',
-      'client.release(outcome.isLost)'
+      'client.release(isLost || isServerLost || isCancelled)',
+      'client.release(isLost || isServerLost)'
     ],
-    ['the limit of a statement goes on after its end', '  clearTimeout(timer)\n', '']
+    ['a statement is cancelled after its end', '    if (isOver) return\n', '']
+  ]),
+  ...inFile('database/statement.ts', openOutcome, [
+    [
+      'a session that was ended has written nothing',
+      'if (isLost && isReported(cause)) error = new OutcomeUnknown',
+      'if (isLost && !isReported(cause)) error = new OutcomeUnknown'
+    ]
   ]),
   ...inFile('database/statement.ts', /./, [
-    ["the signal's listener stays", "  signal?.removeEventListener('abort', cancel)\n", ''],
-    ['a server that does not react is waited for', 'silence.reject,', '() => {},']
+    ["the signal's listener stays", "  signal?.removeEventListener('abort', cancelSoon)\n", ''],
+    ['a server that does not react is waited for', 'setImmediate(giveUp)', 'setImmediate(() => {})']
   ]),
   {
     name: 'a pool that outlives a failover',
     breaks: failure,
     edits: [
-      ['database/pool.ts', 'if (isLost) resetPool(from, error)', ''],
-      ['database/pool.ts', '(client as Ending)._ending || resetPool(fresh, error)', 'error']
+      ['database/pool.ts', 'if (isServerLost) resetPool(from, error)', ''],
+      ['database/pool.ts', 'isTold(error) || resetPool(fresh, error)', 'error']
     ]
   },
   ...inFile('database/pool.ts', /./, [
@@ -195,55 +184,61 @@ export const mutants: readonly Mutant[] = [
       ''
     ]
   ]),
-  ...inFile('group-commit/trial.ts', nothingStored, [
+  ...inFile('group-commit/verdict.ts', failure, [
     [
-      '`repeated` is forgotten when a batch is split',
-      'this.#rows = rows\n',
-      'this.#rows = rows\n    for (const row of rows) row.repeated = false\n'
+      'rows that failed together stay together',
+      "return isAlone ? 'rest' : 'split'",
+      "return isAlone ? 'rest' : 'wait'"
+    ],
+    [
+      'what others met counts for all',
+      'total - Math.max(since, clearedAt) >= enough',
+      'total - Math.max(since * 0, clearedAt) >= enough'
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', nothingStored, [
     [
       '"has stored nothing" after an open attempt',
-      'const isOpen = entry.repeated || entry.assignment?.isAttempt',
-      'const isOpen = entry.assignment?.isAttempt'
+      "row.mayBeStored || isTried ? 'unknown'",
+      "isTried ? 'unknown'"
     ],
     [
       '"has stored nothing" while an attempt runs',
-      'const isOpen = entry.repeated || entry.assignment?.isAttempt',
-      'const isOpen = entry.repeated'
+      "row.mayBeStored || isTried ? 'unknown'",
+      "row.mayBeStored ? 'unknown'"
     ],
     [
       'a later failure forgets that an earlier one was open',
-      "entry.repeated ||= outcome === 'uncertain'",
-      "entry.repeated = outcome === 'uncertain'"
+      "row.mayBeStored ||= failure.written === 'maybe'",
+      "row.mayBeStored = failure.written === 'maybe'"
     ],
     [
       'a refusal after an open attempt is told as one',
-      "fail(entry, entry.repeated ? new NotCommitted('unknown', error) : error)",
-      'fail(entry, error)'
+      "fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)",
+      'fail(row, failure.error)'
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', onWire, [
-    ['an expired row frees its id while its attempt runs', 'if (entry.assignment?.isAttempt) return', ''],
     [
       'a lane that is free before its attempt has ended',
-      'await store.write(batch, controller.signal).then(',
+      'await store.write(rows, controller.signal)',
       `await Promise.race([
-          store.write(batch, controller.signal),
-          new Promise<never>((_, reject) => controller.signal.addEventListener('abort', reject))
-        ]).then(`
+          store.write(rows, controller.signal),
+          new Promise<Written<R>>((resolve) =>
+            controller.signal.addEventListener('abort', () => resolve({ results: [] }))
+          )
+        ])`
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', /never ends/, [
     [
       'a create that is given up without a word',
-      "entry.reject(new NotCommitted(isOpen ? 'unknown' : 'expired', entry.cause))",
+      "row.reject(new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause))",
       ''
     ]
   ]),
   ...inFile('group-commit/queue.ts', /deadlock/, [
-    ['rows that are not sorted', 'part?.rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', ''],
+    ['rows that are not sorted', 'rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', ''],
     ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
   ])
 ]
