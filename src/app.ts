@@ -5,12 +5,12 @@ import admin from './admin/admin.ts'
 import auth from './auth/auth.ts'
 import rateLimit from './auth/rate-limit.ts'
 import type { Config } from './config/config.ts'
-import backpressure from './http/backpressure.ts'
+import backpressure from './connections/backpressure.ts'
+import connections from './connections/connections.ts'
+import shutdown from './connections/shutdown.ts'
+import admission from './http/admission.ts'
 import { createServer } from './http/create-server.ts'
-import drain from './http/drain.ts'
 import errorHandler from './http/error-handler.ts'
-import jsonBody from './http/json-body.ts'
-import lastResponse from './http/last-response.ts'
 import methods from './http/methods.ts'
 import probes from './http/probes.ts'
 import protocol from './http/protocol.ts'
@@ -20,7 +20,6 @@ import responseHeaders from './http/response-headers.ts'
 import unknownPath, { noPath } from './http/unknown-path.ts'
 import docs from './openapi/page.ts'
 import openapi from './openapi/route.ts'
-import admission from './plants/admission.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
 import storage from './plants/storage.ts'
@@ -49,19 +48,18 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   if (tracing) await app.register(tracing.requests)
   await app.register(responseHeaders)
   await app.register(errorHandler)
-  await app.register(protocol, {
+  await app.register(connections, {
     headersTimeoutMs,
     requestTimeoutMs,
     maxConnections,
     onRejected: ({ name }) => app.countFailure(name)
   })
-  await app.register(lastResponse, { headersTimeoutMs })
+  await app.register(protocol)
+  await app.register(shutdown)
   await app.register(unknownPath)
   await app.register(methods)
   await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })
-  await app.register(drain)
-  await app.register(jsonBody)
   await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.rateLimit })

@@ -1,9 +1,10 @@
 /** The second small application: the metrics page, whose failures are those of the contract. */
 import type { FastifyBaseLogger } from 'fastify'
+import connections from '../connections/connections.ts'
+import shutdown from '../connections/shutdown.ts'
 import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/create-server.ts'
 import errorHandler from '../http/error-handler.ts'
-import lastResponse from '../http/last-response.ts'
 import methods from '../http/methods.ts'
 import protocol from '../http/protocol.ts'
 import responseHeaders from '../http/response-headers.ts'
@@ -23,12 +24,13 @@ export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
   const app = createServer(logger)
   await app.register(responseHeaders)
   await app.register(errorHandler)
-  await app.register(protocol, {
+  await app.register(connections, {
     headersTimeoutMs: timeoutMs,
     requestTimeoutMs: timeoutMs,
     maxConnections: 100
   })
-  await app.register(lastResponse, { headersTimeoutMs: timeoutMs })
+  await app.register(protocol)
+  await app.register(shutdown)
   await app.register(unknownPath)
   await app.register(methods)
   app.addHook('onError', async (_, __, error) => {

@@ -1,6 +1,4 @@
 /** Who may call: the bearer token of each request, and the caller that it stands for. */
-import { timingSafeEqual } from 'node:crypto'
-import type { Socket } from 'node:net'
 import bearerAuth from '@fastify/bearer-auth'
 import type { Registry } from '@prometheus-io/client'
 import type { onRequestHookHandler } from 'fastify'
@@ -30,13 +28,6 @@ interface Options {
   registry: Registry
 }
 
-/** The last Authorization that was good on a connection, and for which tokens: it need not be hashed again. */
-interface Accepted {
-  readonly tokens: Tokens
-  readonly authorization: Buffer
-  readonly caller: string
-}
-
 const realm = 'Bearer realm="plant-store"'
 
 export default fp<Options>(
@@ -61,31 +52,12 @@ export default fp<Options>(
       }
     })
     const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
-    const accepted = new WeakMap<Socket, Accepted>()
     app.decorate('authenticate', (request, reply, done) => {
-      const { socket, headers } = request.raw
-      const current = followed?.current() ?? tokens
-      const known = accepted.get(socket)
-      if (known?.tokens === current && isEqual(known.authorization, headers.authorization)) {
-        request.caller = known.caller
-        return done()
-      }
-      verify(request, reply, (error) => {
-        if (error) return done(toAuthFailure(headers.authorization))
-        const authorization = Buffer.from(headers.authorization as string, 'latin1')
-        accepted.set(socket, { tokens: current, authorization, caller: request.caller })
-        done()
-      })
+      verify(request, reply, (error) => done(error && toAuthFailure(request.headers.authorization)))
     })
   },
   { name: 'auth' }
 )
-
-/** In a time that does not tell how much of a guess is right: a proxy can share the connection between clients. */
-function isEqual(accepted: Buffer, authorization: string | undefined): boolean {
-  if (authorization?.length !== accepted.length) return false
-  return timingSafeEqual(accepted, Buffer.from(authorization, 'latin1'))
-}
 
 /** The failure and its challenge, as RFC 6750 section 3 has them: no error code where no bearer token was tried. */
 function toAuthFailure(authorization: string | undefined): Failure {

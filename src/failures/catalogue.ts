@@ -39,7 +39,8 @@ export const catalogue = {
   },
   MalformedKey: {
     error: 400,
-    message: 'the Idempotency-Key must be 1 to 255 visible ASCII characters',
+    message:
+      'the Idempotency-Key must be 1 to 255 visible ASCII characters, in double quotes where it has a space, a comma or a quote',
     advice: 'Correct the `Idempotency-Key`.'
   },
   MalformedBody: { error: 400, message: 'the body is not valid JSON', advice: 'Correct the body.' },
@@ -121,8 +122,7 @@ export const catalogue = {
     error: 429,
     message: 'too many requests a second by this caller, this request has stored nothing: try again',
     advice: 'Send it again after `Retry-After`, or send fewer.',
-    headers: storedNothing,
-    fields: ['retry-after']
+    headers: { ...retryAfter, ...storedNothing }
   },
   HeadersTooLarge: {
     error: 431,

@@ -24,11 +24,8 @@ export class Failure extends StacklessError {
   }
 }
 
-/** Errors of Fastify, and of a request that its client cut off, by code: the client's doing. */
+/** Errors of Fastify by code whose cause is the client. */
 const clientErrors = new Map<unknown, FailureName>([
-  ['ECONNRESET', 'MalformedRequest'],
-  ['FST_ERR_CTP_BODY_TOO_LARGE', 'BodyTooLarge'],
-  ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 'MalformedRequest'],
   ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'UnsupportedMediaType']
 ])
 
@@ -48,4 +45,33 @@ export function toFailure(thrown: unknown): Failure {
 export function toResponse({ name, error, message, headers }: Failure) {
   const fields = { 'error-name': name, ...headers }
   return { status: 400, headers: fields, body: JSON.stringify({ error, message }) } as const
+}
+
+/**
+ * Returns the header fields of the response to a request: its id, and that the response is no page
+ * (content-security-policy, for a browser that shows one all the same), is of the type that it says, and is kept by no
+ * cache. The balancer says what there is to say of TLS.
+ */
+export function responseHeaders(requestId: string) {
+  return {
+    'x-request-id': requestId,
+    'cache-control': 'no-store',
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    'x-content-type-options': 'nosniff'
+  }
+}
+
+/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
+export function writeResponse(failure: Failure, requestId: string): string {
+  const { status, headers, body } = toResponse(failure)
+  const fields = {
+    ...responseHeaders(requestId),
+    ...headers,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    date: new Date().toUTCString(),
+    connection: 'close'
+  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
 }

@@ -55,6 +55,15 @@ export default fp<Options>(
       help: 'Connections that were closed at once, so far beyond MAX_CONNECTIONS that not even a refusal had room',
       registers
     })
+    new Counter({
+      name: 'plant_store_http_connections_stalled_total',
+      help: 'Connections that were cut off because their client took nothing of a response for REQUEST_TIMEOUT_MS',
+      registers,
+      collect() {
+        this.reset()
+        this.inc(app.connections.stalled)
+      }
+    })
     const gauge = addGauge.bind(undefined, registry)
     gauge(
       'http_requests_in_flight',
@@ -76,5 +85,5 @@ export default fp<Options>(
       if (failure) app.countFailure(failure.name)
     })
   },
-  { name: 'request-metrics', dependencies: ['protocol', 'error-handler', 'methods'] }
+  { name: 'request-metrics', dependencies: ['connections', 'error-handler', 'methods'] }
 )

@@ -1,7 +1,7 @@
 /** The operation: create a plant. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FailureName } from '../failures/catalogue.ts'
-import { checkBodyHead } from '../http/header-rules.ts'
+import { checkBodyHead } from '../http/head.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
 import { ErrorBody, NewPlant, Plant } from './schema.ts'
 
@@ -51,7 +51,7 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
         done(
           checkBodyHead(headers, bodyLimit) ??
             app.admitRequest(request) ??
-            app.admitWrite(request) ??
+            app.plants.writeRefusal(request.caller) ??
             app.admitBody(request)
         )
       }

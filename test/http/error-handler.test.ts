@@ -3,6 +3,7 @@ import { Registry } from '@prometheus-io/client'
 import Fastify, { LogController } from 'fastify'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
+import connections from '../../src/connections/connections.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, toFailure } from '../../src/failures/failure.ts'
 import errorHandler from '../../src/http/error-handler.ts'
@@ -20,7 +21,8 @@ const app = Fastify({
 await app.register(responseHeaders)
 await app.register(errorHandler)
 const limits = { headersTimeoutMs: 60_000, requestTimeoutMs: 60_000, maxConnections: 100 }
-await app.register(protocol, limits)
+await app.register(connections, limits)
+await app.register(protocol)
 await app.register(auth, { registry: new Registry(), tokens: new Map() })
 await app.register(requestLog)
 

@@ -158,9 +158,19 @@ const cases: [string, Part[], string[]][] = [
     [tooLarge]
   ],
   [
+    'RFC 6585 5: 100 fields, the token among them',
+    [`POST /plants HTTP/1.1\r\n${'x:\r\n'.repeat(96)}${request(plant()).slice(23)}`],
+    [created]
+  ],
+  [
+    'RFC 6585 5: 101 fields, the token the last of them',
+    [`POST /plants HTTP/1.1\r\n${'x:\r\n'.repeat(97)}${request(plant()).slice(23)}`],
+    ['400 {"error":431,"message":"the request has more than 100 header fields"}']
+  ],
+  [
     'RFC 6585 5: 2,500 fields before the token',
     [`POST /plants HTTP/1.1\r\n${'x:\r\n'.repeat(2_500)}${request(plant()).slice(23)}`],
-    [created]
+    [tooLarge]
   ],
   // RFC 9112, sections 6 and 7: bodies
   ['6.1: chunks', [request('', chunked), chunk('{"id":9000,'), chunk('"name":"n"}'), '0\r\n\r\n'], [created]],

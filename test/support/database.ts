@@ -1,12 +1,12 @@
 /** A PostgreSQL database for each test file. */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import type { Test } from 'tap'
 import { query } from '../../dev/query.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+import type { Teardown } from './process.ts'
 
 export { query }
 
@@ -18,7 +18,7 @@ interface Options {
 }
 
 /** Makes a database with a random name on the server that `npm test` has started; drops it at teardown. Gives its URL. */
-export async function createDatabase(t: Test, { migrated = true, encoding = 'UTF8' }: Options = {}) {
+export async function createDatabase(t: Teardown, { migrated = true, encoding = 'UTF8' }: Options = {}) {
   const server = process.env.TEST_DATABASE_URL
   if (server === undefined) throw new Error('TEST_DATABASE_URL is not set: run the tests by npm test')
   const name = `test_${randomBytes(8).toString('hex')}`
@@ -32,7 +32,7 @@ export async function createDatabase(t: Test, { migrated = true, encoding = 'UTF
 }
 
 /** Runs a statement on a connection that stays open until teardown, and gives the connection. */
-export async function openSession(t: Test, url: string, sql: string) {
+export async function openSession(t: Teardown, url: string, sql: string) {
   const client = new pg.Client(url)
   client.on('error', () => {})
   await client.connect()
@@ -42,7 +42,7 @@ export async function openSession(t: Test, url: string, sql: string) {
 }
 
 /** Keeps everybody else from the table until the session that it gives rolls back. */
-export const lockTable = (t: Test, url: string) =>
+export const lockTable = (t: Teardown, url: string) =>
   openSession(t, url, 'begin; lock table plants in access exclusive mode')
 
 /** Returns when so many statements of the service wait for a lock in this database. */

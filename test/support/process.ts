@@ -1,7 +1,8 @@
 /** The project's processes, run as users run them. */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import { patientSettings, token } from './service.ts'
 
@@ -21,17 +22,27 @@ export interface Running {
   /** Resolves when the process has ended and its output is complete. */
   ended: Promise<Ended>
   kill(signal: NodeJS.Signals): void
+  /** The process itself; with Node's flags it has a channel for messages. */
+  child: ChildProcess
 }
 
+/** What runs at the end of a test. */
+export type Teardown = Pick<Test, 'teardown'>
+
 /**
- * Starts a file of the project with these variables and none of the caller's settings.
+ * Starts a file of the project with these variables and none of the caller's settings, and with these flags of Node.
  * The process is killed at teardown if it still runs then.
  */
-export function start(t: Test, [file, ...args]: [string, ...string[]], env: NodeJS.ProcessEnv = {}): Running {
-  const child = spawn(process.execPath, [join(root, file), ...args], {
+export function start(
+  t: Teardown,
+  [file, ...args]: [string, ...string[]],
+  env: NodeJS.ProcessEnv = {},
+  flags?: string[]
+): Running {
+  const child = spawn(process.execPath, [...(flags ?? []), join(root, file), ...args], {
     env: { PATH: process.env.PATH, NODE_OPTIONS: process.env.NODE_OPTIONS, METRICS_PORT: '0', ...env },
-    stdio: ['ignore', 'pipe', 'pipe']
-  })
+    stdio: flags ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['ignore', 'pipe', 'pipe']
+  }) as ChildProcessByStdio<null, Readable, Readable>
   let stdout = ''
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
@@ -50,15 +61,16 @@ export function start(t: Test, [file, ...args]: [string, ...string[]], env: Node
         ended.then((end) => reject(new Error(`ended without ${pattern}: ${JSON.stringify(end)}`)))
       }),
     ended,
-    kill: (signal) => child.kill(signal)
+    kill: (signal) => child.kill(signal),
+    child
   }
 }
 
 /** Starts the service for the tests' caller, on a free port of 127.0.0.1 by default; resolves when it listens. */
-export async function startProcess(t: Test, env: Record<string, string>) {
+export async function startProcess(t: Teardown, env: Record<string, string>, flags?: string[]) {
   const address = { HOST: '127.0.0.1', PORT: '0' }
   const settings = { ...patientSettings, ...address, AUTH_TOKENS: `tester:${token}`, ...env }
-  const process = start(t, ['src/server.ts'], settings)
+  const process = start(t, ['src/server.ts'], settings, flags)
   const [, url = ''] = await process.output(/Server listening at (http:[^"]+)/)
   return { ...process, url }
 }

@@ -97,3 +97,48 @@ export function request(
   )
   return `${start}\r\n${lines.join('')}\r\n${body}`
 }
+
+/** A connection that stays open. */
+export interface Client {
+  socket: Socket
+  send(bytes: string | Buffer): void
+  /** Resolves when what has come is whole responses, `count` at least; rejects when the connection ends before. */
+  responses(count?: number): Promise<RawResponse[]>
+}
+
+/** Opens a connection that is destroyed at teardown. */
+export async function open(t: { teardown(callback: () => void): void }, url: string): Promise<Client> {
+  const socket = connectTo(url, { allowHalfOpen: true })
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk))
+  socket.on('error', () => {})
+  return {
+    socket,
+    send: (bytes) => void socket.write(bytes as string, 'latin1'),
+    responses: (count = 1) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const responses = parseIfWhole(Buffer.concat(chunks))
+          if (responses.length >= count) resolve(responses)
+        }
+        const end = () => {
+          look()
+          const text = Buffer.concat(chunks).toString('latin1').slice(-500)
+          reject(new Error(`the connection has ended behind ${JSON.stringify(text)}`))
+        }
+        look()
+        if (socket.readableEnded || socket.closed) end()
+        else socket.on('data', look).once('end', end).once('close', end)
+      })
+  }
+}
+
+function parseIfWhole(bytes: Buffer): RawResponse[] {
+  try {
+    return parseResponses(bytes)
+  } catch {
+    return []
+  }
+}

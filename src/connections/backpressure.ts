@@ -61,7 +61,7 @@ export default fp<Options>(
     function pause(request: IncomingMessage, connection: Connection | undefined) {
       const { socket } = request
       // What has begun to arrive is read, and so is the end of a connection that closes.
-      if (connection?.newest !== request || connection.isOver) return
+      if (!connection?.isIdleAfter(request)) return
       socket.pause()
       paused.add(socket)
       endTurnSoon()
@@ -77,5 +77,5 @@ export default fp<Options>(
       if (request.failure && isSent) failed(request)
     })
   },
-  { name: 'backpressure', dependencies: ['protocol', 'error-handler'] }
+  { name: 'backpressure', dependencies: ['connections', 'error-handler'] }
 )

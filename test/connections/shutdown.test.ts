@@ -149,19 +149,20 @@ t.test('while the service closes, responses that their client has not read yet a
   const sent = Array.from({ length: count }, () => request(JSON.stringify({ id: ++lastId, name })))
   await send(sent.join(''))
   const [served, connection] = [...app.connections][0] ?? []
-  await until('all creates wait', () => connection?.pendingResponses.size === count)
+  await until('all creates wait', () => connection?.pending === count)
   letGo()
   await until('responses wait to be read', () => served?.writableLength !== 0)
   const tooLate = await open(url)
   await tooLate.send(half)
   const closed = app.close()
-  t.strictSame((await tooLate.end()).responses, [tooSlow])
+  await until('it listens no more', () => !app.server.listening)
   socket.resume()
   t.strictSame(
     (await end()).responses,
     sent.map(() => `200 {"name":"${name}"}`),
     'and none of them is followed by another'
   )
+  t.strictSame((await tooLate.end()).responses, [tooSlow])
   await closed
 })
 
@@ -172,11 +173,11 @@ t.test(
     const [first, second] = [await open(url), await open(url)]
     await first.send(request(plant()))
     await second.send(half)
-    await until('the create is read', () => [...app.connections.values()][0]?.newest?.complete)
+    await until('the create is read', () => [...app.connections.values()][0]?.pending === 1)
     const closed = app.close()
     t.strictSame((await second.end()).responses, [tooSlow])
     await first.send(request('{', head))
-    await until('both wait', () => [...app.connections.values()][0]?.pendingResponses.size === 2)
+    await until('both wait', () => [...app.connections.values()][0]?.pending === 2)
     letGo()
     t.strictSame((await first.end()).responses, [created, tooSlow])
     await closed
@@ -189,12 +190,12 @@ t.test(
     const { app, url, letGo } = await startSlow(t)
     const { send, end } = await open(url)
     await send(request(plant()))
-    await until('it is in flight', () => [...app.connections.values()][0]?.pendingResponses.size === 1)
+    await until('it is in flight', () => [...app.connections.values()][0]?.pending === 1)
     const closed = app.close()
     await until('it listens no more', () => !app.server.listening)
     const [connection] = app.connections.values()
     await send(request(plant()))
-    await until('the next one is in flight', () => connection?.pendingResponses.size === 2)
+    await until('the next one is in flight', () => connection?.pending === 2)
     for (let count = 0; count < 5; count++) await send(request(plant()))
     letGo()
     t.strictSame(await end(), { responses: [created, created], connection: [undefined, 'close'] })
@@ -209,7 +210,7 @@ t.test(
     const socket = connectTo(url, { allowHalfOpen: true })
     socket.on('error', () => {}).resume()
     socket.write(request(plant()))
-    await until('it is in flight', () => [...app.connections.values()][0]?.pendingResponses.size === 1)
+    await until('it is in flight', () => [...app.connections.values()][0]?.pending === 1)
     const closed = app.close()
     letGo()
     await once(socket, 'end')

@@ -1,0 +1,368 @@
+/** A connection from accept to close: how it is read, what it is owed, what it waits for, and how it ends. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
+import { Failure, writeResponse } from '../failures/failure.ts'
+
+/** So many requests of one connection wait for their responses, while there is room for them among all connections. */
+const maximumPending = 64
+/** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
+const leastRequestBytes = 16
+/** How long a client that has all its responses must be silent before its connection is destroyed. */
+const quietMs = 1_000
+/** The same client may go on sending so long while the server closes. */
+const lingerMs = 2_000
+/** A client that has never sent anything is owed nothing. */
+const silentMs = 1_000
+
+const endsChunked = /(?:^|[,\s])chunked$/i
+
+/** `open`: requests are read; `last`: the newest is the last; `over`: no further byte counts; `finished`: all is sent. */
+type State = 'open' | 'last' | 'over' | 'finished'
+
+type Reader = (chunk: Buffer) => void
+
+/** What a connection needs to know of its server. */
+export interface ConnectionLimits {
+  /** How long a client may leave a request unfinished that is waited for, in ms. */
+  readonly headersTimeoutMs: number
+  /** How long a client may take nothing of a response, and may go on sending after its last one, in ms. */
+  readonly requestTimeoutMs: number
+  /** The server is about to close: the next request of each connection is its last. */
+  isClosing: boolean
+  /** The server listens no more: each connection ends when its client has what it is owed. */
+  hasClosed: boolean
+  /** How many more requests may wait for their responses, except that each connection may always have one. */
+  sparePending: number
+}
+
+/** Whether the end of a request cannot be trusted, and so nothing after it (RFC 9112, section 6.1). */
+export function isFramingFaulty({ headers, httpVersion }: Pick<IncomingMessage, 'headers' | 'httpVersion'>) {
+  const { 'transfer-encoding': coding } = headers
+  return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
+}
+
+/** Whether a client may wait for 100 before it sends its body; in HTTP/1.0 that must be ignored (RFC 9110, section 10.1.1). */
+export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.expect !== undefined && httpVersion === '1.1'
+}
+
+/** Who reads the body of the newest request. */
+export interface BodyReader {
+  /** Some of it has come. */
+  readonly hasBegun: boolean
+  /** The rest will not come. */
+  fail(failure: Failure): void
+}
+
+/** An open connection. Its fields are assigned in this file alone. */
+export class Connection {
+  readonly socket: Socket
+  /** It was opened beyond the limit: its first request is its last. */
+  readonly isExcess: boolean
+  #bodyReader: BodyReader | undefined = undefined
+  readonly #limits: ConnectionLimits
+  readonly #onClosed: (reply: FastifyReply) => void
+  /** The responses that are not sent completely, in the order of their requests; Fastify's reply once it has one. */
+  readonly #pending = new Map<ServerResponse, FastifyReply | undefined>()
+  #state: State = 'open'
+  /** The request that came last, until its response is sent and its body has ended. */
+  #newest: IncomingMessage | undefined = undefined
+  #newestFailure: Failure | undefined = undefined
+  /** Writes a failure after the pending responses, without Fastify. */
+  #writeOwed: (() => void) | undefined = undefined
+  /** Bytes that are certainly of the newest request's body: they hold no other request. */
+  #bodyBytes = 0
+  #awaits100 = false
+  /** What Node has called late although it was not read from: the newest request's body, or the header after it. */
+  #late: IncomingMessage | 'header' | undefined = undefined
+  /** Times in ms: when it was last not read from, when its client last took and sent bytes, and since when it is waited for. */
+  #heldAt = Number.NEGATIVE_INFINITY
+  #takenAt = 0
+  #takenBytes = -1
+  #sentAt = 0
+  #sentBytes = -1
+  #waitingSince: number | undefined = undefined
+  #flushedAt: number | undefined = undefined
+
+  /** Takes over a socket that Node's parser reads; `onClosed` is called with each reply that is sent or given up. */
+  constructor(
+    socket: Socket,
+    limits: ConnectionLimits,
+    isExcess: boolean,
+    onClosed: (reply: FastifyReply) => void
+  ) {
+    this.socket = socket
+    this.isExcess = isExcess
+    this.#limits = limits
+    this.#onClosed = onClosed
+    const [parse] = socket.listeners('data') as [Reader]
+    socket.off('data', parse)
+    socket.on('data', (chunk: Buffer) => this.#read(chunk, parse))
+    // Node takes its own listener away before a CONNECT; a reset would then end the process.
+    socket.on('error', () => {})
+    // Node calls this after the last response, and its own would destroy the socket at once.
+    socket.destroySoon = () => {
+      if (!this.#writeOwed) this.finish()
+    }
+  }
+
+  /** How many responses are not sent completely. */
+  get pending(): number {
+    return this.#pending.size
+  }
+
+  /** Whether no byte counts any more. */
+  get isOver(): boolean {
+    return this.#state === 'over' || this.#state === 'finished'
+  }
+
+  /** Whether the newest request has not come whole. */
+  get isArriving(): boolean {
+    return this.#newest?.complete === false
+  }
+
+  /** What has broken this request, the rest of which is not read. */
+  failureOf(request: IncomingMessage): Failure | undefined {
+    return this.#newest === request ? this.#newestFailure : undefined
+  }
+
+  /** Whether a response is owed to a request: not after the connection's last one. */
+  owes(response: ServerResponse): boolean {
+    return this.#pending.has(response) && !this.socket.destroyed && !this.socket.writableEnded
+  }
+
+  /** Whether this is the newest request, and no failure is owed after it. */
+  isNewest(request: IncomingMessage): boolean {
+    return this.#newest === request && !this.#writeOwed
+  }
+
+  /** Whether the response to the newest request is the last one. */
+  get endsWithNewest(): boolean {
+    return this.#state !== 'open' || this.#limits.isClosing || this.socket.readableEnded
+  }
+
+  /** Whether nothing has come after a request, and whether more is to be read. */
+  isIdleAfter(request: IncomingMessage): boolean {
+    return (this.#newest === undefined || this.#newest === request) && !this.isOver
+  }
+
+  /** Whether its socket must not be destroyed as idle: responses are not flushed, or its client still sends. */
+  get isBusy(): boolean {
+    return this.#pending.size > 0 || this.socket.writableLength > 0 || this.socket.writableEnded
+  }
+
+  /** Takes in a request that Node has parsed. */
+  receive(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#state !== 'open') return
+    const { headers } = request
+    this.#newest = request
+    this.#newestFailure = this.#late = undefined
+    this.#bodyBytes = Number(headers['content-length'] ?? 0)
+    this.#awaits100 = awaits100(request)
+    this.#pending.set(response, undefined)
+    this.#limits.sparePending--
+    // After a request to upgrade, Node drops what it has of the next.
+    if (this.#limits.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
+      this.#state = 'last'
+    // Its body is not read either: a refusal needs none.
+    if (this.isExcess) this.#state = 'over'
+    response.on('close', () => this.#settle(response))
+  }
+
+  /** Takes note of Fastify's reply to a request. */
+  attach(response: ServerResponse, reply: FastifyReply): void {
+    this.#pending.set(response, reply)
+  }
+
+  /** Takes note of who reads the body of the newest request. */
+  startBody(reader: BodyReader): void {
+    this.#bodyReader = reader
+  }
+
+  /** A body is read no more. The next request may have been parsed before the end of this one's body is told. */
+  endBody(reader: BodyReader): void {
+    if (this.#bodyReader === reader) this.#bodyReader = undefined
+  }
+
+  /** Makes the newest request the last: no byte after those that are parsed counts. */
+  stopReading(): void {
+    this.#state = 'over'
+  }
+
+  /**
+   * Ends a connection that cannot be read on. Requests that came in whole get their responses first, in their order;
+   * then the one that did not gets the failure from Fastify. Where none has begun, the failure is written as it stands,
+   * with this request id, and `onWritten` is called.
+   */
+  refuse(failure: Failure, requestId: string, onWritten: () => void): void {
+    if (this.isOver) return
+    this.#state = 'over'
+    if (this.isArriving) {
+      this.#newestFailure = failure
+      this.#bodyReader?.fail(failure)
+    } else {
+      this.#writeOwed = () => {
+        this.socket.write(writeResponse(failure, requestId))
+        onWritten()
+      }
+    }
+    if (this.#pending.size === 0) this.#writeLast()
+  }
+
+  /**
+   * Tells whether a request is late that Node's time-outs name, in ms of the clock. Not while we hold its bytes unread:
+   * then it has its time again.
+   */
+  isLate(now: number): boolean {
+    if (!this.#isHeld && now - this.#heldAt > this.#limits.headersTimeoutMs) return true
+    this.#late = this.isArriving ? this.#newest : 'header'
+    return false
+  }
+
+  /**
+   * Sends what is left to send, and destroys the socket when its client has been quiet for a second. Until then it is
+   * read: destroyed amid unread bytes it would be reset, and the client could lose its response.
+   */
+  finish(): void {
+    if (this.#state === 'finished' || this.socket.destroyed) return
+    this.#state = 'finished'
+    this.#waitingSince = undefined
+    this.socket.end()
+    // Nothing of it is parsed any more: whatever has paused it, it is to be read out.
+    this.socket.resume()
+  }
+
+  /** Lets go of all that its client was owed, once its socket has closed. */
+  close(): void {
+    this.#bodyReader?.fail(this.#newestFailure ?? brokenOff())
+    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
+    for (const response of this.#pending.keys()) response.destroy()
+  }
+
+  /**
+   * Looks at all that is waited for, at a time in ms; to be called several times a second. Destroys a client that has
+   * gone quiet after its last response or takes nothing of one (`stalled`); returns `late` for one to be refused.
+   */
+  check(now: number): 'stalled' | 'late' | undefined {
+    if (this.#isHeld) this.#heldAt = now
+    this.#watchProgress(now)
+    const { hasClosed, headersTimeoutMs, requestTimeoutMs } = this.#limits
+    const { socket } = this
+    if (now - this.#takenAt > (hasClosed ? Math.min(headersTimeoutMs, requestTimeoutMs) : requestTimeoutMs)) {
+      socket.destroy()
+      return 'stalled'
+    }
+    if (this.#state === 'finished') this.#checkEnd(now)
+    else if (socket.bytesRead > 0)
+      return this.#hasWaited(now, this.#isWaiting, headersTimeoutMs) ? 'late' : undefined
+    // Node's own time-outs have ended with the server; until then they see to it.
+    else if (this.#hasWaited(now, hasClosed, silentMs)) socket.destroy()
+    return undefined
+  }
+
+  #watchProgress(now: number) {
+    const taken = bytesTaken(this.socket)
+    if (this.socket.writableLength === 0 || taken !== this.#takenBytes) this.#takenAt = now
+    this.#takenBytes = taken
+    if (this.socket.bytesRead !== this.#sentBytes) this.#sentAt = now
+    this.#sentBytes = this.socket.bytesRead
+  }
+
+  #checkEnd(now: number) {
+    if (!this.socket.writableFinished) return
+    this.#flushedAt ??= now
+    const limitMs = this.#limits.hasClosed ? lingerMs : this.#limits.requestTimeoutMs
+    const isQuiet = now - Math.max(this.#sentAt, this.#flushedAt) >= quietMs
+    if (isQuiet || now - this.#flushedAt > limitMs) this.socket.destroy()
+  }
+
+  #hasWaited(now: number, isWaiting: boolean, limitMs: number): boolean {
+    if (!isWaiting) this.#waitingSince = undefined
+    else this.#waitingSince ??= now
+    return now - (this.#waitingSince ?? now) > limitMs
+  }
+
+  /** Whether we do not read it, so that its client cannot be late. */
+  get #isHeld(): boolean {
+    return this.socket.isPaused() || this.socket.readableLength > 0
+  }
+
+  /** Whether its client has begun or announced something that only it can finish. */
+  get #isWaiting(): boolean {
+    if (this.#isHeld || this.isOver) return false
+    const { hasClosed } = this.#limits
+    // A client that waits for its 100 gets it when the responses before it are sent.
+    if (this.isArriving && this.#awaits100 && this.#pending.size > 1) return false
+    if (this.isArriving)
+      return hasClosed || this.#bodyReader?.hasBegun === false || this.#late === this.#newest
+    return this.#late === 'header' || (hasClosed && this.#pending.size === 0)
+  }
+
+  /**
+   * Stands between the socket and Node's parser, which would parse whatever has been read: up to 64 KiB, and so
+   * thousands of requests, at a time. The parser gets pieces that cannot hold more requests than may wait, and nothing
+   * after the last request of the connection.
+   */
+  #read(chunk: Buffer, parse: Reader) {
+    const { socket } = this
+    for (let from = 0; from < chunk.length; ) {
+      if (this.isOver || socket.destroyed) return
+      const room = this.#room
+      if ((room <= 0 && !this.isArriving) || isPausedByNode(socket)) socket.pause()
+      if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
+      // Without room the newest is read to its end, in pieces too short for another.
+      const bytes = Math.max(room, 0.5) * leastRequestBytes
+      const to = from + Math.max(bytes, this.#bodyBytes)
+      const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
+      parse(piece)
+      this.#bodyBytes -= piece.length
+      this.#forgetNewest()
+      from += piece.length
+    }
+  }
+
+  /** How many more requests it may have; a connection without any may have one. */
+  get #room(): number {
+    const { size } = this.#pending
+    const spare = Math.min(maximumPending - size, this.#limits.sparePending)
+    return size === 0 ? Math.max(1, spare) : spare
+  }
+
+  #writeLast() {
+    if (this.socket.writable) this.#writeOwed?.()
+    this.finish()
+  }
+
+  #settle(response: ServerResponse) {
+    const reply = this.#pending.get(response)
+    this.#pending.delete(response)
+    this.#limits.sparePending++
+    const { size } = this.#pending
+    if (size === maximumPending / 2 || size === 0) this.socket.resume()
+    this.#forgetNewest()
+    if (size === 0 && this.#state === 'over') this.#writeLast()
+    if (reply !== undefined) this.#onClosed(reply)
+  }
+
+  /** A request holds its header for as long as anything refers to it. */
+  #forgetNewest() {
+    if (this.#newest?.complete !== true) return
+    if (this.#state === 'last') this.#state = 'over'
+    if (this.#pending.size === 0) this.#newest = undefined
+  }
+}
+
+const brokenOff = () => new Failure('MalformedRequest')
+
+/** How many bytes a client has taken, as far as the kernel knows. */
+function bytesTaken({
+  _handle: handle
+}: Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } }) {
+  return Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
+}
+
+/** While much waits to be written Node's parser takes no bytes, whatever has made the socket flow; Node itself resumes it. */
+function isPausedByNode(socket: Socket & { _paused?: boolean }): boolean {
+  return socket._paused === true
+}

@@ -1,0 +1,124 @@
+/** How a request's body is read: into one buffer, for as long as there is room for it, and as JSON with an exact id. */
+import { isUtf8 } from 'node:buffer'
+import type { FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { BodyReader } from '../connections/connection.ts'
+import { Failure } from '../failures/failure.ts'
+import type { Shares } from '../shares.ts'
+import { parseWithExactId } from './exact-id.ts'
+import { releaseHead } from './head.ts'
+import { NestedTooDeeply } from './json-scan.ts'
+
+interface Options {
+  /** Bytes of the bodies that may be arriving at the same time, for each caller. */
+  bodies: Shares
+}
+
+/** What a client is told whose body finds no room. */
+export const tooManyBodies = {
+  message: 'too many bodies are arriving, this request has stored nothing: try again'
+}
+
+const leastBytes = 1_024
+
+type Done = (error: Error | null, body?: unknown) => void
+
+/** Reads one body. What it holds is one buffer: of the announced length, or twice what a chunked body has needed before. */
+class Body implements BodyReader {
+  readonly #request: FastifyRequest
+  readonly #bodies: Shares
+  readonly #limitBytes: number
+  /** Content-Length; undefined for a chunked body. */
+  readonly #announced: number | undefined
+  readonly #done: Done
+  #buffer: Buffer = Buffer.alloc(0)
+  #length = 0
+  #held = 0
+
+  constructor(request: FastifyRequest, bodies: Shares, limitBytes: number, done: Done) {
+    const { 'content-length': announced } = request.headers
+    this.#request = request
+    this.#bodies = bodies
+    this.#limitBytes = limitBytes
+    this.#announced = announced === undefined ? undefined : Number(announced)
+    this.#done = done
+    const { raw, connection } = request
+    connection?.startBody(this)
+    raw.on('data', this.#add).on('end', this.#end)
+  }
+
+  get hasBegun(): boolean {
+    return this.#length > 0
+  }
+
+  fail(failure: Failure): void {
+    this.#finish()
+    this.#done(failure)
+    // The rest is read and dropped.
+    this.#request.raw.resume()
+  }
+
+  readonly #add = (chunk: Buffer) => {
+    const length = this.#length + chunk.length
+    if (length > this.#limitBytes) return this.fail(new Failure('BodyTooLarge'))
+    // A body that comes in one piece is parsed in this turn.
+    if (length === this.#announced && this.#length === 0) this.#buffer = chunk
+    else if (this.#hasRoom(length)) this.#buffer.set(chunk, this.#length)
+    else return this.fail(new Failure('Overloaded', tooManyBodies))
+    this.#length = length
+  }
+
+  readonly #end = () => {
+    const body = this.#buffer.subarray(0, this.#length)
+    this.#finish()
+    try {
+      this.#done(null, parse(body))
+    } catch (error) {
+      this.#done(error as Failure)
+    }
+  }
+
+  /** Makes the buffer large enough, if there is room. */
+  #hasRoom(length: number): boolean {
+    if (length <= this.#buffer.length) return true
+    const { caller } = this.#request
+    const bytes = this.#announced ?? Math.min(this.#limitBytes, Math.max(leastBytes, 2 * length))
+    if (!this.#bodies.take(caller, bytes)) return false
+    const larger = Buffer.allocUnsafeSlow(bytes)
+    larger.set(this.#buffer)
+    this.#buffer = larger
+    this.#bodies.release(caller, this.#held)
+    this.#held = bytes
+    return true
+  }
+
+  #finish() {
+    const { raw, connection, caller } = this.#request
+    raw.off('data', this.#add).off('end', this.#end)
+    connection?.endBody(this)
+    this.#bodies.release(caller, this.#held)
+  }
+}
+
+/** Returns what a body holds. Throws a Failure. */
+function parse(body: Buffer): unknown {
+  if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
+  try {
+    return parseWithExactId(body)
+  } catch (error) {
+    if (error instanceof NestedTooDeeply) throw new Failure('MalformedBody', { message: error.message })
+    throw new Failure('MalformedBody')
+  }
+}
+
+export default fp<Options>(
+  async (app, { bodies }) => {
+    const { bodyLimit } = app.initialConfig as { bodyLimit: number }
+    app.removeAllContentTypeParsers()
+    app.addContentTypeParser('application/json', (request, _, done) => {
+      new Body(request, bodies, bodyLimit, done)
+      releaseHead(request)
+    })
+  },
+  { name: 'body' }
+)

@@ -1,0 +1,209 @@
+/**
+ * An adversary: connections of all kinds that make the service hold something, beside good clients, against a process
+ * with a small heap. `--seed` repeats a run, `--minutes` lengthens it, `--kinds a,b` leaves out the others, and
+ * `--shrink` looks for the fewest kinds that still fail.
+ */
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { createRandom } from '../../dev/random.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { startMeasured } from '../support/measured.ts'
+import type { Teardown } from '../support/process.ts'
+import { connectTo } from '../support/raw.ts'
+import { allKinds, drawScript, type Kind, type Script } from './attacks.ts'
+import { startGoodClients } from './good-clients.ts'
+
+/** What decides a run, but for the machine's time. */
+export interface Options {
+  seed: number
+  durationMs: number
+  kinds: readonly Kind[]
+}
+
+/** What a run has found: no fault, or in words what was wrong. */
+export interface Report {
+  faults: string[]
+  summary: string
+}
+
+const badConnections = 120
+const goodClients = 60
+/** Some of the adversary's connections stay until the end, whatever they have sent; so many at most. */
+const mostStaying = 300
+/** Of which each may hold so much when its requests are over. */
+const idleBytes = 16_384
+/** How long a connection of the adversary lives beyond what it sends, at most. */
+const longestHoldMs = 3_000
+/** Compiled code and caches that a first load leaves behind. */
+const marginBytes = 8 * 2 ** 20
+const warmUpMs = 1_500
+/** In which all that the clients have left behind is done with. */
+const restMs = 30_000
+
+const secrets = {
+  good: 'good-secret-0123456789',
+  bad: 'bad-secret-0123456789',
+  worse: 'worse-secret-0123456789'
+}
+const env = {
+  AUTH_TOKENS: Object.entries(secrets)
+    .map(([caller, secret]) => `${caller}:${secret}`)
+    .join(','),
+  HEADERS_TIMEOUT_MS: String(scaled(2_000)),
+  REQUEST_TIMEOUT_MS: String(scaled(4_000)),
+  LOG_LEVEL: 'warn'
+}
+
+/** Runs the adversary once; the process ends at teardown. */
+export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Options): Promise<Report> {
+  // Its address is on a line of the level info.
+  const service = await startMeasured(t, { ...env, LOG_LEVEL: 'info' })
+  const good = startGoodClients(service.url, secrets.good, goodClients)
+  await sleep(warmUpMs)
+  const before = await service.held()
+  const until = performance.now() + durationMs
+  let ended = false
+  const exit = service.ended.then(({ code, stderr }) => {
+    ended = true
+    return `the process has ended with code ${code}: ${firstLine(stderr)}`
+  })
+  let scripts = 0
+  const staying: Socket[] = []
+  const attack = async () => {
+    while (performance.now() < until && !ended) {
+      const index = scripts++
+      const random = createRandom(seed + index)
+      let id = index * 1_000
+      // Many of one kind at a time hold more than few of each.
+      const favourite = createRandom(seed - 1 - Math.floor(index / badConnections)).pick(kinds)
+      const script = drawScript(random.oneIn(3) ? random.pick(kinds) : favourite, {
+        random,
+        id: () => ++id,
+        caller: {
+          authorization: random.pick([`Bearer ${secrets.bad}`, `Bearer ${secrets.worse}`, undefined])
+        }
+      })
+      const socket = await run(service.url, script)
+      if (random.oneIn(3) && staying.length < mostStaying) staying.push(socket)
+      else await leave(socket, script, random.integer(longestHoldMs))
+    }
+  }
+  await Promise.race([Promise.all(Array.from({ length: badConnections }, attack)), exit])
+  const restless = sleep(scaled(restMs), [`it does not come to rest within ${scaled(restMs)} ms`], {
+    ref: false
+  })
+  const look = ended ? exit.then((fault) => [fault]) : lookAfterwards()
+  look.catch(() => {})
+  const faults = await Promise.race([look, exit.then((fault) => [fault]), restless])
+  const { refused, longestMs } = good.refusals()
+  const summary =
+    `${scripts} connections; good clients: ${good.created.length} plants, ${refused} × 503, ` +
+    `${Math.round(longestMs)} ms the longest time between two of a client`
+  return { faults, summary }
+
+  /** Compares what the process holds and has promised, when all clients have gone, with what it should. */
+  async function lookAfterwards(): Promise<string[]> {
+    await good.stop()
+    const found = [...new Set(good.faults)].slice(0, 5).map((fault) => `a good client met ${fault}`)
+    const check = async (when: string, limit: number) => {
+      const more = (await service.held()) - before
+      if (more > limit) found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before`)
+    }
+    // Whoever stays has got its response by now, or has been cut off.
+    for (const name of ['http_requests_in_flight', 'http_body_bytes', 'queue_rows', 'queue_bytes']) {
+      await service.shows(name, 0)
+    }
+    await check(`for ${staying.length} idle connections`, marginBytes + staying.length * idleBytes)
+    for (const socket of staying) socket.resetAndDestroy()
+    await service.shows('http_connections', 0)
+    await check('for nobody', marginBytes)
+    if (good.created.length < goodClients) found.push(`only ${good.created.length} plants were created`)
+    found.push(...(await good.compare(service.databaseUrl)).slice(0, 5))
+    return found
+  }
+}
+
+const firstLine = (text: string) => /FATAL ERROR.*/.exec(text)?.[0] ?? text.slice(0, 500)
+
+/** Carries a script out on a connection of its own, which stays open. */
+async function run(url: string, { parts, gapMs, reads, end }: Script): Promise<Socket> {
+  const socket = connectTo(url, { allowHalfOpen: true })
+  socket.on('error', () => {})
+  if (reads) socket.resume()
+  for (const part of parts) {
+    if (socket.destroyed) return socket
+    socket.write(part, 'latin1')
+    if (gapMs > 0) await sleep(gapMs)
+  }
+  if (end === 'half-close') socket.end()
+  return socket
+}
+
+/** Ends a connection after a while, or when the service does. */
+async function leave(socket: Socket, { end }: Script, holdMs: number) {
+  if (!socket.closed) await Promise.race([once(socket, 'close'), sleep(holdMs)])
+  if (end === 'reset') socket.resetAndDestroy()
+  else socket.destroy()
+}
+
+/** Runs the adversary with a teardown of its own. */
+async function runAlone(options: Options): Promise<Report> {
+  const callbacks: (() => unknown)[] = []
+  try {
+    return await runAdversary({ teardown: (callback) => void callbacks.unshift(callback) }, options)
+  } catch (error) {
+    return { faults: [(error as Error).message], summary: '' }
+  } finally {
+    for (const callback of callbacks) await callback()
+  }
+}
+
+/** Gives the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
+async function shrink(options: Options): Promise<readonly Kind[]> {
+  const fails = async (kinds: readonly Kind[]) => {
+    const { faults } = await runAlone({ ...options, kinds })
+    console.log(
+      `${faults.length > 0 ? 'fails' : 'holds'}: ${kinds.join(', ')}${faults.map((fault) => `\n  ${fault}`).join('')}`
+    )
+    return faults.length > 0
+  }
+  for (const kind of options.kinds) {
+    if (await fails([kind])) return [kind]
+  }
+  let smallest = options.kinds
+  for (const kind of options.kinds) {
+    const fewer = smallest.filter((other) => other !== kind)
+    if (fewer.length > 0 && (await fails(fewer))) smallest = fewer
+  }
+  return smallest
+}
+
+/** Reads the options from texts: those of the command line, or of the environment. */
+export function readOptions(seed: string, minutes: string, kinds?: string): Options {
+  const known = (kinds ? kinds.split(',') : allKinds).map((kind) => {
+    if (!allKinds.includes(kind as Kind)) throw new Error(`no kind ${kind}: ${allKinds.join(', ')}`)
+    return kind as Kind
+  })
+  return { seed: Number(seed), durationMs: Number(minutes) * 60_000, kinds: known }
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: {
+      seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+      minutes: { type: 'string', default: '0.5' },
+      kinds: { type: 'string' },
+      shrink: { type: 'boolean', default: false }
+    }
+  })
+  const options = readOptions(values.seed, values.minutes, values.kinds)
+  console.log(`seed ${options.seed}`)
+  if (values.shrink) console.log(`the fewest kinds: ${(await shrink(options)).join(',')}`)
+  else {
+    const { faults, summary } = await runAlone(options)
+    console.log([summary, ...faults].join('\n'))
+    process.exitCode = faults.length > 0 ? 1 : 0
+  }
+}

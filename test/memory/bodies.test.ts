@@ -1,0 +1,69 @@
+/** What a body takes while it arrives, and while its create waits: what is counted of it. */
+import t from 'tap'
+import { lockTable } from '../support/database.ts'
+import { atMost, heldEach } from '../support/held.ts'
+import { startMeasured } from '../support/measured.ts'
+import { open, request } from '../support/raw.ts'
+
+/** What a connection and a request may take besides. */
+const requestBytes = 16_384
+const chunkedHead = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
+
+t.test('a body of tiny chunks takes at most twice what is counted, and ends with 413', async (t) => {
+  const limit = 200_000
+  const service = await startMeasured(t, { BODY_LIMIT_BYTES: String(limit) })
+  const send = async (count: number) => {
+    const client = await open(t, service.url)
+    client.send(request('', chunkedHead))
+    client.send('1\r\n \r\n'.repeat(count))
+    return client
+  }
+  const first = await send(1_000)
+  await service.shows('http_body_bytes', 1_000)
+  first.socket.destroy()
+  await service.shows('http_body_bytes', 0)
+
+  const before = await service.held()
+  const client = await send(limit)
+  const counted = await service.shows('http_body_bytes', limit)
+  atMost(t, (await service.held()) - before, 2 * counted + requestBytes, 'the body')
+  client.send('1\r\n \r\n')
+  const [response] = await client.responses()
+  t.strictSame([response?.status, response?.headers['error-name']], [400, 'BodyTooLarge'])
+  client.socket.destroy()
+})
+
+t.test('a body of announced length takes what is counted, at its first byte', async (t) => {
+  const service = await startMeasured(t)
+  const length = 1_000_000
+  const each = await heldEach(t, service, 5, async (client) => {
+    const before = await service.metric('http_body_bytes')
+    client.send(request('', { 'content-length': String(length) }))
+    client.send(' ')
+    await service.shows('http_body_bytes', before + length)
+  })
+  atMost(t, each, length + requestBytes, 'the body')
+})
+
+const waiting: [what: string, body: (id: number) => string][] = [
+  ['unknown properties', (id) => `{"id":${id},"name":"n","x":[${'{},'.repeat(300_000)}{}]}`],
+  ['an unknown text', (id) => `{"id":${id},"name":"n","x":"${'x'.repeat(900_000)}"}`],
+  ['a long name', (id) => `{"id":${id},"name":"${'n'.repeat(900_000)}"}`]
+]
+for (const [what, body] of waiting) {
+  t.test(`creates that wait with ${what} hold what is counted`, async (t) => {
+    // Room for what the first code that this was tried on held.
+    const service = await startMeasured(t, {}, { heapMb: 1_024 })
+    const holder = await lockTable(t, service.databaseUrl)
+    let rows = 0
+    let counted = 0
+    const each = await heldEach(t, service, 6, async (client, id) => {
+      client.send(request(body(id)))
+      await service.shows('queue_rows', ++rows)
+      counted = (await service.metric('queue_bytes')) / rows
+    })
+    // In a lane a text is also in a statement, and on its way to the database.
+    atMost(t, each, 3 * counted + requestBytes, `a create of ${Math.round(counted)} bytes`)
+    await holder.query('rollback')
+  })
+}

@@ -1,0 +1,86 @@
+/** Clients that create plants over keep-alive, one create at a time, while others misbehave. */
+import { Agent, request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { query } from '../../dev/query.ts'
+
+interface Response {
+  status: number
+  retryAfter: string | undefined
+  body: string
+}
+
+const pauseMs = 50
+
+/** Starts so many clients with this secret; ids from 2^40 on are theirs. */
+export function startGoodClients(url: string, secret: string, count: number) {
+  const agent = new Agent({ keepAlive: true, maxSockets: count })
+  const created: string[] = []
+  const faults: string[] = []
+  let refused = 0
+  let longestMs = 0
+  let lastId = 2 ** 40
+  let isOver = false
+
+  function post(body: string): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }
+      const sent = request(`${url}/plants`, { method: 'POST', agent, headers }, (response) => {
+        let text = ''
+        response.setEncoding('utf8').on('data', (piece) => (text += piece))
+        response.on('error', reject).on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            retryAfter: response.headers['retry-after'],
+            body: text
+          })
+        )
+      })
+      sent.on('error', reject).end(body)
+    })
+  }
+
+  async function work() {
+    let servedAt = performance.now()
+    while (!isOver) {
+      const name = `good-${++lastId}`
+      try {
+        const { status, retryAfter, body } = await post(`{"id":${lastId},"name":"${name}"}`)
+        if (status === 200 && body === `{"name":"${name}"}`) {
+          created.push(name)
+          longestMs = Math.max(longestMs, performance.now() - servedAt)
+          servedAt = performance.now()
+        } else if (retryAfter !== undefined && body.startsWith('{"error":503,')) refused++
+        else faults.push(`${status} ${body}`)
+      } catch (error) {
+        faults.push(String(error))
+      }
+      await sleep(pauseMs)
+    }
+  }
+
+  const all = Promise.all(Array.from({ length: count }, work))
+  return {
+    /** What no good client may meet: anything but a plant, and 503 with Retry-After. */
+    faults,
+    created,
+    /** How many creates got 503, and the longest time from one plant of a client to its next. */
+    refusals: () => ({ refused, longestMs }),
+    /** Lets each have its last response, and closes their connections. */
+    async stop() {
+      isOver = true
+      await all
+      agent.destroy()
+    },
+    /** Gives a line for each acknowledged plant that is not in the table exactly once. */
+    async compare(databaseUrl: string): Promise<string[]> {
+      const rows = await query(
+        databaseUrl,
+        `select name, count(*)::int from plants where name like 'good-%' group by name`
+      )
+      const counts = new Map(rows.map(({ name, count }) => [name, count]))
+      return created.flatMap((name) =>
+        counts.get(name) === 1 ? [] : [`${name} is stored ${counts.get(name) ?? 0} times`]
+      )
+    }
+  }
+}

@@ -1,0 +1,40 @@
+/** How much a client of a certain kind makes the service hold. */
+import type { Test } from 'tap'
+import type { Measured } from './measured.ts'
+import { type Client, open } from './raw.ts'
+
+/** Brings a connection into a state; `index` differs from call to call. */
+export type Bring = (client: Client, index: number) => Promise<unknown>
+
+let lastIndex = 0
+
+/**
+ * Brings `count` connections into a state, one by one, and gives the bytes that the service then holds for each. All
+ * of them are closed afterwards. A first one, which is not counted, makes the service compile and cache what it needs.
+ */
+export async function heldEach(t: Test, service: Measured, count: number, bring: Bring): Promise<number> {
+  const others = await service.metric('http_connections')
+  const bringOne = async () => {
+    const client = await open(t, service.url)
+    await bring(client, ++lastIndex)
+    return client
+  }
+  const first = await bringOne()
+  first.socket.resetAndDestroy()
+  await service.shows('http_connections', others)
+  const before = await service.held()
+  const clients: Client[] = []
+  while (clients.length < count) clients.push(await bringOne())
+  const each = (await service.held()) - before
+  for (const { socket } of clients) socket.resetAndDestroy()
+  await service.shows('http_connections', others)
+  return Math.round(each / count)
+}
+
+/** Asserts that a number of bytes is at most this many. */
+export function atMost(t: Test, bytes: number, limit: number, what: string) {
+  t.ok(
+    bytes <= limit,
+    `${what} holds ${bytes.toLocaleString('en')} bytes, at most ${limit.toLocaleString('en')}`
+  )
+}

@@ -1,0 +1,61 @@
+/** The service in a process whose memory a test can look into. */
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { parseMetrics } from '../../dev/metrics-page.ts'
+import { until } from '../../dev/until.ts'
+import { createDatabase } from './database.ts'
+import { startProcess, type Teardown } from './process.ts'
+
+/** Half of the memory that the container has in docker-compose.yml, in MB. */
+export const smallHeapMb = 256
+
+const preload = join(import.meta.dirname, 'report-held.ts')
+
+/** The service in a process of its own. */
+export type Measured = Awaited<ReturnType<typeof startMeasured>>
+
+/** Starts the service with a heap of `heapMb` on a database of its own; `env` adds to its settings. Ends it at teardown. */
+export async function startMeasured(
+  t: Teardown,
+  env: Record<string, string> = {},
+  { heapMb = smallHeapMb } = {}
+) {
+  const databaseUrl = env.DATABASE_URL ?? (await createDatabase(t))
+  const flags = [`--max-old-space-size=${heapMb}`, '--expose-gc', `--import=${preload}`]
+  const service = await startProcess(t, { DATABASE_URL: databaseUrl, ...env }, flags)
+  const { child } = service
+  const [, metricsUrl = ''] = await service.output(/Metrics at (http:[^"]+)/)
+  const metric = async (name: string) => {
+    const page = await (await fetch(metricsUrl)).text()
+    return parseMetrics(page).value(`plant_store_${name}`)
+  }
+  return {
+    ...service,
+    databaseUrl,
+    /** Gives the value of `plant_store_<name>`. */
+    metric,
+    /** Waits for `plant_store_<name>` to have this value. */
+    shows: (name: string, value: number) =>
+      until(
+        `${name} is ${value}`,
+        () => metric(name),
+        (seen) => seen === value
+      ),
+    /** Waits for `plant_store_<name>` to be more than it was. */
+    grows: (name: string, before: number) =>
+      until(
+        `${name} is more than ${before}`,
+        () => metric(name),
+        (seen) => seen > before
+      ),
+    /** Gives the bytes of the heap and of what it refers to outside, after a collection. */
+    async held(): Promise<number> {
+      const ended = service.ended.then(({ code, stderr }) => {
+        throw new Error(`the process has ended with ${code}: ${stderr.slice(0, 2_000)}`)
+      })
+      child.send('collect')
+      const [bytes] = await Promise.race([once(child, 'message'), ended])
+      return bytes
+    }
+  }
+}

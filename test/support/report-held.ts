@@ -1,0 +1,24 @@
+/** Loaded into a measured process: tells its parent, each time it asks, what is held after a collection. */
+import { setImmediate as turn } from 'node:timers/promises'
+
+/** Two collections in a row that differ by less have found all that there is to find. */
+const noiseBytes = 16_384
+const mostCollections = 12
+
+process.on('message', async () => {
+  let held = Number.POSITIVE_INFINITY
+  for (let count = 0; count < mostCollections; count++) {
+    globalThis.gc?.()
+    // What a finalizer releases is gone a turn later.
+    await turn()
+    const { heapUsed, external } = process.memoryUsage()
+    const before = held
+    held = heapUsed + external
+    if (before - held < noiseBytes) break
+  }
+  process.send?.(held)
+})
+// A test that is killed leaves no process behind.
+process.on('disconnect', () => process.exit(1))
+// Only the server keeps the process alive.
+process.channel?.unref()
