@@ -184,8 +184,11 @@ export function createGroupCommit<T extends Item, R>(
     failure: WriteFailure,
     { failed, isSuspect, isCutOff }: { failed: number; isSuspect: boolean; isCutOff: boolean }
   ) {
+    const [any] = rows
+    // An attempt that was given up says nothing.
+    if (any === undefined) return
     const isAlone = failed === 1
-    const since = rows[0]?.failedSince ?? evidence.now
+    const since = any.failedSince ?? evidence.now
     const wasEverybodys = evidence.isEverybodys(since)
     evidence.add(failure, { isAlone, isCutOff, since })
     const isEverybodys = evidence.isEverybodys(since)
