@@ -118,15 +118,16 @@ t.test('commits that do not wait for the disk or the standby are refused at once
 })
 
 t.test('a role that lacks a right is given up, and told which', async (t) => {
-  const url = new URL(await createDatabase(t))
+  const owner = await createDatabase(t)
+  const url = new URL(owner)
   const role = `${url.pathname.slice(1)}_role`
+  t.teardown(() => query(owner, `drop owned by ${role}; drop role ${role}`))
   await query(url.href, `create role ${role} login password 'thyme'`)
   await query(url.href, `grant select on plants to ${role}`)
   await query(
     url.href,
     'revoke execute on function pg_logical_emit_message(boolean, text, text, boolean) from public'
   )
-  t.teardown(() => query(new URL('/postgres', url).href, `drop role ${role}`))
   url.username = role
   url.password = 'thyme'
   const fault = 'the role may not insert into plants, execute pg_logical_emit_message'
