@@ -14,6 +14,7 @@ const database: Database = {
     const rows = first.startsWith('{') ? first.split(',').map((id) => ({ id })) : [{ id: first }]
     return { rows } as unknown as pg.QueryResult<Row>
   },
+  connection: {},
   state: { total: 0, idle: 0, waiting: 0, resets: 0 },
   reconnect: () => {},
   reset: () => {},
@@ -22,6 +23,6 @@ const database: Database = {
 
 /** Makes the repository with a configuration's limits. */
 export function createRepository({ write }: Pick<Config, 'write'>): PlantRepository {
-  const nothing = { onStored: () => {}, onBatch: () => {} }
+  const nothing = { onStored: () => {}, onAttempt: () => {} }
   return createPlantRepository(database, write, pino({ enabled: false }), nothing)
 }

@@ -2,9 +2,8 @@
 
 import pg from 'pg'
 import { readConfig } from '../../src/config/config.ts'
-import { createPool } from '../../src/database/pool.ts'
 import { createLogger } from '../../src/logger.ts'
-import { createPlantRepository } from '../../src/plants/repository.ts'
+import { createPlantStorage } from '../../src/plants/storage.ts'
 import { buildBare } from './bare.ts'
 import type { Repository } from './body.ts'
 import { buildDocumented } from './documented.ts'
@@ -14,10 +13,9 @@ const config = readConfig(process.env)
 
 /** Group commit as the service has it. */
 function createGroupCommitRepository(): Repository {
-  const log = createLogger('silent')
-  const { lanes, deadlineMs } = config.write
-  const database = createPool({ connection: config.database, size: lanes + 1, limitMs: deadlineMs / 3, log })
-  return createPlantRepository(database, config.write, log, { onStored: () => {}, onBatch: () => {} })
+  const { database: connection, write } = config
+  const observer = { onStored: () => {}, onAttempt: () => {} }
+  return createPlantStorage({ connection, write }, createLogger('silent'), observer).plants
 }
 
 /** One prepared insert for each plant, on a pool of 10 connections: the driver's default. */

@@ -22,5 +22,5 @@ revoke all on public.migrations from service;
 -- Tables that the superuser made before there was an owner.
 select format('alter table public.%I owner to owner', tablename) from pg_tables
 where schemaname = 'public' and tableowner <> 'owner' \gexec
-alter default privileges for role owner in schema public grant select, insert, update on tables to service;
+alter default privileges for role owner in schema public grant select, insert on tables to service;
 SQL

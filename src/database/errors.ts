@@ -1,5 +1,4 @@
 /** What PostgreSQL and its driver report, and what it means (PostgreSQL manual, appendix A, "Error Codes"). */
-import { Failure } from '../failures/failure.ts'
 import type { WriteFailure } from '../group-commit/types.ts'
 
 /** Thrown when there is no connection to be had: no statement was sent. */
@@ -11,7 +10,7 @@ export class NoConnection extends Error {
   }
 }
 
-/** Thrown for a statement that has taken effect, or may have, without its answer being worth anything. */
+/** Thrown when a statement may have taken effect, but its result cannot be trusted, or there is none. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 
@@ -20,13 +19,25 @@ export class OutcomeUnknown extends Error {
   }
 }
 
-/**
- * Nothing is written, and a repeat may succeed: serialization failures and deadlocks, too few resources, a read-only
- * server, a prepared statement that a pooler has lost or that a change of the table has made useless.
- */
-const transient = /^(40001|40P01|53...|25006|26000|0A000)$/
-/** A connection exception, a server or session that ends, also by a transaction time-out: the outcome is open. */
-const uncertain = /^(08...|25P04|40003|57P0[1-5])$/
+type Meaning = readonly [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailure['again']]
+
+/** What an error means of a statement that is rolled back; the first that has the code. */
+const meanings: readonly Meaning[] = [
+  // A read-only server, no connection left, a prepared statement that is lost or does not fit the table any more.
+  [/^(25006|26000|53300|0A000)$/, 'database', 'later'],
+  // A serialization failure, a deadlock.
+  [/^(40001|40P01)$/, 'unclear', 'now'],
+  // Too few resources, a lock, a cancel: by our own limit, the operator's statement_timeout, or by hand.
+  [/^(53...|55P03|57014)$/, 'unclear', 'later'],
+  // A table, a column, a function, a right is missing.
+  [/^(42...|3D000|3F000)$/, 'database', 'never'],
+  // A damaged page, an I/O error, a bug.
+  [/^(58...|XX...)$/, 'unclear', 'never'],
+  // The data is at fault.
+  [/^/, 'row', 'never']
+]
+/** A connection exception, a server that ends, a completion that is unknown: of another session, if this one lives. */
+const open = /^(08...|25P04|40003|57P0[1-5])$/
 /**
  * The source files in which Citus speaks to its workers: where a connection breaks in the midst of a transaction, it
  * has no better codes than those of an internal error and of an I/O error.
@@ -34,68 +45,56 @@ const uncertain = /^(08...|25P04|40003|57P0[1-5])$/
 const broken = /^(XX000|58030)$/
 const onWorkers =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
-const lockNotAvailable = '55P03'
-/** Cancelled: by our own limit, the operator's statement_timeout, or by hand. */
-const queryCanceled = '57014'
-/** Something is missing or broken; all other errors are one row's. */
-const fatal = /^(42P01|42P05|42703|42883|3D000|3F000|58...|XX...)$/
-/** What one row can meet, in a trigger, on a damaged page, or at another transaction's row; the others are the server's. */
-const oneRows = /^(40001|40P01|53...|58...|XX...)$/
 /** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
 const refused = /^(22|23|38|44|54|P0)/
 /** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
 const custom = /^[6-9I-OQ-WYZ]/
-/** A connection that meets one of these has lost its server. */
-const lost = /^(08...|25P04|57P0[1-5])$/
-/** One that meets these has lost its statements, or has a server that is not the primary, unless a trigger raised them. */
+/** A session that has lost its statements, or whose server is not the primary. */
 const stale = /^(25006|26000|0A000)$/
+/** A session that a time-out has ended; its server serves on. */
+const timedOut = /^(25P0[34]|57P05)$/
+
+interface Report {
+  readonly code?: string
+  readonly severity?: string
+  readonly where?: string
+  readonly file?: string
+  readonly routine?: string
+}
 
 /** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
 function codeOf(error: unknown): string | undefined {
-  const { code = '', severity } = error as { code?: string; severity?: string }
+  const { code = '', severity } = error as Report
   return severity === undefined ? undefined : code
 }
 
-/** Tells whether an error was met in a function, such as a trigger's: the statement itself has no context. */
-const hasContext = (error: unknown) => (error as { where?: string }).where !== undefined
+/** Tells whether a row may be what an error is about: a function, such as a trigger, or a policy has met it. */
+const mayBeRows = ({ where, routine }: Report) => where !== undefined || routine === 'ExecWithCheckOptions'
 
-/** Tells whether the connection that met this error is of no more use. */
-export function isConnectionLost(error: unknown): boolean {
-  const code = codeOf(error)
-  return code === undefined || lost.test(code) || (stale.test(code) && !hasContext(error))
+/** Tells whether an error is the server's word; the session lives if it also says that it is ready. */
+export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
+
+/** Tells whether a session that lives is of no more use after this error, and others of its server's neither. */
+export const isStale = (error: unknown): boolean =>
+  stale.test(codeOf(error) ?? '') && !mayBeRows(error as Report)
+
+/** Tells whether the end of a session by this error says nothing about others. */
+export const isTimedOut = (error: unknown): boolean => timedOut.test(codeOf(error) ?? '')
+
+/** Tells whether the data of a row breaks a rule of the table. */
+export function breaksRule(error: unknown): boolean {
+  const code = codeOf(error) ?? ''
+  return refused.test(code) || custom.test(code)
 }
-
-function isFromWorkers(error: unknown): boolean {
-  const { file = '' } = error as { file?: string }
-  return onWorkers.test(file)
-}
-
-/** Tells whether the engine lacks a function that PostgreSQL has. */
-export const isFunctionMissing = (error: unknown): boolean => codeOf(error) === '42883'
 
 /** Says what an error means for the rows of the statement that met it. */
-export function classify(error: unknown): WriteFailure {
+export function diagnose(error: unknown): WriteFailure {
+  if (error instanceof NoConnection) return { error, written: 'no', whose: 'database', again: 'later' }
   const code = codeOf(error)
-  if (error instanceof NoConnection) return 'transient'
-  if (code === undefined || uncertain.test(code)) return 'uncertain'
-  if (broken.test(code) && isFromWorkers(error)) return 'uncertain'
-  if (transient.test(code)) return 'transient'
-  if (code === lockNotAvailable) return 'locked'
-  if (code === queryCanceled) return 'slow'
-  return fatal.test(code) ? 'fatal' : 'refused'
-}
-
-/**
- * Says of an error that is transient or fatal whether a single row can be what causes it, in every attempt with that row.
- * A table or a column that is missing is missing for all, unless the error has a context: then a trigger looked for it.
- */
-export function mayBeOneRows(error: unknown): boolean {
-  return oneRows.test(codeOf(error) ?? '') || hasContext(error)
-}
-
-/** Gives the failure for an error that repeating does not mend. */
-export function toStorageFailure(error: unknown): Failure {
-  const code = String(codeOf(error))
-  const isRefused = refused.test(code) || custom.test(code)
-  return new Failure(isRefused ? 'RefusedPlant' : 'Internal', { cause: error })
+  const isOpen = code === undefined || open.test(code)
+  if (isOpen || (broken.test(code) && onWorkers.test((error as Report).file ?? '')))
+    return { error, written: 'maybe', whose: 'unclear', again: 'later' }
+  const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as Meaning
+  const isEverybodys = whose !== 'database' || !mayBeRows(error as Report)
+  return { error, written: 'no', whose: isEverybodys ? whose : 'unclear', again }
 }

@@ -2,7 +2,7 @@
 
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
-import { NoConnection } from './errors.ts'
+import { isTimedOut, NoConnection } from './errors.ts'
 import { countHosts, createClientClass } from './hosts.ts'
 import { onNotice, runStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
@@ -21,6 +21,8 @@ export interface Database {
   /** Replaces all connections, for a reason that was found over one of them. */
   reset(cause: unknown): void
   readonly state: PoolState
+  /** How connections are opened by now. */
+  readonly connection: ConnectionOptions
   /** Connects as these options say from now on; connections that there are end, busy ones when they are back. */
   reconnect(connection: ConnectionOptions): void
   /** Closes the connections, busy ones when they are back. */
@@ -59,6 +61,8 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
   let resets = 0
   /** Those who wait for a connection: each asks the pool, as it is then. */
   const waiting = new Set<() => void>()
+  /** Connections with a statement, which tells what their end means. */
+  const lent = new WeakSet<pg.PoolClient>()
 
   function open() {
     const fresh = new pg.Pool({
@@ -74,7 +78,8 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
     fresh.on('error', () => {})
     fresh.on('connect', (client) => {
       // One that was ended may be reported a quarter of an hour later, when TCP has given up: that says nothing any more.
-      client.on('error', (error) => (client as Ending)._ending || resetPool(fresh, error))
+      const isTold = (error: Error) => lent.has(client) || (client as Ending)._ending || isTimedOut(error)
+      client.on('error', (error) => isTold(error) || resetPool(fresh, error))
       client.on('notice', ({ routine }) => onNotice(client, routine))
     })
     return fresh
@@ -139,8 +144,10 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
   return {
     async query(statement, signal) {
       const { from, client } = await lend(signal)
-      const { error, result, isLost } = await runStatement(client, statement, limitMs, signal)
-      if (isLost) resetPool(from, error)
+      lent.add(client)
+      const { error, result, isServerLost } = await runStatement(client, statement, limitMs, signal)
+      lent.delete(client)
+      if (isServerLost) resetPool(from, error)
       if (result === undefined) throw error
       return result as pg.QueryResult
     },
@@ -158,6 +165,9 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
       get resets() {
         return resets
       }
+    },
+    get connection() {
+      return connection
     },
     reconnect(next) {
       connection = next

@@ -1,7 +1,7 @@
 /** A statement on a connection: its limit, its cancelling, and whether its success is worth anything. */
 import type pg from 'pg'
 import { cancelStatement, type Target } from './cancel.ts'
-import { isConnectionLost, OutcomeUnknown } from './errors.ts'
+import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
 
 const cancelGraceMs = 1_000
 
@@ -16,6 +16,23 @@ export function onNotice(client: pg.PoolClient, routine: string | undefined) {
   if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)
 }
 
+/** What the driver keeps to itself. */
+type Session = pg.PoolClient & Target & { readyForQuery: boolean; connection: NodeJS.EventEmitter }
+
+/** After an error a server says that it is ready; it does not if the error has ended the session, whatever its code. */
+async function hasEnded(session: Session): Promise<boolean> {
+  if (session.readyForQuery) return false
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(resolve, cancelGraceMs, true)
+  const onReady = () => resolve(false)
+  const onEnd = () => resolve(true)
+  session.connection.once('readyForQuery', onReady).once('end', onEnd)
+  const result = await promise
+  session.connection.off('readyForQuery', onReady).off('end', onEnd)
+  clearTimeout(timer)
+  return result
+}
+
 /** Runs a statement on a connection and gives the connection back, or ends it when it is of no more use. */
 export async function runStatement(
   client: pg.PoolClient,
@@ -23,33 +40,42 @@ export async function runStatement(
   limitMs: number,
   signal: AbortSignal | undefined
 ) {
+  const session = client as Session
   let graceTimer: NodeJS.Timeout | undefined
+  let isOver = false
   let isCancelled = false
   const silence = Promise.withResolvers<never>()
+  const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
   const cancel = () => {
+    if (isOver) return
     isCancelled = true
-    cancelStatement(client as pg.PoolClient & Target)
+    cancelStatement(session)
     // A server that does not react is not waited for: to end its connection may take as long as TCP tries.
-    graceTimer ??= setTimeout(
-      silence.reject,
-      cancelGraceMs,
-      new Error('the server does not react to a cancel request')
-    )
+    graceTimer ??= setTimeout(() => setImmediate(giveUp), cancelGraceMs)
   }
-  const timer = setTimeout(cancel, limitMs)
-  signal?.addEventListener('abort', cancel, { once: true })
-  const outcome = await Promise.race([client.query(statement), silence.promise]).then(
-    (result) => ({ result, error: undefined, isLost: false }),
-    (error) => ({ result: undefined, error, isLost: isConnectionLost(error) })
-  )
+  // After a standstill of the process the timers come first, and the result waits in the socket.
+  const cancelSoon = () => void setImmediate(cancel)
+  const timer = setTimeout(cancelSoon, limitMs)
+  signal?.addEventListener('abort', cancelSoon, { once: true })
+  let result: pg.QueryResult | undefined
+  let error: unknown
+  let isServerLost = false
+  let isLost = false
+  try {
+    result = await Promise.race([client.query(statement), silence.promise])
+  } catch (cause) {
+    error = cause
+    isLost = !isReported(cause) || (await hasEnded(session))
+    isServerLost = isLost ? !isTimedOut(cause) : isStale(cause)
+    if (isLost && isReported(cause)) error = new OutcomeUnknown('the session has ended', cause)
+  }
+  isOver = true
   clearTimeout(timer)
   clearTimeout(graceTimer)
-  signal?.removeEventListener('abort', cancel)
+  signal?.removeEventListener('abort', cancelSoon)
   // A cancel request that comes late would meet the next statement of this connection.
-  client.release(outcome.isLost || isCancelled)
-  // A success that was cancelled may be such a commit, too: the server's settings can keep its warning back.
-  const isOpen = unreplicated.delete(client) || (isCancelled && outcome.result !== undefined)
-  return isOpen
-    ? { ...outcome, result: undefined, error: new OutcomeUnknown('the commit is not replicated') }
-    : outcome
+  client.release(isLost || isServerLost || isCancelled)
+  // A success that was cancelled may be such a commit, too.
+  if (!unreplicated.delete(client) && !(isCancelled && result)) return { result, error, isServerLost }
+  return { result: undefined, error: new OutcomeUnknown('the commit is not replicated'), isServerLost }
 }

@@ -19,15 +19,24 @@ export const checkEncoding: Check = async (client) => {
   return undefined
 }
 
-/** Warnings must be sent: one is the only sign of a commit that is cancelled before its standby has it. */
-export const checkWarnings: Check = async (client) => {
-  const { rows } = await client.query('show client_min_messages')
-  if (rows[0].client_min_messages === 'error')
-    throw new StartupFault(['client_min_messages must be warning or lower, it is error'])
+/** A commit must wait for the disk, and for a synchronous standby where there is one. */
+export const checkCommits: Check = async (client) => {
+  const { rows } = await client.query('show synchronous_commit')
+  const value = rows[0].synchronous_commit
+  if (['off', 'local'].includes(value))
+    throw new StartupFault([`synchronous_commit must be remote_write, on or remote_apply, it is ${value}`])
   return undefined
 }
 
-/** Gives the check that the database has what `selectRequired`, a query without rows, names. */
+/** Returns the check that the role has every right: `selectMissing` is a query that lists those that it lacks as `what`. */
+export const checkRights =
+  (selectMissing: string): Check =>
+  async (client) => {
+    const { rows } = await client.query(selectMissing)
+    return rows.length === 0 ? undefined : `the role may not ${rows.map(({ what }) => what).join(', ')}`
+  }
+
+/** Returns the check that the database has what `selectRequired`, a query without rows, names. */
 export const checkMigrated =
   (selectRequired: string): Check =>
   async (client) => {

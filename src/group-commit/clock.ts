@@ -15,10 +15,41 @@ export const systemClock: Clock = {
   }
 }
 
-/**
- * Gives the pause after so many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter, so that neither lanes
- * nor services repeat in step.
- */
+/** Returns the pause after so many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter against steps in time. */
 export function pauseMs(failures: number, clock: Clock): number {
   return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
+}
+
+/** What is not tried while the database does not serve. */
+export type Held = 'nothing' | 'suspects' | 'everything'
+
+/** Makes the pauses of all lanes together: they grow until something is written. Calls back when one ends. */
+export function createBackOff(clock: Clock, onEnd: () => void) {
+  let held: Held = 'nothing'
+  let failures = 0
+  let cancel = () => {}
+
+  function end() {
+    if (held === 'nothing') return
+    held = 'nothing'
+    cancel()
+    onEnd()
+  }
+
+  return {
+    get held() {
+      return held
+    },
+    /** Begins a pause; one that is on already may hold more than before. */
+    begin(what: Held) {
+      if (held === 'nothing') cancel = clock.after(pauseMs(failures++, clock), end)
+      if (held !== 'everything') held = what
+    },
+    end,
+    /** Something was written: the next pause is a short one. */
+    clear() {
+      failures = 0
+      end()
+    }
+  }
 }

@@ -1,30 +1,33 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
-import { pauseMs, systemClock } from './clock.ts'
+import { createBackOff, pauseMs, systemClock } from './clock.ts'
 import { createOutage } from './outage.ts'
-import { type Assignment, isPending, PendingRow } from './pending-row.ts'
-import { createPendingRows } from './pending-rows.ts'
-import { createQueue, type Part } from './queue.ts'
-import { plan, slowParts, Trial } from './trial.ts'
+import { type Batch, createQueue } from './queue.ts'
+import { createPendingRows, Row } from './rows.ts'
 import {
-  type Batch,
+  type AttemptReport,
   type Clock,
   type Item,
   type Limits,
-  missing,
   NotCommitted,
   type Store,
-  type WriteFailure
+  type WriteFailure,
+  type Written
 } from './types.ts'
+import { createEvidence, judge } from './verdict.ts'
 import { createWaitEstimate } from './wait-estimate.ts'
 
 const repeatsOfMissing = 3
-/** After so many transient failures in a row that one row can cause, that row is looked for. */
-const alikeBeforeTrial = 3
 /** New rows are refused while the others would take more of the deadline: they could not be stored in time either. */
 const shareOfDeadline = 0.5
+/** Rows that have failed together are tried in so many parts, fewer where attempts take long. */
+const mostParts = 4
+/** The attempts with these parts may take one of so many parts of the deadline together. */
+const partsOfDeadline = 8
+/** An attempt with suspects may take a third of that, or so many times as long as recent attempts. */
+const patience = 3
 
 interface Options {
-  onBatch?: (batch: Batch) => void
+  onAttempt?: (report: AttemptReport) => void
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean) => void
   clock?: Clock
@@ -32,27 +35,22 @@ interface Options {
 
 /**
  * Makes a group commit over a store. An idle lane takes what has come by the end of the event loop's turn, without a
- * timer; while all lanes are busy rows gather into the next batch. A batch that meets a transient failure keeps its
- * lane and pauses there: an outage then costs one attempt a lane and pause, and the rows that arrive meanwhile gather.
+ * timer; while all lanes are busy rows gather into the next batch. A lane takes rows, writes them and applies the
+ * verdict; rows that have failed wait in the queue, by themselves or all together.
  */
 export function createGroupCommit<T extends Item, R>(
   store: Store<T, R>,
   limits: Limits,
-  { onBatch, onOutage, clock = systemClock }: Options = {}
+  { onAttempt, onOutage, clock = systemClock }: Options = {}
 ) {
   const queue = createQueue<T, R>(limits)
+  const backOff = createBackOff(clock, start)
+  const evidence = createEvidence()
   const outage = createOutage(() => store.probe(), clock, onOutageChange)
   const waitEstimate = createWaitEstimate(limits)
   const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
-  const pauses = new Set<() => void>()
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
-  /** Batches that were written. */
-  let writes = 0
-  /** Parts that were cut off since the last of them. */
-  let cutOffs = 0
-  /** Pauses since then, of all lanes. */
-  let pausesInARow = 0
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -67,9 +65,9 @@ export function createGroupCommit<T extends Item, R>(
       reject(new NotCommitted(reason))
       return
     }
-    const entry = new PendingRow<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
-    pendingRows.add(entry)
-    queue.add(entry)
+    const row = new Row<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
+    pendingRows.add(row)
+    queue.add(row)
     startSoon()
   }
 
@@ -99,201 +97,185 @@ export function createGroupCommit<T extends Item, R>(
 
   function start() {
     while (busyLanes < limits.lanes) {
-      const part = queue.take()
-      if (!part) break
+      const batch = queue.take(backOff.held)
+      if (!batch) break
       busyLanes++
-      void run(part)
+      void run(batch)
     }
-    if (closed && busyLanes === 0 && pendingRows.rows === 0) finish()
+    if (!closed || busyLanes > 0 || pendingRows.rows > 0) return
+    pendingRows.stop()
+    outage.stop()
+    backOff.end()
+    drained.resolve()
   }
 
-  /** Tries rows in this lane, again and again while the database cannot serve. */
-  async function run({ rows, trial }: Part<T, R>) {
-    const isOfLine = !(trial || rows[0]?.suspect)
-    const since = trial?.since ?? writes
-    let alike = 0
-    let wasUncertain = false
-    for (let left = rows; left.length > 0; ) {
-      // A limit tells who is slow; what an open attempt has left behind, such as a lock, is waited for.
-      const attempt = await write(left, wasUncertain ? undefined : trial?.limitMs)
-      if (isOfLine) queue.repay(attempt.ms)
-      if (attempt.outcome === 'written') {
-        trial?.grow()
-        conclude(left, attempt.results)
-        break
-      }
-      start()
-      const { outcome, error } = attempt
-      const isAlone = left.length === 1
-      // The rows that have expired meanwhile may be the ones at fault.
-      left = left.filter(isPending)
-      if (left.length === 0) break
-      for (const entry of left) entry.cause = error
-      wasUncertain ||= outcome === 'uncertain'
-      const isDown = outcome === 'uncertain' || (outcome === 'transient' && !store.mayBeOneRows(error))
-      if (!isDown) outage.signOfLife()
-      if (isDown || outcome === 'transient') {
-        for (const entry of left) entry.repeated ||= outcome === 'uncertain'
-        // What fails alone while others are written goes behind them instead.
-        if (isDown || isOfLine || since === writes) await pauseRows(left)
-        left = left.filter(isPending)
-        alike = isDown ? 0 : alike + 1
-        if (isDown || (isOfLine && alike < alikeBeforeTrial) || left.length === 0) continue
-      }
-      judge(left, attempt, { trial, isAlone })
-      break
-    }
-    busyLanes--
-    queue.leave(rows)
-    start()
-  }
-
-  /** Decides on rows whose failure is not mended by repeating them as they are. */
-  function judge(
-    rows: PendingRow<T, R>[],
-    { outcome, error, ms }: { outcome: WriteFailure; error: unknown; ms: number },
-    { trial, isAlone }: { trial: Trial<T, R> | undefined; isAlone: boolean }
-  ) {
-    // The database may have become slow since the trial began: no part of it is found guilty then.
-    if (outcome === 'slow') cutOffs = trial?.limitMs === undefined ? 0 : cutOffs + 1
-    const allAreSlow = outcome === 'slow' && cutOffs >= slowParts
-    if (trial && (allAreSlow || trial.doubts(outcome, writes))) {
-      trial.add(rows)
-      queue.enterTrial(trial)
-      if (!(trial.fail() || allAreSlow)) return
-      queue.leaveTrials(trial)
-      blameAll(trial.takeAll(), outcome, error)
-    } else if (outcome === 'fatal' && !store.mayBeOneRows(error)) blameAll(rows, outcome, error)
-    else if (outcome === 'transient' && trial && trial.tries + 1 < alikeBeforeTrial) {
-      const again = { parts: 1, limitMs: trial.limitMs, since: trial.since, tries: trial.tries + 1 }
-      queue.enterTrial(new Trial(rows, again))
-    } else if (isAlone) {
-      if (outcome === 'slow') queue.owe(ms)
-      blame(rows[0] as PendingRow<T, R>, outcome, error)
-    } else {
-      const parts = plan(outcome, waitEstimate.attemptMs, limits.deadlineMs)
-      const since = outcome === 'slow' && trial ? trial.since : writes
-      queue.enterTrial(new Trial(rows, { limitMs: trial?.limitMs, since, ...parts }))
-    }
-  }
-
-  /** A row is at fault by itself. */
-  function blame(entry: PendingRow<T, R>, outcome: WriteFailure, error: unknown) {
-    // What an earlier attempt may have written is asked for again, whatever is broken: it can be a crash that is mended.
-    if (outcome === 'refused' || (outcome === 'fatal' && !entry.repeated))
-      fail(entry, entry.repeated ? new NotCommitted('unknown', error) : error)
-    else pause(entry, error)
-  }
-
-  /** The failure is not one row's: they stay together. */
-  function blameAll(rows: PendingRow<T, R>[], outcome: WriteFailure, error: unknown) {
-    // What is slow as a whole may be in time by halves.
-    if (outcome !== 'fatal') return repeat(rows, outcome === 'slow' ? 2 : 1)
-    for (const entry of rows) if (!entry.repeated) fail(entry, error)
-    void repeatLater(rows.filter(isPending))
-  }
-
-  /** Repeats rows after a pause outside the lanes: others are not kept from their answers. */
-  async function repeatLater(rows: PendingRow<T, R>[]) {
-    if (rows.length === 0) return
-    await pauseRows(rows)
-    repeat(rows.filter(isPending), 1)
-    start()
-  }
-
-  function repeat(rows: PendingRow<T, R>[], parts: number) {
-    queue.enterTrial(new Trial(rows, { parts, since: writes }))
-  }
-
-  /** One attempt; never rejects. */
-  async function write(batch: PendingRow<T, R>[], limitMs?: number) {
+  async function run(batch: Batch<T, R>) {
+    const { rows, isSuspect } = batch
     const controller = new AbortController()
-    const cancelLimit = limitMs === undefined ? undefined : clock.after(limitMs, () => controller.abort())
-    assign(batch, { waiting: batch.length, isAttempt: true, giveUp: () => controller.abort() })
-    const began = clock.now()
-    const attempt = await store.write(batch, controller.signal).then(
-      (results) => ({ outcome: 'written', results }) as const,
-      (error) => ({ outcome: store.classify(error), error })
-    )
-    assign(batch, undefined)
-    cancelLimit?.()
-    for (const entry of batch) if (entry.isSettled) queue.release(entry)
-    const ms = clock.now() - began
-    if (attempt.outcome === 'written') waitEstimate.learn(batch.length, bytesOf(batch), ms)
-    onBatch?.({ rows: batch.length, ms, outcome: attempt.outcome })
-    return { ...attempt, ms }
-  }
-
-  /** Lets some time pass for rows, unless the database is back or nobody waits for them any more. */
-  async function pauseRows(batch: PendingRow<T, R>[]) {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const ms = pauseMs(Math.floor(pausesInARow++ / busyLanes), clock)
-    const cancel = clock.after(ms, resolve)
-    pauses.add(resolve)
-    assign(batch, { waiting: batch.length, isAttempt: false, giveUp: resolve })
-    await promise
-    assign(batch, undefined)
-    pauses.delete(resolve)
-    cancel()
-  }
-
-  function onOutageChange(databaseDown: boolean) {
-    if (!closed) onOutage?.(databaseDown)
-    if (databaseDown) return
-    for (const wake of pauses) wake()
-  }
-
-  function assign(batch: PendingRow<T, R>[], assignment: Assignment | undefined) {
-    for (const entry of batch) entry.assignment = assignment
-  }
-
-  function conclude(batch: PendingRow<T, R>[], results: readonly (R | Error | typeof missing)[]) {
-    outage.signOfLife()
-    writes++
-    cutOffs = pausesInARow = 0
-    for (const [index, entry] of batch.entries()) {
-      const result = results[index] as R | Error | typeof missing
-      if (entry.isSettled) continue
-      if (result === missing) {
-        if (entry.misses++ < repeatsOfMissing) pause(entry)
-        else fail(entry, new NotCommitted('missing'))
-      } else if (result instanceof Error) fail(entry, result)
-      else {
-        pendingRows.settle(entry)
-        entry.resolve(result)
-        queue.release(entry)
-      }
+    let isCutOff = false
+    const cutOff = () => {
+      isCutOff = true
+      controller.abort()
     }
+    const isLimited = isSuspect && !evidence.isEverybodys(rows[0]?.failedSince)
+    const cancelLimit = isLimited ? clock.after(limitMs(), cutOff) : undefined
+    const attempt = { waiting: rows.length, giveUp: () => controller.abort() }
+    for (const row of rows) {
+      row.state = 'trying'
+      row.attempt = attempt
+    }
+    const began = clock.now()
+    const since = evidence.now
+    const written = await store.write(rows, controller.signal)
+    const ms = clock.now() - began
+    cancelLimit?.()
+    busyLanes--
+    queue.leave(isSuspect, ms)
+    apply(batch, written, { ms, isCutOff, isAwaited: attempt.waiting > 0, since })
     start()
   }
 
-  function fail(entry: PendingRow<T, R>, error: unknown) {
-    pendingRows.settle(entry)
-    entry.reject(error)
-    queue.release(entry)
+  function parts() {
+    const inTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
+    return Math.max(2, Math.min(mostParts, inTime))
   }
 
-  /** Puts a row aside, outside the lanes; afterwards it goes alone. */
-  function pause(entry: PendingRow<T, R>, cause?: unknown) {
-    entry.cause = cause
-    entry.suspect = true
-    entry.endPause = clock.after(pauseMs(entry.pauses++, clock), () => {
-      queue.enter(entry)
+  const limitMs = () => Math.max(limits.deadlineMs / partsOfDeadline / 3, waitEstimate.attemptMs * patience)
+
+  /** Answers the rows that an attempt has decided, and judges the others. */
+  function apply(
+    { rows, isSuspect }: Batch<T, R>,
+    { results, failure }: Written<R>,
+    { ms, isCutOff, isAwaited, since }: { ms: number; isCutOff: boolean; isAwaited: boolean; since: number }
+  ) {
+    onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
+    if (failure === undefined) {
+      // Suspects that were cut off before had too little time: they are slow as a whole.
+      if (ms > limitMs()) regroup()
+      waitEstimate.learn(rows.length, bytesOf(rows), ms)
+    }
+    let decided = 0
+    const undecided: Row<T, R>[] = []
+    for (const [index, row] of rows.entries()) {
+      const result = results[index]
+      if (result !== undefined) decided++
+      if (row.state === 'done') queue.release(row)
+      else if (result === undefined) undecided.push(row)
+      else if (result instanceof Error) fail(row, result)
+      else {
+        pendingRows.settle(row)
+        row.resolve(result)
+        queue.release(row)
+      }
+    }
+    if (failure === undefined || decided > 0) {
+      evidence.clear()
+      backOff.clear()
+      outage.signOfLife()
+    } else if (isAwaited && isAlive(failure)) outage.signOfLife()
+    for (const row of undecided) row.failedSince ??= since
+    if (failure) blame(undecided, failure, { failed: rows.length - decided, isSuspect, isCutOff })
+    else for (const row of undecided) miss(row)
+  }
+
+  /** Decides on what is left of the rows that have failed together. */
+  function blame(
+    rows: Row<T, R>[],
+    failure: WriteFailure,
+    { failed, isSuspect, isCutOff }: { failed: number; isSuspect: boolean; isCutOff: boolean }
+  ) {
+    const [any] = rows
+    // An attempt that was given up says nothing.
+    if (any === undefined) return
+    const isAlone = failed === 1
+    const since = any.failedSince ?? evidence.now
+    const wasEverybodys = evidence.isEverybodys(since)
+    evidence.add(failure, { isAlone, isCutOff, since })
+    const isEverybodys = evidence.isEverybodys(since)
+    // While nothing is written, single rows tell soonest whether it is everybody's; a slow one would take too long.
+    const isDeep = isSuspect && !isCutOff && !evidence.wasWritten(since)
+    const first: Row<T, R>[] = []
+    // Where others fail, too, new rows must not all become suspects.
+    if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
+      backOff.begin('everything')
+    for (const row of rows) {
+      row.cause = failure.error
+      row.mayBeStored ||= failure.written === 'maybe'
+      switch (judge(failure, { isAlone, isEverybodys, mayBeStored: row.mayBeStored, repeats: row.repeats })) {
+        case 'fail':
+          fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)
+          break
+        case 'wait': {
+          // Only what may be stored waits for the repair of what is broken; new rows get the error.
+          const isBroken = failure.again === 'never'
+          if (isBroken) row.company = Math.min(row.company, limits.batchRows)
+          backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
+          // Some of these may be at fault all the same: next time it is the turn of others.
+          if (failure.whose === 'database') first.push(row)
+          else queue.enter(row)
+          break
+        }
+        case 'repeat':
+          row.repeats++
+          first.push(row)
+          break
+        case 'split':
+          row.repeats = 0
+          row.company = Math.ceil(failed / parts())
+          if (isDeep) first.push(row)
+          else queue.enter(row)
+          break
+        case 'rest':
+          rest(row)
+      }
+    }
+    for (const row of first.reverse()) queue.enter(row, 'unshift')
+    if (isEverybodys && !wasEverybodys) regroup()
+  }
+
+  /** What is slow as a whole may be in time by halves. */
+  const regroup = () => queue.regroup(Math.ceil(limits.batchRows / 2))
+
+  /** Tries a row again that is neither written nor in anybody's way, some times. */
+  function miss(row: Row<T, R>) {
+    if (row.misses++ < repeatsOfMissing) rest(row)
+    else fail(row, new NotCommitted('missing'))
+  }
+
+  /** Lets a row wait by itself, outside the lanes; afterwards it is tried alone. */
+  function rest(row: Row<T, R>) {
+    row.state = 'resting'
+    row.company = 1
+    row.endRest = clock.after(pauseMs(row.rests++, clock), () => {
+      queue.enter(row)
       start()
     })
   }
 
+  function onOutageChange(databaseDown: boolean) {
+    if (!closed) onOutage?.(databaseDown)
+    if (!databaseDown) backOff.end()
+  }
+
+  function fail(row: Row<T, R>, error: unknown) {
+    pendingRows.settle(row)
+    row.reject(error)
+    queue.release(row)
+  }
+
   /** Answers a row whose deadline has passed. */
-  function giveUp(entry: PendingRow<T, R>) {
-    outage.expired(entry.deadline - limits.deadlineMs)
-    pendingRows.settle(entry)
-    const isOpen = entry.repeated || entry.assignment?.isAttempt
-    entry.reject(new NotCommitted(isOpen ? 'unknown' : 'expired', entry.cause))
-    if (entry.assignment && --entry.assignment.waiting === 0) entry.assignment.giveUp()
-    // What an attempt may still write keeps its id until the attempt has ended.
-    if (entry.assignment?.isAttempt) return
-    entry.endPause?.()
-    queue.withdraw(entry)
+  function giveUp(row: Row<T, R>) {
+    outage.expired(row.deadline - limits.deadlineMs)
+    const isTried = row.state === 'trying'
+    pendingRows.settle(row)
+    row.reject(new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause))
+    if (isTried) {
+      // What an attempt may still write keeps its id until the attempt has ended.
+      if (row.attempt && --row.attempt.waiting === 0) row.attempt.giveUp()
+      return
+    }
+    row.endRest()
+    queue.withdraw(row)
   }
 
   /** Refuses new rows; resolves when every row has its answer and no attempt runs. */
@@ -301,12 +283,6 @@ export function createGroupCommit<T extends Item, R>(
     closed = true
     start()
     return drained.promise
-  }
-
-  function finish() {
-    pendingRows.stop()
-    outage.stop()
-    drained.resolve()
   }
 
   return {
@@ -335,7 +311,14 @@ export function createGroupCommit<T extends Item, R>(
   }
 }
 
-const bytesOf = (batch: readonly { item: Item }[]) => batch.reduce((sum, { item }) => sum + item.bytes, 0)
+const bytesOf = (rows: readonly { item: Item }[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
+
+/** The database has looked at the rows, if only to refuse them. */
+const isAlive = ({ written, whose, again }: WriteFailure) =>
+  written === 'no' && (whose !== 'database' || again === 'never')
+
+const outcomeOf = (failure: WriteFailure | undefined) =>
+  failure === undefined ? 'written' : failure.written === 'maybe' ? 'unknown' : failure.whose
 
 /** What callers use. */
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

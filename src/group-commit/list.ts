@@ -12,17 +12,31 @@ export class List<E> {
   #first: Place<E> | undefined = undefined
   #last: Place<E> | undefined = undefined
 
+  /** The place of the first element, or undefined. */
+  get begin(): Place<E> | undefined {
+    return this.#first
+  }
+
   /** The first element, or undefined. */
   get first(): E | undefined {
     return this.#first?.element
   }
 
-  /** Adds an element at the end, and gives its place. */
+  /** Adds an element at the end, and returns its place. */
   push(element: E): Place<E> {
     const place: Place<E> = { element, list: this, before: this.#last, after: undefined }
     if (this.#last) this.#last.after = place
     else this.#first = place
     this.#last = place
+    return place
+  }
+
+  /** Adds an element at the beginning, and returns its place. */
+  unshift(element: E): Place<E> {
+    const place: Place<E> = { element, list: this, before: undefined, after: this.#first }
+    if (this.#first) this.#first.before = place
+    else this.#last = place
+    this.#first = place
     return place
   }
 

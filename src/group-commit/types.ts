@@ -1,4 +1,4 @@
-/** What group commit takes and gives: items, the store that writes them, limits, and answers that are no result. */
+/** What group commit takes and returns: items, the store that writes them, limits, and why a row has no result. */
 import { StacklessError } from '../failures/stackless-error.ts'
 
 /** What a caller hands in; the store gets it back as it is. */
@@ -12,34 +12,37 @@ export interface Item {
 /** An item in an attempt. */
 export interface AttemptRow<T extends Item> {
   readonly item: T
-  /** An earlier attempt may have written it: only a statement that knows its own write again may repeat it. */
-  readonly repeated: boolean
+  /** An earlier attempt may have stored it. */
+  readonly mayBeStored: boolean
 }
 
-/** The outcome of a row that the store has not written now, nor found another's in its place: it is tried again. */
-export const missing = Symbol('missing')
+/** Why an attempt, or a part of it, has decided nothing. */
+export interface WriteFailure {
+  readonly error: unknown
+  /** Whether the attempt may have stored the rows all the same. */
+  readonly written: 'no' | 'maybe'
+  /** Whose failure it is: that of all rows, that of one or some of these, or either. */
+  readonly whose: 'database' | 'row' | 'unclear'
+  /** When the same rows may succeed: at once, as it was chance; when what is in the way has gone; never. */
+  readonly again: 'now' | 'later' | 'never'
+}
 
-/**
- * What the failure of a whole attempt means for its rows. `transient`: the database cannot serve now, nothing is
- * written; `uncertain`: the same, and whether the rows are written is open; `locked`: a lock was not to be had, nothing
- * is written; `slow`: it took too long, nothing is written; `refused`: the data is at fault, nothing is written;
- * `fatal`: something is broken, and only what an earlier attempt may have written is tried again.
- */
-export type WriteFailure = 'transient' | 'uncertain' | 'locked' | 'slow' | 'refused' | 'fatal'
+/** What an attempt has made of its rows. */
+export interface Written<R> {
+  /** For each row in order the caller's result, the caller's error, or undefined; it may be shorter than the rows. */
+  readonly results: readonly (R | Error | undefined)[]
+  /** Why rows are undefined; without a failure they are neither written nor in anybody's way. */
+  readonly failure?: WriteFailure
+}
 
 /** What the rows are written to. */
 export interface Store<T extends Item, R> {
   /**
-   * Writes the rows, sorted by id, in one durable transaction. Gives one outcome for each row in the same order: the
-   * caller's result, the caller's error (an instance of Error), or `missing`. Rejects when the whole attempt failed.
-   * When nobody waits for the attempt any more, or it takes too long for what it writes, the signal aborts, and the
-   * promise must settle soon after: the lane stays taken until then, so that abandoned attempts do not pile up.
+   * Writes the rows, sorted by id, in one durable transaction; never rejects. When nobody waits for the attempt any
+   * more, or it takes too long, the signal aborts, and the promise must settle soon after: the lane stays taken until
+   * then, so that abandoned attempts do not pile up.
    */
-  write(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<readonly (R | Error | typeof missing)[]>
-  /** Says what a rejection of `write` means. */
-  classify(error: unknown): WriteFailure
-  /** Says of a rejection that is transient or fatal whether a single row can be what causes it. */
-  mayBeOneRows(error: unknown): boolean
+  write(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Written<R>>
   /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */
   probe(): Promise<unknown>
 }
@@ -56,10 +59,11 @@ export interface Limits {
 }
 
 /** One attempt, as it ended. */
-export interface Batch {
+export interface AttemptReport {
   readonly rows: number
   readonly ms: number
-  readonly outcome: 'written' | WriteFailure
+  /** `written`, or whose failure it was; `unknown` where the rows may be stored all the same. */
+  readonly outcome: 'written' | WriteFailure['whose'] | 'unknown'
 }
 
 /** The time and the chance that tests replace. */
@@ -70,7 +74,7 @@ export interface Clock {
   random(): number
   /** Calls back once, when what has reached the process by now is read. */
   afterPoll(callback: () => void): void
-  /** Calls back once after `ms`, unless what it gives is called before. */
+  /** Calls back once after `ms`, unless the function that it returns is called before. */
   after(ms: number, callback: () => void): () => void
 }
 

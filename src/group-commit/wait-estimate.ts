@@ -25,14 +25,14 @@ export function createWaitEstimate({
     learn(rows: number, bytes: number, ms: number) {
       const fill = batches(rows, bytes)
       // A row that is larger than a batch goes alone, and counts for several.
-      attemptMs += (ms - attemptMs) * weight
+      attemptMs = Math.max(ms, attemptMs + (ms - attemptMs) * weight)
       batchMs += (ms / Math.max(1, fill) - batchMs) * weight * Math.min(1, fill)
     },
-    /** What the last attempts took, of whatever size, in ms. */
+    /** What the slowest of the last attempts took, of whatever size, in ms. */
     get attemptMs() {
       return attemptMs
     },
-    /** Gives how long, in ms, the lanes are expected to take for these. */
+    /** Returns how long, in ms, the lanes are expected to take for these. */
     expectMs: (rows: number, bytes: number) => (batches(rows, bytes) * batchMs) / lanes
   }
 }

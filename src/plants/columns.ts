@@ -2,31 +2,23 @@
 import { nullElement, quoteElement, toArray } from '../database/arrays.ts'
 import type { NewPlant } from './schema.ts'
 
-/** An SQL type: how a value becomes a parameter, and what the driver gives becomes the same value again (`===`). */
+/** An SQL type, and how a value becomes a parameter. */
 interface ColumnType<Value extends bigint | boolean | number | string | undefined> {
   /** Its name in SQL. */
   readonly type: string
   /** Writes a value as an element of an array literal. */
   readonly toElement: (value: Value) => string
-  /** Reads what the driver gives. */
-  readonly fromDriver: (stored: unknown) => Value
 }
 
-const bigint: ColumnType<bigint> = {
-  type: 'bigint',
-  toElement: String,
-  fromDriver: (stored) => BigInt(stored as string)
-}
+const bigint: ColumnType<bigint> = { type: 'bigint', toElement: String }
+const text: ColumnType<string> = { type: 'text', toElement: quoteElement }
 
-const text: ColumnType<string> = { type: 'text', toElement: quoteElement, fromDriver: String }
-
-/** Gives the type of a column that may be null: that of an optional field. */
+/** Returns the type of a column that may be null: that of an optional field. */
 const nullable = <Value extends bigint | boolean | number | string>(
   column: ColumnType<Value>
 ): ColumnType<Value | undefined> => ({
   ...column,
-  toElement: (value) => (value === undefined ? nullElement : column.toElement(value)),
-  fromDriver: (stored) => (stored === null ? undefined : column.fromDriver(stored))
+  toElement: (value) => (value === undefined ? nullElement : column.toElement(value))
 })
 
 /** The columns, by the names of their fields. */
@@ -50,18 +42,18 @@ export const columnNames = entries.map(([, { name }]) => name).join(', ')
 export const castParameters = (first: number, suffix: '' | '[]' = ''): string =>
   entries.map(([, { type }], index) => `$${first + index}::${type}${suffix}`).join(', ')
 
-/** Gives the parameters for one plant. */
+/** Returns the parameters for one plant. */
 export const toParameters = (plant: NewPlant) => entries.map(([field]) => plant[field])
 
-/** Gives the parameters for several plants: an array for each column. */
+/** Returns the parameters for several plants: an array for each column. */
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
   entries.map(([field, { toElement }]) => toArray(plants.map((plant) => toElement(plant[field]))))
 
-/** Tells whether a row that the driver gave holds exactly this plant. */
-export const isSame = (plant: NewPlant, row: Record<string, unknown>): boolean =>
-  entries.every(([field, { name, fromDriver }]) => fromDriver(row[name]) === plant[field])
+/** Writes the SQL that compares the columns of two tables. */
+export const compareColumns = (one: string, other: string): string =>
+  entries.map(([, { name }]) => `${one}.${name} is not distinct from ${other}.${name}`).join(' and ')
 
-/** Gives the bytes of a plant's texts. */
+/** Returns the bytes of a plant's texts. */
 export const countTextBytes = (plant: NewPlant): number =>
   entries.reduce((sum, [field]) => {
     const value = plant[field]

@@ -1,7 +1,7 @@
 /** What is measured of the storage: plants, batches, the queue, the connections to the database. */
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import type { PoolState } from '../database/pool.ts'
-import type { Batch } from '../group-commit/types.ts'
+import type { AttemptReport } from '../group-commit/types.ts'
 import { addGauge } from '../metrics/gauge.ts'
 import { addHistogram, type Series } from '../metrics/histogram.ts'
 import type { QueueStats, Stored, WriteLimits } from './repository.ts'
@@ -15,15 +15,7 @@ export interface Storage {
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
-const outcomes: Batch['outcome'][] = [
-  'written',
-  'transient',
-  'uncertain',
-  'locked',
-  'slow',
-  'refused',
-  'fatal'
-]
+const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unclear', 'unknown']
 
 /** Adds the metrics of the storage to a registry, and gives what counts them. */
 export function createStorageMetrics(registry: Registry) {
@@ -46,12 +38,12 @@ export function createStorageMetrics(registry: Registry) {
   })()
   const batchDuration = addHistogram(registry, {
     name: 'plant_store_batch_duration_seconds',
-    help: 'Time of one attempt to commit a batch, by how it ended',
+    help: 'Time of one attempt to commit a batch: written, or whose failure it was',
     buckets: seconds
   })
   const durationOf = Object.fromEntries(
     outcomes.map((outcome) => [outcome, batchDuration({ outcome })])
-  ) as Record<Batch['outcome'], Series>
+  ) as Record<AttemptReport['outcome'], Series>
 
   return {
     /** Counts a create that succeeded. */
@@ -60,7 +52,7 @@ export function createStorageMetrics(registry: Registry) {
     },
 
     /** Counts an attempt of a batch. */
-    onBatch({ rows, ms, outcome }: Batch) {
+    onAttempt({ rows, ms, outcome }: AttemptReport) {
       durationOf[outcome].observe(ms / 1000)
       if (outcome === 'written') batchRows.observe(rows)
     },

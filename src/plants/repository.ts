@@ -1,11 +1,11 @@
 /** The plants of the store: one create a call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
-import { toStorageFailure } from '../database/errors.ts'
+import { breaksRule } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
-import { type Batch, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
+import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { countTextBytes } from './columns.ts'
@@ -50,10 +50,10 @@ export type QueueStats = Pick<
   'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
 >
 
-/** Who is told of every create that succeeds, and of every attempt of a batch. */
+/** Is told of every create that succeeds, and of every attempt of a batch. */
 export interface Observer {
   onStored(stored: Stored): void
-  onBatch(batch: Batch): void
+  onAttempt(report: AttemptReport): void
 }
 
 const byReason: Record<keyof typeof reasons, FailureName> = {
@@ -81,7 +81,7 @@ export function createPlantRepository(
   database: Database,
   limits: WriteLimits,
   log: Log,
-  { onStored, onBatch }: Observer,
+  { onStored, onAttempt }: Observer,
   tracing?: Tracing
 ): PlantRepository {
   const onOutage = (databaseDown: boolean) => {
@@ -92,7 +92,7 @@ export function createPlantRepository(
     else log.info('the database is back')
   }
   const store = createPlantStore(database)
-  const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onBatch, onOutage })
+  const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)
 
@@ -170,5 +170,5 @@ export function createPlantRepository(
 function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
   if (error instanceof NotCommitted) return new Failure(byReason[error.reason], { cause: error })
-  return toStorageFailure(error)
+  return new Failure(breaksRule(error) ? 'RefusedPlant' : 'Internal', { cause: error })
 }

@@ -1,6 +1,13 @@
 /** The statements that write and find plants, many in one transaction. */
 import { toArray } from '../database/arrays.ts'
-import { castParameters, columnNames, toArrayParameters, toParameters } from './columns.ts'
+import {
+  castParameters,
+  columnNames,
+  columns,
+  compareColumns,
+  toArrayParameters,
+  toParameters
+} from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
 /** A plant, and the id of the write that puts it into the table. */
@@ -10,85 +17,99 @@ export interface PlantWrite {
   readonly writeId: string
 }
 
-/** A row that a statement returned; `createPlants` returns the id alone. */
-export interface StoredRow extends Record<string, unknown> {
+/** A row that has the id of a plant that was asked for. */
+export interface FoundRow extends Record<string, unknown> {
   readonly id: string
-  readonly write_id: string
-  /** Whether the statement that returned it has made it; not every statement says. */
-  readonly is_new?: boolean
+  /** The write id is the same. */
+  readonly is_own: boolean
+  /** So is the content; null where the write is another one. */
+  readonly is_same: boolean | null
 }
 
 /** Takes no row, and fails where the table lacks a column that this build needs. */
 export const selectRequired = `select write_id, ${columnNames}, created_at from plants limit 0`
 
-// The lock time-out stands in the statement itself: a session's would be lost, or shared, behind a pooler.
-// It is short, as a locked id holds up its whole batch until it is found; the caller's row is tried again and again.
-const lockTimeout = `set_config('lock_timeout', '25ms', true)`
+const functionOid = `
+  select oid from pg_proc where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype`
+
+/** Lists the rights that the statements need and the role lacks. */
+export const selectMissingRights = `
+  select what from (values
+    ('insert into plants', has_any_column_privilege('plants', 'insert')),
+    ('select from plants', has_any_column_privilege('plants', 'select')),
+    ('execute pg_logical_emit_message',
+      (select coalesce(bool_and(has_function_privilege(oid, 'execute')), true) from (${functionOid}) as functions))
+  ) as rights (what, is_there) where not is_there`
+
+/** Asks whether a look-up can wait for the standby. */
+export const selectCanWait = { text: `select exists (${functionOid}) as can_wait` }
+
+const waiting = `current_setting('synchronous_commit')`
+
+// Settings stand in the statement itself: a session's would be lost, or shared, behind a pooler. A commit waits for the
+// disk and, where there is one, the synchronous standby; the only sign of one that was cancelled there is a warning.
+const settings = (lockTimeout: string) => `
+  concat(
+    set_config('lock_timeout', ${lockTimeout}, true),
+    set_config('client_min_messages', 'warning', true),
+    set_config('synchronous_commit', case when ${waiting} in ('off', 'local') then 'on' else ${waiting} end, true)
+  )`
+
+const fields = Object.keys(columns).length
+/** The parameter behind those of the columns. */
+const lockTimeout = `$${fields + 2}`
+const asked = `unnest($1::uuid[], ${castParameters(2, '[]')})`
+
+// What comes back is counted, not what the server says that it has inserted: Citus counts the rows that were sent, also
+// those whose id is taken (citusdata/citus#3377).
+const createOnly = 'on conflict (id) do nothing returning id'
 
 const insertMany = `
   insert into plants (write_id, ${columnNames})
   select write_id, ${columnNames}
-  from unnest($1::uuid[], ${castParameters(2, '[]')}) as new (write_id, ${columnNames}), ${lockTimeout}
-  on conflict (id)`
+  from ${asked} as new (write_id, ${columnNames}), ${settings(lockTimeout)}
+  ${createOnly}`
 
 // A row alone is written with less work for the planner and the executor.
 const insertOne = `
   insert into plants (write_id, ${columnNames})
   select $1::uuid, ${castParameters(2)}
-  from ${lockTimeout}
-  on conflict (id)`
+  from ${settings(lockTimeout)}
+  ${createOnly}`
 
-// What comes back is counted, not what the server says that it has inserted: Citus counts the rows that were sent, also
-// those whose id is taken (citusdata/citus#3377).
-const createOnly = 'do nothing returning id'
+// A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
+// message makes this transaction one that writes, and its commit stands behind that row's in the log.
+const waitForStandby = `, pg_logical_emit_message(true, 'plant-store', '')`
 
-// Immutable, as Citus asks of a conflict's assignments: without the session's time zone.
-const justBefore = `(plants.created_at at time zone 'UTC' - interval '1 microsecond') at time zone 'UTC'`
-
-// Finding the row is not enough for a repeated write: it can be visible before it is replicated. Only a commit that
-// writes waits for a synchronous standby, so the row is written again where the write id is ours. A row that is new has
-// the time of this transaction; one of another transaction that began in the same microsecond gets the one before.
-const writeAgain = `
-  do update set write_id = excluded.write_id,
-    created_at = case plants.created_at when excluded.created_at then ${justBefore} else plants.created_at end
-  where plants.write_id = excluded.write_id
-  returning write_id, ${columnNames}, created_at = now() as is_new`
-
-// The row of another write can be visible, too, before it is replicated. The message makes this transaction one that
-// writes, and its commit stands behind that row's in the log.
-const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
-
-const findMany = (more = '') =>
-  `select write_id, ${columnNames}${more} from plants where id = any ($1::bigint[])`
+// The content is compared here: returned, it would be megabytes for each small request that names its id.
+const findMany = (more: string) => `
+  select plants.id, plants.write_id = asked.write_id as is_own,
+    case when plants.write_id = asked.write_id then ${compareColumns('plants', 'asked')} end as is_same${more}
+  from ${asked} as asked (write_id, ${columnNames}) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
 
 const statements = {
-  first: { name: 'create plants', text: `${insertMany} ${createOnly}` },
-  firstOfOne: { name: 'create a plant', text: `${insertOne} ${createOnly}` },
-  repeat: { name: 'create plants again', text: `${insertMany} ${writeAgain}` },
-  find: { name: 'find plants', text: findMany(`, ${waitForStandby}`) },
-  findVisible: { name: 'find visible plants', text: findMany() }
+  create: { name: 'create plants', text: insertMany },
+  createOne: { name: 'create a plant', text: insertOne },
+  find: { name: 'find plants', text: findMany(waitForStandby) },
+  findVisible: { name: 'find visible plants', text: findMany('') }
 }
 
-/** Gives the statement that creates plants; it returns those whose id was free. */
-export function createPlants(writes: readonly PlantWrite[]) {
+/** Returns the statement that creates plants; it returns those whose id was free, and waits so long for a lock. */
+export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
   const [only] = writes
-  if (writes.length > 1 || only === undefined) return { ...statements.first, values: toValues(writes) }
-  return { ...statements.firstOfOne, values: [only.writeId, ...toParameters(only.plant)] }
+  const lock = `${lockMs}ms`
+  if (writes.length > 1 || only === undefined)
+    return { ...statements.create, values: [...toValues(writes), lock] }
+  return { ...statements.createOne, values: [only.writeId, ...toParameters(only.plant), lock] }
 }
-
-/** Gives the statement that creates plants or writes them again; it returns those that are this write's. */
-export const repeatPlants = (writes: readonly PlantWrite[]) => ({
-  ...statements.repeat,
-  values: toValues(writes)
-})
 
 /**
- * Gives the statement that finds the rows with the ids of these plants, whoever has written them. What it finds is
- * replicated when it ends, unless it is to give what is merely visible.
+ * Returns the statement that finds the rows with the ids of these plants, whoever has written them. What it finds is
+ * replicated when it ends, unless the engine cannot wait for that.
  */
-export const findPlants = (writes: readonly PlantWrite[], isVisibleEnough = false) => ({
-  ...(isVisibleEnough ? statements.findVisible : statements.find),
-  values: [toArray(writes.map(({ plant }) => `${plant.id}`))]
+export const findPlants = (writes: readonly PlantWrite[], canWait: boolean) => ({
+  ...(canWait ? statements.find : statements.findVisible),
+  values: toValues(writes)
 })
 
 const toValues = (writes: readonly PlantWrite[]) => [

@@ -1,17 +1,24 @@
 /** The repositories and, under them, the database connections' whole life. */
 import type { Registry } from '@prometheus-io/client'
+import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
 import { checkWritable } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
-import { type Check, checkEncoding, checkMigrated, checkWarnings } from '../database/wait-for-database.ts'
+import {
+  type Check,
+  checkCommits,
+  checkEncoding,
+  checkMigrated,
+  checkRights
+} from '../database/wait-for-database.ts'
 import { addGauge } from '../metrics/gauge.ts'
 import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
-import { createPlantRepository, type PlantRepository, type WriteLimits } from './repository.ts'
-import { selectRequired } from './statements.ts'
+import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
+import { selectMissingRights, selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -40,20 +47,41 @@ const probeConnections = 1
 /** What the database must pass before the service uses it. */
 export const databaseChecks: Check[] = [
   checkEncoding,
-  checkWarnings,
+  checkCommits,
   checkWritable,
-  checkMigrated(selectRequired)
+  checkMigrated(selectRequired),
+  checkRights(selectMissingRights)
 ]
 
+/** Makes the repository and its connections. */
+export function createPlantStorage(
+  { connection, write, tracing }: Pick<Options, 'connection' | 'write' | 'tracing'>,
+  log: FastifyBaseLogger,
+  observer: Observer
+) {
+  // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
+  const database = createPool({
+    connection,
+    size: write.lanes + probeConnections,
+    limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
+    log
+  })
+  const plants = createPlantRepository(database, write, log, observer, tracing)
+  return {
+    database,
+    plants,
+    async close() {
+      await plants.close()
+      await database.end()
+    }
+  }
+}
+
 export default fp<Options>(
-  async (app, { registry, connection, file, write, tracing }) => {
-    // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
-    const database = createPool({
-      connection,
-      size: write.lanes + probeConnections,
-      limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
-      log: app.log
-    })
+  async (app, { registry, file, ...options }) => {
+    const { connection, write } = options
+    const metrics = createStorageMetrics(registry)
+    const { database, plants, close } = createPlantStorage(options, app.log, metrics)
     const followed =
       file &&
       watchDatabaseUrl({
@@ -66,9 +94,7 @@ export default fp<Options>(
     const help =
       '1 while DATABASE_URL_FILE is broken or does not work, and the URL is the one that it had before'
     addGauge(registry, 'database_url_file_error', help, () => +(followed?.isBroken() ?? false))
-    const storage = createStorageMetrics(registry)
-    const plants = createPlantRepository(database, write, app.log, storage, tracing)
-    storage.watch({ limits: write, load: plants.load, pool: database.state })
+    metrics.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)
     app.decorate('currentDatabase', () => followed?.current() ?? connection)
     app.decorate('reloadDatabaseUrl', async () => {
@@ -77,8 +103,7 @@ export default fp<Options>(
     })
     app.addHook('onClose', async () => {
       followed?.close()
-      await plants.close()
-      await database.end()
+      await close()
     })
   },
   { name: 'storage' }

@@ -1,17 +1,17 @@
 /** The store of plants that group commit writes to: runs the statements, and says what became of each plant. */
-import { classify, isFunctionMissing, mayBeOneRows, OutcomeUnknown } from '../database/errors.ts'
+import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
+import type { ConnectionOptions } from '../database/url.ts'
 import { Failure } from '../failures/failure.ts'
-import { missing, type Store } from '../group-commit/types.ts'
+import { type AttemptRow, NotCommitted, type Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/tracing.ts'
-import { isSame } from './columns.ts'
 import {
   createPlants,
+  type FoundRow,
   findPlants,
   type PlantWrite,
-  repeatPlants,
-  type StoredRow,
+  selectCanWait,
   selectRequired
 } from './statements.ts'
 
@@ -29,57 +29,74 @@ export interface PlantItem extends TracedItem, PlantWrite {
  */
 export type Stored = 'created' | 'replayed'
 
+type PlantRow = AttemptRow<PlantItem>
+
+const shortestLockMs = 25
+const longestLockMs = 250
+
 /** Makes the store of plants over the database. */
 export function createPlantStore(database: Database): Store<PlantItem, Stored> {
-  /** What is visible is replicated: so it is where PostgreSQL's function to wait for it is missing (docs/scaling.md). */
-  let isVisibleEnough = false
+  /** What fast writes take: an id that another replica writes is locked for so long. */
+  let usualMs: number | undefined
+  /** Whether look-ups can wait for the standby, by the database that was asked. */
+  const waits = new WeakMap<ConnectionOptions, boolean>()
+
+  async function insert(items: readonly PlantItem[], signal: AbortSignal): Promise<Set<string>> {
+    // A locked id holds up its batch for this long; its row is tried again and again.
+    const lockMs = Math.min(longestLockMs, Math.max(shortestLockMs, Math.ceil(2 * (usualMs ?? 0))))
+    const began = performance.now()
+    const { rows } = await database.query<{ id: string }>(createPlants(items, lockMs), signal)
+    const ms = performance.now() - began
+    usualMs = usualMs === undefined || ms < usualMs ? ms : usualMs + (ms - usualMs) / 16
+    return new Set(rows.map(({ id }) => id))
+  }
+
+  async function find(items: readonly PlantItem[], signal: AbortSignal): Promise<Map<string, FoundRow>> {
+    const { connection } = database
+    let canWait = waits.get(connection)
+    if (canWait === undefined) {
+      const { rows } = await database.query<{ can_wait: boolean }>(selectCanWait, signal)
+      canWait = rows[0]?.can_wait ?? true
+      waits.set(connection, canWait)
+    }
+    const { rows } = await database.query<FoundRow>(findPlants(items, canWait), signal)
+    return new Map(rows.map((row) => [row.id, row]))
+  }
 
   return {
-    classify,
-    mayBeOneRows,
-
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
       for (const { context } of items) context.batchRows = items.length
-      const isRepeat = rows.some(({ item, repeated }) => repeated || item.isKeyed)
-      const written = await database.query<StoredRow>(
-        isRepeat ? repeatPlants(items) : createPlants(items),
-        signal
-      )
-      if (!isRepeat && written.rows.length === items.length) return items.map(() => 'created')
-      const certain = byId(written.rows)
-      const others = items.filter(({ id }) => !certain.has(String(id)))
-      const found = others.length === 0 ? [] : await findAfterWrite(others, signal)
-      const visible = byId(found)
-      return rows.map(({ item, repeated }) => {
-        const id = String(item.id)
-        const row = certain.get(id) ?? visible.get(id)
-        if (row === undefined) return missing
-        if (!isRepeat && certain.has(id)) return 'created'
-        if (row.write_id !== item.writeId) return new Failure('DuplicatePlant')
-        // Our row, but from an attempt whose commit nobody has waited for: it is to be written again.
-        if (isRepeat && !certain.has(id)) return missing
-        // A row of this attempt is the client's whatever a trigger has made of it.
-        if (!item.isKeyed || row.is_new) return 'created'
-        if (!isSame(item.plant, row)) return new Failure('ReusedKey')
-        // What our own earlier attempt may have written is new to its client.
-        return repeated ? 'created' : 'replayed'
-      })
+      let results: (Stored | Error | undefined)[] = []
+      try {
+        const created = await insert(items, signal)
+        if (created.size === items.length) return { results: items.map(() => 'created') }
+        results = items.map(({ id }) => (created.has(String(id)) ? 'created' : undefined))
+      } catch (error) {
+        return { results, failure: diagnose(error) }
+      }
+      const others = items.filter((_, index) => results[index] === undefined)
+      try {
+        const found = await find(others, signal)
+        return {
+          results: rows.map((row, index) => results[index] ?? outcomeOf(row, found.get(String(row.item.id))))
+        }
+      } catch (error) {
+        // Whatever has become of the look-up, these rows were not inserted now.
+        return { results, failure: { ...diagnose(error), written: 'no' } }
+      }
     },
 
     probe: () => checkReadiness(database, selectRequired)
   }
-
-  async function findAfterWrite(items: PlantItem[], signal: AbortSignal): Promise<StoredRow[]> {
-    try {
-      return (await database.query<StoredRow>(findPlants(items, isVisibleEnough), signal)).rows
-    } catch (cause) {
-      if (isVisibleEnough || !isFunctionMissing(cause))
-        throw new OutcomeUnknown('the rows are written, and cannot be looked at', cause)
-      isVisibleEnough = true
-      return findAfterWrite(items, signal)
-    }
-  }
 }
 
-const byId = (rows: readonly StoredRow[]) => new Map(rows.map((row) => [row.id, row]))
+/** Says what became of a plant that was not inserted, by the row that is in its place. */
+function outcomeOf({ item, mayBeStored }: PlantRow, found: FoundRow | undefined): Stored | Error | undefined {
+  if (found === undefined) return undefined
+  if (!found.is_own) return new Failure('DuplicatePlant')
+  if (!item.isKeyed) return 'created'
+  // What our own earlier attempt may have stored is new to its client; a trigger may have rewritten it.
+  if (mayBeStored) return found.is_same ? 'created' : new NotCommitted('unknown')
+  return found.is_same ? 'replayed' : new Failure('ReusedKey')
+}

@@ -17,9 +17,7 @@ import type { TracedItem } from './tracing.ts'
 export function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
   return {
-    classify: (error) => store.classify(error),
-    mayBeOneRows: (error) => store.mayBeOneRows(error),
-    write(rows, signal) {
+    async write(rows, signal) {
       const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
       const [first] = callers
       // A lane may run in the context of whichever request has woken it.
@@ -32,10 +30,9 @@ export function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T
         },
         trace.setSpanContext(ROOT_CONTEXT, first)
       )
-      const written = context.with(trace.setSpan(ROOT_CONTEXT, span), () => store.write(rows, signal))
-      written
-        .catch((error) => span.setStatus({ code: SpanStatusCode.ERROR, message: store.classify(error) }))
-        .finally(() => span.end())
+      const written = await context.with(trace.setSpan(ROOT_CONTEXT, span), () => store.write(rows, signal))
+      if (written.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: written.failure.whose })
+      span.end()
       return written
     },
     probe: () => context.with(ROOT_CONTEXT, () => store.probe())

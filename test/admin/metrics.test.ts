@@ -197,7 +197,7 @@ t.test('a commit whose response is lost is repeated, and the plant is created, n
   t.strictSame(await service.post({ id: 30, name: 'n' }, keyed('b')), replay({ name: 'n' }))
   const page = await counted(service, 2)
   t.strictSame(page.values('plant_store_plants_total'), { created: 1, replayed: 1 })
-  t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: 2, uncertain: 1 })
+  t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: 2, unknown: 1 })
   t.strictSame(page.values('plant_store_batch_rows_sum'), { '': 2 })
 })
 

@@ -116,7 +116,7 @@ t.test('a password that changes in PostgreSQL first is waited for, as an outage 
   await scene.terminate()
   await until('no connection is left', scene.pids, ({ length }) => length === 0)
   await until('an attempt fails', service.metrics, (page) =>
-    /^plant_store_batch_duration_seconds_count\{outcome="transient"\} [1-9]/m.test(page)
+    /^plant_store_batch_duration_seconds_count\{outcome="database"\} [1-9]/m.test(page)
   )
   await write(role.name, 'second')
   await scene.isReplaced()

@@ -5,13 +5,14 @@ import pg from 'pg'
 import t from 'tap'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import {
+  checkCommits,
   checkEncoding,
   checkMigrated,
-  checkWarnings,
+  checkRights,
   waitForDatabase
 } from '../../src/database/wait-for-database.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
-import { selectRequired } from '../../src/plants/statements.ts'
+import { selectMissingRights, selectRequired } from '../../src/plants/statements.ts'
 import { createDatabase } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 
@@ -23,8 +24,9 @@ const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 const wait = (url: string, ms = timeoutMs) =>
   waitForDatabase(() => parseDatabaseUrl(url), ms, [
     checkEncoding,
-    checkWarnings,
-    checkMigrated(selectRequired)
+    checkCommits,
+    checkMigrated(selectRequired),
+    checkRights(selectMissingRights)
   ])
 
 async function query(url: string, sql: string) {
@@ -106,9 +108,28 @@ t.test('an encoding other than UTF8 is refused at once', async (t) => {
   await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
 })
 
-t.test('a database that keeps warnings back is refused at once', async (t) => {
-  const url = await createDatabase(t)
-  await query(url, `alter database ${new URL(url).pathname.slice(1)} set client_min_messages = error`)
-  const fault = 'client_min_messages must be warning or lower, it is error'
-  await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+t.test('commits that do not wait for the disk or the standby are refused at once', async (t) => {
+  for (const value of ['off', 'local']) {
+    const url = await createDatabase(t)
+    await query(url, `alter database ${new URL(url).pathname.slice(1)} set synchronous_commit = ${value}`)
+    const fault = `synchronous_commit must be remote_write, on or remote_apply, it is ${value}`
+    await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+  }
+})
+
+t.test('a role that lacks a right is given up, and told which', async (t) => {
+  const owner = await createDatabase(t)
+  const url = new URL(owner)
+  const role = `${url.pathname.slice(1)}_role`
+  t.teardown(() => query(owner, `drop owned by ${role}; drop role ${role}`))
+  await query(url.href, `create role ${role} login password 'thyme'`)
+  await query(url.href, `grant select on plants to ${role}`)
+  await query(
+    url.href,
+    'revoke execute on function pg_logical_emit_message(boolean, text, text, boolean) from public'
+  )
+  url.username = role
+  url.password = 'thyme'
+  const fault = 'the role may not insert into plants, execute pg_logical_emit_message'
+  await t.rejects(wait(url.href), new StartupFault([fault]))
 })

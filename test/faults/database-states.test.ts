@@ -267,7 +267,7 @@ t.test('an I/O error: 500, and no row is suspected', async (t) => {
   await withTrigger(t, `raise sqlstate '58030';`)
   t.strictSame(await create(t, service), internal)
   const { values } = parseMetrics(await service.metrics())
-  t.strictSame(values('plant_store_batch_duration_seconds_count'), { fatal: 1 })
+  t.strictSame(values('plant_store_batch_duration_seconds_count'), { unclear: 1 })
 })
 
 t.test('an internal error: 500', async (t) => {

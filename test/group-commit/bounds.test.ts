@@ -4,7 +4,7 @@ import { systemClock } from '../../src/group-commit/clock.ts'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import { NotCommitted } from '../../src/group-commit/types.ts'
 import { createWaitEstimate } from '../../src/group-commit/wait-estimate.ts'
-import { type Plant, roomy, setUp } from '../support/scripted-store.ts'
+import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
 t.test('bounds', async (t) => {
   t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
@@ -61,7 +61,7 @@ t.test('bounds', async (t) => {
     const { submit, outcomes, last, clock, group } = setUp({ batchRows: 1, deadlineMs: 1_000 })
     submit('1')
     await clock.move(900)
-    await last().fail('transient')
+    await last().fail('away')
     submit('2', '3', '4')
     await clock.settle()
     t.equal(group.expectedMs, 0)
@@ -73,15 +73,15 @@ t.test('the wait is estimated from how long batches took, and how full they were
   const estimate = createWaitEstimate({ lanes: 2, batchRows: 10, batchBytes: 100 })
   t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
   estimate.learn(10, 20, 400)
-  t.equal(estimate.attemptMs, 100)
+  t.equal(estimate.attemptMs, 400, 'the slowest of the last')
   t.equal(estimate.expectMs(10, 0), 50, 'a batch of 100 ms, in one of two lanes')
   t.equal(estimate.expectMs(30, 0), 150)
   t.equal(estimate.expectMs(10, 400), 200, 'the bytes make four batches')
   estimate.learn(1, 50, 180)
-  t.equal(estimate.attemptMs, 120)
+  t.equal(estimate.attemptMs, 345)
   t.equal(estimate.expectMs(10, 0), 55, 'half a batch counts half')
   estimate.learn(1, 400, 40)
-  t.equal(estimate.attemptMs, 100)
+  t.equal(estimate.attemptMs, 268.75)
   t.equal(estimate.expectMs(10, 0), 42.5, 'a row of four batches took 10 ms for each')
 })
 
@@ -107,7 +107,7 @@ t.test('deadlines', async (t) => {
       submit('3')
       t.same(log(), ['0', '1 2'], 'the lane is taken until the attempt has ended')
       t.equal(group.busyLanes, 1)
-      await attempts[1]?.fail('uncertain')
+      await attempts[1]?.fail('lost')
       t.same(log(), ['0', '1 2', '3'], 'without a pause')
     }
   )
@@ -131,13 +131,14 @@ t.test('deadlines', async (t) => {
     submit('2')
     await attempts[0]?.succeed()
     await clock.moveTo(9999)
-    await attempts[1]?.fail('uncertain')
+    await attempts[1]?.fail('away')
     await clock.moveTo(10_004)
-    t.same(outcomes, { '0': 'stored 0', '1': 'unknown' })
+    t.same(outcomes, { '0': 'stored 0', '1': 'expired' })
     await clock.moveTo(10_005)
-    t.match(outcomes, { '2': 'unknown' })
+    t.match(outcomes, { '2': 'expired' })
     t.same(log(), ['0', '1 2'])
 
+    await clock.move(20)
     submit('3')
     await attempts[2]?.succeed()
     submit('4')
@@ -150,22 +151,19 @@ t.test('deadlines', async (t) => {
   t.test('what was never sent, or sent without effect, has expired; the rest is unknown', async (t) => {
     const { submit, outcomes, attempts, clock } = setUp({ lanes: 2 })
     submit('1', '2', '3')
-    await attempts[0]?.fail('locked')
-    await attempts[2]?.fail('uncertain')
+    await clock.moveTo(9_999)
+    await attempts[0]?.fail('busy')
+    await attempts[2]?.fail('lost')
     await clock.moveTo(10_000)
     t.same(outcomes, { '1': 'expired', '2': 'unknown', '3': 'unknown' })
   })
 })
 
 t.test('with the real clock, a row expires and names its last trouble', async (t) => {
-  const error = new Error('no connection')
+  const failure = failureOf('away')
+  const { error } = failure
   const group = createGroupCommit<Plant, string>(
-    {
-      write: () => Promise.reject(error),
-      classify: () => 'transient',
-      mayBeOneRows: () => false,
-      probe: async () => {}
-    },
+    { write: async () => ({ results: [], failure }), probe: async () => {} },
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()

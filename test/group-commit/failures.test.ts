@@ -1,49 +1,47 @@
 /** What a failed attempt means for its rows. The store's attempts are ended by hand. */
 import t from 'tap'
-import { missing } from '../../src/group-commit/types.ts'
-import { setUp } from '../support/scripted-store.ts'
+import { setUp, undecided } from '../support/scripted-store.ts'
 
-t.test('transient failures', async (t) => {
-  t.test('the batch keeps its lane and is repeated after growing pauses, its rows marked', async (t) => {
-    const { submit, attempts, last, clock, outcomes, log } = setUp({ lanes: 2 })
-    submit('1')
-    for (let count = 0; count < 8; count++) {
-      await last().fail('uncertain')
-      await clock.moveTo(clock.nextAt ?? 0)
-    }
-    t.same(
-      attempts.map(({ at }, index) => at - (attempts[index - 1]?.at ?? 0)),
-      [0, 10, 20, 40, 80, 160, 320, 500, 500]
-    )
-    t.same(attempts[0]?.repeated, [false])
-    t.same(last().repeated, [true])
+t.test('a database that does not serve', async (t) => {
+  t.test('the rows stay together, in order, and nothing is tried in pauses that grow', async (t) => {
+    const { submit, attempts, last, clock, log } = setUp({ lanes: 2 })
     submit('2')
-    t.same(last().labels, '2', 'other lanes go on')
-    t.same(last().repeated, [false])
-    submit('3', '4')
-    await attempts[8]?.succeed()
-    t.same(outcomes, { '1': 'stored 1' })
-    t.same(log().slice(-2), ['2', '3 4'])
+    await last().fail('away')
+    submit('3', '1')
+    t.same(log(), ['2'], 'other lanes wait, too')
+    for (let count = 0; count < 8; count++) {
+      await clock.moveTo(clock.nextAt ?? 0)
+      t.equal(last().labels, '1 2 3', 'one attempt after each pause')
+      await last().fail('away')
+    }
+    const times = attempts.map(({ at }, index) => at - (attempts[index - 1]?.at ?? 0))
+    t.same(times, [0, 10, 20, 40, 80, 160, 320, 500, 500])
   })
 
-  t.test('only an attempt whose outcome is open marks its rows, and for good', async (t) => {
-    const { submit, last, clock, outcomes } = setUp({ deadlineMs: 100 })
-    submit('1')
-    for (const trouble of ['transient', 'uncertain', 'transient'] as const) {
-      await last().fail(trouble)
-      await clock.moveTo(clock.nextAt ?? 0)
+  t.test('a success ends the pause of all, and makes the next one short', async (t) => {
+    const { submit, attempts, last, clock, log } = setUp({ lanes: 2 })
+    submit('1', '2')
+    for (const pause of [10, 20, 40]) {
+      await attempts.at(-1)?.fail('away')
+      await clock.move(pause)
     }
-    t.same(last().repeated, [true])
-    await last().succeed()
-    submit('2')
-    await last().fail('transient')
-    await clock.moveTo(clock.nextAt ?? 0)
-    t.same(last().repeated, [false])
-    while (outcomes['2'] === undefined) {
-      await last().fail('transient')
-      await clock.moveTo(clock.nextAt ?? 0)
-    }
-    t.same(outcomes, { '1': 'stored 1', '2': 'expired' })
+    await last().fail('away')
+    t.same(log(), ['1', '2', '2', '2', '2'])
+    await attempts[0]?.succeed()
+    t.same(log().slice(5), ['2'], 'at once')
+    await last().fail('away')
+    t.equal((clock.nextAt as number) - clock.now(), 10)
+  })
+
+  t.test('two lanes that fail at the same time make one pause', async (t) => {
+    const { submit, attempts, clock, log } = setUp({ lanes: 2 })
+    submit('1', '2')
+    await attempts[0]?.fail('away')
+    await attempts[1]?.fail('away')
+    await clock.move(10)
+    t.same(log(), ['1', '2', '1 2'])
+    await attempts[2]?.fail('away')
+    t.equal(clock.nextAt, 30)
   })
 
   t.test('the jitter spreads a pause between half and all of it', async (t) => {
@@ -54,116 +52,174 @@ t.test('transient failures', async (t) => {
     ] as const) {
       const { submit, last, clock } = setUp({}, undefined, random)
       submit('1')
-      await last().fail('uncertain')
+      await last().fail('away')
       t.equal(clock.nextAt, pause)
     }
   })
+})
 
-  t.test('a pause that nobody waits for any more ends', async (t) => {
-    const { submit, last, clock, log } = setUp({ deadlineMs: 1000 })
-    submit('0')
-    await last().succeed()
-    submit('1', '2')
-    await clock.move(999)
-    await last().fail('uncertain')
-    await clock.move(1)
-    t.same(log(), ['0', '1'])
-    t.equal(clock.pending, 0)
-  })
+t.test('only an attempt whose outcome is open marks its rows, and for good', async (t) => {
+  const { submit, last, clock, outcomes } = setUp({ deadlineMs: 100 })
+  submit('1')
+  for (const trouble of ['away', 'lost', 'busy'] as const) {
+    t.same(last().mayBeStored, [trouble === 'busy'])
+    await last().fail(trouble)
+    await clock.moveTo(clock.nextAt ?? 0)
+  }
+  t.same(last().mayBeStored, [true])
+  await last().succeed()
+  submit('2')
+  while (outcomes['2'] === undefined) {
+    await last().fail('away')
+    await clock.moveTo(clock.nextAt ?? 0)
+  }
+  t.same(outcomes, { '1': 'stored 1', '2': 'expired' })
+})
+
+t.test('chance: the rows are repeated at once, together and with what has come, three times', async (t) => {
+  const { submit, last, log, clock } = setUp()
+  submit('1')
+  await last().fail('chance')
+  submit('2', '3')
+  for (const _ of [1, 2]) await last().fail('chance')
+  t.same(log(), ['1', '1', '1 2 3', '1 2 3'])
+  await last().fail('chance')
+  t.same(last().labels, '1')
+  await last().succeed()
+  t.same(last().labels, '2 3', 'these have chances left')
+  t.equal(clock.now(), 0)
 })
 
 t.test('refused data', async (t) => {
-  t.test('a bad row is found by halves; the half without it is stored first', async (t) => {
+  t.test('a bad row is found by smaller batches; the others are stored', async (t) => {
     const { submit, last, log, outcomes, group } = setUp()
     submit('0', '1', '2', '3', '4', '5')
     await last().succeed()
     await last().fail('refused')
-    await last().fail('refused')
-    await last().succeed()
     await last().succeed()
     await last().fail('refused')
-    t.same(log(), ['0', '1 2 3 4 5', '1 2 3', '4 5', '1 2', '3'])
-    t.match(outcomes, { '1': 'stored 1', '2': 'stored 2', '3': 'refused', '4': 'stored 4', '5': 'stored 5' })
+    await last().succeed()
+    await last().fail('refused')
+    await last().succeed()
+    t.same(log(), ['0', '1 2 3 4 5', '1 2', '3 4', '5', '3', '4'])
+    t.same(outcomes, {
+      '0': 'stored 0',
+      '1': 'stored 1',
+      '2': 'stored 2',
+      '3': 'refused',
+      '4': 'stored 4',
+      '5': 'stored 5'
+    })
     t.equal(group.busyLanes, 0)
   })
 
-  t.test('a row may expire between the halves', async (t) => {
-    const { submit, last, log, outcomes, clock, attempts } = setUp({ lanes: 2 })
-    submit('0', '9', '1', '2a', '2b')
-    await attempts[0]?.succeed()
-    await clock.move(1)
-    submit('3', '4')
+  t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {
+    const { submit, last, outcomes, clock } = setUp()
+    submit('1')
+    await last().fail('lost')
+    await clock.move(20)
     await last().fail('refused')
-    t.same(log(), ['0', '9', '1 2a', '1'])
+    t.same(outcomes, { '1': 'unknown' })
+  })
+
+  t.test('a lone row is not blamed for a neighbour that has expired in the refused attempt', async (t) => {
+    const { submit, attempts, clock, last, log, outcomes } = setUp()
+    submit('0', '1')
+    await clock.move(1)
+    submit('2')
+    await attempts[0]?.succeed()
     await clock.moveTo(10_000)
-    t.same(outcomes, { '0': 'stored 0', '9': 'unknown', '1': 'unknown', '2a': 'expired', '2b': 'expired' })
-    submit('2c')
+    await last().fail('refused')
+    t.same(log(), ['0', '1 2', '2'])
     await last().succeed()
-    t.same(log(), ['0', '9', '1 2a', '1', '2c 3 4'])
+    t.same(outcomes, { '0': 'stored 0', '1': 'unknown', '2': 'stored 2' })
   })
 })
 
-t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {
-  const { submit, last, outcomes, clock } = setUp()
-  submit('1')
-  await last().fail('uncertain')
-  await clock.move(20)
-  await last().fail('refused')
-  t.same(outcomes, { '1': 'unknown' })
-})
-
-t.test('a row that may be stored is asked for again after a fatal failure, too', async (t) => {
-  const { submit, last, log, outcomes, clock } = setUp()
-  submit('1')
-  await last().fail('uncertain')
-  await clock.move(20)
-  await last().fail('fatal')
-  t.same(outcomes, {}, 'it is neither given up nor called an error')
-  await clock.move(20)
-  await last().succeed()
-  t.same(log(), ['1', '1', '1'])
-  t.same(outcomes, { '1': 'stored 1' })
-})
-
-t.test('other outcomes', async (t) => {
-  t.test('a fatal failure fails every row of the batch', async (t) => {
+t.test('something that every row needs is missing', async (t) => {
+  t.test('every row of the batch fails, and others are tried at once', async (t) => {
     const { submit, last, log, outcomes } = setUp()
     submit('0', '1', '2')
     await last().succeed()
-    await last().fail('fatal')
-    t.same(outcomes, { '0': 'stored 0', '1': 'fatal', '2': 'fatal' })
+    await last().fail('gone')
+    t.same(outcomes, { '0': 'stored 0', '1': 'gone', '2': 'gone' })
+    submit('3')
+    t.same(log(), ['0', '1 2', '3'])
+  })
+
+  t.test('a row that may be stored is asked for again, in pauses that hold up nobody else', async (t) => {
+    const { submit, last, log, outcomes, clock } = setUp()
+    submit('1')
+    await last().fail('lost')
+    await clock.move(10)
+    await last().fail('gone')
+    t.same(outcomes, {}, 'it is neither given up nor called an error')
+    submit('2')
+    t.same(log(), ['1', '1', '2'])
+    await last().fail('gone')
+    t.same(outcomes, { '2': 'gone' })
+    await clock.move(10)
+    await last().succeed()
+    t.same(outcomes, { '1': 'stored 1', '2': 'gone' })
+    t.same(log(), ['1', '1', '2', '1'])
+  })
+})
+
+t.test('a part of an attempt fails', async (t) => {
+  t.test('what is decided is answered; the others are told apart by themselves', async (t) => {
+    const { submit, last, log, outcomes } = setUp()
+    submit('0', '1', '2', '3', '4')
+    await last().succeed()
+    await last().fail('broken', 'stored 1', undefined, new Error('duplicate'))
+    t.same(outcomes, { '0': 'stored 0', '1': 'stored 1', '3': 'duplicate' })
+    t.same(last().labels, '2')
+    await last().fail('broken')
+    await last().succeed()
+    t.same(log(), ['0', '1 2 3 4', '2', '4'])
+    t.match(outcomes, { '2': 'broken', '4': 'stored 4' })
+  })
+
+  t.test('a row that is the only one in question gets the failure', async (t) => {
+    const { submit, last, log, outcomes } = setUp()
+    submit('0', '1', '2')
+    await last().succeed()
+    await last().fail('broken', 'stored 1')
+    t.same(outcomes, { '0': 'stored 0', '1': 'stored 1', '2': 'broken' })
     t.same(log(), ['0', '1 2'])
   })
+})
 
-  t.test('a row alone gets the failure that it may have caused', async (t) => {
-    const { submit, last, log, outcomes } = setUp()
-    submit('1')
-    await last().fail('fatal', 'oneRows')
-    t.same(outcomes, { '1': 'fatal' })
-    t.same(log(), ['1'])
-  })
+t.test("a row's own error is its caller's only", async (t) => {
+  const { submit, last, outcomes } = setUp()
+  submit('0', '1', '2')
+  await last().succeed()
+  await last().succeed('replayed', new Error('conflict'))
+  t.same(outcomes, { '0': 'stored 0', '1': 'replayed', '2': 'conflict' })
+})
 
-  t.test("a row's own error is its caller's only", async (t) => {
-    const { submit, last, outcomes } = setUp()
+t.test('a missing row is tried three times more, then fails', async (t) => {
+  const { submit, last, log, outcomes, clock } = setUp()
+  submit('0', '1', '2')
+  await last().succeed()
+  await last().succeed(undecided)
+  t.match(outcomes, { '2': 'stored 2' })
+  for (const pause of [10, 20, 40]) {
+    t.notOk('1' in outcomes)
+    await clock.move(pause)
+    t.same(last().labels, '1')
+    await last().succeed(undecided)
+  }
+  t.equal(outcomes['1'], 'missing')
+  t.same(log(), ['0', '1 2', '1', '1', '1'])
+})
+
+t.test('a row that expires is answered with the cause of its last failure', async (t) => {
+  for (const trouble of ['away', 'busy', 'refused', 'broken'] as const) {
+    const { submit, last, causes, clock } = setUp()
     submit('0', '1', '2')
     await last().succeed()
-    await last().succeed('replayed', new Error('conflict'))
-    t.same(outcomes, { '0': 'stored 0', '1': 'replayed', '2': 'conflict' })
-  })
-
-  t.test('a missing row is tried three times more, then fails', async (t) => {
-    const { submit, last, log, outcomes, clock } = setUp()
-    submit('0', '1', '2')
-    await last().succeed()
-    await last().succeed(missing)
-    t.match(outcomes, { '2': 'stored 2' })
-    for (const pause of [10, 20, 40]) {
-      t.notOk('1' in outcomes)
-      await clock.move(pause)
-      t.same(last().labels, '1')
-      await last().succeed(missing)
-    }
-    t.equal(outcomes['1'], 'missing')
-    t.same(log(), ['0', '1 2', '1', '1', '1'])
-  })
+    await last().fail(trouble)
+    await clock.moveTo(10_000)
+    t.match(causes['2'], { message: trouble })
+  }
 })

@@ -1,6 +1,6 @@
 /** Which rows an attempt takes, and when. The store's attempts are ended by hand. */
 import t from 'tap'
-import type { Batch } from '../../src/group-commit/types.ts'
+import type { AttemptReport } from '../../src/group-commit/types.ts'
 import { setUp } from '../support/scripted-store.ts'
 
 const ignore = () => {}
@@ -110,7 +110,7 @@ t.test('one id', async (t) => {
     t.same(log(), ['1a', '2'])
     await attempts[1]?.succeed()
     t.same(log(), ['1a', '2'], 'a free lane does not take the id that is in flight')
-    await attempts[0]?.fail('fatal')
+    await attempts[0]?.fail('gone')
     t.same(log(), ['1a', '2', '1b'])
     await attempts[2]?.succeed(new Error('duplicate'))
     t.same(log(), ['1a', '2', '1b', '1c'])
@@ -184,15 +184,15 @@ t.test('one id', async (t) => {
 })
 
 t.test('each attempt is reported', async (t) => {
-  const batches: Batch[] = []
-  const { submit, last, clock } = setUp({}, (batch) => batches.push(batch))
+  const reports: AttemptReport[] = []
+  const { submit, last, clock } = setUp({}, (report) => reports.push(report))
   submit('1', '2', '3')
   await clock.move(3)
   await last().succeed()
   await clock.move(4)
-  await last().fail('uncertain')
-  t.same(batches, [
+  await last().fail('lost')
+  t.same(reports, [
     { rows: 1, ms: 3, outcome: 'written' },
-    { rows: 2, ms: 4, outcome: 'uncertain' }
+    { rows: 2, ms: 4, outcome: 'unknown' }
   ])
 })

@@ -1,13 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import {
-  type AttemptRow,
-  type Limits,
-  missing,
-  NotCommitted,
-  type WriteFailure
-} from '../../src/group-commit/types.ts'
+import { type AttemptRow, type Limits, NotCommitted, type Written } from '../../src/group-commit/types.ts'
+import { failureOf, type Trouble } from '../support/scripted-store.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -34,18 +29,18 @@ interface Call {
 /** How an attempt goes: its time, and whether the connection breaks before or after the commit. */
 interface Weather {
   ms: number
-  kind: 'well' | 'before' | 'after' | 'hangBefore' | 'hangAfter' | 'slow' | 'full' | 'broken' | 'gone'
+  kind:
+    | 'well'
+    | 'before'
+    | 'after'
+    | 'hangBefore'
+    | 'hangAfter'
+    | 'slow'
+    | 'full'
+    | 'broken'
+    | 'gone'
+    | 'blind'
   missing: boolean
-}
-
-class StoreError extends Error {
-  readonly trouble: WriteFailure
-  readonly mayBeOneRows: boolean
-  constructor(trouble: WriteFailure, mayBeOneRows = false) {
-    super(trouble)
-    this.trouble = trouble
-    this.mayBeOneRows = mayBeOneRows
-  }
 }
 
 const cancelMs = 3
@@ -78,7 +73,7 @@ const weather: fc.Arbitrary<Weather> = fc.record({
     { weight: 6, arbitrary: fc.constant('well' as const) },
     { weight: 4, arbitrary: fc.constantFrom('before', 'after', 'slow') },
     { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') },
-    { weight: 1, arbitrary: fc.constantFrom('full', 'broken', 'gone') }
+    { weight: 1, arbitrary: fc.constantFrom('full', 'broken', 'gone', 'blind') }
   ),
   missing: fc.nat(9).map((dice) => dice === 0)
 })
@@ -116,6 +111,8 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const dueNow = new Set<Call>()
   let attempts = 0
   let running = 0
+  /** The last attempt that has ended decided something; after any other nothing may be tried for a while. */
+  let isServing = true
   let violation: unknown
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const troubled = new Set<bigint>()
@@ -126,26 +123,25 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const isLocked = ({ item }: AttemptRow<Plant>) =>
     locks.some(({ id, from, ms }) => id === item.id && clock.now() >= from && clock.now() < from + ms)
 
-  /** The statement, as PostgreSQL would run it. */
-  function store({ item, repeated }: AttemptRow<Plant>) {
+  /** The insert and the look-up, as PostgreSQL would run them; the look-up may fail. */
+  function store({ item }: AttemptRow<Plant>, isBlind: boolean) {
     const there = table.get(item.id)
     if (!there) {
       table.set(item.id, item)
       return 'created'
     }
-    if (!(repeated || item.keyed) || there.writeId !== item.writeId) return duplicate
+    if (isBlind) return undefined
+    if (there.writeId !== item.writeId) return duplicate
     return there.content === item.content ? 'created' : conflict
   }
 
   /** What keeps the rows from being written, and is no fault of their data. */
-  function meet(rows: readonly AttemptRow<Plant>[], kind: Weather['kind']) {
+  function meet(rows: readonly AttemptRow<Plant>[], kind: Weather['kind']): Trouble | undefined {
     const has = (content: string) => rows.some(({ item }) => item.content === content)
-    if (rows.some(isLocked)) return new StoreError('locked')
-    if (kind === 'slow' || has('endless')) return new StoreError('slow')
-    if (kind === 'gone') return new StoreError('fatal')
-    if (kind === 'broken' || has('broken')) return new StoreError('fatal', true)
-    if (kind === 'full' || has('busy')) return new StoreError('transient', true)
-    return undefined
+    if (rows.some(isLocked) || kind === 'slow' || has('endless')) return 'busy'
+    if (kind === 'gone') return 'gone'
+    if (kind === 'broken' || has('broken')) return 'broken'
+    return kind === 'full' || has('busy') ? 'chance' : undefined
   }
 
   function begin(rows: readonly AttemptRow<Plant>[]) {
@@ -184,10 +180,12 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     }
   }
 
-  async function write(
-    rows: readonly AttemptRow<Plant>[],
-    signal: AbortSignal
-  ): Promise<(string | Error | typeof missing)[]> {
+  async function write(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<Written<string>> {
+    const fail = (trouble: Trouble, results: (string | Error | undefined)[] = []) => {
+      isServing = results.some((result) => result !== undefined)
+      for (const { item } of rows) troubled.add(item.id)
+      return { results, failure: failureOf(trouble) }
+    }
     try {
       begin(rows)
     } catch (error) {
@@ -202,36 +200,34 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
     })
     end(rows)
-    if (kind === 'before' || kind === 'hangBefore' || isAway()) throw new StoreError('transient')
+    if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
     const answered = !kind.endsWith('fter')
     if (answered && !signal.aborted) lastSignOfLife = clock.now()
     const met = meet(rows, kind)
-    if (met) {
-      for (const { item } of rows) troubled.add(item.id)
-      throw met
-    }
+    if (met) return fail(met)
     // A trigger may refuse a row because of what is there, be it the row itself.
     const isRefused = ({ item }: AttemptRow<Plant>) =>
       item.content === 'bad' || (item.content === 'once' && table.has(item.id))
-    if (rows.some(isRefused)) throw new StoreError('refused')
+    if (rows.some(isRefused)) return fail('refused')
     // What is there is found.
     if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
       for (const { item } of rows) troubled.add(item.id)
       learn(rows, clock.now() - began)
-      return rows.map(() => missing)
+      isServing = true
+      return { results: [] }
     }
-    const results = rows.map(store)
-    if (!answered) throw new StoreError('uncertain')
+    const results = rows.map((row) => store(row, kind === 'blind'))
+    if (!answered) return fail('lost')
     lastSignOfLife = clock.now()
+    if (results.includes(undefined)) return fail('away', results)
     learn(rows, clock.now() - began)
-    return results
+    isServing = true
+    return { results }
   }
 
   const group = createGroupCommit<Plant, string>(
     {
       write,
-      classify: (error) => (error as StoreError).trouble,
-      mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
       async probe() {
         await new Promise<void>((resolve) => void clock.after(2, resolve))
         if (isAway()) throw new Error('databaseDown')
@@ -286,7 +282,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     check(group.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0), 'the bytes are miscounted')
     check(group.busyLanes <= limits.lanes && group.busyLanes >= running, 'the lanes are miscounted')
     for (const { at } of open) check(clock.now() < at + limits.deadlineMs, 'a row waits beyond its deadline')
-    if (group.busyLanes === limits.lanes) return
+    if (group.busyLanes === limits.lanes || !isServing) return
     for (const call of open) {
       const { id } = call.plant
       if (call.firstAttempt !== undefined || troubled.has(id) || inFlight.has(id)) continue
@@ -338,7 +334,7 @@ function checkAnswer(
   else if (answer === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
   else if (answer === 'refused')
     check(['bad', 'once'].includes(plant.content) && there?.call !== plant.call, 'refused and stored')
-  else if (answer === 'expired' || answer === 'missing' || answer === 'fatal')
+  else if (answer === 'expired' || answer === 'missing' || answer === 'broken' || answer === 'gone')
     check(there?.call !== plant.call, `${answer} and stored`)
   else check(answer === 'unknown' && tried, `an unexpected answer: ${answer}`)
   if (answer !== 'full' && answer !== 'databaseDown') check(!full, 'the queue took too much')
@@ -368,7 +364,8 @@ t.test(
       'refused',
       'expired',
       'unknown',
-      'fatal',
+      'broken',
+      'gone',
       'full',
       'databaseDown'
     ]) {

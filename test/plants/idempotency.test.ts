@@ -2,9 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseIdempotencyKey } from '../../src/plants/idempotency-key.ts'
-import { repeatPlants } from '../../src/plants/statements.ts'
 import { deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
-import { openSession } from '../support/database.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'
@@ -58,22 +56,6 @@ t.test('the same key and id with other content get 422, and change nothing', asy
   t.strictSame(await service.rows('select name, tag from plants where id = $1', [id]), [
     { name: 'Monstera', tag: 'tropical' }
   ])
-})
-
-t.test('a row of another transaction is not new, even if both began in the same microsecond', async (t) => {
-  const plant = { id: BigInt(++lastId), name: 'first' }
-  const writeId = randomWriteId()
-  const client = await openSession(t, service.databaseUrl, 'begin')
-  const write = async (name: string) =>
-    (await client.query(repeatPlants([{ plant: { ...plant, name }, writeId }]))).rows
-  t.match(await write('first'), [{ name: 'first', is_new: true }])
-  const read = async () =>
-    (await client.query('select now() - created_at as age from plants where id = $1', [plant.id])).rows
-  // The transaction and its time are still the same.
-  for (const microseconds of [1, 1]) {
-    t.match(await write('changed'), [{ name: 'first', is_new: false }])
-    t.match(await read(), [{ age: { milliseconds: microseconds / 1_000 } }])
-  }
 })
 
 t.test('another key, no key, or another caller get 409', async (t) => {

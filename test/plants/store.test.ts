@@ -4,24 +4,29 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { missing } from '../../src/group-commit/types.ts'
-import { columns } from '../../src/plants/columns.ts'
+import { NotCommitted } from '../../src/group-commit/types.ts'
 import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
 
-type Result = { rows: object[]; rowCount?: number } | Error
+type Result = object[] | Error
 
-/** A database that gives these results, one after the other. */
+/** A database that gives these rows, one list after the other. */
 function createStore(...results: Result[]) {
-  const statements: string[] = []
+  const statements: QueryConfig[] = []
   const database = {
-    query: async ({ name = '' }: QueryConfig) => {
-      statements.push(name)
+    connection: {},
+    query: async (statement: QueryConfig) => {
+      statements.push(statement)
       const result = results.shift()
       if (result instanceof Error) throw result
-      return result
+      return { rows: result }
     }
-  } as unknown as Database
-  return { store: createPlantStore(database), statements }
+  }
+  return {
+    store: createPlantStore(database as unknown as Database),
+    database,
+    names: () => statements.map(({ name }) => name ?? 'can it wait'),
+    lockTimeouts: () => statements.map(({ values }) => values?.at(-1))
+  }
 }
 
 const { signal } = new AbortController()
@@ -33,127 +38,109 @@ const item = (id: bigint, isKeyed = false): PlantItem => ({
   bytes: 1,
   context: {}
 })
-const empty = Object.fromEntries(Object.values(columns).map(({ name }) => [name, null]))
-const row = (id: bigint, writeId = `w${id}`, name = 'n') => ({
-  ...empty,
+const rows = (...ids: bigint[]) => ids.map((id) => ({ item: item(id), mayBeStored: false }))
+const wrote = (...ids: bigint[]) => ids.map((id) => ({ id: String(id) }))
+const found = (id: bigint, is_own = false, is_same: boolean | null = null) => ({
   id: String(id),
-  name,
-  write_id: writeId
+  is_own,
+  is_same
 })
-const result = (...rows: object[]): Result => ({ rows })
-const wrote = (...ids: bigint[]): Result => result(...ids.map((id) => ({ id: String(id) })))
-const first = (...ids: bigint[]) => ids.map((id) => ({ item: item(id), repeated: false }))
+const canWait = [{ can_wait: true }]
+const duplicate = new Failure('DuplicatePlant')
 
-t.test(
-  'a row alone takes the short statement, several the long one, repeats the one that writes again',
-  async (t) => {
-    const { store, statements } = createStore(
-      wrote(1n),
-      wrote(1n, 2n),
-      result(row(1n)),
-      result(row(1n), row(2n))
-    )
-    t.strictSame(await store.write(first(1n), signal), ['created'])
-    t.strictSame(await store.write(first(1n, 2n), signal), ['created', 'created'])
-    t.strictSame(await store.write([{ item: item(1n), repeated: true }], signal), ['created'])
-    t.strictSame(await store.write([{ item: item(1n, true), repeated: false }, ...first(2n)], signal), [
-      'replayed',
-      'created'
-    ])
-    t.strictSame(statements, [
-      'create a plant',
-      'create plants',
-      'create plants again',
-      'create plants again'
-    ])
-  }
-)
-
-t.test('a first write that falls short looks for the rows that it has not written', async (t) => {
-  const { store, statements } = createStore(wrote(1n), result(row(2n, 'theirs')))
-  const [own, taken, gone] = await store.write(first(1n, 2n, 3n), signal)
-  t.equal(own, 'created')
-  t.match(taken, new Failure('DuplicatePlant'))
-  t.equal(gone, missing)
-  t.strictSame(statements, ['create plants', 'find plants'])
+t.test('a row alone takes the short statement, several the long one', async (t) => {
+  const { store, names } = createStore(wrote(1n), wrote(1n, 2n))
+  t.strictSame(await store.write(rows(1n), signal), { results: ['created'] })
+  t.strictSame(await store.write(rows(1n, 2n), signal), { results: ['created', 'created'] })
+  t.strictSame(names(), ['create a plant', 'create plants'])
 })
 
-t.test('a server that counts the rows that it was sent is not believed', async (t) => {
-  const { store } = createStore({ ...wrote(1n), rowCount: 2 }, result(row(2n, 'theirs')))
-  const [own, taken] = await store.write(first(1n, 2n), signal)
-  t.equal(own, 'created')
-  t.match(taken, new Failure('DuplicatePlant'))
+t.test('what an insert does not return is looked up; how, is asked once', async (t) => {
+  const { store, names } = createStore(wrote(1n), canWait, [found(2n)], [], [found(3n)])
+  const { results, failure } = await store.write(rows(1n, 2n, 3n), signal)
+  t.equal(failure, undefined)
+  t.equal(results.length, 3)
+  t.equal(results[0], 'created')
+  t.match(results[1], duplicate)
+  t.equal(results[2], undefined, 'neither written nor found')
+  t.match(await store.write(rows(3n), signal), { results: [duplicate] })
+  t.strictSame(names(), ['create plants', 'can it wait', 'find plants', 'create a plant', 'find plants'])
 })
 
-t.test('a repeat that only finds its row writes it again: it may not be replicated', async (t) => {
-  const { store } = createStore(result(), result(row(1n)))
-  t.strictSame(await store.write([{ item: item(1n), repeated: true }], signal), [missing])
-})
-
-t.test('rows that are written and cannot be looked at may be stored', async (t) => {
-  const { store } = createStore(wrote(1n), new Error('no connection'))
-  const error = await store.write(first(1n, 2n), signal).catch((reason) => reason)
-  t.match(error, { name: 'OutcomeUnknown', cause: { message: 'no connection' } })
-  t.equal(store.classify(error), 'uncertain')
-})
-
-t.test('an engine without the function to wait for a standby is asked for what is visible', async (t) => {
-  const undefinedFunction = Object.assign(new Error(), { code: '42883', severity: 'ERROR' })
-  const { store, statements } = createStore(
-    ...[result(), undefinedFunction, result(row(1n, 'theirs')), result(), result(row(1n, 'theirs'))]
+t.test('an engine that cannot wait for its standby is asked for what is visible', async (t) => {
+  const { store, names, database } = createStore(
+    ...[[], [{ can_wait: false }], [found(1n)], [], [found(1n)], [], canWait, [found(1n)]]
   )
-  for (let count = 0; count < 2; count++)
-    t.match(await store.write(first(1n), signal), [new Failure('DuplicatePlant')])
-  const [insert, found, visible] = ['create a plant', 'find plants', 'find visible plants']
-  t.strictSame(statements, [insert, found, visible, insert, visible])
+  for (let count = 0; count < 2; count++) await store.write(rows(1n), signal)
+  t.strictSame(names().slice(2), ['find visible plants', 'create a plant', 'find visible plants'])
+  database.connection = {}
+  await store.write(rows(1n), signal)
+  t.strictSame(names().slice(6), ['can it wait', 'find plants'], 'another database is asked again')
+})
+
+t.test('an insert that fails decides nothing', async (t) => {
+  const lost = new Error('connection lost')
+  const { store } = createStore(lost)
+  t.strictSame(await store.write(rows(1n), signal), {
+    results: [],
+    failure: { error: lost, written: 'maybe', whose: 'unclear', again: 'later' }
+  })
+})
+
+t.test('a look-up that fails leaves open what is in the way of its rows, and of no others', async (t) => {
+  const lost = new Error('connection lost')
+  const missing = Object.assign(new Error(), { code: '42883', severity: 'ERROR', where: 'in a policy' })
+  for (const error of [lost, new NoConnection(lost), missing]) {
+    const { store, names } = createStore(wrote(1n), canWait, error, [], [found(2n)])
+    const written = await store.write(rows(1n, 2n), signal)
+    t.strictSame(written.results, ['created', undefined])
+    t.match(written.failure, { error, written: 'no' }, 'they are not inserted')
+    await store.write(rows(2n), signal)
+    t.equal(names().at(-1), 'find plants')
+  }
+  const { store } = createStore([], lost, [], canWait, [found(1n)])
+  t.match(await store.write(rows(1n), signal), { results: [undefined], failure: { error: lost } })
+  t.match(
+    await store.write(rows(1n), signal),
+    { results: [duplicate] },
+    'what was not answered is asked again'
+  )
 })
 
 t.test(
-  'an internal error leaves the outcome open where Citus has lost a worker, and nowhere else',
+  "a row that is there is the client's by its write id, and by its content where the key is",
   async (t) => {
-    const { store } = createStore()
-    const internal = { code: 'XX000', severity: 'ERROR' }
-    t.equal(store.classify({ ...internal, file: 'remote_transaction.c' }), 'uncertain')
-    t.equal(store.classify({ ...internal, file: 'relcache.c' }), 'fatal')
-    t.equal(store.classify(internal), 'fatal')
-  }
-)
-
-t.test('what one row can cause is told from what all meet', async (t) => {
-  const { store } = createStore()
-  const where = 'PL/pgSQL function rule() line 1 at PERFORM'
-  for (const code of ['40001', '40P01', '53100', '58030', 'XX001'])
-    t.ok(store.mayBeOneRows({ code, severity: 'ERROR' }), code)
-  for (const code of ['25006', '42P01', '0A000']) {
-    t.notOk(store.mayBeOneRows({ code, severity: 'ERROR' }), code)
-    t.ok(store.mayBeOneRows({ code, severity: 'ERROR', where }), `${code} in a trigger`)
-  }
-  t.notOk(store.mayBeOneRows(new NoConnection(new Error('away'))))
-})
-
-t.test("a row of this attempt is the client's, whatever a trigger has made of it", async (t) => {
-  const { store } = createStore(result({ ...row(1n, 'w1', 'trimmed'), is_new: true }))
-  t.strictSame(await store.write([{ item: item(1n, true), repeated: false }], signal), ['created'])
-})
-
-t.test('a key that was used with other content is told so', async (t) => {
-  const { store } = createStore(result(row(1n, 'w1', 'other')))
-  const [outcome] = await store.write([{ item: item(1n, true), repeated: false }], signal)
-  t.match(outcome, new Failure('ReusedKey'))
-})
-
-t.test(
-  'a plant is replayed only where its key finds a row that no attempt of ours may have made',
-  async (t) => {
-    const cases: [isKeyed: boolean, repeated: boolean, isNew: boolean, stored: string][] = [
-      [true, false, false, 'replayed'],
-      [true, false, true, 'created'],
-      [true, true, false, 'created'],
+    const cases: [isKeyed: boolean, mayBeStored: boolean, isSame: boolean, outcome: string | Error][] = [
+      [true, false, true, 'replayed'],
+      [true, false, false, new Failure('ReusedKey')],
+      [true, true, true, 'created'],
+      // A trigger may have rewritten what our own attempt stored, or an earlier request stored something else.
+      [true, true, false, new NotCommitted('unknown')],
+      [false, true, true, 'created'],
       [false, true, false, 'created']
     ]
-    for (const [isKeyed, repeated, is_new, stored] of cases) {
-      const { store } = createStore(result({ ...row(1n), is_new }))
-      t.strictSame(await store.write([{ item: item(1n, isKeyed), repeated }], signal), [stored])
+    for (const [isKeyed, mayBeStored, isSame, outcome] of cases) {
+      const { store } = createStore([], canWait, [found(1n, true, isSame)])
+      const { results } = await store.write([{ item: item(1n, isKeyed), mayBeStored }], signal)
+      t.match(results, [outcome])
     }
   }
 )
+
+t.test('a lock is waited for as long as two usual writes take, from 25 to 250 ms', async (t) => {
+  let now = 0
+  t.intercept(performance, 'now', { value: () => now })
+  const { store, database, lockTimeouts } = createStore()
+  const lasting = async (ms: number) => {
+    database.query = async (statement) => {
+      times.push(statement.values?.at(-1))
+      now += ms
+      return { rows: wrote(1n) }
+    }
+    await store.write(rows(1n), signal)
+  }
+  const times: unknown[] = []
+  for (const ms of [1, 60, 160, 40, 100_000, 100_000, 5, 1]) await lasting(ms)
+  t.strictSame(times, ['25ms', '25ms', '25ms', '29ms', '32ms', '250ms', '250ms', '25ms'])
+  t.strictSame(lockTimeouts(), [])
+})

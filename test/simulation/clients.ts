@@ -11,9 +11,22 @@ export interface Order {
   readonly id: string
   readonly name: string
   readonly tag?: string
+  readonly caller: string
   readonly key?: string
   /** How often it is sent at the most. */
   readonly tries: number
+}
+
+/** A request, and what only the model knows of it; its key is that of its caller alone. */
+export interface Request extends Operation {
+  /** The process that it was sent to. */
+  readonly process: Process
+  /** Its row is recognised by it; absent where it was not taken. */
+  writeId?: string
+  /** When its process has responded, and what; `ended` is when its client has the response. */
+  respondedAt?: number
+  writeOutcome?: string | undefined
+  stored?: 'created' | 'replayed' | undefined
 }
 
 const typicalMs = 0.3
@@ -25,14 +38,14 @@ const slackMs = 5
 
 /** Sends orders, again and again as the responses say. */
 export class Clients {
-  readonly operations: Operation[] = []
+  readonly requests: Request[] = []
   /** So many of the next responses get lost. */
   lostResponses = 0
   /** Nothing goes wrong any more. */
   isCalm = false
   readonly #simulation: Simulation
   /** Creates that services have taken and not responded to. */
-  readonly #open = new Map<Operation, Process>()
+  readonly #open = new Set<Request>()
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation
@@ -42,47 +55,54 @@ export class Clients {
   #rival({ id, service }: Order) {
     const { world } = this.#simulation
     if (this.isCalm || world.random.oneIn(2)) return
-    const rival = { at: 0, service: service + world.random.integer(2), id, name: 'rival', tries: 1 }
+    const rival = {
+      at: 0,
+      service: service + world.random.integer(2),
+      id,
+      name: 'rival',
+      caller: 'a',
+      tries: 1
+    }
     world.after(world.random.integer(world.random.pick([10, 100, 1000])), () => this.send(rival))
   }
 
   /** The creates that a service which is alive owes a response. */
-  get owed(): Operation[] {
-    return [...this.#open].filter(([, process]) => !process.isDead).map(([operation]) => operation)
+  get owed(): Request[] {
+    return [...this.#open].filter(({ process }) => !process.isDead)
   }
 
   send(order: Order, attempt = 1) {
-    const { world, services } = this.#simulation
-    const { id, name, tag, key } = order
+    const { world, services, settings } = this.#simulation
+    const { id, name, tag, key, caller } = order
     const index = attempt === 1 ? order.service : world.random.integer(services.length)
     const { process, service } = this.#simulation.serviceAt(index)
-    const operation: Operation = {
+    const request: Request = {
       id,
       name,
       ...(tag === undefined ? {} : { tag }),
-      ...(key === undefined ? {} : { key }),
-      began: world.now
+      ...(key === undefined ? {} : { key: `${caller} ${key}` }),
+      began: world.now,
+      process
     }
-    this.operations.push(operation)
+    this.requests.push(request)
     world.log('client', `${process.name} <- ${describe(order)}`)
     let isOver = false
-    const end = (response: Response | undefined) => {
+    const end = (told: Response | undefined) => {
       if (isOver) return
       isOver = true
-      if (response) {
-        operation.ended = world.now
-        operation.response = response
+      if (told) {
+        request.ended = world.now
+        request.response = told.response
+        request.writeOutcome = told.writeOutcome
+        request.stored = told.stored
       }
-      world.log(
-        'client',
-        `${process.name} -> ${describe(order)}: ${JSON.stringify(response?.body) ?? 'lost'}`
-      )
-      if (!response || isOpen(response)) this.#rival(order)
-      const number = response && 'error' in response.body ? response.body.error : undefined
-      if (response && !worthAnotherTry.has(number ?? 0)) return
+      world.log('client', `${process.name} -> ${describe(order)}: ${told ? tell(told) : 'lost'}`)
+      if (!told || told.writeOutcome === 'unknown') this.#rival(order)
+      const number = told && 'error' in told.response.body ? told.response.body.error : undefined
+      if (told && !worthAnotherTry.has(number ?? 0)) return
       if (attempt === order.tries) return
       // Retry-After is a second.
-      const seconds = response ? 1 : attempt
+      const seconds = told ? 1 : attempt
       world.after(seconds * 1000 * (0.8 + 0.4 * world.chance()), () => this.send(order, attempt + 1))
     }
     process.onDeath.push(() => end(undefined))
@@ -91,23 +111,31 @@ export class Clients {
       if (process.isDead) return end(undefined)
       process.receive(() => {
         const began = world.now
-        this.#open.set(operation, process)
-        service.create({ id: BigInt(id), name, ...(tag === undefined ? {} : { tag }) }, key, (response) => {
-          this.#open.delete(operation)
-          const due = Math.max(began + this.#simulation.settings.deadlineMs, process.resumedAt)
+        this.#open.add(request)
+        process.lastUuid = undefined
+        const plant = { id: BigInt(id), name, ...(tag === undefined ? {} : { tag }) }
+        service.create({ plant, caller, key }, (told) => {
+          this.#open.delete(request)
+          request.respondedAt = world.now
+          const due = Math.max(began + settings.deadlineMs, process.resumedAt)
           if (world.now > due + slackMs)
             world.violate(`a create ends ${Math.round(world.now - due)} ms after its deadline`)
           const isLost = this.lostResponses > 0
           if (isLost) this.lostResponses--
-          world.after(world.duration(typicalMs), () => end(isLost || process.isDead ? undefined : response))
+          world.after(world.duration(typicalMs), () => end(isLost || process.isDead ? undefined : told))
         })
+        const { lastUuid } = process
+        if (key !== undefined && lastUuid !== undefined) world.violate('a write id is drawn for a key')
+        // A create without a key that is refused at once has none.
+        const writeId = key === undefined ? lastUuid : this.#simulation.deriveWriteId(caller, key)
+        if (writeId !== undefined) request.writeId = writeId
       })
     })
   }
 }
 
-/** The plant may be stored. */
-const isOpen = ({ body }: Response) => 'message' in body && body.message.includes('may be stored')
+const tell = ({ response, stored }: Response) => `${short(JSON.stringify(response.body))} ${stored ?? ''}`
+const short = (text: string) => (text.length > 200 ? `${text.slice(0, 200)}…` : text)
 
-const describe = ({ id, name, tag, key }: Order) =>
-  `${id} ${name}${tag ? `/${tag}` : ''}${key ? ` key ${key}` : ''}`
+const describe = ({ id, name, tag, caller, key }: Order) =>
+  `${id} ${short(name)}${tag === undefined ? '' : `/${tag}`}${key ? ` key ${caller} ${key}` : ''}`

@@ -32,10 +32,12 @@ export class Cluster {
     return this.nodes[node === this.nodes[0] ? 1 : 0]
   }
 
-  route = (): Postgres =>
-    this.#stale.until > this.world.now && this.world.random.oneIn(this.#stale.oneIn)
+  /** Gives the server behind an address: that of one of them, or the one that follows the leader. */
+  route = (address: string): Postgres =>
+    this.nodes.find(({ name }) => name === address) ??
+    (this.#stale.until > this.world.now && this.world.random.oneIn(this.#stale.oneIn)
       ? this.other(this.leader)
-      : this.leader
+      : this.leader)
 
   /** Leads the address to the wrong server for a while, always or now and then. */
   mislead(ms: number, oneIn: number) {
@@ -91,7 +93,8 @@ export class Cluster {
   /** The standby takes over. The old primary may live on, alone: it is to be stopped or to rejoin later. */
   failOver(): boolean {
     const { standby } = this
-    if (!standby?.isUp || standby.isStarting) return false
+    // Where what is visible is replicated no log is replaced by one that lacks its end.
+    if (!standby?.isUp || standby.isStarting || standby.lacksMessages) return false
     this.#links++
     this.isLinked = false
     this.leader = standby
@@ -112,6 +115,17 @@ export class Cluster {
     this.onReachable()
   }
 
+  /** Both servers serve and reach each other, as fast as ever. */
+  get isHealthy(): boolean {
+    const { leader, standby, isLinked, lagMs } = this
+    if (!standby || !isLinked || lagMs > 0 || this.#stale.until > this.world.now) return false
+    return (
+      this.nodes.every(
+        (node) => isReady(node) && node.slowness === 1 && node.settings.size === 0 && !node.denied
+      ) && leader.isPrimary
+    )
+  }
+
   /** Nothing is under way between the servers, nor a transaction on the leader. */
   get isWhole(): boolean {
     const { leader, standby } = this
@@ -126,6 +140,8 @@ export class Cluster {
     for (const node of this.nodes) {
       node.slowness = 1
       node.cancelDelayMs = 0
+      node.denied = undefined
+      node.settings.clear()
       if (!node.isUp) this.startAgain(node)
     }
     this.rejoin(this.other(this.leader))

@@ -8,6 +8,8 @@ export const typicalMs = 0.15
 /** What a peer meets: bytes, the end of the stream, or the loss of the connection. */
 export interface Endpoint {
   receive(bytes: Buffer): void
+  /** Bytes are in the buffers of its kernel; `receive` is called when the process reads them. */
+  arrive?(bytes: Buffer): void
   /** Nothing comes any more. */
   onEnd(reason: 'ended' | 'reset'): void
 }
@@ -22,19 +24,27 @@ export interface Host {
   accept(connection: Connection): Endpoint
 }
 
+/** How many bytes a ms a connection carries. */
+export interface Speed {
+  readonly toHost: number
+  readonly toClient: number
+}
+
 type Item = Buffer | 'ended' | 'reset'
 
 /** One direction of a connection. */
 class Pipe {
   readonly #connection: Connection
+  readonly #bytesPerMs: number
   readonly #deliver: (item: Item) => void
   readonly #queue: Item[] = []
   #isMoving = false
   /** After so many more bytes the connection breaks. */
   cutAfter: number | undefined = undefined
 
-  constructor(connection: Connection, deliver: (item: Item) => void) {
+  constructor(connection: Connection, bytesPerMs: number, deliver: (item: Item) => void) {
     this.#connection = connection
+    this.#bytesPerMs = bytesPerMs
     this.#deliver = deliver
   }
 
@@ -53,7 +63,9 @@ class Pipe {
     const { world } = this.#connection
     if (this.#isMoving || this.#queue.length === 0 || this.#connection.isBlocked) return
     this.#isMoving = true
-    world.after(world.duration(typicalMs), () => {
+    const [next] = this.#queue
+    const sendingMs = Buffer.isBuffer(next) ? next.length / this.#bytesPerMs : 0
+    world.after(world.duration(typicalMs) + sendingMs, () => {
       this.#isMoving = false
       if (this.#connection.isBlocked) return
       const item = this.#queue.shift()
@@ -92,16 +104,22 @@ export class Connection {
   #isForgotten = false
   #isDeaf = false
 
-  constructor(process: Process, host: Host, client: Endpoint, isParted: () => boolean) {
+  constructor(
+    process: Process,
+    host: Host,
+    client: Endpoint,
+    { isParted, bytesPerMs }: { isParted: () => boolean; bytesPerMs: Speed }
+  ) {
     this.#isParted = isParted
     this.world = process.world
     this.process = process
     this.host = host
     this.#server = host.accept(this)
-    this.toClient = new Pipe(this, (item) => {
+    this.toClient = new Pipe(this, bytesPerMs.toClient, (item) => {
+      if (Buffer.isBuffer(item)) client.arrive?.(item)
       process.receive(() => (Buffer.isBuffer(item) ? client.receive(item) : client.onEnd(item)))
     })
-    this.toHost = new Pipe(this, (item) => {
+    this.toHost = new Pipe(this, bytesPerMs.toHost, (item) => {
       if (this.#isForgotten) return Buffer.isBuffer(item) && this.toClient.send('reset')
       if (Buffer.isBuffer(item)) this.#server.receive(item)
       else {

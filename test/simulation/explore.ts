@@ -2,10 +2,15 @@
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import type { Schedule } from './schedule.ts'
+import { known as knownParts } from './known.ts'
+import type { LieName } from './lies.ts'
+import type { Part, Schedule } from './schedule.ts'
 
 /** What a thread is asked: the first seed that fails, or what happens in one. */
-export type Asked = { from: number; to: number; breaks: RegExp } | { seed: number; isShrunk: boolean }
+export type Asked = { known: readonly Part[] } & (
+  | { from: number; to: number; breaks: RegExp }
+  | { seed: number; isShrunk: boolean }
+)
 
 /** What it tells. */
 export interface Told {
@@ -16,8 +21,27 @@ export interface Told {
   trace?: string[]
 }
 
-/** The sources that are simulated. */
-export const sources = `${import.meta.dirname}/../../src`
+/** What a thread simulates. */
+export interface Subject {
+  /** The folder of the sources. */
+  readonly src: string
+  /** What is told of their responses instead of the truth. */
+  readonly lie?: LieName | undefined
+}
+
+interface Options extends Partial<Subject> {
+  /** What is left out of the schedules. */
+  readonly known?: readonly Part[]
+}
+
+interface Search extends Options {
+  /** The first seed. */
+  readonly from?: number
+  /** The rule that must be broken. */
+  readonly breaks?: RegExp
+}
+
+const sources = `${import.meta.dirname}/../../src`
 
 /** So many seeds are handed to a thread at once. */
 const portion = 50
@@ -29,28 +53,33 @@ async function ask(worker: Worker, asked: Asked): Promise<Told> {
   return told
 }
 
-/** Calls back with a thread that simulates the sources in a folder. */
-async function withWorker<Result>(src: string, use: (worker: Worker) => Promise<Result>): Promise<Result> {
-  const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: src })
+/** Calls back with a thread that simulates. */
+async function withWorker<Result>(
+  { src = sources, lie }: Partial<Subject>,
+  use: (worker: Worker) => Promise<Result>
+): Promise<Result> {
+  const worker = new Worker(new URL('worker.ts', import.meta.url), { workerData: { src, lie } })
   return use(worker).finally(() => worker.terminate())
 }
 
-/** Simulates `count` seeds from 0 on; gives the first of them that breaks a rule, or such a rule. */
-export async function explore(count: number, { src = sources, breaks = /./ } = {}): Promise<Told> {
-  let next = 0
+/** Simulates `count` seeds; gives the first of them that breaks a rule, or such a rule. */
+export async function explore(count: number, options: Search = {}): Promise<Told> {
+  const { known = knownParts, breaks = /./, from: start = 0 } = options
+  const end = start + count
+  let next = start
   let first: Told = {}
   async function work(worker: Worker) {
-    while (next < count && first.seed === undefined) {
+    while (next < end && first.seed === undefined) {
       const from = next
       next += portion
-      const told = await ask(worker, { from, to: Math.min(next, count), breaks })
+      const told = await ask(worker, { known, from, to: Math.min(next, end), breaks })
       if (told.seed !== undefined && told.seed < (first.seed ?? Number.POSITIVE_INFINITY)) first = told
     }
   }
-  await Promise.all(Array.from({ length: availableParallelism() }, () => withWorker(src, work)))
+  await Promise.all(Array.from({ length: availableParallelism() }, () => withWorker(options, work)))
   return first
 }
 
 /** Tells what happens in one seed, or in the smallest schedule found that fails as well. */
-export const replay = (seed: number, isShrunk: boolean, src = sources): Promise<Told> =>
-  withWorker(src, (worker) => ask(worker, { seed, isShrunk }))
+export const replay = (seed: number, isShrunk: boolean, options: Options = {}): Promise<Told> =>
+  withWorker(options, (worker) => ask(worker, { known: options.known ?? knownParts, seed, isShrunk }))

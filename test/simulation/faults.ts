@@ -1,5 +1,7 @@
 /** The faults that a simulation can meet, each at a point that the simulation reaches. */
 import type { Random } from '../../dev/random.ts'
+import type { Postgres } from './postgres.ts'
+import type { Trouble } from './rows.ts'
 import type { Session } from './session.ts'
 import type { Simulation } from './simulation.ts'
 import { Statement } from './statement.ts'
@@ -30,20 +32,45 @@ const points = [
 /** Moments are this far apart. */
 export const momentMs = 50
 
-/** What a statement can meet that is not its own fault, or is that of a row or of the server's disk. */
-const codes = [
-  '40001',
-  '40P01',
-  '53200',
-  '55P03',
-  '57014',
-  '25006',
-  '26000',
+const where = 'PL/pgSQL function audit() line 7 at PERFORM'
 
-  'XX000',
-  '57P01',
-  '08006'
+/** What a statement can meet that is not its own fault, or is that of a row or of the server's disk. */
+const troubles: readonly Trouble[] = [
+  { code: '40001' },
+  { code: '40001', where },
+  { code: '40P01' },
+  { code: '53200' },
+  { code: '55P03' },
+  { code: '57014' },
+  { code: '25006' },
+  { code: '25006', where },
+  { code: '26000' },
+  { code: 'XX000' },
+  { code: 'XX000', file: 'remote_commands.c' },
+  { code: '57P01' },
+  { code: '57P01', where },
+  { code: '08006' },
+  { code: '08006', where }
 ]
+/** What is told at a commit that has not happened. */
+const atCommit: readonly Trouble[] = [
+  { code: '40001' },
+  { code: '40P01', where },
+  { code: '53100' },
+  { code: 'XX000' },
+  { code: '08006', where }
+]
+/** What is told of a commit that has happened, or has on one server of several. */
+const afterCommit: readonly Trouble[] = [
+  { code: '40003' },
+  { code: '08006' },
+  { code: '08003', where },
+  { code: 'XX000', file: 'remote_transaction.c' },
+  { code: '58030', file: 'connection_management.c' },
+  { code: '57P02', severity: 'FATAL' }
+]
+/** How PgBouncer and other poolers end sessions. */
+const poolersCodes = ['57000', '58000', '08P01', '57P01', 'XX000']
 
 type Apply = (simulation: Simulation, fault: Fault, context: unknown) => unknown
 
@@ -54,6 +81,32 @@ function connectionOf({ network }: Simulation, { dice }: Fault, context: unknown
   const session = (context instanceof Statement ? context.session : context) as Session | undefined
   return session?.connection ?? pick([...network.connections], dice)
 }
+
+/** Gives the session of a point, or any other of the primary. */
+function sessionOf({ cluster }: Simulation, { dice }: Fault, context: unknown): Session | undefined {
+  return context instanceof Statement ? context.session : pick([...cluster.leader.sessions.values()], dice)
+}
+
+/** Changes both servers for a while. */
+function change(
+  { cluster, world }: Simulation,
+  ms: number,
+  begin: (node: Postgres) => void,
+  end: typeof begin
+) {
+  for (const node of cluster.nodes) {
+    begin(node)
+    world.after(ms, () => end(node))
+  }
+}
+
+const setFor = (simulation: Simulation, ms: number, name: string, value: string) =>
+  change(
+    simulation,
+    ms,
+    ({ settings }) => settings.set(name, value),
+    ({ settings }) => settings.delete(name)
+  )
 
 const kinds = {
   'the primary crashes': ({ cluster }, { ms }) => cluster.restart(cluster.leader, 'crash', ms),
@@ -113,20 +166,53 @@ const kinds = {
     const connection = connectionOf(simulation, fault, context)
     if (connection) connection[fault.dice % 3 ? 'toClient' : 'toHost'].cutAfter = fault.dice % 251
   },
-  'a session is terminated'({ cluster }, { dice }, context) {
-    const session =
-      context instanceof Statement ? context.session : pick([...cluster.leader.sessions.values()], dice)
-    session?.terminate(true)
-  },
-  'a statement is cancelled by somebody'({ cluster }, { dice }, context) {
-    const session =
-      context instanceof Statement ? context.session : pick([...cluster.leader.sessions.values()], dice)
+  'a session is terminated': (simulation, fault, context) =>
+    sessionOf(simulation, fault, context)?.terminate({ code: '57P01' }),
+  'a session is terminated, and its client told whatever it was doing': (simulation, fault, context) =>
+    sessionOf(simulation, fault, context)?.terminate({ code: '57P01' }, true),
+  'a pooler ends a session': (simulation, fault, context) =>
+    sessionOf(simulation, fault, context)?.terminate({ code: pick(poolersCodes, fault.dice) }, true),
+  'a statement is cancelled by somebody'(simulation, fault, context) {
+    const session = sessionOf(simulation, fault, context)
     session?.cancel(session.secretKey)
   },
   'a statement fails'(simulation, { dice }) {
     simulation.onNextStatement((statement) => {
-      statement.error = pick(codes, dice)
+      statement.mishap = { at: 'start', trouble: pick(troubles, dice) }
     })
+  },
+  'a commit fails'(simulation, { dice }) {
+    simulation.onNextStatement((statement) => {
+      statement.mishap = { at: 'commit', trouble: pick(atCommit, dice) }
+    })
+  },
+  'an error is told for a commit'(simulation, { dice }) {
+    simulation.onNextStatement((statement) => {
+      statement.mishap = { at: 'logged', trouble: pick(afterCommit, dice) }
+    })
+  },
+  'a statement calls a missing function': (simulation) =>
+    simulation.onNextStatement((statement) => {
+      statement.mishap = { at: 'start', trouble: { code: '42883', where } }
+    }),
+  'a privilege is revoked'(simulation, { ms, dice }) {
+    const denied = pick(['insert', 'select', 'message'] as const, dice)
+    change(
+      simulation,
+      ms,
+      (node) => (node.denied = denied),
+      (node) => (node.denied = undefined)
+    )
+  },
+  'warnings are not sent': (simulation, { ms }) => setFor(simulation, ms, 'client_min_messages', 'error'),
+  'commits do not wait': (simulation, { ms }) => setFor(simulation, ms, 'synchronous_commit', 'off'),
+  'the wall clock jumps'({ services }, { dice }) {
+    const { process } = pick(services, dice)
+    process.wallOffsetMs += (dice % 2 ? 1 : -1) * (dice >> 1) * 10
+  },
+  'the URL of the database changes'({ services }, { dice }) {
+    const { process, service } = pick(services, dice)
+    process.receive(() => service.reconnect())
   },
   'a statement takes long'(simulation, { ms }) {
     simulation.onNextStatement((statement) => {
@@ -162,13 +248,19 @@ const kinds = {
   'a response is lost': (simulation) => void simulation.clients.lostResponses++
 } satisfies Record<string, Apply>
 
+export type FaultKind = keyof typeof kinds
+
+/** How much longer than its time a fault may be felt: what it has stopped starts and catches up. */
+const aftermathMs = 1_000
+
 /** What most often leaves something visible that does not last, or open what is stored. */
-const likely: readonly (keyof typeof kinds)[] = [
+const likely: readonly FaultKind[] = [
   'the primary crashes and is replaced',
   'the standby takes over from a primary that lives on',
   'the old primary comes back as one',
   'the servers are parted',
   'a session is terminated',
+  'a pooler ends a session',
   'a statement is cancelled by somebody'
 ]
 
@@ -182,7 +274,7 @@ export function drawFaults(random: Random): Fault[] {
     return {
       point,
       count: point === 'end' ? 1 : count,
-      kind: random.oneIn(2) ? random.pick(likely) : (random.pick(Object.keys(kinds)) as keyof typeof kinds),
+      kind: random.oneIn(2) ? random.pick(likely) : (random.pick(Object.keys(kinds)) as FaultKind),
       // An instant, an attempt, a deadline.
       ms: 1 + random.integer(random.pick([40, 400, 2000, 6000])),
       dice: random.integer(2 ** 16)
@@ -195,6 +287,7 @@ export function applyFaults(simulation: Simulation, point: string, count: number
   for (const fault of simulation.schedule.faults) {
     if (fault.point !== point || fault.count !== count) continue
     simulation.world.log('FAULT', `${fault.kind} (${fault.ms} ms)`)
+    simulation.trouble(4 * fault.ms + aftermathMs)
     const apply: Apply = kinds[fault.kind]
     apply(simulation, fault, context)
   }

@@ -16,7 +16,7 @@ export function installProcesses() {
   replaceTimers()
   replaceClocks()
   replaceChance()
-  net.connect = (() => currentProcess().connect()) as never
+  net.connect = ((port: number, address: string) => currentProcess().connect(port, address)) as never
   syncBuiltinESMExports()
   process.on('unhandledRejection', (error) => {
     const current = runningProcess()
@@ -47,16 +47,24 @@ function replaceTimers() {
 function replaceClocks() {
   const now = performance.now.bind(performance)
   const dateNow = Date.now
-  performance.now = () => runningProcess()?.world.now ?? now()
-  Date.now = () => Math.floor(runningProcess()?.world.now ?? dateNow())
+  performance.now = () => {
+    const process = runningProcess()
+    return process ? process.world.now + process.clockOffsetMs : now()
+  }
+  Date.now = () => {
+    const process = runningProcess()
+    return process ? Math.floor(process.world.now + process.wallOffsetMs) : dateNow()
+  }
 }
 
 function replaceChance() {
   const { random } = Math
   Math.random = () => runningProcess()?.world.chance() ?? random()
   crypto.randomUUID = () => {
-    const { random } = currentProcess().world
+    const process = currentProcess()
+    const { random } = process.world
     const hex = Array.from({ length: 32 }, () => random.integer(16).toString(16)).join('')
-    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+    process.lastUuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+    return process.lastUuid as never
   }
 }

@@ -6,8 +6,6 @@ import { join } from 'node:path'
 /** A mutant, and the rule that it must be seen to break. */
 export interface Mutant {
   readonly name: string
-  /** How many seeds are simulated until it is found, as `npm run simulate -- --mutants` says. */
-  readonly seeds: number
   readonly breaks: RegExp
   readonly edits: readonly Edit[]
 }
@@ -15,124 +13,223 @@ export interface Mutant {
 /** Text in a file of `src` that is replaced: it must be there once. */
 type Edit = readonly [file: string, text: string, replacement: string]
 
-const writeAgain = `do update set write_id = excluded.write_id,
-    created_at = case plants.created_at when excluded.created_at then \${justBefore} else plants.created_at end
-  where plants.write_id = excluded.write_id`
-const waiting = `findMany(\`, \${waitForStandby}\`)`
+/** A response claims what is not so. */
+const falsehood = /^told |^acknowledged|^stored/
+const nothingStored = /^told "nothing stored"/
+/** An outcome that is open is told as another. */
+const openOutcome = /^told "nothing stored"|nothing explains/
+/** A create fails that should not. */
+const failure =
+  /while all is well fails|after all is healed|nothing explains|do not become whole|never ends|closes late/
+const onWire = /under way|meets another statement/
+
+/** Makes mutants of one file. */
+const inFile = (
+  file: string,
+  breaks: RegExp,
+  edits: [name: string, text: string, replacement: string][]
+): Mutant[] =>
+  edits.map(([name, text, replacement]) => ({ name, breaks, edits: [[file, text, replacement]] }))
 
 export const mutants: readonly Mutant[] = [
-  {
-    name: 'a replay that only reads',
-    seeds: 37,
-    breaks: /^told "stored"|^acknowledged/,
-    edits: [
-      ['plants/statements.ts', writeAgain, 'do nothing'],
-      ['plants/statements.ts', waiting, 'findMany()'],
-      ['plants/store.ts', 'if (isRepeat && !certain.has(id)) return missing', '']
+  ...inFile('plants/statements.ts', falsehood, [
+    ['what is found is merely visible', 'text: findMany(waitForStandby)', "text: findMany('')"],
+    ['any row is its own', 'plants.write_id = asked.write_id as is_own', 'true as is_own'],
+    ['a commit does not wait where the session says so', "in ('off', 'local')", "in ('never')"]
+  ]),
+  ...inFile('plants/write-id.ts', /two keys/, [
+    ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
+  ]),
+  ...inFile('plants/repository.ts', /drawn for a key/, [
+    [
+      'a keyed plant gets a random write id',
+      'isKeyed ? deriveWriteId(caller, key) : randomWriteId()',
+      'randomWriteId()'
     ]
-  },
-  {
-    name: 'a success that is merely visible',
-    seeds: 28,
-    breaks: /^told "stored"|^acknowledged/,
-    edits: [
-      [
-        'database/statement.ts',
-        'const isOpen = unreplicated.delete(client) || (isCancelled && outcome.result !== undefined)',
-        'const isOpen = false'
-      ]
+  ]),
+  ...inFile('plants/repository.ts', nothingStored, [
+    [
+      'an open outcome is told as "stored nothing"',
+      "unknown: 'OutcomeUnknown'",
+      "unknown: 'DeadlineExceeded'"
     ]
-  },
-  {
-    name: 'a 409 from a row that is merely visible',
-    seeds: 391,
-    breaks: /^told "taken"|^acknowledged/,
-    edits: [['plants/statements.ts', waiting, 'findMany()']]
-  },
-  {
-    name: '`repeated` is forgotten when a batch is split',
-    seeds: 1173,
-    breaks: /^told "nothing stored"/,
-    edits: [
-      [
-        'group-commit/trial.ts',
-        'this.#rows = rows\n',
-        'this.#rows = rows\n    for (const row of rows) row.repeated = false\n'
-      ]
+  ]),
+  ...inFile('plants/store.ts', falsehood, [
+    [
+      'created and replayed are swapped',
+      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
+      "return found.is_same ? 'created' : new Failure('ReusedKey')"
+    ],
+    [
+      'any content is the same',
+      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
+      "return 'replayed'"
+    ],
+    [
+      'any content is the same after an open attempt',
+      "return found.is_same ? 'created' : new NotCommitted('unknown')",
+      "return 'created'"
+    ],
+    ["what is found is a repeat's own", "if (!found.is_own) return new Failure('DuplicatePlant')", '']
+  ]),
+  ...inFile('plants/store.ts', failure, [
+    ['a look-up that fails costs all', 'return { results, failure: {', 'return { results: [], failure: {']
+  ]),
+  ...inFile('plants/store.ts', /./, [
+    ['a look-up without the signal', 'findPlants(items, canWait), signal', 'findPlants(items, canWait)']
+  ]),
+  ...inFile('plants/storage.ts', failure, [
+    ['a statement has the whole deadline', 'attemptsPerDeadline = 3', 'attemptsPerDeadline = 1'],
+    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0']
+  ]),
+  ...inFile('database/errors.ts', openOutcome, [
+    [
+      'a connection that was lost has written nothing',
+      'const isOpen = code === undefined || open.test(code)',
+      "if (code === undefined) return { error, written: 'no', whose: 'unclear', again: 'later' }\n  const isOpen = open.test(code)"
+    ],
+    [
+      'an error from a worker has written nothing',
+      "isOpen || (broken.test(code) && onWorkers.test((error as Report).file ?? ''))",
+      'isOpen'
     ]
-  },
-  {
-    name: '"has stored nothing" after an open attempt',
-    seeds: 34,
-    breaks: /^told "nothing stored"/,
-    edits: [
-      [
-        'group-commit/group-commit.ts',
-        'const isOpen = entry.repeated || entry.assignment?.isAttempt',
-        'const isOpen = entry.assignment?.isAttempt'
-      ]
+  ]),
+  ...inFile('database/errors.ts', failure, [
+    [
+      'a read-only server keeps its connections',
+      'const stale = /^(25006|26000|0A000)$/',
+      'const stale = /^(26000|0A000)$/'
     ]
-  },
+  ]),
+  ...inFile('database/statement.ts', falsehood, [
+    [
+      'a success that is merely visible',
+      'if (!unreplicated.delete(client) && !(isCancelled && result)) return { result, error, isServerLost }',
+      'if (!unreplicated.delete(client) || !unreplicated.has(client)) return { result, error, isServerLost }'
+    ],
+    [
+      'the notice of a cancelled wait is ignored',
+      "if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)",
+      'return [client, routine]'
+    ]
+  ]),
+  ...inFile('database/statement.ts', onWire, [
+    [
+      'a connection that is used again after a cancel',
+      'client.release(isLost || isServerLost || isCancelled)',
+      'client.release(isLost || isServerLost)'
+    ],
+    ['a statement is cancelled after its end', '    if (isOver) return\n', '']
+  ]),
+  ...inFile('database/statement.ts', openOutcome, [
+    [
+      'a session that was ended has written nothing',
+      'if (isLost && isReported(cause)) error = new OutcomeUnknown',
+      'if (isLost && !isReported(cause)) error = new OutcomeUnknown'
+    ]
+  ]),
+  ...inFile('database/statement.ts', /./, [
+    ["the signal's listener stays", "  signal?.removeEventListener('abort', cancelSoon)\n", ''],
+    ['a server that does not react is waited for', 'setImmediate(giveUp)', 'setImmediate(() => {})']
+  ]),
   {
     name: 'a pool that outlives a failover',
-    seeds: 449,
-    breaks: /after all is healed/,
+    breaks: failure,
     edits: [
-      ['database/pool.ts', 'if (isLost) resetPool(from, error)', ''],
-      ['database/pool.ts', '(client as Ending)._ending || resetPool(fresh, error)', 'error']
+      ['database/pool.ts', 'if (isServerLost) resetPool(from, error)', ''],
+      ['database/pool.ts', 'isTold(error) || resetPool(fresh, error)', 'error']
     ]
   },
-  {
-    name: 'a probe that keeps a connection to a read-only server',
-    seeds: 578,
-    breaks: /after all is healed/,
-    edits: [['database/readiness.ts', 'database.reset(error)', '']]
-  },
-  {
-    name: 'a connection that is used again after a cancel',
-    seeds: 740,
-    breaks: /meets another statement/,
-    edits: [
-      [
-        'database/statement.ts',
-        'client.release(outcome.isLost || isCancelled)',
-        'client.release(outcome.isLost)'
-      ]
+  ...inFile('database/pool.ts', /./, [
+    [
+      'a connection of a replaced pool is lent',
+      'if (isOver || from !== pool) return client.release()',
+      'if (isOver) return client.release()'
+    ],
+    [
+      'a connection that comes too late is not given back',
+      'if (isOver || from !== pool) return client.release()',
+      'if (isOver || from !== pool) return'
     ]
-  },
-  {
-    name: 'rows that are not sorted',
-    seeds: 2385,
-    breaks: /deadlock/,
-    edits: [['group-commit/queue.ts', 'part?.rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', '']]
-  },
-  {
-    name: 'a create that is given up without a word',
-    seeds: 1,
-    breaks: /never ends/,
-    edits: [
-      [
-        'group-commit/group-commit.ts',
-        "entry.reject(new NotCommitted(isOpen ? 'unknown' : 'expired', entry.cause))",
-        ''
-      ]
+  ]),
+  ...inFile('database/readiness.ts', failure, [
+    ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
+  ]),
+  ...inFile('database/hosts.ts', failure, [
+    [
+      'the first of several hosts is the only one',
+      'if (current === this.#index) current',
+      'if (current === -1) current'
+    ],
+    ['a read-only host is as good as another', "target_session_attrs === 'read-write' &&", 'false &&']
+  ]),
+  ...inFile('group-commit/clock.ts', /after its deadline|never ends|fails/, [
+    ['the wall clock', 'performance.now()', 'Date.now()']
+  ]),
+  ...inFile('group-commit/outage.ts', failure, [
+    [
+      'the first failing probe is the last',
+      'else if (databaseDown) cancelProbe = clock.after(probeEveryMs, look)',
+      ''
     ]
-  },
-  {
-    name: 'a lane that is free before its attempt has ended',
-    seeds: 1,
-    breaks: /under way/,
-    edits: [
-      [
-        'group-commit/group-commit.ts',
-        'await store.write(batch, controller.signal).then(',
-        `await Promise.race([
-          store.write(batch, controller.signal),
-          new Promise<never>((_, reject) => controller.signal.addEventListener('abort', reject))
-        ]).then(`
-      ]
+  ]),
+  ...inFile('group-commit/verdict.ts', failure, [
+    [
+      'rows that failed together stay together',
+      "return isAlone ? 'rest' : 'split'",
+      "return isAlone ? 'rest' : 'wait'"
+    ],
+    [
+      'what others met counts for all',
+      'total - Math.max(since, clearedAt) >= enough',
+      'total - Math.max(since * 0, clearedAt) >= enough'
     ]
-  }
+  ]),
+  ...inFile('group-commit/group-commit.ts', nothingStored, [
+    [
+      '"has stored nothing" after an open attempt',
+      "row.mayBeStored || isTried ? 'unknown'",
+      "isTried ? 'unknown'"
+    ],
+    [
+      '"has stored nothing" while an attempt runs',
+      "row.mayBeStored || isTried ? 'unknown'",
+      "row.mayBeStored ? 'unknown'"
+    ],
+    [
+      'a later failure forgets that an earlier one was open',
+      "row.mayBeStored ||= failure.written === 'maybe'",
+      "row.mayBeStored = failure.written === 'maybe'"
+    ],
+    [
+      'a refusal after an open attempt is told as one',
+      "fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)",
+      'fail(row, failure.error)'
+    ]
+  ]),
+  ...inFile('group-commit/group-commit.ts', onWire, [
+    [
+      'a lane that is free before its attempt has ended',
+      'await store.write(rows, controller.signal)',
+      `await Promise.race([
+          store.write(rows, controller.signal),
+          new Promise<Written<R>>((resolve) =>
+            controller.signal.addEventListener('abort', () => resolve({ results: [] }))
+          )
+        ])`
+    ]
+  ]),
+  ...inFile('group-commit/group-commit.ts', /never ends/, [
+    [
+      'a create that is given up without a word',
+      "row.reject(new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause))",
+      ''
+    ]
+  ]),
+  ...inFile('group-commit/queue.ts', /deadlock/, [
+    ['rows that are not sorted', 'rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', ''],
+    ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
+  ])
 ]
 
 /** Calls back with a copy of `src` that has the edits. Throws where a text is not there exactly once. */

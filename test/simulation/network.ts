@@ -1,5 +1,5 @@
 /** A simulated network: where the database's address leads, and what does not get through. */
-import { Connection, type Endpoint, type Host, typicalMs } from './connection.ts'
+import { Connection, type Endpoint, type Host, type Speed, typicalMs } from './connection.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -10,12 +10,15 @@ export class Network {
   readonly world: World
   readonly connections = new Set<Connection>()
   readonly #parted = new Map<string, number>()
-  /** Gives the host that the database's address leads to now. */
-  route: () => Host
+  /** Gives the host that an address leads to now. */
+  readonly route: (address: string) => Host
+  /** How fast each connection is. */
+  readonly bytesPerMs: Speed
 
-  constructor(world: World, route: () => Host) {
+  constructor(world: World, route: (address: string) => Host, bytesPerMs: Speed) {
     this.world = world
     this.route = route
+    this.bytesPerMs = bytesPerMs
   }
 
   isParted(process: Process, host: Host): boolean {
@@ -50,17 +53,23 @@ export class Network {
     }
   }
 
-  /** Connects a process to where the address leads; a host that does not answer is asked again and again. */
-  connect(process: Process, client: Endpoint, done: (connection: Connection | undefined) => void) {
-    const { world } = this
+  /** Connects a process to where an address leads; a host that does not answer is asked again and again. */
+  connect(
+    process: Process,
+    address: string,
+    client: Endpoint,
+    done: (connection: Connection | undefined) => void
+  ) {
+    const { world, bytesPerMs } = this
     world.after(world.duration(typicalMs), () => {
-      const host = this.route()
+      const host = this.route(address)
       if (host.isSilent || this.isParted(process, host)) {
-        world.after(synEveryMs, () => process.isDead || this.connect(process, client, done))
+        world.after(synEveryMs, () => process.isDead || this.connect(process, address, client, done))
         return
       }
+      const isParted = () => this.isParted(process, host)
       const connection = host.isUp
-        ? new Connection(process, host, client, () => this.isParted(process, host))
+        ? new Connection(process, host, client, { isParted, bytesPerMs })
         : undefined
       if (connection) this.connections.add(connection)
       world.after(world.duration(typicalMs), () => process.receive(() => done(connection)))

@@ -37,6 +37,14 @@ export class Postgres implements Host {
   slowness = 1
   /** How long cancel requests take to be acted on, in ms. */
   cancelDelayMs = 0
+  /** What the service's role may not do. */
+  denied: 'insert' | 'select' | 'message' | undefined = undefined
+  /** It has no function for messages in its log; what is visible is replicated. */
+  lacksMessages = false
+  /** It says unasked whether it is a standby. */
+  tellsRole = true
+  /** What an operator has set; a client may ask for something else. */
+  readonly settings = new Map<string, string>()
   #lastProcessId = 100
   #waitsForLock = new Map<string, (() => void)[]>()
   /** Commits that wait for the standby, by the length of the log that it must have. */
@@ -62,7 +70,8 @@ export class Postgres implements Host {
     this.isUp = this.isStarting = false
     this.isSilent = how === 'vanish'
     this.#starts++
-    for (const session of this.sessions.values()) session.terminate(how === 'fast')
+    for (const session of this.sessions.values())
+      session.terminate(how === 'fast' ? { code: '57P01' } : undefined)
     this.sessions.clear()
     this.locks.clear()
     this.#waitsForLock.clear()

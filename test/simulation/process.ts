@@ -40,20 +40,28 @@ export class Process {
   readonly name: string
   readonly world: World
   /** Stands for `connect` of `node:net`. */
-  readonly connect: () => unknown
+  readonly connect: (port: number, address: string) => unknown
+  /** How far its clocks are from the world's: that of the wall can jump, the other has its own beginning. */
+  wallOffsetMs: number
+  readonly clockOffsetMs: number
   isDead = false
+  /** The last that it has drawn. */
+  lastUuid: string | undefined = undefined
   /** Called when it dies. */
   readonly onDeath: (() => void)[] = []
   /** When it has last been stopped, and is since running again. */
   resumedAt = 0
-  #isPaused = false
+  /** It stands still, as SIGSTOP and a paused machine make it. */
+  isPaused = false
   #timers: Timer[] = []
   #inbox: (() => void)[] = []
   #immediates: (() => void)[] = []
   #wakesAt = Number.POSITIVE_INFINITY
 
-  constructor(world: World, name: string, connect: () => unknown) {
+  constructor(world: World, name: string, connect: (port: number, address: string) => unknown) {
     this.world = world
+    this.wallOffsetMs = world.random.integer(2 ** 30)
+    this.clockOffsetMs = world.random.integer(2 ** 20)
     this.name = name
     this.connect = connect
   }
@@ -85,12 +93,12 @@ export class Process {
 
   /** Stops it, as SIGSTOP does. */
   pause() {
-    this.#isPaused = true
+    this.isPaused = true
   }
 
   resume() {
-    if (!this.#isPaused) return
-    this.#isPaused = false
+    if (!this.isPaused) return
+    this.isPaused = false
     this.resumedAt = this.world.now
     this.#wake(this.world.now)
   }
@@ -110,7 +118,7 @@ export class Process {
 
   async #turn() {
     this.#wakesAt = Number.POSITIVE_INFINITY
-    if (this.#isPaused || this.isDead) return
+    if (this.isPaused || this.isDead) return
     const { now } = this.world
     const due = this.#timers.filter(({ at }) => at <= now).sort((a, b) => a.at - b.at)
     for (const timer of due) {

@@ -1,11 +1,12 @@
 /** The part of PostgreSQL's protocol that the driver uses (PostgreSQL manual, "Message Formats"), as the server sees it. */
+import type { Trouble } from './rows.ts'
 
 const cancelRequestCode = 80_877_102
 const protocolVersion = 196_608
 
 /** A message of a client; `type` is its byte, or what a first message is. */
 export type Message =
-  | { type: 'startup' }
+  | { type: 'startup'; parameters: Map<string, string> }
   | { type: 'cancel'; processId: number; secretKey: number }
   | { type: 'P'; name: string; text: string }
   | { type: 'B'; name: string; values: (string | null)[] }
@@ -58,7 +59,9 @@ export function readMessage({ type, body }: { type: string; body: Buffer }): Mes
       const code = int32()
       if (code === cancelRequestCode) return { type: 'cancel', processId: int32(), secretKey: int32() }
       if (code !== protocolVersion) throw new Error(`a first message that is not modelled: ${code}`)
-      return { type: 'startup' }
+      const parameters = new Map<string, string>()
+      for (let name = string(); name !== ''; name = string()) parameters.set(name, string())
+      return { type: 'startup', parameters }
     }
     case 'P':
       return { type, name: string(), text: string() }
@@ -99,57 +102,56 @@ function integers(size: 2 | 4, ...values: number[]): Buffer {
   return bytes
 }
 
-/** A row that is returned, by the names of its columns. */
-export type Returned = Record<string, string | null>
-
 /** The types of columns by their names; what is not here is text. */
-const oids: Record<string, number> = { id: 20, write_id: 2950, is_new: 16 }
+const oids: Record<string, number> = { id: 20, write_id: 2950 }
+const booleanOid = 16
 const textOid = 25
 
-function writeFields(code: string, message: string, severity: string, routine: string): Buffer[] {
-  const fields = { S: severity, V: severity, C: code, M: message, R: routine }
-  return [...Object.entries(fields).map(([type, text]) => Buffer.from(`${type}${text}\0`)), Buffer.from('\0')]
+function writeFields(fields: Record<string, string | undefined>): Buffer[] {
+  const known = Object.entries(fields).filter(([, text]) => text !== undefined)
+  return [...known.map(([type, text]) => Buffer.from(`${type}${text}\0`)), Buffer.from('\0')]
 }
 
 /** The messages of a server. */
 export const messages = {
-  welcome: (processId: number, secretKey: number) =>
+  welcome: (processId: number, secretKey: number, parameters: Record<string, string>) =>
     Buffer.concat([
       write('R', integers(4, 0)),
-      write('S', 'server_version\0', '18.4\0'),
+      ...Object.entries(parameters).map(([name, value]) => write('S', `${name}\0${value}\0`)),
       write('K', integers(4, processId, secretKey)),
       messages.ready
     ]),
   ready: write('Z', 'I'),
   parsed: write('1'),
   bound: write('2'),
-  description: (columns: readonly string[]) =>
+  description: (columns: readonly { name: string; isBoolean: boolean }[]) =>
     write(
       'T',
       integers(2, columns.length),
-      ...columns.flatMap((name) => [
+      ...columns.flatMap(({ name, isBoolean }) => [
         `${name}\0`,
         integers(4, 0),
         integers(2, 0),
-        integers(4, oids[name] ?? textOid),
+        integers(4, isBoolean ? booleanOid : (oids[name] ?? textOid)),
         integers(2, -1),
         integers(4, -1),
         integers(2, 0)
       ])
     ),
-  row: (columns: readonly string[], row: Returned) =>
+  row: (values: readonly (string | null)[]) =>
     write(
       'D',
-      integers(2, columns.length),
-      ...columns.flatMap((name) => {
-        const value = row[name] ?? null
-        return value === null
-          ? [integers(4, -1)]
-          : [integers(4, Buffer.byteLength(value)), Buffer.from(value)]
-      })
+      integers(2, values.length),
+      ...values.flatMap((value) =>
+        value === null ? [integers(4, -1)] : [integers(4, Buffer.byteLength(value)), Buffer.from(value)]
+      )
     ),
   complete: (tag: string) => write('C', `${tag}\0`),
-  error: (code: string, severity: 'ERROR' | 'FATAL' = 'ERROR') =>
-    write('E', ...writeFields(code, `simulated ${code}`, severity, 'simulated')),
-  warning: (routine: string) => write('N', ...writeFields('01000', 'simulated warning', 'WARNING', routine))
+  error: ({ code, severity = 'ERROR', where, file = 'simulated.c' }: Trouble) =>
+    write(
+      'E',
+      ...writeFields({ S: severity, V: severity, C: code, M: `simulated ${code}`, W: where, F: file })
+    ),
+  warning: (routine: string) =>
+    write('N', ...writeFields({ S: 'WARNING', V: 'WARNING', C: '01000', M: 'simulated warning', R: routine }))
 }

@@ -1,9 +1,11 @@
 /** The rules that a simulation is judged by when it has ended. */
 
-import type { Operation } from '../../dev/histories/history.ts'
+import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
+import type { Request } from './clients.ts'
+import { causeOf, storedNameOf } from './rows.ts'
 import type { Simulation } from './simulation.ts'
-import { badName } from './statement.ts'
+import type { Columns } from './sql.ts'
 
 /** How long a service may take to notice that the database is back: a probe that hangs, and the pause to the next. */
 export const recoveryMs = 5_000
@@ -12,43 +14,170 @@ export const recoveryMs = 5_000
 const patientMs = 3000
 
 /** Gives a line for each violation. */
-export function judge({ cluster, clients, settings, world }: Simulation, healedAt: number): string[] {
-  const rows = [...cluster.leader.table.values()].map(({ id, name, tag }) => ({
-    id: id as string,
-    name: name as string,
-    ...(tag === null || tag === undefined ? {} : { tag })
-  }))
-  const { operations } = clients
-  const late = operations.filter(({ began }) => began >= healedAt)
+export function judge(simulation: Simulation, healedAt: number): string[] {
+  const { cluster, clients, world } = simulation
+  const { requests } = clients
+  const rows = [...cluster.leader.table.values()]
+  // Of a plant that a trigger rewrites nobody knows whether the content is the same.
+  const rewritten = new Set(requests.filter(({ name }) => causeOf(name)?.storedAs).map(({ id }) => id))
+  const isPlain = ({ id }: { id: string }) => !rewritten.has(id)
+  const isExplained = brokenCodes.some((code) => world.count(`fails: ${code}`) > 0)
   return [
-    ...judgeHistory(operations, rows),
-    ...(world.count('fails: XX000') > 0 ? [] : operations.filter(isInternal)).map(
-      ({ id }) => `nothing explains an internal error: ${id}`
-    ),
-    ...operations.filter(isWronglyRefused).map(({ id }) => `a good plant is refused: ${id}`),
-    ...late.flatMap((operation) => judgeLate(operation, healedAt, settings.deadlineMs >= patientMs))
+    ...new Attribution(simulation, rows).judge(),
+    ...judgeHistory(requests.filter(isPlain).map(toOperation), rows.map(toStoredRow).filter(isPlain)),
+    ...requests.filter(isInternal).flatMap(({ id, name }) => {
+      const isOwn = causeOf(name)?.isSkipped
+      return isExplained || isOwn ? [] : [`nothing explains an internal error: ${id}`]
+    }),
+    ...requests.filter(isWronglyRefused).map(({ id }) => `a good plant is refused: ${id}`),
+    ...judgeLiveness(simulation, healedAt)
   ]
 }
 
-const messageOf = ({ response }: Operation) =>
+/** What an internal error is told for. */
+const brokenCodes = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030']
+
+const messageOf = ({ response }: Request) =>
   response && 'message' in response.body ? response.body.message : undefined
+const errorOf = ({ response }: Request) => (response && 'error' in response.body ? response.body.error : 0)
 
-const isInternal = (operation: Operation) => messageOf(operation) === 'internal error'
+const isInternal = (request: Request) => messageOf(request) === 'internal error'
 
-const isWronglyRefused = (operation: Operation) =>
-  operation.name !== badName && messageOf(operation)?.includes('breaks a rule')
+const isRefused = (request: Request) => messageOf(request)?.includes('breaks a rule') === true
+const isWronglyRefused = (request: Request) => causeOf(request.name) === undefined && isRefused(request)
 
-/** Judges a create that began after all was healed: it has a response, and one that is no failure of the service. */
-function judgeLate(operation: Operation, healedAt: number, isPatient: boolean): string[] {
-  const { began, response, id } = operation
-  const message = messageOf(operation)
-  const isAway = message?.includes('away')
-  if (!(isPatient || isAway)) return []
-  if (!response) return [`a create after all is healed gets no response: ${id}`]
-  if (message === undefined || (response.body as { error: number }).error < 500) return []
-  // After a lost connection nobody knows whether the table has refused it because it is there.
-  if (operation.name === badName) return []
-  // The service may not have noticed yet.
-  if (isAway && began < healedAt + recoveryMs) return []
-  return [`a create after all is healed fails: ${id} ${message}`]
+/** Leaves out what only the model knows. */
+const toOperation = ({ process: _, writeId: __, ...operation }: Request): Operation => operation
+
+const toStoredRow = ({ id, name, tag }: Columns): StoredRow => ({
+  id: id as string,
+  name: name as string,
+  ...(tag === null || tag === undefined ? {} : { tag })
+})
+
+/** What the responses say, against the rows that their writes have left: each row is known by its write id. */
+class Attribution {
+  readonly #simulation: Simulation
+  readonly #rows: Map<string, Columns>
+  readonly #byWrite: Map<string, Request[]>
+
+  constructor(simulation: Simulation, rows: Columns[]) {
+    this.#simulation = simulation
+    this.#rows = new Map(rows.map((row) => [row.id as string, row]))
+    const taken = simulation.clients.requests.filter(({ writeId }) => writeId !== undefined)
+    this.#byWrite = Map.groupBy(taken, ({ id, writeId }) => `${id} ${writeId}`)
+  }
+
+  judge(): string[] {
+    const { requests } = this.#simulation.clients
+    const keys = Map.groupBy(requests, ({ writeId }) => writeId)
+    keys.delete(undefined)
+    return [
+      ...[...keys.values()]
+        .filter((sharers) => new Set(sharers.map(({ key }) => key)).size > 1)
+        .map(([first]) => `two keys have one write id: ${first?.key}`),
+      ...[...this.#rows.values()]
+        .filter(({ id, write_id }) => !this.#byWrite.has(`${id} ${write_id}`))
+        .map(({ id }) => `a row of a write that nobody has sent: ${id}`),
+      ...requests.flatMap((request) => {
+        const fault = this.#judgeOne(request)
+        return fault === undefined ? [] : [`${fault}: ${request.id} ${request.name.slice(0, 40)}`]
+      })
+    ]
+  }
+
+  #judgeOne(request: Request): string | undefined {
+    const { id, writeId, response, began, ended = 0, stored, key } = request
+    const row = this.#rows.get(id)
+    const isOwn = row !== undefined && row.write_id === writeId
+    const insert = this.#simulation.world.inserts.get(row?.transaction ?? '')
+    const isSame = row && row.name === storedNameOf(request.name) && (row.tag ?? undefined) === request.tag
+    if (response === undefined) return undefined
+    if (errorOf(request) === 0) {
+      if (!isOwn) return 'told "stored", but its row is not there'
+      if (!isSame) return 'told "stored", but its row has other content'
+      if (stored === 'replayed' && key === undefined) return 'told "replayed" without a key'
+      if (stored === 'replayed' && this.#hasInserted(request, row))
+        return 'told "replayed" by the request that has stored it'
+      // After a failure a service does not know which of its attempts was the first.
+      const isCalm = this.#simulation.world.troubles.length === 0
+      return isCalm && stored === 'created' && insert && insert.at < began
+        ? 'told "created" of a plant that was stored before'
+        : undefined
+    }
+    if (errorOf(request) === 409) {
+      if (row === undefined) return 'told "taken", but nothing is there'
+      if (isOwn) return 'told "taken" by its own row'
+      return insert && insert.at > ended ? 'told "taken" by a row that came later' : undefined
+    }
+    if (messageOf(request)?.includes('Idempotency-Key')) {
+      if (!isOwn) return 'told "reused", but the row is of another write'
+      if (this.#hasInserted(request, row)) return 'told "reused" by the request that has stored it'
+      const isRewritten = causeOf(request.name)?.storedAs !== undefined
+      return isSame && !isRewritten ? 'told "reused" with the same content' : undefined
+    }
+    const isNothing = request.writeOutcome === 'none' || isRefused(request)
+    if (isNothing && isOwn && this.#hasInserted(request, row))
+      return 'told "nothing stored", but its row is there'
+    return this.#hasBeenTold(request) ? 'told "may be stored" though the answer had come' : undefined
+  }
+
+  /** Whether a row of this request's write is its doing, and cannot be that of another request with its key. */
+  #hasInserted(request: Request, row: Columns): boolean {
+    const { id, writeId, process } = request
+    const insert = this.#simulation.world.inserts.get(row.transaction ?? '')
+    if (insert?.by !== process.name) return false
+    const sends = this.#simulation.world.sends.get(`${process.name} ${id} ${writeId}`) ?? []
+    const senders = (this.#byWrite.get(`${id} ${writeId}`) ?? []).filter(
+      ({ process, began, respondedAt = Number.POSITIVE_INFINITY }) =>
+        process.name === insert.by && sends.some((at) => began <= at && at <= respondedAt && at <= insert.at)
+    )
+    return senders.length === 1 && senders[0] === request
+  }
+
+  /** Whether the database's answer had reached the process while it stood still, before it gave its own. */
+  #hasBeenTold({ id, writeId, process, began, respondedAt = 0, writeOutcome }: Request): boolean {
+    const at = this.#simulation.world.answers.get(`${process.name} ${id} ${writeId}`)
+    if (!this.#simulation.schedule.isReadAfterStandstill) return false
+    return writeOutcome === 'unknown' && at !== undefined && at >= began && at <= respondedAt
+  }
+}
+
+/**
+ * Judges what the service owes while nothing is wrong with the database and the network, before all is healed and
+ * after: a create that is no failure's cause, and does not wait behind one, has a response that is no failure.
+ */
+function judgeLiveness({ clients, settings, world }: Simulation, healedAt: number): string[] {
+  const { requests } = clients
+  const bad = requests.filter(({ name }) => causeOf(name))
+  const blocked = new Set(bad.filter(({ name }) => !causeOf(name)?.isQuick).map(({ id }) => id))
+  const isOneBad = new Set(bad.map(({ id }) => id)).size <= 1
+  const isPatient = settings.deadlineMs >= patientMs
+  const isCalm = ({ began, ended = Number.POSITIVE_INFINITY }: Request) =>
+    !world.troubles.some(([from, to]) => from <= ended && to + settings.deadlineMs + recoveryMs >= began)
+
+  return requests.flatMap((request) => {
+    const { began, response, id, name, ended } = request
+    const isLate = began >= healedAt
+    const message = messageOf(request)
+    const isAway = message?.includes('away')
+    if (!(isLate || (isCalm(request) && ended !== undefined))) return []
+    if (!(isPatient || isAway)) return []
+    const when = isLate ? 'after all is healed' : 'while all is well'
+    if (!response) return [`a create ${when} gets no response: ${id}`]
+    if (errorOf(request) < 500 || causeOf(name) || blocked.has(id) || !isOneBad) return []
+    // After a lost answer a row with other content may be an earlier request's, or this one's, rewritten by a trigger.
+    const isOther = (other: Request) =>
+      other.writeId === request.writeId &&
+      other.id === id &&
+      (other.name !== name || other.tag !== request.tag)
+    if (request.writeOutcome === 'unknown' && requests.some(isOther)) return []
+    // A row and a network that fail together may take the time of the others.
+    if (bad.length > 0 && !isCalm(request)) return []
+    if (message?.includes('too many') && (settings.queueRows < 2 ** 14 || settings.batchBytes < 2 ** 20))
+      return []
+    // The service may not have noticed yet.
+    if (isAway && isLate && began < healedAt + recoveryMs) return []
+    return [`a create ${when} fails${bad.length > 0 ? ' beside a bad row' : ''}: ${id} ${message}`]
+  })
 }

@@ -1,9 +1,10 @@
 /** What a simulation begins with: its services, the orders of its clients and its faults, all drawn from a seed. */
-import { createRandom } from '../../dev/random.ts'
+import { createRandom, type Random } from '../../dev/random.ts'
 import type { Order } from './clients.ts'
-import { drawFaults, type Fault } from './faults.ts'
+import type { Speed } from './connection.ts'
+import { drawFaults, type Fault, type FaultKind } from './faults.ts'
+import { type CauseName, causeOf, causes, nameOf } from './rows.ts'
 import type { Settings } from './service.ts'
-import { badName } from './statement.ts'
 
 /** What is drawn from a seed, and can be made smaller while it still fails. */
 export interface Schedule {
@@ -12,40 +13,154 @@ export interface Schedule {
   readonly services: number
   readonly orders: readonly Order[]
   readonly faults: readonly Fault[]
+  /** What the database has that not every one has. */
+  readonly engine: { readonly lacksMessages: boolean; readonly tellsRole: boolean }
+  /** How fast a connection is. */
+  readonly bytesPerMs: Speed
+  /** A response must tell what had come while the process stood still. */
+  readonly isReadAfterStandstill: boolean
   /** When all faults end. */
   readonly healMs: number
 }
 
+/** What a schedule can hold beside faults and causes. */
+export type Circumstance =
+  | 'what has come during a standstill is read'
+  | 'a slow link'
+  | 'answers that take long'
+  | 'several hosts'
+  | 'no messages in the log'
+  | 'narrow bounds'
+
+/** What can be left out of all schedules, so that a known finding is not found again. */
+export type Part = FaultKind | CauseName | Circumstance
+
 /** How long the faults and the orders last at the most. */
 const loadMs = 12_000
-/** Draws a schedule. */
-export function drawSchedule(seed: number): Schedule {
+/** Ids are these and those behind them: int64 has more digits than a number of JavaScript. */
+const firstIds = [1n, 1n, 1n, -4n, 2n ** 53n - 4n, 2n ** 63n - 200_000n, -(2n ** 63n)]
+/** A plant that is large to those who get it back. */
+const bigName = `big.${'x'.repeat(2_000)}`
+const fastBytesPerMs = 100_000
+/** A large row takes longer than any statement may. */
+const slowBytesPerMs = 100
+/** The ids of a batch are answered in time, what their rows hold is not. */
+const slowBackBytesPerMs = 20
+
+/** Which sizes are drawn. */
+interface Sizes {
+  readonly isLargeDrawn: boolean
+  readonly isBigDrawn: boolean
+}
+
+/** Draws a schedule; what is known is drawn and left out, so that the others are the same with it and without. */
+export function drawSchedule(seed: number, known: ReadonlySet<Part> = new Set()): Schedule {
   const random = createRandom(seed)
+  const has = (part: Part, isDrawn: boolean) => isDrawn && !known.has(part)
   const services = random.pick([1, 2, 2, 2, 3])
+  const hasHosts = has('several hosts', random.oneIn(6))
+  const lacksMessages = has('no messages in the log', random.oneIn(12))
+  const isSlow = has('a slow link', random.oneIn(12))
+  const isSlowBack = has('answers that take long', random.oneIn(12))
+  const isNarrow = has('narrow bounds', random.oneIn(6))
+  const limits = { batchBytes: 300, queueRows: 8, queueBytes: 2 ** 18 }
+  const wide = { batchBytes: 2 ** 20, queueRows: 2 ** 14, queueBytes: 2 ** 26 }
   const settings = {
     lanes: random.pick([1, 2, 3]),
     batchRows: random.pick([2, 4, 256]),
-    deadlineMs: random.pick([500, 3000, 3000, 10_000])
+    deadlineMs: random.pick(isSlow || isSlowBack ? [3000] : [500, 3000, 3000, 10_000]),
+    ...(isNarrow ? limits : wide),
+    // What a batch holds is sent in a part of its limit.
+    ...(isSlow ? { batchBytes: 2 ** 14 } : {}),
+    hasHosts
   }
+  const engine = { lacksMessages, tellsRole: !random.oneIn(3) }
+  // Either much goes wrong, or one row does.
+  const isOneRow = random.oneIn(3)
+  const size = { isLargeDrawn: isSlow, isBigDrawn: isSlowBack }
+  const all = isOneRow ? drawCrowd(random, services, size) : drawRivals(random, services, size)
+  const orders = all.map((order) => {
+    const [cause = ''] = order.name.split('.')
+    return known.has(cause as Part) ? { ...order, name: 'fern' } : order
+  })
+  const healMs = 100 + random.integer(random.pick([2000, loadMs, loadMs]))
+  const drawn = drawFaults(random)
+  const faults = isOneRow ? [] : drawn.filter(({ kind }) => !known.has(kind))
+  const bytesPerMs = {
+    toHost: isSlow ? slowBytesPerMs : fastBytesPerMs,
+    toClient: isSlowBack ? slowBackBytesPerMs : fastBytesPerMs
+  }
+  const isReadAfterStandstill = has('what has come during a standstill is read', true)
+  return { seed, settings, services, orders, faults, engine, bytesPerMs, isReadAfterStandstill, healMs }
+}
+
+/** Draws a plant that is a cause; one that is large is one over a slow link only. */
+function drawCause(random: Random, { isLargeDrawn }: Sizes): string {
+  const names = Object.keys(causes) as CauseName[]
+  const cause = random.pick(names)
+  return cause === 'is larger than the link' && !isLargeDrawn ? 'fern' : nameOf(cause)
+}
+
+/** Draws clients who want the same ids at the same time, and what earlier ones have left. */
+function drawRivals(random: Random, services: number, sizes: Sizes): Order[] {
+  const first = random.pick(firstIds)
   const ids = 1 + random.integer(8)
   const orders: Order[] = []
   for (let burst = random.integer(8); burst >= 0; burst--) {
     const at = random.integer(random.pick([100, 3000, loadMs]))
     for (let more = 1 + random.integer(12); more > 0; more--) {
-      // Rivals at the same time, and for what earlier ones have left.
-      const id = `${1 + random.pick([0, 3 * burst]) + random.integer(ids)}`
+      const id = `${first + BigInt(random.pick([0, 3 * burst]) + random.integer(ids))}`
       const isKeyed = random.oneIn(2)
+      const good = random.pick(['fern', 'fern', 'moss', sizes.isBigDrawn ? bigName : 'moss'])
       orders.push({
         at: at + random.integer(random.pick([1, 1, 20])),
         service: random.integer(services),
         id,
-        name: random.oneIn(25) ? badName : random.pick(['fern', 'fern', 'moss']),
-        ...(random.oneIn(3) ? { tag: 'shade' } : {}),
+        name: random.oneIn(25) ? drawCause(random, sizes) : good,
+        ...(random.oneIn(3) ? { tag: random.pick(['shade', 'shade', '']) } : {}),
+        caller: random.pick(['a', 'a', 'b']),
         ...(isKeyed ? { key: `${random.integer(random.pick([1, 1000]))}` } : {}),
         tries: random.pick([1, 2, 6])
       })
     }
   }
-  const healMs = 100 + random.integer(random.pick([2000, loadMs, loadMs]))
-  return { seed, settings, services, orders, faults: drawFaults(random), healMs }
+  return orders
+}
+
+/** Draws many who want ids of their own, or taken ones, and one whose plant is a cause. */
+function drawCrowd(random: Random, services: number, sizes: Sizes): Order[] {
+  const first = random.pick(firstIds)
+  const orders: Order[] = []
+  const order = (at: number, id: number, name: string, tries: number) => {
+    const isKeyed = random.oneIn(4)
+    orders.push({
+      at,
+      service: random.integer(services),
+      id: `${first + BigInt(id)}`,
+      name,
+      caller: 'a',
+      ...(isKeyed ? { key: `${random.integer(1000)}` } : {}),
+      tries
+    })
+  }
+  const cause = drawCause(random, sizes)
+  const badAt = random.integer(random.pick([30, 1000, 3000]))
+  for (let tries = random.pick([1, 1, 3]); tries > 0; tries--)
+    order(badAt + random.integer(random.pick([1, 500])), 0, cause, random.pick([1, 3]))
+  if (causeOf(cause)?.isDamaged)
+    for (let more = random.integer(4); more > 0; more--)
+      order(badAt + 100 + random.integer(500), 0, 'fern', 1)
+  const crowd = random.pick([10, 30, 60])
+  const isTaken = random.oneIn(3)
+  const bursts = random.integer(4)
+  for (let burst = bursts; burst >= 0; burst--) {
+    const isFirst = burst === bursts
+    const at = random.integer(random.pick([30, 1000])) + (isFirst ? 0 : 2000)
+    for (let more = crowd; more > 0; more--) {
+      const id = 1 + random.integer(isTaken || random.oneIn(2) ? crowd : 100_000)
+      const name = isFirst && isTaken && sizes.isBigDrawn ? bigName : 'fern'
+      order(at + random.integer(random.pick([1, 20, 300])), id, name, 1)
+    }
+  }
+  return orders
 }

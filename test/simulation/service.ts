@@ -1,18 +1,28 @@
-/** The service under simulation: its write path, from the repository's `create` down to the driver's socket. */
+/** The service under simulation: its storage as the product wires it, down to the driver's socket. */
 import { pathToFileURL } from 'node:url'
-
 import type { Operation } from '../../dev/histories/history.ts'
 
 /** What a client is told. */
-export type Response = NonNullable<Operation['response']>
+export interface Response {
+  readonly response: NonNullable<Operation['response']>
+  /** The header field `Write-Outcome`. */
+  readonly writeOutcome?: string | undefined
+  /** What became of a plant that is stored. */
+  readonly stored?: 'created' | 'replayed'
+}
 
-/** How the parts of `src` are made that are simulated: the only place that knows. */
+/** A create as the route hands it in. */
+export interface Create {
+  readonly plant: { id: bigint; name: string; tag?: string }
+  readonly caller: string
+  readonly key?: string | undefined
+}
+
+/** How the parts of `src` are made that are simulated: the only file that knows. */
 export interface Service {
-  create(
-    plant: { id: bigint; name: string; tag?: string },
-    key: string | undefined,
-    respond: (response: Response) => void
-  ): void
+  create(create: Create, respond: (response: Response) => void): void
+  /** The URL of the database has changed, to one that leads there too. */
+  reconnect(): void
   close(): Promise<void>
 }
 
@@ -20,57 +30,51 @@ export interface Service {
 export interface Settings {
   lanes: number
   batchRows: number
+  batchBytes: number
+  queueRows: number
+  queueBytes: number
   deadlineMs: number
+  /** Both servers by their addresses, instead of one that follows the primary. */
+  hasHosts: boolean
 }
 
 /** Loads the sources below a folder, once the machine's time is replaced; gives what makes a service. */
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
-  const { createPool } = await load<typeof import('../../src/database/pool.ts')>('database/pool.ts')
   const { toFailure } = await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
-  const { createPlantRepository } =
-    await load<typeof import('../../src/plants/repository.ts')>('plants/repository.ts')
+  const { createPlantStorage } = await load<typeof import('../../src/plants/storage.ts')>('plants/storage.ts')
+  const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
+  const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
 
-  return (
-    { lanes, batchRows, deadlineMs }: Settings,
+  function createService(
+    { hasHosts, ...write }: Settings,
     stream: () => unknown,
     onLog: (text: string) => void
-  ): Service => {
+  ): Service {
     const log = { warn: (_: unknown, text: string) => onLog(text), error: onLog, info: onLog } as never
-    const connection = {
-      host: 'database',
-      port: 5432,
-      user: 'simulated',
-      database: 'plants',
-      stream
-    } as never
-    // As storage.ts makes it.
-    const database = createPool({ connection, size: lanes + 1, limitMs: Math.ceil(deadlineMs / 3), log })
-    const limits = {
-      lanes,
-      batchRows,
-      batchBytes: 2 ** 20,
-      queueRows: 2 ** 14,
-      queueBytes: 2 ** 26,
-      deadlineMs
-    }
-    const repository = createPlantRepository(database, limits, log, { onStored() {}, onBatch() {} })
+    const hosts = hasHosts ? 'a:5432,b:5432' : 'database:5432'
+    const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
+    const observer = { onStored() {}, onAttempt() {} }
+    const { database, plants, close } = createPlantStorage({ connection: connect(), write }, log, observer)
     return {
-      create(plant, key, respond) {
+      create({ plant, caller, key }, respond) {
         const { name, tag } = plant
         const body = tag === undefined ? { name } : { name, tag }
-        repository.create(plant, { caller: 'simulated', idempotencyKey: key }).then(
-          () => respond({ status: 200, body }),
-          (error: unknown) => {
-            const { error: number, message } = toFailure(error)
-            respond({ status: 400, body: { error: number, message } })
+        plants.create(plant, { caller, idempotencyKey: key }).then(
+          (stored) => respond({ response: { status: 200, body }, stored }),
+          (thrown: unknown) => {
+            const { error, message, headers } = toFailure(thrown)
+            respond({
+              response: { status: 400, body: { error, message } },
+              writeOutcome: headers['write-outcome']
+            })
           }
         )
       },
-      async close() {
-        await repository.close()
-        await database.end()
-      }
+      reconnect: () => database.reconnect(connect()),
+      close
     }
   }
+
+  return { createService, deriveWriteId }
 }

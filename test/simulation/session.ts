@@ -2,6 +2,7 @@
 import type { Connection, Endpoint } from './connection.ts'
 import type { Postgres } from './postgres.ts'
 import { Frames, type Message, messages, readMessage } from './protocol.ts'
+import type { Trouble } from './rows.ts'
 import { type Command, readStatement } from './sql.ts'
 import { Statement } from './statement.ts'
 
@@ -14,6 +15,8 @@ export class Session implements Endpoint {
   readonly #frames = new Frames(false)
   readonly #queue: Message[] = []
   readonly #prepared = new Map<string, string>()
+  /** Settings that its client has asked for. */
+  #parameters = new Map<string, string>()
   #unsynced: Message[] = []
   #isClientGone = false
   #isOver = false
@@ -39,14 +42,26 @@ export class Session implements Endpoint {
     if (!this.#statement) this.#end()
   }
 
-  /** Ends it, with a word to its client or without; what its statement has put into the log stays there. */
-  terminate(isTold: boolean) {
+  get clientName() {
+    return this.connection.process.name
+  }
+
+  /** Gives a setting of the session, or of the server where its client has asked for none. */
+  setting(name: string): string | undefined {
+    const option = new RegExp(`-c ${name}=(\\w+)`).exec(this.#parameters.get('options') ?? '')?.[1]
+    return this.#parameters.get(name) ?? option ?? this.node.settings.get(name)
+  }
+
+  /**
+   * Ends it, with a word to its client or without; what its statement has put into the log stays there. PostgreSQL tells
+   * nothing to one that waits for the standby, as that transaction is committed; what is in between can tell anything.
+   */
+  terminate(trouble?: Trouble, isTold = this.#statement?.phase !== 'waits') {
     if (this.#isOver) return
-    // Who waits for the standby is not told anything: that transaction is committed.
-    if (isTold && this.#statement?.phase !== 'waits') this.send(messages.error('57P01', 'FATAL'))
+    if (trouble && isTold) this.send(messages.error({ ...trouble, severity: 'FATAL' }))
     this.#isOver = true
     this.node.sessions.delete(this.processId)
-    this.connection.forget(isTold ? 'ended' : 'reset')
+    this.connection.forget(trouble ? 'ended' : 'reset')
     this.#statement?.abandon()
   }
 
@@ -80,6 +95,7 @@ export class Session implements Endpoint {
     const { world, cancelDelayMs } = this.node
     switch (message.type) {
       case 'startup':
+        this.#parameters = message.parameters
         world.after(world.duration(0.5), () => this.#welcome())
         break
       case 'cancel':
@@ -105,11 +121,16 @@ export class Session implements Endpoint {
   #welcome() {
     if (this.#isOver) return
     if (this.node.isStarting) {
-      this.send(messages.error('57P03', 'FATAL'))
+      this.send(messages.error({ code: '57P03', severity: 'FATAL' }))
       this.#end()
       return
     }
-    this.send(messages.welcome(this.processId, this.secretKey))
+    const standby = {
+      in_hot_standby: this.node.isPrimary ? 'off' : 'on',
+      default_transaction_read_only: 'off'
+    }
+    const parameters = { server_version: '18.4', ...(this.node.tellsRole ? standby : {}) }
+    this.send(messages.welcome(this.processId, this.secretKey, parameters))
     this.node.world.reach('connected', this)
   }
 

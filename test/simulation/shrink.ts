@@ -1,10 +1,10 @@
 /** Makes a schedule smaller that fails. */
 import type { Schedule } from './schedule.ts'
-import { type CreateService, Simulation } from './simulation.ts'
+import { type Loaded, Simulation } from './simulation.ts'
 
 /** Leaves out orders and faults, first many and then single ones, as long as the first rule is broken that was. */
-export async function shrink(schedule: Schedule, createService: CreateService): Promise<Schedule> {
-  const run = async (smaller: Schedule) => new Simulation(smaller, createService).run()
+export async function shrink(schedule: Schedule, loaded: Loaded): Promise<Schedule> {
+  const run = async (smaller: Schedule) => new Simulation(smaller, loaded).run()
   const [rule] = (await run(schedule)).map(ruleOf)
   const fails = async (smaller: Schedule) => (await run(smaller)).map(ruleOf).includes(rule as string)
   let smallest = schedule

@@ -12,7 +12,8 @@ import type { Statement } from './statement.ts'
 import { Watch } from './watch.ts'
 import { World } from './world.ts'
 
-export type CreateService = Awaited<ReturnType<typeof loadService>>
+/** What the sources under simulation give. */
+export type Loaded = Awaited<ReturnType<typeof loadService>>
 
 /** How long it may take after the last fault until nothing of it is left: the longest stall of a disk. */
 const wholeMs = 60_000
@@ -30,21 +31,24 @@ export class Simulation {
   readonly world: World
   readonly cluster: Cluster
   readonly network: Network
+  readonly deriveWriteId: Loaded['deriveWriteId']
   readonly clients = new Clients(this)
   readonly services: Running[] = []
-  readonly #createService: CreateService
+  readonly #createService: Loaded['createService']
   #onStatement: ((statement: Statement) => void)[] = []
   #killed = 0
   /** Services that close, to be started again. */
   readonly #closing = new Set<number>()
   #isHealed = false
 
-  constructor(schedule: Schedule, createService: CreateService, isTraced = false) {
+  constructor(schedule: Schedule, { createService, deriveWriteId }: Loaded, isTraced = false) {
     this.schedule = schedule
     this.#createService = createService
+    this.deriveWriteId = deriveWriteId
     this.world = new World(schedule.seed, isTraced)
     this.cluster = new Cluster(this.world)
-    this.network = new Network(this.world, this.cluster.route)
+    for (const node of this.cluster.nodes) Object.assign(node, schedule.engine)
+    this.network = new Network(this.world, this.cluster.route, schedule.bytesPerMs)
     this.cluster.onReachable = () => this.network.retry()
     this.world.onPoint = (point, count, context) => this.#onPoint(point, count, context)
   }
@@ -82,8 +86,9 @@ export class Simulation {
   /** Starts a service in a new process. */
   #start(index: number) {
     const { world, network, settings } = this
-    const process: Process = new Process(world, `service ${index}${"'".repeat(this.#killed)}`, () =>
-      new VirtualSocket(network, watch.tapCancel()).connect()
+    const name = `service ${index}${"'".repeat(this.#killed)}`
+    const process: Process = new Process(world, name, (port, address) =>
+      new VirtualSocket(network, watch.tapCancel()).connect(port, address)
     )
     const watch = new Watch(process, settings.lanes)
     const stream = () => new VirtualSocket(network, watch.tapConnection())
@@ -100,6 +105,11 @@ export class Simulation {
     this.network.end(process)
     this.#killed++
     this.world.after(ms, () => this.serviceAt(index).process === process && this.#start(index))
+  }
+
+  /** Something other than a row is wrong for so long, or until the servers are healthy again. */
+  trouble(ms: number) {
+    this.world.troubles.push([this.world.now, this.world.now + ms])
   }
 
   /** Closes a service as a signal does, and starts it again when it is closed. */
@@ -123,7 +133,7 @@ export class Simulation {
     const { world, clients, schedule } = this
     for (let index = 0; index < schedule.services; index++) this.#start(index)
     for (const order of schedule.orders) world.after(order.at, () => clients.send(order))
-    for (let at = momentMs; at < schedule.healMs; at += momentMs) world.after(at, () => world.reach('moment'))
+    for (let at = momentMs; at < schedule.healMs; at += momentMs) world.after(at, () => this.#pass())
     await world.run(schedule.healMs)
     world.reach('end')
     await this.#heal()
@@ -132,6 +142,11 @@ export class Simulation {
     await this.#close()
     if (world.violations.length === 0) for (const violation of judge(this, healedAt)) world.violate(violation)
     return world.violations
+  }
+
+  #pass() {
+    if (!this.cluster.isHealthy) this.trouble(momentMs)
+    this.world.reach('moment')
   }
 
   /** Ends all faults, and waits until the servers are whole. */
@@ -151,12 +166,15 @@ export class Simulation {
     }
     const due = world.now + wholeMs
     while (!(cluster.isWhole && this.#closing.size === 0) && world.violations.length === 0) {
+      if (!cluster.isHealthy) this.trouble(momentMs)
       await world.run(world.now + 10)
       if (world.now > due) world.violate('the servers and services do not become whole')
     }
     world.log('HEALED', '')
     // Connections that a firewall has forgotten never tell: a service finds that out by itself, and no create fails.
-    if (this.schedule.seed % 4 === 0) network.forget()
+    if (this.schedule.seed % 4 !== 0) return
+    network.forget()
+    this.trouble(0)
   }
 
   /** Sends creates, one after the other, to each service. */
@@ -165,7 +183,8 @@ export class Simulation {
     for (const gap of [1, 1000, recoveryMs + 1]) {
       await world.run(healedAt + gap)
       for (const service of services.keys()) {
-        clients.send({ at: world.now, service, id: `${1000 + gap * 10 + service}`, name: 'last', tries: 1 })
+        const id = `${1000 + gap * 10 + service}`
+        clients.send({ at: world.now, service, id, name: 'last', caller: 'a', tries: 1 })
       }
     }
     await world.run(world.now + 40_000)

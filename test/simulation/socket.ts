@@ -4,9 +4,10 @@ import type { Connection } from './connection.ts'
 import type { Network } from './network.ts'
 import { currentProcess } from './process.ts'
 
-/** What is told of a socket's traffic: what it sends, receives, and that it is closed. */
+/** What is told of a socket's traffic: what it sends, what reaches the kernel and the process, and that it is closed. */
 export interface Tap {
   onSent(bytes: Buffer): void
+  onArrived(bytes: Buffer): void
   onReceived(bytes: Buffer): void
   onClosed(): void
 }
@@ -25,8 +26,9 @@ export class VirtualSocket extends Duplex {
     this.#tap = tap
   }
 
-  connect() {
+  connect(_port: number, address: string) {
     const client = {
+      arrive: (bytes: Buffer) => this.destroyed || this.#tap?.onArrived(bytes),
       receive: (bytes: Buffer) => {
         if (this.destroyed) return
         this.#tap?.onReceived(bytes)
@@ -38,7 +40,7 @@ export class VirtualSocket extends Duplex {
         else this.destroy(failure('read ECONNRESET', 'ECONNRESET'))
       }
     }
-    this.#network.connect(this.#process, client, (connection) => {
+    this.#network.connect(this.#process, address, client, (connection) => {
       if (this.destroyed) connection?.toHost.send('ended')
       else if (!connection) this.destroy(failure('connect ECONNREFUSED', 'ECONNREFUSED'))
       else {

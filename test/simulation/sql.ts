@@ -1,75 +1,201 @@
-/** What the service's statements mean. One that is not known is an error: the model would otherwise prove nothing. */
+/**
+ * What the service's statements mean: the only file that knows their SQL. One that is not known is an error, as the
+ * model would otherwise prove nothing. It understands, in any layout,
+ * - `insert into plants (…) select … from unnest($1::…[], …)`, `select $1::…` or `values ($1::…)`, then
+ *   `on conflict (id) do nothing`, or the `do update` that writes the same write again, and `returning` columns;
+ * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::…[], …) as asked (…)`. Of columns;
+ *   of `write_id = …`, whether the row is of the write that was asked for; of `case when … write_id … then … end`, only
+ *   for such a row, a column or a comparison `… is not distinct from …` of all columns; and of
+ *   `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
+ * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
+ * - `current_setting('transaction_read_only')`, `show`, and whether `pg_proc` has `pg_logical_emit_message`.
+ */
 import pg from 'pg'
 
-/** A row of the table, by the names of its columns. */
+/** A row of the table, by the names of its columns, and the transaction that has made it. */
 export type Columns = Record<string, string | null>
+
+/** What a statement returns of each row. */
+export interface Output {
+  readonly name: string
+  readonly isBoolean: boolean
+  /** It reads the content of such a row. */
+  reads(isOwn: boolean): boolean
+  value(row: Columns, context: { now: string; asked: Columns | undefined; isOwn: boolean }): string | null
+}
+
+interface Common {
+  /** Settings that the statement makes for its transaction. */
+  readonly settings: ReadonlyMap<string, string>
+  readonly returning: readonly Output[]
+}
 
 /** What a statement asks for. */
 export type Command =
-  | {
+  | (Common & {
       kind: 'insert'
       rows: Columns[]
       /** Where an id is taken: nothing, or the same write writes its row again. */
       onConflict: 'nothing' | 'write again'
-      returning: string[]
-      lockTimeoutMs: number
-    }
-  | {
+    })
+  | (Common & {
       kind: 'find'
       ids: string[]
-      returning: string[]
+      /** The rows that are asked for, by their ids, as far as the statement has them. */
+      asked: ReadonlyMap<string, Columns>
       /** It writes to the log where it finds something. */
       writes: boolean
-    }
-  | { kind: 'readiness' }
+    })
+  | (Common & { kind: 'readiness' })
+
+type Values = readonly (string | null)[]
+type Bind = (values: Values) => Command
 
 const parseArray = pg.types.getTypeParser(1009 as never, 'text') as (text: string) => (string | null)[]
-const names = (list: string) => list.split(', ')
+const names = (list: string) => list.split(/, ?/)
 
-const many =
-  /^insert into plants \((?<into>[^)]+)\) select \k<into> from unnest\((?<casts>[^)]+)\) as new \(\k<into>\), (?<rest>.*)$/
-const one = /^insert into plants \((?<into>[^)]+)\) select (?<casts>\$.+?) from (?<rest>set_config.*)$/
-const tail =
-  /^set_config\('lock_timeout', '(?<ms>\d+)ms', true\) on conflict \(id\) do (?:(?<nothing>nothing)|update set write_id = excluded\.write_id, created_at = case plants\.created_at when excluded\.created_at then \(plants\.created_at at time zone 'UTC' - interval '1 microsecond'\) at time zone 'UTC' else plants\.created_at end where plants\.write_id = excluded\.write_id) returning (?<returning>.*?)(?<isNew>, created_at = now\(\) as is_new)?$/
-const find =
-  /^select (?<returning>[a-z_, ]+?)(?<message>, pg_logical_emit_message\(true, 'plant-store', ''\))? from plants where id = any \(\$1::bigint\[\]\)$/
-const readiness =
-  /^select current_setting\('transaction_read_only'\) as read_only from \(values \(1\)\) as one left join/
+/** Splits at the commas that are in no brackets. */
+function split(list: string): string[] {
+  const parts = ['']
+  let depth = 0
+  for (const letter of list) {
+    depth += letter === '(' ? 1 : letter === ')' ? -1 : 0
+    if (letter === ',' && depth === 0) parts.push('')
+    else parts[parts.length - 1] += letter
+  }
+  return parts.map((part) => part.trim())
+}
 
-type Bind = (values: readonly (string | null)[]) => Command
+const insert =
+  /^insert into (?:\w+\.)?plants(?: as \w+)? \((?<into>[^)]+)\) (?:select .* from unnest\((?<arrays>[^)]+)\)|select (?<one>\$.+?) from|values \((?<values>.+?)\)).* on conflict \(id\) do (?<conflict>nothing|update set .*? where .*?write_id = excluded\.write_id) returning (?<returning>.+)$/
+const find = /^select (?<returning>.+?)(?<!distinct) from (?<from>.*\bplants\b.*)$/
+const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)/
+const byAsked = /unnest\((?<casts>[^)]+)\) as \w+ \((?<columns>[^)]+)\)/
+const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
+const readiness = /^(?:select current_setting\('transaction_read_only'\) as (?<as>\w+) |show (?<show>\w+)$)/
+const canWait = /^select exists \(.*'pg_logical_emit_message'.*\) as (?<as>\w+)$/
 
 const known = new Map<string, Bind>()
 
 /** Reads a statement with its parameters. Throws for one that is not known. */
-export function readStatement(sql: string, values: readonly (string | null)[]): Command {
-  const bind = known.get(sql) ?? parse(sql.replace(/\s+/g, ' ').trim())
+export function readStatement(sql: string, values: Values): Command {
+  const bind = known.get(sql) ?? parse(sql.replace(/\s+/g, ' ').replace(/\( /g, '(').trim())
   known.set(sql, bind)
   return bind(values)
 }
 
-function parse(text: string): Bind {
-  if (readiness.test(text)) return () => ({ kind: 'readiness' })
-  const found = find.exec(text)?.groups
-  if (found) {
-    const writes = found.message !== undefined
-    const returning = [...names(found.returning as string), ...(writes ? ['pg_logical_emit_message'] : [])]
-    return ([ids]) => ({ kind: 'find', ids: parseArray(ids as string) as string[], returning, writes })
+const fromRow = (name: string, column: string, isBoolean = false): Output => ({
+  name,
+  isBoolean,
+  reads: () => column === 'name',
+  value: (row) => row[column] ?? null
+})
+const withoutContent = (name: string, isBoolean: boolean, value: Output['value']): Output => ({
+  name,
+  isBoolean,
+  reads: () => false,
+  value
+})
+const write = (is: boolean) => (is ? 't' : 'f')
+
+function readOutput(item: string): Output {
+  const [, expression = item, alias] = /^(.*?)(?: as (\w+))?$/.exec(item) ?? []
+  const column = /^(?:\w+\.)?(\w+)$/.exec(expression)?.[1]
+  if (column) return fromRow(alias ?? column, column)
+  const name = alias ?? '?column?'
+  if (/^pg_logical_emit_message\(true,/.test(expression)) return withoutContent(name, false, () => '0/0')
+  if (expression === 'created_at = now()')
+    return withoutContent(name, true, (row, { now }) => write(row.created_at === now))
+  if (/^(?:\w+\.)?write_id = \w+\.write_id$/.test(expression))
+    return withoutContent(name, true, (_, { isOwn }) => write(isOwn))
+  const own = /^case when .*\bwrite_id\b.*? then (.*) end$/.exec(expression)?.[1]
+  if (own?.includes('is not distinct from')) {
+    const compared = [...own.matchAll(/\w+\.(\w+) is not distinct from/g)].map(([, column = '']) => column)
+    return {
+      name,
+      isBoolean: true,
+      reads: (isOwn) => isOwn,
+      value: (row, { isOwn, asked }) =>
+        isOwn ? write(compared.every((column) => (row[column] ?? null) === (asked?.[column] ?? null))) : null
+    }
   }
-  const insert = (many.exec(text) ?? one.exec(text))?.groups
-  const end = tail.exec(insert?.rest ?? '')?.groups
-  if (!insert || !end) throw new Error(`a statement that is not modelled: ${text}`)
-  const into = names(insert.into as string)
-  const casts = names(insert.casts as string)
-  const isInOrder = casts.every((cast, index) => cast.startsWith(`$${index + 1}::`))
-  if (!isInOrder || casts.length !== into.length) throw new Error(`parameters that are not modelled: ${text}`)
-  const isArray = casts[0]?.endsWith('[]')
-  const returning = [...names(end.returning as string), ...(end.isNew ? ['is_new'] : [])]
+  if (own === undefined) throw new Error(`an expression that is not modelled: ${item}`)
+  const output = readOutput(own)
+  return {
+    ...output,
+    name: alias ?? output.name,
+    reads: (isOwn) => isOwn && output.reads(isOwn),
+    value: (row, context) => (context.isOwn ? output.value(row, context) : null)
+  }
+}
+
+/** Reads parameters, in order and each cast, as rows of columns. */
+function readRows(casts: string, columns: string[], text: string): (values: Values) => Columns[] {
+  const parts = split(casts)
+  const isInOrder = parts.every((cast, index) => cast.startsWith(`$${index + 1}::`))
+  if (!isInOrder || parts.length !== columns.length)
+    throw new Error(`parameters that are not modelled: ${text}`)
+  const isArray = parts[0]?.endsWith('[]')
   return (values) => {
-    const columns = values.map((value) => (isArray ? parseArray(value as string) : [value]))
-    const rows = (columns[0] ?? []).map((_, row) =>
-      Object.fromEntries(into.map((name, index) => [name, columns[index]?.[row] ?? null]))
+    const lists = columns.map((_, index) => {
+      const value = values[index] ?? null
+      return isArray ? parseArray(value as string) : [value]
+    })
+    return (lists[0] ?? []).map((_, row) =>
+      Object.fromEntries(columns.map((name, index) => [name, lists[index]?.[row] ?? null]))
     )
-    const onConflict = end.nothing ? 'nothing' : 'write again'
-    return { kind: 'insert', rows, onConflict, returning, lockTimeoutMs: Number(end.ms) }
+  }
+}
+
+function parse(text: string): Bind {
+  const made = [...text.matchAll(setting)]
+  const settingsOf = (values: Values) =>
+    new Map(
+      made.map(([, name = '', value, number, otherwise]) => [
+        name,
+        value ?? otherwise ?? values[Number(number) - 1] ?? ''
+      ])
+    )
+  const asked = readiness.exec(text)?.groups ?? canWait.exec(text)?.groups
+  if (asked) {
+    const name = (asked.as ?? asked.show) as string
+    const isBoolean = canWait.test(text)
+    const returning = [fromRow(name, isBoolean ? 'can wait' : 'transaction_read_only', isBoolean)]
+    return (values) => ({ kind: 'readiness', settings: settingsOf(values), returning })
+  }
+  return parseInsert(text, settingsOf) ?? parseFind(text, settingsOf)
+}
+
+function parseInsert(text: string, settingsOf: (values: Values) => Common['settings']): Bind | undefined {
+  const inserts = insert.exec(text)?.groups
+  if (!inserts) return undefined
+  const casts = (inserts.arrays ?? inserts.one ?? inserts.values) as string
+  const rowsOf = readRows(casts, names(inserts.into as string), text)
+  const returning = split(inserts.returning as string).map(readOutput)
+  const onConflict = inserts.conflict === 'nothing' ? 'nothing' : 'write again'
+  return (values) => ({
+    kind: 'insert',
+    rows: rowsOf(values),
+    onConflict,
+    returning,
+    settings: settingsOf(values)
+  })
+}
+
+function parseFind(text: string, settingsOf: (values: Values) => Common['settings']): Bind {
+  const finds = find.exec(text)?.groups
+  const isAsked = byAsked.exec(finds?.from ?? '')?.groups
+  const ids = byIds.exec(finds?.from ?? '')?.[1]
+  if (!finds || !(isAsked || ids)) throw new Error(`a statement that is not modelled: ${text}`)
+  const rowsOf = isAsked
+    ? readRows(isAsked.casts as string, names(isAsked.columns as string), text)
+    : (values: Values) => parseArray(values[Number(ids) - 1] as string).map((id) => ({ id }) as Columns)
+  const items = split(finds.returning as string)
+  const returning = items.filter((item) => !item.startsWith('set_config(')).map(readOutput)
+  const writes = items.some((item) => item.startsWith('pg_logical_emit_message('))
+  return (values) => {
+    const rows = rowsOf(values)
+    const asked = new Map(rows.map((row) => [row.id as string, row]))
+    return { kind: 'find', ids: [...asked.keys()], asked, returning, writes, settings: settingsOf(values) }
   }
 }

@@ -1,11 +1,19 @@
-/** A statement in the model of PostgreSQL: row by row to its commit, which is worth something when the standby has it. */
+/**
+ * A statement in the model of PostgreSQL: row by row to its commit, which is worth something when the standby has it.
+ * What it understands of SQL is in sql.ts, what its rows can cause in rows.ts.
+ */
 import type { Transaction } from './postgres.ts'
-import { messages, type Returned } from './protocol.ts'
+import { messages } from './protocol.ts'
+import { causeOf, storedNameOf, type Trouble } from './rows.ts'
 import type { Session } from './session.ts'
-import type { Command } from './sql.ts'
+import type { Columns, Command } from './sql.ts'
 
-/** A plant with this name breaks a rule of the table. */
-export const badName = 'bad'
+/** An error that a statement is to meet, whatever it writes. */
+export interface Mishap {
+  readonly trouble: Trouble
+  /** `logged`: though the commit is in the log. */
+  readonly at: 'start' | 'commit' | 'logged'
+}
 
 /** A statement that runs, as a transaction of its own. */
 export class Statement {
@@ -16,12 +24,15 @@ export class Statement {
   readonly number: number
   /** Where it is: it waits for the standby when it is in the log. */
   phase: 'executes' | 'commits' | 'waits' | 'over' = 'executes'
-  /** An error that it is to meet, and how much longer it is to take, in ms. */
-  error: string | undefined = undefined
+  /** How much longer it is to take, in ms. */
   delayMs = 0
+  mishap: Mishap | undefined = undefined
   readonly #head: readonly Buffer[]
-  readonly #returned: Returned[] = []
+  readonly #returned: (string | null)[][] = []
+  /** `now()`, in microseconds. */
+  readonly #now: string
   #isCancelled = false
+  #isAsleep = false
   #isResultSent = false
 
   constructor(session: Session, command: Command, number: number, head: readonly Buffer[]) {
@@ -29,8 +40,14 @@ export class Statement {
     this.command = command
     this.number = number
     this.#head = head
-    const name = `${session.node.name}:${session.processId}:${number}`
-    this.transaction = { name, locked: new Set(), writes: new Map(), isOver: false }
+    const { node } = session
+    this.#now = `${Math.floor(node.world.now * 1000)}`
+    this.transaction = {
+      name: `${node.name}:${session.processId}:${number}`,
+      locked: new Set(),
+      writes: new Map(),
+      isOver: false
+    }
   }
 
   get #node() {
@@ -45,37 +62,72 @@ export class Statement {
   #after(ms: number, step: () => void) {
     this.#world.after(ms, () => {
       if (this.phase === 'over') return
-      if (this.#isCancelled && this.phase === 'executes') this.#fail('57014')
+      if (this.#isCancelled && this.phase === 'executes') this.#fail({ code: '57014' })
       else step()
     })
   }
 
-  begin() {
-    const { command } = this
-    this.#log(`begins: ${tell(command)}`)
-    this.#world.reach('statement', this)
-    const ms = this.#world.duration(0.3) * Math.sqrt(this.#node.slowness)
-    this.#after(ms + this.delayMs, () => {
-      if (this.error !== undefined) return this.#fail(this.error)
-      if (command.kind === 'insert') {
-        if (this.#node.isPrimary) this.#insert(0)
-        else this.#fail('25006')
-        return
-      }
-      if (command.kind === 'find') return this.#find(command)
-      this.#returned.push({ read_only: this.#node.isPrimary ? 'off' : 'on' })
-      this.#finish()
+  /** The same, and a cancel request acts at once. */
+  #sleep(ms: number, step: () => void) {
+    this.#isAsleep = true
+    this.#after(ms, () => {
+      this.#isAsleep = false
+      step()
     })
   }
 
-  #find({ ids, writes }: Extract<Command, { kind: 'find' }>) {
+  #setting(name: 'lock_timeout' | 'synchronous_commit' | 'client_min_messages') {
+    return this.command.settings.get(name) ?? this.session.setting(name)
+  }
+
+  begin() {
+    this.#log(`begins: ${tell(this.command)}`)
+    this.#world.reach('statement', this)
+    const ms = this.#world.duration(0.3) * Math.sqrt(this.#node.slowness)
+    this.#after(ms + this.delayMs, () => {
+      if (this.mishap?.at === 'start') this.#fail(this.mishap.trouble)
+      else this.#execute()
+    })
+  }
+
+  #execute() {
+    const { command } = this
+    const { isPrimary, denied, lacksMessages } = this.#node
+    if (command.kind === 'readiness') {
+      this.#return({ transaction_read_only: isPrimary ? 'off' : 'on', 'can wait': lacksMessages ? 'f' : 't' })
+      this.#finish()
+    } else if (command.kind === 'find') this.#find(command)
+    else if (!isPrimary) this.#fail({ code: '25006' })
+    else if (denied === 'insert') this.#fail({ code: '42501' })
+    else this.#insert(0)
+  }
+
+  /** Returns a row of the table; `asked` is what the statement asks for. Gives false where that has failed. */
+  #return(row: Columns, asked?: Columns): boolean {
+    const { returning } = this.command
+    const isOwn = asked?.write_id !== undefined && asked.write_id === row.write_id
+    // What is in memory only is whole.
+    const isRead =
+      row.transaction !== this.transaction.name && returning.some((output) => output.reads(isOwn))
+    if (isRead && causeOf(row.name)?.isDamaged) {
+      this.#fail({ code: 'XX001' })
+      return false
+    }
+    this.#returned.push(returning.map((output) => output.value(row, { now: this.#now, asked, isOwn })))
+    return true
+  }
+
+  #find({ ids, writes, asked }: Extract<Command, { kind: 'find' }>) {
+    const { lacksMessages, denied, isPrimary, table } = this.#node
+    if (writes && lacksMessages) return this.#fail({ code: '42883' })
+    if (denied === (writes ? 'message' : 'select')) return this.#fail({ code: '42501' })
     for (const id of ids) {
-      const row = this.#node.table.get(id)
-      if (row) this.#returned.push({ ...row, pg_logical_emit_message: '0/0' })
+      const row = table.get(id)
+      if (row && !this.#return(row, asked.get(id))) return
     }
     if (!writes || this.#returned.length === 0) this.#finish()
-    else if (this.#node.isPrimary) this.#commit()
-    else this.#fail('XX000')
+    else if (isPrimary) this.#commit()
+    else this.#fail({ code: 'XX000' })
   }
 
   /** Goes on with a row of an insert; the rows are inserted one after the other. */
@@ -85,9 +137,20 @@ export class Statement {
     const row = command.rows[index]
     // A transaction that has not even locked a row has no commit to wait for.
     if (!row) return transaction.locked.size === 0 ? this.#finish() : this.#commit()
-    if (row.name === badName) return this.#fail('23514')
+    const { ms = 0, trouble, isDeferred, isSkipped } = causeOf(row.name) ?? {}
+    const insert = () => {
+      if (trouble && !isDeferred) this.#fail(trouble)
+      else if (isSkipped) this.#insert(index + 1)
+      else this.#insertRow(row, command, index)
+    }
+    if (ms > 0) this.#sleep(ms, insert)
+    else insert()
+  }
+
+  #insertRow(row: Columns, { onConflict }: Extract<Command, { kind: 'insert' }>, index: number) {
+    const { transaction } = this
     const id = row.id as string
-    const again = command.onConflict === 'write again'
+    const again = onConflict === 'write again'
     let isFree = false
     this.#node.lock(transaction, id, again, () => {
       isFree = true
@@ -95,34 +158,75 @@ export class Statement {
       if (transaction.writes.has(id)) throw new Error(`a statement has the id ${id} twice`)
       if (!there || again) this.#node.hold(transaction, id)
       if (!there) {
-        transaction.writes.set(id, { ...row, created_at: transaction.name })
-        this.#returned.push({ ...row, is_new: 't' })
+        const { name: by } = transaction
+        const fresh = {
+          ...row,
+          name: storedNameOf(row.name as string),
+          created_at: this.#now,
+          transaction: by
+        }
+        transaction.writes.set(id, fresh)
+        this.#return(fresh)
       } else if (again && there.write_id === row.write_id) {
-        transaction.writes.set(id, { ...there })
-        this.#returned.push({ ...there, is_new: 'f' })
+        const isSameTime = there.created_at === this.#now
+        const written = { ...there, created_at: isSameTime ? `${Number(this.#now) - 1}` : there.created_at }
+        transaction.writes.set(id, written as Columns)
+        if (!this.#return(written as Columns)) return
       }
       this.#after(this.#world.chance() * 0.05, () => this.#insert(index + 1))
     })
-    if (!isFree) this.#after(command.lockTimeoutMs, () => isFree || this.#fail('55P03'))
+    const limitMs = Number.parseInt(this.#setting('lock_timeout') ?? '0', 10)
+    if (!isFree && limitMs > 0) this.#after(limitMs, () => isFree || this.#fail({ code: '55P03' }))
   }
 
   #commit() {
     const { writes } = this.transaction
+    const atCommit = this.mishap?.at === 'commit' ? this.mishap.trouble : this.#deferredTrouble()
     this.phase = 'commits'
     // What is returned can be on its way before the commit: only the last message tells that it has happened.
-    if (this.#world.random.oneIn(8)) this.#sendResult()
+    if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
     this.#after(this.#world.duration(0.5) * this.#node.slowness, () => {
+      if (atCommit) return this.#fail(atCommit)
       this.phase = 'waits'
-      this.#node.append([...writes.values()], () => this.phase === 'waits' && this.#publish())
+      this.#node.append([...writes.values()], () => this.#onReplicated())
+      this.#world.inserts.set(this.transaction.name, { at: this.#world.now, by: this.session.clientName })
       this.#log('is in the log')
       this.#world.reach('logged', this)
-      if (this.#isCancelled && this.phase === 'waits') this.#publish(unreplicated)
+      if (this.phase !== 'waits') return
+      if (this.mishap?.at === 'logged') {
+        this.#publish()
+        this.#fail(this.mishap.trouble)
+      } else if (this.#isCancelled) this.#stopWaiting()
+      else if (/off|local/.test(this.#setting('synchronous_commit') ?? 'on')) this.#succeed()
     })
   }
 
-  #publish(...notices: Buffer[]) {
+  #deferredTrouble(): Trouble | undefined {
+    const causes = [...this.transaction.writes.values()].map(({ name }) => causeOf(name))
+    return causes.find((cause) => cause?.isDeferred)?.trouble
+  }
+
+  #onReplicated() {
+    if (this.phase === 'waits') this.#succeed()
+    // Nobody waits for it any more; where what is visible is replicated it becomes visible now.
+    else if (this.#node.lacksMessages) this.#publish(true)
+  }
+
+  #publish(isReplicated = false) {
+    if (this.#node.lacksMessages && !isReplicated) return
     for (const [id, row] of this.transaction.writes) this.#node.table.set(id, row)
+  }
+
+  #succeed(...notices: Buffer[]) {
+    this.#publish(true)
     this.#finish(...notices)
+  }
+
+  /** The only sign of a commit that has not waited for its standby is a warning, and not everyone is sent warnings. */
+  #stopWaiting() {
+    if (this.#node.lacksMessages) return
+    const isWarned = this.#setting('client_min_messages') !== 'error'
+    this.#succeed(...(isWarned ? [unreplicated] : []))
   }
 
   #finish(...notices: Buffer[]) {
@@ -133,17 +237,22 @@ export class Statement {
   }
 
   #sendResult() {
-    const { command } = this
-    const columns = command.kind === 'readiness' ? ['read_only'] : command.returning
-    const rows = this.#returned.map((row) => messages.row(columns, row))
+    const rows = this.#returned.map((row) => messages.row(row))
     this.#isResultSent = true
-    this.session.send(...this.#head, messages.description(columns), ...rows, messages.complete('INSERT 0 0'))
+    this.session.send(
+      ...this.#head,
+      messages.description(this.command.returning),
+      ...rows,
+      messages.complete('INSERT 0 0')
+    )
   }
 
-  #fail(code: string) {
-    this.#log(`fails: ${code}`)
-    this.#world.reach(`fails: ${code}`)
-    this.#end(...this.#head, messages.error(code))
+  #fail(trouble: Trouble) {
+    const { code, severity = 'ERROR' } = trouble
+    this.#log(`fails: ${severity} ${code}`)
+    this.#world.reach(`fails: ${severity === 'FATAL' ? 'FATAL ' : ''}${code}`)
+    if (severity === 'FATAL') this.session.terminate(trouble, true)
+    else this.#end(...(this.#isResultSent ? [] : this.#head), messages.error(trouble))
   }
 
   #end(...parts: Buffer[]) {
@@ -157,15 +266,14 @@ export class Statement {
     this.#log('is cancelled')
     this.#world.reach('cancelled', this)
     this.#isCancelled = true
-    if (this.phase === 'executes' && this.transaction.waitsFor) this.#fail('57014')
-    else if (this.phase === 'waits') this.#publish(unreplicated)
+    if (this.phase === 'executes' && (this.#isAsleep || this.transaction.waitsFor))
+      this.#fail({ code: '57014' })
+    else if (this.phase === 'waits') this.#stopWaiting()
   }
 
   /** Its session ends: it is rolled back, unless it is in the log. */
   abandon() {
-    if (this.phase === 'waits') {
-      for (const [id, row] of this.transaction.writes) this.#node.table.set(id, row)
-    }
+    if (this.phase === 'waits') this.#publish()
     this.phase = 'over'
     this.#node.release(this.transaction)
   }
@@ -175,7 +283,6 @@ export class Statement {
   }
 }
 
-/** The only sign of a commit that has not waited for its standby. */
 const unreplicated = messages.warning('SyncRepWaitForLSN')
 
 function tell(command: Command): string {

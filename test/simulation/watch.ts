@@ -3,20 +3,18 @@
 import type { Process } from './process.ts'
 import { Frames, readMessage } from './protocol.ts'
 import type { Tap } from './socket.ts'
-import { readStatement } from './sql.ts'
+import { type Command, readStatement } from './sql.ts'
 import type { Statement } from './statement.ts'
-
-/** A statement whose answer a service waits for. */
-interface Waiting {
-  ids: readonly string[]
-}
 
 /** A connection of a service. */
 interface Watched {
   secretKey?: number
   /** Statements that were sent over it. */
   sent: number
-  waiting?: Waiting | undefined
+  /** A statement whose answer a service waits for. */
+  waiting?: Command | undefined
+  /** The rows of its answer that have reached the kernel, while it is a success. */
+  arrived: number | undefined
 }
 
 /** Watches one service: it has no more statements under way than lanes, no id twice, and cancels only what it means to. */
@@ -34,23 +32,31 @@ export class Watch {
 
   /** For a connection of the pool. */
   tapConnection(): Tap {
-    const watched: Watched = { sent: 0 }
+    const watched: Watched = { sent: 0, arrived: undefined }
     const sent = new Frames(false)
     const received = new Frames(true)
+    const arrived = new Frames(true)
     const texts = new Map<string, string>()
-    let ids: readonly string[] = []
+    let command: Command | undefined
     this.#open.add(watched)
     return {
       onSent: (bytes) => {
         for (const frame of sent.push(bytes)) {
           const message = readMessage(frame)
           if (message.type === 'P') texts.set(message.name, message.text)
-          else if (message.type === 'B') ids = this.#idsOf(texts.get(message.name) ?? '', message.values)
+          else if (message.type === 'B') command = this.#read(texts.get(message.name) ?? '', message.values)
           else if (message.type === 'Q') watched.sent++
           else if (message.type === 'S') {
             watched.sent++
-            this.#begin(watched, { ids })
+            if (command) this.#begin(watched, command)
           }
+        }
+      },
+      onArrived: (bytes) => {
+        for (const { type } of arrived.push(bytes)) {
+          if (type === 'D' && watched.arrived !== undefined) watched.arrived++
+          else if (type === 'E' || type === 'N') watched.arrived = undefined
+          else if (type === 'Z') this.#end(watched)
         }
       },
       onReceived: (bytes) => {
@@ -63,23 +69,38 @@ export class Watch {
     }
   }
 
-  #idsOf(text: string, values: readonly (string | null)[]): string[] {
+  #read(text: string, values: readonly (string | null)[]): Command | undefined {
     try {
-      return idsOf(text, values)
+      return readStatement(text, values)
     } catch (error) {
       // Thrown here, it would be the driver's problem.
       this.#process.world.violate((error as Error).message)
-      return []
+      return undefined
     }
   }
 
-  #begin(watched: Watched, waiting: Waiting) {
+  #begin(watched: Watched, command: Command) {
+    if (command.kind === 'readiness') return
     const others = [...this.#open].flatMap((other) => (other !== watched && other.waiting) || [])
-    watched.waiting = waiting
+    watched.waiting = command
+    watched.arrived = 0
     const { world, name } = this.#process
+    for (const { id, write_id } of command.kind === 'insert' ? command.rows : []) {
+      const key = `${name} ${id} ${write_id}`
+      world.sends.set(key, [...(world.sends.get(key) ?? []), world.now])
+    }
     if (others.length >= this.#lanes) world.violate(`${name} has more statements under way than lanes`)
-    const twice = others.flatMap(({ ids }) => ids).find((id) => waiting.ids.includes(id))
+    const ids = idsOf(command)
+    const twice = others.flatMap(idsOf).find((id) => ids.includes(id))
     if (twice !== undefined) world.violate(`${name} has two statements with id ${twice} under way`)
+  }
+
+  /** An answer is in the kernel of a process that stands still: if it leaves no question, the process must read it. */
+  #end({ waiting, arrived, secretKey = 0, sent }: Watched) {
+    const { world, name, isPaused } = this.#process
+    if (!isPaused || waiting?.kind !== 'insert' || arrived !== waiting.rows.length) return
+    if (this.#cancels.get(secretKey)?.has(sent)) return
+    for (const { id, write_id } of waiting.rows) world.answers.set(`${name} ${id} ${write_id}`, world.now)
   }
 
   /** For a connection that carries a cancel request. */
@@ -95,6 +116,7 @@ export class Watch {
           this.#cancels.set(message.secretKey, meant.add(target?.sent ?? 0))
         }
       },
+      onArrived() {},
       onReceived() {},
       onClosed() {}
     }
@@ -108,8 +130,7 @@ export class Watch {
   }
 }
 
-function idsOf(text: string, values: readonly (string | null)[]): string[] {
-  const command = readStatement(text, values)
+function idsOf(command: Command): readonly string[] {
   if (command.kind === 'find') return command.ids
   return command.kind === 'insert' ? command.rows.map(({ id }) => id as string) : []
 }

@@ -1,6 +1,7 @@
 /** A thread that simulates seeds: it has a machine's time, chance and network of its own to replace. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Asked, Told } from './explore.ts'
+import type { Asked, Subject, Told } from './explore.ts'
+import { tellLie } from './lies.ts'
 import { installProcesses } from './machine.ts'
 import { drawSchedule } from './schedule.ts'
 import { loadService } from './service.ts'
@@ -8,22 +9,23 @@ import { shrink } from './shrink.ts'
 import { Simulation } from './simulation.ts'
 
 installProcesses()
-const createService = await loadService(workerData)
+const { src, lie }: Subject = workerData
+const loaded = tellLie(await loadService(src), lie)
 const port = parentPort as NonNullable<typeof parentPort>
 
 port.on('message', async (asked: Asked) => {
   const tell = (told: Told) => port.postMessage(told)
+  const known = new Set(asked.known)
   if ('from' in asked) {
     for (let seed = asked.from; seed < asked.to; seed++) {
-      const violations = await new Simulation(drawSchedule(seed), createService).run()
+      const violations = await new Simulation(drawSchedule(seed, known), loaded).run()
       if (violations.some((violation) => asked.breaks.test(violation))) return tell({ seed, violations })
     }
     return tell({})
   }
-  const schedule = asked.isShrunk
-    ? await shrink(drawSchedule(asked.seed), createService)
-    : drawSchedule(asked.seed)
-  const simulation = new Simulation(schedule, createService, true)
+  const drawn = drawSchedule(asked.seed, known)
+  const schedule = asked.isShrunk ? await shrink(drawn, loaded) : drawn
+  const simulation = new Simulation(schedule, loaded, true)
   const violations = await simulation.run()
   tell({ seed: asked.seed, violations, schedule, trace: simulation.world.trace ?? [] })
 })

@@ -16,6 +16,14 @@ export class World {
   readonly random: Random
   readonly trace: string[] | undefined
   readonly violations: string[] = []
+  /** When transactions were put into a log, and for which process. */
+  readonly inserts = new Map<string, { at: number; by: string }>()
+  /** From when to when something other than a row is wrong. */
+  readonly troubles: [number, number][] = []
+  /** When processes have sent statements that insert a row, by process, id and write id. */
+  readonly sends = new Map<string, number[]>()
+  /** When answers of the database have reached processes that stood still, by process, id and write id. */
+  readonly answers = new Map<string, number>()
   #heap: Due[] = []
   #order = 0
   #reached = new Map<string, number>()

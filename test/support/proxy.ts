@@ -6,6 +6,14 @@ import type { Test } from 'tap'
 /** The type of the message (PostgreSQL manual, "Message Formats"). */
 const errorResponse = 'E'.charCodeAt(0)
 
+/** An ErrorResponse that ends a session. */
+function fatal(code: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0Mthe session has ended\0\0`)
+  const head = Buffer.from([errorResponse, 0, 0, 0, 0])
+  head.writeInt32BE(4 + fields.length, 1)
+  return Buffer.concat([head, fields])
+}
+
 /** Starts the proxy to a port on 127.0.0.1; ends it at teardown. */
 export async function startProxy(t: Test, port: number) {
   const sockets = new Set<Socket>()
@@ -13,6 +21,8 @@ export async function startProxy(t: Test, port: number) {
   let isSilentAfterError = false
   let isAnswering = true
   let held: (() => void)[] | undefined
+  let fatalCode: string | undefined
+  let received = 0
   const proxy = createServer((client) => {
     if (held) {
       client.destroy()
@@ -34,6 +44,12 @@ export async function startProxy(t: Test, port: number) {
     }
     client.pipe(server)
     server.on('data', (response) => {
+      received += response.length
+      if (fatalCode !== undefined && response.includes('INSERT 0 ')) {
+        client.end(fatal(fatalCode))
+        fatalCode = undefined
+        return
+      }
       if (held) return void held.push(() => client.write(response))
       // The response to a write, which is durable by now, never arrives.
       if (losses > 0 && response.includes('INSERT 0 ')) {
@@ -73,6 +89,12 @@ export async function startProxy(t: Test, port: number) {
     holdUntilCancelled() {
       held = []
     },
+    /** Tells the next write that succeeds that its session has ended, with this code. */
+    endFatally(code: string) {
+      fatalCode = code
+    },
+    /** How many bytes the server has sent. */
+    received: () => received,
     /** How many of them are still to come. */
     left: () => losses
   }

@@ -1,14 +1,42 @@
 /** A group commit over a store whose attempts the test ends by hand. */
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import {
+  type AttemptReport,
   type AttemptRow,
-  type Batch,
   type Limits,
-  type missing,
   NotCommitted,
-  type WriteFailure
+  type WriteFailure,
+  type Written
 } from '../../src/group-commit/types.ts'
 import { createVirtualClock } from './virtual-clock.ts'
+
+type Meaning = Omit<WriteFailure, 'error'>
+
+/** Failures of an attempt, by what causes them. */
+export const failures = {
+  /** There is no connection to be had. */
+  away: { written: 'no', whose: 'database', again: 'later' },
+  /** The connection is lost. */
+  lost: { written: 'maybe', whose: 'unclear', again: 'later' },
+  /** A lock, a time-out, a disk that is full. */
+  busy: { written: 'no', whose: 'unclear', again: 'later' },
+  /** A deadlock. */
+  chance: { written: 'no', whose: 'unclear', again: 'now' },
+  /** A damaged page. */
+  broken: { written: 'no', whose: 'unclear', again: 'never' },
+  /** A table that is not there. */
+  gone: { written: 'no', whose: 'database', again: 'never' },
+  /** A check constraint. */
+  refused: { written: 'no', whose: 'row', again: 'never' }
+} as const satisfies Record<string, Meaning>
+
+export type Trouble = keyof typeof failures
+
+/** The failure by its name, which is its error's message. */
+export const failureOf = (trouble: Trouble): WriteFailure => ({
+  error: new Error(trouble),
+  ...failures[trouble]
+})
 
 export interface Plant {
   id: bigint
@@ -16,26 +44,20 @@ export interface Plant {
   label: string
 }
 
-class StoreError extends Error {
-  readonly trouble: WriteFailure
-  readonly mayBeOneRows: boolean
-  constructor(trouble: WriteFailure, mayBeOneRows: boolean) {
-    super(trouble)
-    this.trouble = trouble
-    this.mayBeOneRows = mayBeOneRows
-  }
-}
+/** The result of a row that is neither written nor in anybody's way. */
+export const undecided = Symbol('undecided')
 
 interface Attempt {
   rows: readonly AttemptRow<Plant>[]
   /** The labels, in order. */
   labels: string
-  repeated: boolean[]
+  mayBeStored: boolean[]
   signal: AbortSignal
   at: number
-  succeed(...results: (string | Error | typeof missing)[]): Promise<void>
-  /** One row may be what makes it fail so, if that is said. */
-  fail(trouble: WriteFailure, mayBeOneRows?: 'oneRows'): Promise<void>
+  /** Ends it with these results, and for the rows without one the best. */
+  succeed(...results: (string | Error | typeof undecided)[]): Promise<void>
+  /** Ends it with a failure for those rows that these results leave undecided. */
+  fail(trouble: Trouble, ...results: (string | Error | undefined)[]): Promise<void>
 }
 
 export const roomy: Limits = {
@@ -46,7 +68,7 @@ export const roomy: Limits = {
 }
 
 /** Makes it; `random` is what the clock gives for chance. */
-export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => void, random = 0) {
+export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: AttemptReport) => void, random = 0) {
   const clock = createVirtualClock(() => random)
   const attempts: Attempt[] = []
   const outcomes: Record<string, unknown> = {}
@@ -57,26 +79,25 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
   const group = createGroupCommit<Plant, string>(
     {
       write(rows, signal) {
-        const { promise, resolve, reject } = Promise.withResolvers<(string | Error | typeof missing)[]>()
+        const { promise, resolve } = Promise.withResolvers<Written<string>>()
+        const end = (written: Written<string>) => {
+          resolve(written)
+          return clock.settle()
+        }
         attempts.push({
           rows: [...rows],
           labels: rows.map(({ item }) => item.label).join(' '),
-          repeated: rows.map(({ repeated }) => repeated),
+          mayBeStored: rows.map(({ mayBeStored }) => mayBeStored),
           signal,
           at: clock.now(),
-          succeed(...results) {
-            resolve(rows.map(({ item }, index) => results[index] ?? `stored ${item.label}`))
-            return clock.settle()
+          succeed: (...given) => {
+            const results = rows.map(({ item }, index) => given[index] ?? `stored ${item.label}`)
+            return end({ results: results.map((result) => (result === undecided ? undefined : result)) })
           },
-          fail(trouble, mayBeOneRows) {
-            reject(new StoreError(trouble, mayBeOneRows !== undefined))
-            return clock.settle()
-          }
+          fail: (trouble, ...results) => end({ results, failure: failureOf(trouble) })
         })
         return promise
       },
-      classify: (error) => (error as StoreError).trouble,
-      mayBeOneRows: (error) => (error as StoreError).mayBeOneRows,
       probe() {
         const { promise, resolve, reject } = Promise.withResolvers<void>()
         probes.push({
@@ -94,7 +115,7 @@ export function setUp(limits: Partial<Limits> = {}, onBatch?: (batch: Batch) => 
       }
     },
     { ...roomy, ...limits },
-    onBatch ? { clock, onBatch, onOutage } : { clock, onOutage }
+    onAttempt ? { clock, onAttempt, onOutage } : { clock, onOutage }
   )
   /** Plants that arrive in one turn of the event loop. Labels such as `7a`: the digits are the id. */
   function submitTogether(...labels: string[]) {

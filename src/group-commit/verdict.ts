@@ -1,0 +1,77 @@
+/** What becomes of rows whose attempt has failed: a table, and the evidence that it is the database's failure. */
+import type { WriteFailure } from './types.ts'
+
+/** So often in a row chance may fail the same rows. */
+const chances = 3
+/** What a failure weighs: of a row alone, of a batch that was cut off, and the same where others were written since. */
+const weights = { alone: 3, cutOff: 16, cutOffAfterWrites: 6 }
+/** So much in a row is everybody's failure: 16 rows alone, or 3 batches. */
+const enough = 48
+
+/**
+ * `fail`: the caller gets the error. `wait`: the rows stay together, and nothing is tried for a while. `repeat`: they
+ * stay together, and go first. `split`: they become suspects in smaller batches. `rest`: the row waits by itself.
+ */
+export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
+
+/** What is known beside the failure. */
+interface Circumstances {
+  /** The row was alone in what has failed. */
+  readonly isAlone: boolean
+  /** The evidence says that all fail. */
+  readonly isEverybodys: boolean
+  /** An attempt may have stored the row. */
+  readonly mayBeStored: boolean
+  /** How often chance has failed the row. */
+  readonly repeats: number
+}
+
+/**
+ * Judges the failure of a row's attempt. One that may be the row's or everybody's is taken for the row's until the
+ * evidence says otherwise: its neighbours are told apart from it by smaller batches.
+ */
+export function judge(
+  { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
+  { isAlone, isEverybodys, mayBeStored, repeats }: Circumstances
+): Verdict {
+  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone)
+  // What may be stored is asked for until the deadline, unless its data is at fault: what is broken can be repaired.
+  const isFinal = again === 'never' && (whose === 'row' || !mayBeStored)
+  if (isFinal) return isDatabases || isAlone ? 'fail' : 'split'
+  if (isDatabases) return 'wait'
+  if (again === 'now' && repeats < chances) return 'repeat'
+  return isAlone ? 'rest' : 'split'
+}
+
+/**
+ * Collects what has failed since the last success, as far as it could be one row's failure. What was collected before
+ * rows had failed themselves says nothing of them: others may have been at fault.
+ */
+export function createEvidence() {
+  let total = 0
+  let clearedAt = 0
+  const wasWritten = (since: number) => clearedAt > since
+  return {
+    /** This moment. */
+    get now() {
+      return total
+    },
+    /** Whether something was written since a moment. */
+    wasWritten,
+    /** Whether what has failed since a moment is everybody's failure. */
+    isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
+    /** Takes in a failure of rows that had failed first after this moment. */
+    add(
+      { whose }: WriteFailure,
+      { isAlone, isCutOff, since }: { isAlone: boolean; isCutOff: boolean; since: number }
+    ) {
+      if (whose !== 'unclear') return
+      if (isCutOff) total += wasWritten(since) ? weights.cutOffAfterWrites : weights.cutOff
+      else if (isAlone) total += weights.alone
+    },
+    /** Something was written. */
+    clear() {
+      clearedAt = ++total
+    }
+  }
+}

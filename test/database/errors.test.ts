@@ -1,0 +1,77 @@
+/** What an error means for the rows of the statement that met it. */
+import t from 'tap'
+import {
+  breaksRule,
+  diagnose,
+  isStale,
+  isTimedOut,
+  NoConnection,
+  OutcomeUnknown
+} from '../../src/database/errors.ts'
+
+const where = 'PL/pgSQL function rule() line 1 at RAISE'
+const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', ...more })
+const meaning = (error: unknown) => {
+  const { written, whose, again } = diagnose(error)
+  return [written, whose, again].join(' ')
+}
+
+t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) => {
+  const table: [codes: string, own: string, triggers: string][] = [
+    ['25006 26000 53300 0A000', 'no database later', 'no unclear later'],
+    ['40001 40P01', 'no unclear now', 'no unclear now'],
+    ['53100 53200 55P03 57014', 'no unclear later', 'no unclear later'],
+    ['42P01 42703 42883 42501 42P05 3D000 3F000', 'no database never', 'no unclear never'],
+    ['58030 XX000 XX001', 'no unclear never', 'no unclear never'],
+    ['22001 23514 23505 P0001 54000 ZZ001', 'no row never', 'no row never'],
+    ['08006 08P01 40003 57P01 25P04', 'maybe unclear later', 'maybe unclear later']
+  ]
+  for (const [codes, own, triggers] of table)
+    for (const code of codes.split(' ')) {
+      t.equal(meaning(report(code)), own, code)
+      t.equal(meaning(report(code, { where })), triggers, `${code} in a trigger`)
+    }
+})
+
+t.test('a row that a policy refuses is not a right that is missing', async (t) => {
+  t.equal(meaning(report('42501', { routine: 'ExecWithCheckOptions' })), 'no unclear never')
+})
+
+t.test('what the connection reports leaves the outcome open, unless there was none', async (t) => {
+  t.equal(meaning(new Error('Connection terminated unexpectedly')), 'maybe unclear later')
+  t.equal(meaning(new OutcomeUnknown('the session has ended', report('22001'))), 'maybe unclear later')
+  t.equal(meaning(new NoConnection(report('53300'))), 'no database later')
+})
+
+t.test(
+  'an internal error leaves the outcome open where Citus has lost a worker, and nowhere else',
+  async (t) => {
+    for (const code of ['XX000', '58030']) {
+      t.equal(meaning(report(code, { file: 'remote_transaction.c' })), 'maybe unclear later')
+      t.equal(meaning(report(code, { file: 'relcache.c' })), 'no unclear never')
+    }
+  }
+)
+
+t.test(
+  'a session that lives is of no more use after some errors, unless a trigger raised them',
+  async (t) => {
+    for (const code of ['25006', '26000', '0A000']) {
+      t.ok(isStale(report(code)))
+      t.notOk(isStale(report(code, { where })))
+    }
+    t.notOk(isStale(report('08006')))
+    t.notOk(isStale(new Error('no code')))
+  }
+)
+
+t.test('a session that a time-out has ended says nothing of others', async (t) => {
+  for (const code of ['25P03', '25P04', '57P05']) t.ok(isTimedOut(report(code, { severity: 'FATAL' })))
+  t.notOk(isTimedOut(report('57P01', { severity: 'FATAL' })))
+})
+
+t.test('the data breaks a rule in some classes, those of an operator included', async (t) => {
+  for (const code of ['22001', '23514', '44000', '54000', 'P0001', 'ZZ001', '72000'])
+    t.ok(breaksRule(report(code)))
+  for (const code of ['42P01', 'XX000', '55P03']) t.notOk(breaksRule(report(code)))
+})

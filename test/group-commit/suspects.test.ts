@@ -1,0 +1,233 @@
+/** Rows whose attempt has failed, beside the others. The store's attempts are ended by hand. */
+import t from 'tap'
+import { setUp } from '../support/scripted-store.ts'
+
+/** The time of an attempt with suspects where others are quick. */
+const limitMs = 10_000 / 24
+
+t.test('batches of suspects', async (t) => {
+  t.test('rows that failed together are tried by quarters, one lane at a time', async (t) => {
+    const { submitTogether, attempts, log } = setUp({ lanes: 3 })
+    submitTogether(...Array.from({ length: 9 }, (_, id) => String(id)))
+    await attempts[0]?.fail('busy')
+    t.same(log().slice(1), ['0 1 2'])
+    await attempts[1]?.succeed()
+    await attempts[2]?.succeed()
+    t.same(log().slice(1), ['0 1 2', '3 4 5', '6 7 8'])
+  })
+
+  t.test('where attempts take an eighth of the deadline, by halves', async (t) => {
+    const { submit, submitTogether, last, clock } = setUp()
+    submit('0')
+    await clock.move(1_250)
+    await last().succeed()
+    submitTogether('1', '2', '3', '4')
+    await last().fail('busy')
+    t.equal(last().labels, '1 2')
+  })
+
+  t.test('a limit ends an attempt with them, in a third of what the slowest of the last took', async (t) => {
+    for (const [ms, limit] of [
+      [1, limitMs],
+      [500, 1_500]
+    ] as const) {
+      const { submit, last, clock } = setUp()
+      submit('0')
+      await clock.move(ms)
+      await last().succeed()
+      submit('1')
+      await last().fail('lost')
+      await clock.move(10)
+      const began = clock.now()
+      await clock.moveTo(began + limit - 1)
+      t.notOk(last().signal.aborted)
+      await clock.moveTo(began + limit)
+      t.ok(last().signal.aborted)
+    }
+  })
+
+  t.test('while nothing is written, they go deep: single rows tell whose failure it is', async (t) => {
+    const { submitTogether, last, log } = setUp()
+    submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
+    for (let count = 0; count < 3; count++) await last().fail('broken')
+    t.same(log().slice(1), ['0 1 2 3', '0', '1'])
+    await last().succeed()
+    await last().succeed()
+    await last().succeed()
+    await last().fail('broken')
+    t.same(log().slice(4), ['2', '3', '4 5 6 7', '8 9 10 11'], 'broad when something was')
+  })
+
+  t.test('what is cut off is tried broad, as each attempt takes its time', async (t) => {
+    const { submitTogether, last, log, clock } = setUp()
+    submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
+    await last().fail('busy')
+    await clock.move(limitMs)
+    await last().fail('busy')
+    t.same(log().slice(1), ['0 1 2 3', '4 5 6 7'])
+  })
+
+  t.test(
+    'three of them are cut off, and nothing is written: they go by halves, without a limit',
+    async (t) => {
+      const { submitTogether, last, log, clock } = setUp({ batchRows: 16 })
+      submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
+      await last().fail('busy')
+      for (let count = 0; count < 3; count++) {
+        await clock.move(limitMs)
+        await last().fail('busy')
+      }
+      t.equal(log().length, 4, 'after a pause')
+      await clock.move(10)
+      t.equal(last().rows.length, 8)
+      t.equal(clock.pending, 1, 'for the deadline')
+      await last().succeed()
+      t.equal(last().rows.length, 8)
+    }
+  )
+
+  t.test('an attempt that takes longer than their limit lets them be tried in company again', async (t) => {
+    const { submitTogether, submit, attempts, last, clock } = setUp({ lanes: 2, batchRows: 16 })
+    submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
+    submit('20')
+    await attempts[0]?.fail('busy')
+    await clock.move(limitMs + 1)
+    await attempts[1]?.succeed()
+    await last().fail('busy')
+    t.equal(last().rows.length, 8)
+  })
+})
+
+t.test("sixteen rows fail alone, and nothing is written: it is everybody's failure", async (t) => {
+  t.test('of one for good, all get the error', async (t) => {
+    const { submitTogether, last, outcomes } = setUp()
+    submitTogether(...Array.from({ length: 64 }, (_, id) => String(id)))
+    while (Object.keys(outcomes).length < 16) await last().fail('broken')
+    t.equal(last().rows.length, 48, 'those that were not alone yet stay together')
+    await last().fail('broken')
+    t.equal(Object.keys(outcomes).length, 64)
+    submitTogether('100', '101')
+    await last().fail('broken')
+    t.equal(last().labels, '100', 'what failed before they came says nothing of them')
+    await last().succeed()
+    t.match(outcomes, { '100': 'stored 100' })
+  })
+
+  t.test('of one that may end, all wait', async (t) => {
+    const { submitTogether, last, log, clock, outcomes } = setUp()
+    submitTogether(...Array.from({ length: 64 }, (_, id) => String(id)))
+    for (let count = 0; count < 1 + 1 + 4 + 16; count++) await last().fail('busy')
+    const before = log().length
+    await last().fail('busy')
+    submitTogether('100')
+    t.equal(log().length, before + 1, 'new rows have not failed')
+    t.equal(last().labels, '100')
+    await last().succeed()
+    t.same(outcomes, { '100': 'stored 100' })
+    t.ok(last().rows.length > 1, 'and show that it has ended')
+    t.equal(clock.now(), 0)
+  })
+})
+
+t.test('a row that fails alone', async (t) => {
+  t.test('rests outside the lanes in growing pauses, until its deadline', async (t) => {
+    const { submit, last, attempts, outcomes, clock, group } = setUp()
+    submit('1')
+    for (let count = 0; count < 8; count++) {
+      await last().fail('busy')
+      t.equal(group.busyLanes, 0)
+      await clock.moveTo(clock.nextAt as number)
+    }
+    const times = attempts.map(({ at }, index) => at - (attempts[index - 1]?.at ?? 0))
+    t.same(times, [0, 10, 20, 40, 80, 160, 320, 500, 500])
+    while (!outcomes['1']) {
+      await last().fail('busy')
+      await clock.moveTo(clock.nextAt as number)
+    }
+    t.equal(outcomes['1'], 'expired')
+    t.equal(clock.now(), 10_000)
+  })
+
+  t.test('is tried alone from then on, and so is the row behind it', async (t) => {
+    const { submit, last, log, clock } = setUp()
+    submit('1a')
+    await last().fail('busy')
+    submit('2')
+    await clock.move(10)
+    submit('1b', '3')
+    for (const _ of [1, 2, 3]) await last().succeed()
+    t.same(log(), ['1a', '2', '1a', '1b', '3'])
+  })
+
+  t.test('many of them take one lane at most', async (t) => {
+    const { submit, last, log, clock, attempts } = setUp({ lanes: 2 })
+    submit('1', '2')
+    await attempts[0]?.fail('busy')
+    await attempts[1]?.fail('busy')
+    await clock.move(10)
+    t.same(log(), ['1', '2', '1'], 'the second waits though a lane is free')
+    submit('3', '4')
+    t.same(last().labels, '3')
+    await attempts[2]?.fail('busy')
+    t.same(log(), ['1', '2', '1', '3', '2'])
+  })
+
+  t.test('does not come again before the others had as much time', async (t) => {
+    const { submit, last, log, clock } = setUp({ batchRows: 1 })
+    submit('1', '2')
+    await last().fail('busy')
+    await last().fail('busy')
+    submit('3', '4', '5', '6', '7')
+    await clock.move(10)
+    await last().succeed()
+    t.same(log().slice(2), ['3', '1'])
+    await clock.move(300)
+    await last().fail('busy')
+    for (let count = 0; count < 3; count++) {
+      await clock.move(100)
+      await last().succeed()
+    }
+    t.same(log().slice(2), ['3', '1', '4', '5', '6', '2'])
+  })
+
+  t.test('has its turn at once where nobody waits', async (t) => {
+    const { submit, last, log, clock } = setUp({ batchRows: 1 })
+    submit('1', '2')
+    await last().fail('busy')
+    await last().fail('busy')
+    await clock.move(300)
+    await last().fail('busy')
+    t.same(log(), ['1', '2', '1', '2'])
+  })
+})
+
+t.test('rows expire while they are told apart', async (t) => {
+  t.test('between two attempts: the next of the id goes on', async (t) => {
+    const { submit, last, log, outcomes, clock, attempts } = setUp({ lanes: 2 })
+    submit('0', '9', '1', '2a', '2b')
+    await attempts[0]?.succeed()
+    await clock.move(1)
+    submit('3')
+    await last().fail('refused')
+    t.same(log(), ['0', '9', '1 2a', '1'])
+    await clock.moveTo(10_000)
+    t.match(outcomes, { '1': 'unknown', '2a': 'expired', '2b': 'expired' })
+    submit('2c')
+    await last().succeed()
+    t.same(last().labels, '2c 3')
+  })
+
+  t.test('in an attempt: they keep their id until it has ended', async (t) => {
+    const { submit, attempts, clock, last, log, outcomes } = setUp({ lanes: 2 })
+    submit('8', '9', '1a')
+    await clock.move(1)
+    submit('2', '1b')
+    await attempts[0]?.succeed()
+    await clock.moveTo(10_000)
+    await attempts[1]?.succeed()
+    t.same(log(), ['8', '9', '1a 2'], 'the expired row keeps its id while its attempt runs')
+    await last().fail('lost')
+    t.same(log(), ['8', '9', '1a 2', '2', '1b'])
+    t.same(outcomes, { '8': 'stored 8', '9': 'unknown', '1a': 'unknown' })
+  })
+})

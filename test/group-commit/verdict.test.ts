@@ -1,0 +1,88 @@
+/** The table of verdicts, and the evidence that a failure is everybody's. */
+import t from 'tap'
+import { createEvidence, judge, type Verdict } from '../../src/group-commit/verdict.ts'
+import { failureOf, failures, type Trouble } from '../support/scripted-store.ts'
+
+const several = { isAlone: false, isCutOff: false, isEverybodys: false, mayBeStored: false, repeats: 0 }
+const alone = { ...several, isAlone: true }
+const everybodys = { ...several, isEverybodys: true }
+const stored = { ...several, mayBeStored: true }
+
+t.test('what becomes of rows that have failed', async (t) => {
+  /** The verdict for several rows, for one alone, and for both where the evidence says that it is everybody's. */
+  const table: [Trouble, several: Verdict, alone: Verdict, everybodys: Verdict, aloneThen: Verdict][] = [
+    ['away', 'wait', 'wait', 'wait', 'wait'],
+    ['gone', 'fail', 'fail', 'fail', 'fail'],
+    ['refused', 'split', 'fail', 'split', 'fail'],
+    ['broken', 'split', 'fail', 'fail', 'fail'],
+    ['busy', 'split', 'rest', 'wait', 'rest'],
+    ['lost', 'split', 'rest', 'wait', 'rest'],
+    ['chance', 'repeat', 'repeat', 'wait', 'repeat']
+  ]
+  for (const [trouble, ...expected] of table) {
+    const circumstances = [several, alone, everybodys, { ...everybodys, isAlone: true }]
+    const verdicts = circumstances.map((given) => judge(failures[trouble], given))
+    t.strictSame(verdicts, expected, trouble)
+  }
+})
+
+t.test('chance fails the same rows three times', async (t) => {
+  for (const [repeats, verdict] of [
+    [2, 'repeat'],
+    [3, 'split']
+  ] as const)
+    t.equal(judge(failures.chance, { ...several, repeats }), verdict)
+  t.equal(judge(failures.chance, { ...alone, repeats: 3 }), 'rest')
+})
+
+t.test(
+  'a row that may be stored is asked for again whatever is broken, unless its data is refused',
+  async (t) => {
+    t.equal(judge(failures.gone, stored), 'wait')
+    t.equal(judge(failures.broken, stored), 'split')
+    t.equal(judge(failures.broken, { ...stored, isAlone: true }), 'rest')
+    t.equal(judge(failures.broken, { ...stored, isEverybodys: true }), 'wait')
+    t.equal(judge(failures.refused, stored), 'split')
+    t.equal(judge(failures.refused, { ...stored, isAlone: true }), 'fail')
+  }
+)
+
+t.test('evidence', async (t) => {
+  const cutOff = { isAlone: false, isCutOff: true }
+  const alone = { isAlone: true, isCutOff: false }
+  /** How many such failures in a row are everybody's. */
+  function count(trouble: Trouble, given: { isAlone: boolean; isCutOff: boolean }, since?: number) {
+    const evidence = createEvidence()
+    evidence.clear()
+    for (let failed = 1; failed <= 100; failed++) {
+      evidence.add(failureOf(trouble), { ...given, since: since ?? evidence.now })
+      if (evidence.isEverybodys()) return failed
+    }
+    return undefined
+  }
+  t.equal(count('busy', alone), 16)
+  t.equal(count('busy', cutOff), 3)
+  t.equal(count('busy', cutOff, 0), 8, 'others were written since')
+  t.equal(count('busy', several), undefined, 'one of several rows may be the cause')
+  t.equal(count('refused', alone), undefined)
+  t.equal(count('away', alone), undefined)
+
+  const evidence = createEvidence()
+  const fail = () => evidence.add(failureOf('busy'), { ...cutOff, since: evidence.now })
+  const before = evidence.now
+  fail()
+  const between = evidence.now
+  fail()
+  fail()
+  t.ok(evidence.isEverybodys(before))
+  t.notOk(evidence.isEverybodys(between), 'one that failed before says nothing of rows that came then')
+  t.notOk(evidence.wasWritten(before))
+  evidence.clear()
+  t.ok(evidence.wasWritten(between))
+  t.notOk(evidence.isEverybodys(before), 'something was written')
+  fail()
+  fail()
+  t.notOk(evidence.isEverybodys())
+  fail()
+  t.ok(evidence.isEverybodys())
+})

@@ -1,0 +1,77 @@
+/** Plants that are the cause of a failure: what the table makes of them, by their names, as triggers and pages do. */
+
+/** An error that PostgreSQL reports. */
+export interface Trouble {
+  readonly code: string
+  /** `FATAL` ends the session. */
+  readonly severity?: 'ERROR' | 'FATAL'
+  /** Where a function met it; the statement itself has no context. */
+  readonly where?: string
+  /** The source file that reports it. */
+  readonly file?: string
+}
+
+/** What a plant causes. */
+export interface Cause {
+  /** Each statement that inserts it fails. */
+  readonly trouble?: Trouble
+  /** The error comes with the commit, after the result. */
+  readonly isDeferred?: boolean
+  /** Each statement that inserts it takes so much longer, in ms. */
+  readonly ms?: number
+  /** It gets in, and whatever reads its content fails. */
+  readonly isDamaged?: boolean
+  /** A trigger stores this name instead. */
+  readonly storedAs?: string
+  /** A trigger leaves it out without a word. */
+  readonly isSkipped?: boolean
+  /** Its name has so many letters more. */
+  readonly letters?: number
+  /** It is refused or stored at once, so that the next create of its id need not wait. */
+  readonly isQuick?: boolean
+}
+
+const where = 'PL/pgSQL function check_plant() line 3 at RAISE'
+const raise = (code: string, more?: Partial<Trouble>): Cause => ({ trouble: { code, where, ...more } })
+
+/** How long a large row may be at the least, so that it is not sent within the limit of a statement. */
+const largeLetters = 300_000
+
+/** The causes, by the names of the plants. */
+export const causes = {
+  'breaks a constraint': { trouble: { code: '23514' }, isQuick: true },
+  'breaks a deferred constraint': { ...raise('23514'), isDeferred: true, isQuick: true },
+  'never ends': { ms: 3_600_000 },
+  'takes long': { ms: 400 },
+  'fails to serialize': raise('40001'),
+  'fails to serialize at its commit': { trouble: { code: '40001' }, isDeferred: true },
+  'has an internal error': raise('XX000'),
+  'fills the disk': raise('53100'),
+  'loses a remote connection': raise('08006'),
+  'loses a remote connection at its commit': { ...raise('08006'), isDeferred: true },
+  'exceeds the transaction time-out': { ms: 200, trouble: { code: '25P04', severity: 'FATAL' } },
+  'ends its session': raise('57P01', { severity: 'FATAL' }),
+  'breaks its session': raise('XX000', { severity: 'FATAL' }),
+  'calls a missing function': raise('42883'),
+  'reads a missing table': raise('42P01'),
+  'is denied': raise('42501'),
+  'is damaged': { isDamaged: true, isQuick: true },
+  'is rewritten': { storedAs: 'rewritten', isQuick: true },
+  'is left out': { isSkipped: true },
+  'is larger than the link': { letters: largeLetters }
+} satisfies Record<string, Cause>
+
+export type CauseName = keyof typeof causes
+
+/** Gives what a plant with this name causes; undefined for a good one. */
+export const causeOf = (name: string | null | undefined): Cause | undefined =>
+  (causes as Record<string, Cause>)[name?.split('.')[0] ?? '']
+
+/** Gives the name of a plant that is such a cause. */
+export const nameOf = (cause: CauseName): string => {
+  const { letters = 0 }: Cause = causes[cause]
+  return letters > 0 ? `${cause}.${'x'.repeat(letters)}` : cause
+}
+
+/** Gives the name that the table holds when a plant with this name is stored. */
+export const storedNameOf = (name: string): string => causeOf(name)?.storedAs ?? name
