@@ -42,7 +42,7 @@ export const selectMissingRights = `
   ) as rights (what, is_there) where not is_there`
 
 /** Asks whether a look-up can wait for the standby. */
-export const selectCanWait = { text: `select exists (${functionOid}) as can_wait` }
+export const selectCanWait = { name: 'can look-ups wait', text: `select exists (${functionOid}) as can_wait` }
 
 const waiting = `current_setting('synchronous_commit')`
 
