@@ -34,9 +34,10 @@ const docs: FastifyPluginAsync = async (app) => {
   }
   for (const asset of assets) {
     const url = `/docs/${asset.name}`
-    app.get<{ Querystring: { v?: string } }>(url, { config }, (request, reply) => {
+    app.get(url, { config }, (request, reply) => {
       // While replicas are replaced, a page of one may ask another for what that does not have.
-      if (request.query.v === asset.hash) reply.header('cache-control', 'public, max-age=31536000, immutable')
+      if (request.url.endsWith(`?v=${asset.hash}`))
+        reply.header('cache-control', 'public, max-age=31536000, immutable')
       return send(asset, request, reply)
     })
   }

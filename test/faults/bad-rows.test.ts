@@ -131,7 +131,9 @@ t.test('duplicates of large plants read next to nothing of them', async (t) => {
   const service = await startService(t, {
     ...env,
     DATABASE_URL: url.href,
-    WRITE_DEADLINE_MS: String(scaled(30_000))
+    WRITE_DEADLINE_MS: String(scaled(30_000)),
+    // A caller alone has half of it.
+    WRITE_QUEUE_BYTES: '100000000'
   })
   const ids = Array.from({ length: 32 }, () => ++lastId)
   const large = 'x'.repeat(2 ** 20)
