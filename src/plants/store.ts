@@ -4,7 +4,7 @@ import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { Failure } from '../failures/failure.ts'
-import { type AttemptRow, NotCommitted, type Store } from '../group-commit/types.ts'
+import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/tracing.ts'
 import {
   createPlants,
@@ -96,7 +96,7 @@ function outcomeOf({ item, mayBeStored }: PlantRow, found: FoundRow | undefined)
   if (found === undefined) return undefined
   if (!found.is_own) return new Failure('DuplicatePlant')
   if (!item.isKeyed) return 'created'
-  // What our own earlier attempt may have stored is new to its client; a trigger may have rewritten it.
-  if (mayBeStored) return found.is_same ? 'created' : new NotCommitted('unknown')
-  return found.is_same ? 'replayed' : new Failure('ReusedKey')
+  if (!found.is_same) return new Failure('ReusedKey')
+  // What our own earlier attempt may have stored is new to its client.
+  return mayBeStored ? 'created' : 'replayed'
 }

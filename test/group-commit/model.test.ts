@@ -111,8 +111,13 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const dueNow = new Set<Call>()
   let attempts = 0
   let running = 0
-  /** The last attempt that has ended decided something; after any other nothing may be tried for a while. */
-  let isServing = true
+  /** When attempts have last decided something, and nothing: after the latter nothing may be tried for a while. */
+  let decidedAt = 0
+  let undecidedAt = Number.NEGATIVE_INFINITY
+  const note = (isDecided: boolean) => {
+    if (isDecided) decidedAt = clock.now()
+    else undecidedAt = clock.now()
+  }
   let violation: unknown
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const troubled = new Set<bigint>()
@@ -182,7 +187,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
 
   async function write(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<Written<string>> {
     const fail = (trouble: Trouble, results: (string | Error | undefined)[] = []) => {
-      isServing = results.some((result) => result !== undefined)
+      note(results.some((result) => result !== undefined))
       for (const { item } of rows) troubled.add(item.id)
       return { results, failure: failureOf(trouble) }
     }
@@ -202,7 +207,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     end(rows)
     if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
     const answered = !kind.endsWith('fter')
-    if (answered && !signal.aborted) lastSignOfLife = clock.now()
+    if (answered && kind !== 'blind' && !signal.aborted) lastSignOfLife = clock.now()
     const met = meet(rows, kind)
     if (met) return fail(met)
     // A trigger may refuse a row because of what is there, be it the row itself.
@@ -213,15 +218,16 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
       for (const { item } of rows) troubled.add(item.id)
       learn(rows, clock.now() - began)
-      isServing = true
+      note(true)
       return { results: [] }
     }
     const results = rows.map((row) => store(row, kind === 'blind'))
     if (!answered) return fail('lost')
-    lastSignOfLife = clock.now()
+    // A look-up that fails says no more than that.
+    if (results.some((result) => result !== undefined)) lastSignOfLife = clock.now()
     if (results.includes(undefined)) return fail('away', results)
     learn(rows, clock.now() - began)
-    isServing = true
+    note(true)
     return { results }
   }
 
@@ -282,7 +288,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     check(group.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0), 'the bytes are miscounted')
     check(group.busyLanes <= limits.lanes && group.busyLanes >= running, 'the lanes are miscounted')
     for (const { at } of open) check(clock.now() < at + limits.deadlineMs, 'a row waits beyond its deadline')
-    if (group.busyLanes === limits.lanes || !isServing) return
+    if (group.busyLanes === limits.lanes || decidedAt <= undecidedAt) return
     for (const call of open) {
       const { id } = call.plant
       if (call.firstAttempt !== undefined || troubled.has(id) || inFlight.has(id)) continue

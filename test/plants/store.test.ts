@@ -120,8 +120,7 @@ t.test(
       [true, false, true, 'replayed'],
       [true, false, false, new Failure('ReusedKey')],
       [true, true, true, 'created'],
-      // A trigger may have rewritten what our own attempt stored, or an earlier request stored something else.
-      [true, true, false, new NotCommitted('unknown')],
+      [true, true, false, new Failure('ReusedKey')],
       [false, true, true, 'created'],
       [false, true, false, 'created']
     ]

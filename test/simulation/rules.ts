@@ -166,12 +166,6 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     const when = isLate ? 'after all is healed' : 'while all is well'
     if (!response) return [`a create ${when} gets no response: ${id}`]
     if (errorOf(request) < 500 || causeOf(name) || blocked.has(id) || !isOneBad) return []
-    // After a lost answer a row with other content may be an earlier request's, or this one's, rewritten by a trigger.
-    const isOther = (other: Request) =>
-      other.writeId === request.writeId &&
-      other.id === id &&
-      (other.name !== name || other.tag !== request.tag)
-    if (request.writeOutcome === 'unknown' && requests.some(isOther)) return []
     // A row and a network that fail together may take the time of the others.
     if (bad.length > 0 && !isCalm(request)) return []
     if (message?.includes('too many') && (settings.queueRows < 2 ** 14 || settings.batchBytes < 2 ** 20))
