@@ -2,7 +2,7 @@
 
 /**
  * A budget of rows or bytes. A caller that holds less than what is still free may take more (dynamic thresholds, Choudhury
- * and Hahne 1998): alone it gets half of the budget, of two each gets a third.
+ * and Hahne 1998): alone it gets half of the budget and the rest of what it takes last, of two each gets a third.
  */
 export class Shares {
   readonly limit: number

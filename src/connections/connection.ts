@@ -76,7 +76,7 @@ export class Connection {
   #awaits100 = false
   /** What Node has called late although it was not read from: the newest request's body, or the header after it. */
   #late: IncomingMessage | 'header' | undefined = undefined
-  /** Times in ms: when it was last not read from, when its client last took and sent bytes, and since when it is waited for. */
+  /** Times in ms: when it has last waited for us, when its client last took and sent bytes, and since when it is waited for. */
   #heldAt = Number.NEGATIVE_INFINITY
   #takenAt = 0
   #takenBytes = -1
@@ -211,11 +211,11 @@ export class Connection {
   }
 
   /**
-   * Tells whether a request is late that Node's time-outs name, in ms of the clock. Not while we hold its bytes unread:
+   * Tells whether a request is late that Node's time-outs name, in ms of the clock. Not while it waits for us:
    * then it has its time again.
    */
   isLate(now: number): boolean {
-    if (!this.#isHeld && now - this.#heldAt > this.#limits.headersTimeoutMs) return true
+    if (!this.#waitsForUs && now - this.#heldAt > this.#limits.headersTimeoutMs) return true
     this.#late = this.isArriving ? this.#newest : 'header'
     return false
   }
@@ -245,7 +245,7 @@ export class Connection {
    * gone quiet after its last response or takes nothing of one (`stalled`); returns `late` for one to be refused.
    */
   check(now: number): 'stalled' | 'late' | undefined {
-    if (this.#isHeld) this.#heldAt = now
+    if (this.#waitsForUs) this.#heldAt = now
     this.#watchProgress(now)
     const { hasClosed, headersTimeoutMs, requestTimeoutMs } = this.#limits
     const { socket } = this
@@ -283,17 +283,16 @@ export class Connection {
     return now - (this.#waitingSince ?? now) > limitMs
   }
 
-  /** Whether we do not read it, so that its client cannot be late. */
-  get #isHeld(): boolean {
-    return this.socket.isPaused() || this.socket.readableLength > 0
+  /** Whether its client cannot be late: we do not read it, or it waits for its 100 behind other responses. */
+  get #waitsForUs(): boolean {
+    if (this.socket.isPaused() || this.socket.readableLength > 0) return true
+    return this.isArriving && this.#awaits100 && this.#pending.size > 1
   }
 
   /** Whether its client has begun or announced something that only it can finish. */
   get #isWaiting(): boolean {
-    if (this.#isHeld || this.isOver) return false
+    if (this.#waitsForUs || this.isOver) return false
     const { hasClosed } = this.#limits
-    // A client that waits for its 100 gets it when the responses before it are sent.
-    if (this.isArriving && this.#awaits100 && this.#pending.size > 1) return false
     if (this.isArriving)
       return hasClosed || this.#bodyReader?.hasBegun === false || this.#late === this.#newest
     return this.#late === 'header' || (hasClosed && this.#pending.size === 0)

@@ -20,6 +20,7 @@ export const tooManyBodies = {
 }
 
 const leastBytes = 1_024
+const noTrailers = { trailers: {}, rawTrailers: [] }
 
 type Done = (error: Error | null, body?: unknown) => void
 
@@ -54,8 +55,6 @@ class Body implements BodyReader {
   fail(failure: Failure): void {
     this.#finish()
     this.#done(failure)
-    // The rest is read and dropped.
-    this.#request.raw.resume()
   }
 
   readonly #add = (chunk: Buffer) => {
@@ -71,6 +70,7 @@ class Body implements BodyReader {
   readonly #end = () => {
     const body = this.#buffer.subarray(0, this.#length)
     this.#finish()
+    Object.assign(this.#request.raw, noTrailers)
     try {
       this.#done(null, parse(body))
     } catch (error) {
@@ -97,6 +97,7 @@ class Body implements BodyReader {
     raw.off('data', this.#add).off('end', this.#end)
     connection?.endBody(this)
     this.#bodies.release(caller, this.#held)
+    this.#held = 0
   }
 }
 

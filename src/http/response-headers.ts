@@ -15,11 +15,13 @@ export default fp(
       done()
     })
     app.addHook('onSend', (request, reply, payload, done) => {
+      const { raw } = request
       // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to anything but bytes, which are
       // written as a piece of their own and cost a refusal a tenth more.
       if (reply.getHeader('content-type') === jsonWithCharset) reply.header('content-type', json)
-      // A client can be slow to read the response.
+      // A client can be slow to read the response, and go on sending a body that nobody wants.
       releaseHead(request)
+      if (!raw.complete || raw.readableLength > 0) raw.resume()
       done(null, payload)
     })
   },

@@ -21,7 +21,9 @@ export interface CreateContext {
   batchRows?: number | undefined
   /** Whether `release` is called, after the response: it holds the plant's texts until its client has taken it. */
   readonly isReleased?: boolean
-  /** Bytes that it has in the queue. */
+  /** Who still holds the texts: group commit, the response, both, or neither. */
+  textHolders?: number
+  /** What they count for. */
   queuedBytes?: number
 }
 
@@ -34,7 +36,7 @@ export interface PlantRepository {
   create(plant: NewPlant, context: CreateContext): Promise<Stored>
   /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   writeRefusal(caller: string): Failure | undefined
-  /** Gives back what a plant takes of the queue's bytes, once its response is sent or given up. */
+  /** Takes note that a response is sent or given up: its plant's bytes are given back, unless the plant still waits. */
   release(context: CreateContext): void
   /** What waits, as it is now. */
   readonly load: QueueStats
@@ -103,14 +105,13 @@ export function createPlantRepository(
   }
 
   function release(context: CreateContext) {
-    const { caller, queuedBytes = 0 } = context
-    context.queuedBytes = 0
-    queueBytes.release(caller, queuedBytes)
+    if (context.textHolders && --context.textHolders === 0)
+      queueBytes.release(context.caller, context.queuedBytes ?? 0)
   }
 
   function dequeue(context: CreateContext) {
     queueRows.release(context.caller, 1)
-    if (!context.isReleased) release(context)
+    release(context)
   }
 
   return {
@@ -120,6 +121,7 @@ export function createPlantRepository(
       const refusal = enqueue(caller, bytes)
       if (refusal) return Promise.reject(refusal)
       context.queuedBytes = bytes
+      context.textHolders = context.isReleased ? 2 : 1
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
       const span = tracing?.activeSpan()

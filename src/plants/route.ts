@@ -11,7 +11,8 @@ declare module 'fastify' {
     idempotencyKey: string | undefined
     /** How many plants were in the last transaction that its plant was tried in; undefined where it was in none. */
     batchRows: number | undefined
-    /** Bytes that its plant has in the queue. */
+    /** Who holds its plant's texts, and how many bytes they are. */
+    textHolders: number
     queuedBytes: number
     /** Its end is told: that of an injected request is not. */
     readonly isReleased: boolean
@@ -41,6 +42,7 @@ export const failures: readonly FailureName[] = [
 const plants: FastifyPluginAsyncTypebox = async (app) => {
   app.decorateRequest('idempotencyKey', undefined)
   app.decorateRequest('batchRows', undefined)
+  app.decorateRequest('textHolders', 0)
   app.decorateRequest('queuedBytes', 0)
   app.decorateRequest('isReleased', {
     getter() {

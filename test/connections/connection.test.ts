@@ -142,3 +142,30 @@ t.test(
     }
   }
 )
+
+t.test('a client that waits for its 100 behind another response is not late', async (t) => {
+  const service = await start(t, { HEADERS_TIMEOUT_MS: String(shortMs), REQUEST_TIMEOUT_MS: String(shortMs) })
+  const { create } = service.app.plants
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  service.app.plants.create = async (plant, context) => {
+    await gate
+    return create(plant, context)
+  }
+  const began = performance.now()
+  const bytes = exchange(
+    service.url,
+    [
+      request('{"id":-4713,"name":"a"}') + request('', { 'content-length': '23', expect: '100-continue' }),
+      /100 Continue/,
+      '{"id":-4714,"name":"b"}',
+      /"b"/
+    ],
+    { halfClose: true }
+  )
+  await until('it would be late', () => performance.now() - began > 8 * shortMs)
+  letGo()
+  t.strictSame(
+    checkResponses(await bytes).map(({ body }) => body),
+    ['{"name":"a"}', '{"name":"b"}']
+  )
+})

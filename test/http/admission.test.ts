@@ -84,6 +84,19 @@ t.test('a full queue', async (t) => {
   })
 })
 
+t.test('a create whose client has left counts until it is decided', async (t) => {
+  const service = await start(t, {})
+  const holder = await lockTable(t, databaseUrl)
+  const sockets = await Promise.all(Array.from({ length: 3 }, () => open(t, service)))
+  for (const socket of sockets) socket.write(request(plant('x'.repeat(1_000))))
+  await shows(t, service, 'queue_rows', 3)
+  for (const socket of sockets) socket.resetAndDestroy()
+  await shows(t, service, 'http_connections', 0)
+  await shows(t, service, 'queue_bytes', 3 * 1_064)
+  await holder.query('rollback')
+  await shows(t, service, 'queue_bytes', 0)
+})
+
 t.test('connections beyond MAX_CONNECTIONS', async (t) => {
   const service = await start(t, { MAX_CONNECTIONS: '1' })
   const first = await open(t, service)
@@ -127,7 +140,7 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
 })
 
 t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
-  const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '100' })
+  const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '200' })
   const body = plant('x'.repeat(40))
   const created = { ...success({ name: 'x'.repeat(40) }), connection: 'keep-alive' }
   const half = request(body).slice(0, -30)
@@ -138,9 +151,13 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     const slow = await open(t, service)
     slow.write(half)
     await shows(t, service, 'http_body_bytes', body.length)
+    const second = await open(t, service)
+    second.write(half)
+    await shows(t, service, 'http_body_bytes', 2 * body.length)
     const other = await open(t, service)
     other.write(request(plant('x'.repeat(40))))
-    t.strictSame(await readResponse(other), { ...bodies, connection: 'keep-alive' })
+    t.strictSame(await readResponse(other), { ...bodies, connection: 'keep-alive' }, 'half of it is held')
+    second.destroy()
     slow.write(body.slice(-30))
     t.strictSame(await readResponse(slow), created)
     await shows(t, service, 'http_body_bytes', 0)
@@ -149,9 +166,9 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
   })
 
   t.test('a chunked body counts with its buffer, and is refused when there is no more room', async (t) => {
-    const service = await start(t, { BODY_LIMIT_BYTES: '4000', BODY_MEMORY_BYTES: '4000' })
+    const service = await start(t, { BODY_LIMIT_BYTES: '4000', BODY_MEMORY_BYTES: '8000' })
     const slow = await open(t, service)
-    const long = plant('x'.repeat(1_500))
+    const long = plant('x'.repeat(3_850))
     slow.write(request(long).slice(0, -30))
     await shows(t, service, 'http_body_bytes', long.length)
     const other = await open(t, service)

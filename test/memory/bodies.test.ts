@@ -52,9 +52,34 @@ t.test('a body of announced length takes what is counted, at its first byte', as
   atMost(t, each, length + requestBytes, 'the body')
 })
 
+t.test('the body of a refused request is dropped while a response before it waits', async (t) => {
+  const service = await startMeasured(t)
+  const holder = await lockTable(t, service.databaseUrl)
+  const each = await heldEach(t, service, 6, async (client, id) => {
+    const before = await service.metric('queue_rows')
+    client.send(request(`{"id":${id},"name":"n"}`))
+    await service.shows('queue_rows', before + 1)
+    client.send(request('', { ...chunkedHead, authorization: undefined }))
+    client.send('1\r\n \r\n'.repeat(100_000))
+    await until(
+      'all of it has come',
+      () => client.socket.writableLength,
+      (left) => left === 0
+    )
+  })
+  // Chunk by chunk they would take 14 MB.
+  atMost(t, each, 4_000_000, 'the connection')
+  await holder.query('rollback')
+})
+
+const trailers = Array.from({ length: 100 }, (_, index) => `x-${index}: ${'x'.repeat(130)}\r\n`).join('')
+const withTrailers = (body: string) =>
+  `${request('', chunkedHead)}${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`
+
 const waiting: [what: string, body: (id: number) => string][] = [
   ['unknown properties', (id) => `{"id":${id},"name":"n","x":[${'{},'.repeat(300_000)}{}]}`],
   ['an unknown text', (id) => `{"id":${id},"name":"n","x":"${'x'.repeat(900_000)}"}`],
+  ['trailers', (id) => `{"id":${id},"name":"n"}`],
   ['a long name', (id) => `{"id":${id},"name":"${'n'.repeat(900_000)}"}`]
 ]
 for (const [what, body] of waiting) {
@@ -65,7 +90,7 @@ for (const [what, body] of waiting) {
     let counted = 0
     const each = await heldEach(t, service, 12, async (client, id) => {
       const before = await service.metric('queue_rows')
-      client.send(request(body(id)))
+      client.send(what === 'trailers' ? withTrailers(body(id)) : request(body(id)))
       await service.shows('queue_rows', before + 1)
       counted = (await service.metric('queue_bytes')) / (before + 1)
     })

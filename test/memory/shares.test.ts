@@ -1,9 +1,10 @@
 /** Shares: what one caller holds leaves as much for the others. */
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { lockTable } from '../support/database.ts'
 import { type Measured, startMeasured } from '../support/measured.ts'
-import { type Client, exchange, open, parseResponses, request } from '../support/raw.ts'
+import { type Client, exchange, open, parseResponses, type RawResponse, request } from '../support/raw.ts'
 
 const mebibyte = 2 ** 20
 const secrets = {
@@ -33,13 +34,16 @@ async function sendAll(t: Test, service: Measured, count: number, bytes: () => s
     clients.push(client)
     const before = await service.metric(gauge)
     client.send(bytes())
-    const refusal = client.responses().then(([response]) => {
-      if (response?.headers['error-name'] !== 'Overloaded' || response.headers['retry-after'] !== '1')
-        throw new Error(JSON.stringify(response))
-      refused++
-    })
-    refusal.catch(() => {})
-    await Promise.race([refusal, service.grows(gauge, before)])
+    let response: RawResponse | undefined
+    client.responses().then(
+      ([first]) => (response = first),
+      () => {}
+    )
+    await until('it is taken or refused', async () => response || (await service.metric(gauge)) > before)
+    if (response === undefined) continue
+    if (response.headers['error-name'] !== 'Overloaded' || response.headers['retry-after'] !== '1')
+      throw new Error(JSON.stringify(response))
+    refused++
   }
   return { clients, refused }
 }

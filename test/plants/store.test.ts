@@ -4,7 +4,6 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { NotCommitted } from '../../src/group-commit/types.ts'
 import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
 
 type Result = object[] | Error
