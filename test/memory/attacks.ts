@@ -90,6 +90,12 @@ export const kinds = {
   'unread pages': ({ random }) => [get('/openapi.json').repeat(50 + random.integer(400))],
   'unread creates': (world) =>
     repeat(10 + world.random.integer(30), () => request(plant(world, 'n'.repeat(300_000)), world.caller)),
+  'long creates': (world) => repeat(5, () => request(plant(world, 'n'.repeat(900_000)), world.caller)),
+  'refused bodies behind others': (world) => [
+    repeat(30, () => get('/openapi.json')).join('') + request(plant(world, 'n'), world.caller),
+    request('', { ...unchunked, authorization: undefined }),
+    '1\r\n \r\n'.repeat(10_000)
+  ],
   'bursts of creates': (world) => [
     repeat(world.random.integer(100), () => request(plant(world, 'burst'), world.caller)).join('')
   ],
