@@ -20,14 +20,14 @@ const rowBytes = 64
 export const crossRules: readonly CrossRule[] = [
   {
     name: 'BODY_MEMORY_BYTES',
-    rule: 'at least 2 * BODY_LIMIT_BYTES',
-    limit: ({ BODY_LIMIT_BYTES }) => 2 * BODY_LIMIT_BYTES,
+    rule: 'at least BODY_LIMIT_BYTES',
+    limit: ({ BODY_LIMIT_BYTES }) => BODY_LIMIT_BYTES,
     isKept: atLeast
   },
   {
     name: 'WRITE_QUEUE_BYTES',
-    rule: `at least 2 * (BODY_LIMIT_BYTES + ${rowBytes})`,
-    limit: ({ BODY_LIMIT_BYTES }) => 2 * (BODY_LIMIT_BYTES + rowBytes),
+    rule: `at least BODY_LIMIT_BYTES + ${rowBytes}`,
+    limit: ({ BODY_LIMIT_BYTES }) => BODY_LIMIT_BYTES + rowBytes,
     isKept: atLeast
   },
   { name: 'SHUTDOWN_TIMEOUT_MS', rule: `more than ${leavingRule}`, limit: longestLeaveMs, isKept: moreThan }

@@ -83,12 +83,14 @@ class Body implements BodyReader {
     if (length <= this.#buffer.length) return true
     const { caller } = this.#request
     const bytes = this.#announced ?? Math.min(this.#limitBytes, Math.max(leastBytes, 2 * length))
+    // Both buffers are there for the copy only, and so for one body at a time.
+    this.#bodies.release(caller, this.#held)
+    this.#held = 0
     if (!this.#bodies.take(caller, bytes)) return false
+    this.#held = bytes
     const larger = Buffer.allocUnsafeSlow(bytes)
     larger.set(this.#buffer)
     this.#buffer = larger
-    this.#bodies.release(caller, this.#held)
-    this.#held = bytes
     return true
   }
 

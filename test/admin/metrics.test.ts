@@ -141,7 +141,7 @@ t.test('a concurrent load: the batches hold what was created', async (t) => {
 })
 
 t.test('what is under way, and the limits, are shown as they are', async (t) => {
-  const service = await start(t, { WRITE_LANES: '5', WRITE_QUEUE_ROWS: '500', WRITE_QUEUE_BYTES: '4000000' })
+  const service = await start(t, { WRITE_LANES: '5', WRITE_QUEUE_ROWS: '500', WRITE_QUEUE_BYTES: '2000000' })
   const holder = await lockTable(t, databaseUrl)
   const began = performance.now()
   const waiting = service.post({ id: 20, name: 'four' })
@@ -171,7 +171,7 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   t.strictSame(waits(idle), [undefined, undefined, undefined, undefined])
   t.ok((busy.values('plant_store_http_connections')[''] ?? 0) >= 1)
   t.strictSame(busy.values('plant_store_queue_rows_limit'), { '': 500 })
-  t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 4_000_000 })
+  t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 2_000_000 })
   t.strictSame(busy.values('plant_store_lanes_limit'), { '': 5 })
   t.strictSame(busy.values('plant_store_http_connections_limit'), { '': 4_096 })
   t.strictSame(busy.values('plant_store_http_body_bytes_limit'), { '': 67_108_864 })

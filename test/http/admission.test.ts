@@ -166,16 +166,17 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
   })
 
   t.test('a chunked body counts with its buffer, and is refused when there is no more room', async (t) => {
-    const service = await start(t, { BODY_LIMIT_BYTES: '4000', BODY_MEMORY_BYTES: '8000' })
-    const slow = await open(t, service)
     const long = plant('x'.repeat(3_850))
+    const memory = String(2 * long.length + 50)
+    const service = await start(t, { BODY_LIMIT_BYTES: '4000', BODY_MEMORY_BYTES: memory })
+    const slow = await open(t, service)
     slow.write(request(long).slice(0, -30))
     await shows(t, service, 'http_body_bytes', long.length)
     const other = await open(t, service)
     other.write(request('', chunked) + chunk('x'.repeat(20)))
     await shows(t, service, 'http_body_bytes', long.length + 1_024)
     const refused = readResponse(other)
-    other.write(chunk('x'.repeat(1_100)))
+    other.write(chunk('x'.repeat(2_000)))
     t.strictSame(await refused, { ...bodies, connection: undefined })
     await shows(t, service, 'http_body_bytes', long.length)
     other.write(`${chunk('x'.repeat(30))}0\r\n\r\n${request(plant())}`)
@@ -197,6 +198,18 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
         await shows(t, service, 'http_body_bytes', 0)
       }
     }
+  })
+
+  t.test('a chunked body may be as long as the room for all', async (t) => {
+    const service = await start(t, { BODY_LIMIT_BYTES: '5000', BODY_MEMORY_BYTES: '5000' })
+    const other = await open(t, service)
+    const long = plant('x'.repeat(4_900))
+    other.write(request('', chunked))
+    for (const part of [long.slice(0, 1_500), long.slice(1_500, 3_200), long.slice(3_200)])
+      other.write(chunk(part))
+    other.write('0\r\n\r\n')
+    t.equal((await readResponse(other)).status, 200)
+    await shows(t, service, 'http_body_bytes', 0)
   })
 
   t.test('what comes behind a response takes no room', async (t) => {
