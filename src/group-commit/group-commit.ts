@@ -53,6 +53,8 @@ export function createGroupCommit<T extends Item, R>(
   const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  /** When the last canary was chosen, by the evidence. */
+  let canarySince = -1
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -149,9 +151,11 @@ export function createGroupCommit<T extends Item, R>(
     const [any] = rows as [Row<T, R>]
     const leftMs = any.deadline - clock.now()
     // A canary that takes more leaves the others no time to take as long.
-    if (any.isCanary) return leftMs / 2
+    const wasWritten = evidence.wasWritten(any.failedSince)
+    if (any.hasTime)
+      return wasWritten ? Math.min(leftMs / 2, limits.deadlineMs / partsOfDeadline) : leftMs / 2
     const { attemptMs } = waitEstimate
-    const isKnown = any.rests === 0 && evidence.wasWritten(any.failedSince)
+    const isKnown = any.rests === 0 && wasWritten
     const leastMs = Math.max((limits.deadlineMs * shareOfSuspects) / 10, attemptMs * patience.least)
     const mostMs = isKnown ? Math.max(leastMs, attemptMs * patience.most) : slowMs()
     return Math.max(leastMs, Math.min(mostMs, leftMs / (1 + partsToCome)))
@@ -256,10 +260,11 @@ export function createGroupCommit<T extends Item, R>(
     for (const row of first.reverse()) queue.enter(row, 'unshift')
   }
 
-  /** Makes a row the canary of those that failed with it: alone and with time it tells whether the database serves. */
+  /** Makes a row the canary of those that failed with it: alone it tells whether the database serves, the first with time. */
   function sendAhead(row: Row<T, R>) {
     row.company = 1
-    row.isCanary = true
+    row.hasTime = evidence.wasWritten(canarySince)
+    canarySince = evidence.now
     return row
   }
 
@@ -273,7 +278,7 @@ export function createGroupCommit<T extends Item, R>(
   function rest(row: Row<T, R>) {
     row.state = 'resting'
     row.company = 1
-    row.isCanary = false
+    row.hasTime = false
     row.endRest = clock.after(pauseMs(row.rests++, clock), () => {
       queue.enter(row)
       start()

@@ -13,8 +13,8 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   mayBeStored = false
   /** How many rows it may be tried with; fewer than any batch has make it a suspect. */
   company = Number.POSITIVE_INFINITY
-  /** It is tried alone and with time, before those that failed with it. */
-  isCanary = false
+  /** It is a canary that may take long. */
+  hasTime = false
   /** How often something had been written when the attempt began that it has failed in first. */
   failedSince: number | undefined = undefined
   /** How often chance has failed it, it was missing, and it has rested. */

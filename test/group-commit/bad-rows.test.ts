@@ -250,14 +250,16 @@ t.test(
       for (const fault of ['broken', 'busy', 'refused', 'locked', 'lost'] as const) {
         const wrong: number[] = []
         for (let at = 0; at < batchRows; at++) {
-          const { submit, clock, count, answers, times } = setUp({ lanes })
+          const { submit, clock, count, answers, times, attempts } = setUp({ lanes })
           submit(plants(batchRows, { [at]: fault }))
           await clock.moveTo(deadlineMs)
           times.delete(BigInt(at))
           const last = Math.max(...times.values())
           const own = answers.get(BigInt(at)) as string
           const isRight = allowed[fault].includes(own) && count().stored === batchRows - 1
-          if (!isRight || last > deadlineMs / 10) wrong.push(at)
+          // A row that is refused has no attempts of its own afterwards.
+          const isQuick = !['broken', 'refused'].includes(fault) || attempts.length <= 1 + 16
+          if (!isRight || !isQuick || last > deadlineMs / 10) wrong.push(at)
         }
         t.same(wrong, [], `${lanes} lanes, ${fault}`)
       }
@@ -272,7 +274,7 @@ t.test('many rows at fault: next to no innocent row gets an error', async (t) =>
     spread: (bad: number, at: number) => Math.floor(((at + 0.5) * rows) / bad)
   }
   /** How many innocent rows are lost at most of 200 and those that come behind, by how many never end. */
-  const bounds: Record<number, number> = { 1: 0, 4: 0, 17: 0, 40: 92, 80: 117 }
+  const bounds: Record<number, number> = { 1: 0, 4: 0, 17: 0, 40: 92, 80: 106 }
   for (const fault of ['broken', 'lost', 'locked', 'never ends'] as const) {
     for (const bad of [1, 4, 17, 40, 80]) {
       const lost: Record<string, number> = {}
