@@ -23,8 +23,10 @@ const shareOfDeadline = 0.5
 const mostParts = 4
 /** The attempts with these parts may take one of so many parts of the deadline together. */
 const partsOfDeadline = 8
-/** An attempt with suspects may take a third of that, or so many times as long as recent attempts. */
-const patience = 3
+/** An attempt with suspects may take so many times as long as recent attempts, less where time runs out. */
+const patience = { most: 3, least: 1.5 }
+/** And at least so much of the deadline, or a tenth of it where what is written shows how long attempts take now. */
+const shareOfSuspects = 1 / 24
 
 interface Options {
   onAttempt?: (report: AttemptReport) => void
@@ -51,6 +53,8 @@ export function createGroupCommit<T extends Item, R>(
   const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  /** When the last canary was chosen, by the evidence. */
+  let canarySince = -1
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -117,8 +121,7 @@ export function createGroupCommit<T extends Item, R>(
       isCutOff = true
       controller.abort()
     }
-    const isLimited = isSuspect && !evidence.isEverybodys(rows[0]?.failedSince)
-    const cancelLimit = isLimited ? clock.after(limitMs(), cutOff) : undefined
+    const cancelLimit = isSuspect ? clock.after(limitMs(batch), cutOff) : undefined
     const attempt = { waiting: rows.length, giveUp: () => controller.abort() }
     for (const row of rows) {
       row.state = 'trying'
@@ -135,12 +138,28 @@ export function createGroupCommit<T extends Item, R>(
     start()
   }
 
+  /** How many parts there is time for. */
   function parts() {
     const inTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
-    return Math.max(2, Math.min(mostParts, inTime))
+    return Math.max(1, Math.min(mostParts, inTime))
   }
 
-  const limitMs = () => Math.max(limits.deadlineMs / partsOfDeadline / 3, waitEstimate.attemptMs * patience)
+  const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience.most)
+
+  /** How long suspects may take, so that those behind them have their turn. */
+  function limitMs({ rows, partsToCome }: Batch<T, R>) {
+    const [any] = rows as [Row<T, R>]
+    const leftMs = any.deadline - clock.now()
+    // A canary that takes more leaves the others no time to take as long.
+    const wasWritten = evidence.wasWritten(any.failedSince)
+    if (any.hasTime)
+      return wasWritten ? Math.min(leftMs / 2, limits.deadlineMs / partsOfDeadline) : leftMs / 2
+    const { attemptMs } = waitEstimate
+    const isKnown = any.rests === 0 && wasWritten
+    const leastMs = Math.max((limits.deadlineMs * shareOfSuspects) / 10, attemptMs * patience.least)
+    const mostMs = isKnown ? Math.max(leastMs, attemptMs * patience.most) : slowMs()
+    return Math.max(leastMs, Math.min(mostMs, leftMs / (1 + partsToCome)))
+  }
 
   /** Answers the rows that an attempt has decided, and judges the others. */
   function apply(
@@ -150,9 +169,10 @@ export function createGroupCommit<T extends Item, R>(
   ) {
     onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
     if (failure === undefined) {
-      // Suspects that were cut off before had too little time: they are slow as a whole.
-      if (ms > limitMs()) regroup()
+      const isSlow = ms > slowMs()
       waitEstimate.learn(rows.length, bytesOf(rows), ms)
+      // Suspects that were cut off before had too little time: they are slow as a whole.
+      if (isSlow) queue.regroup(Math.ceil(limits.batchRows / parts()))
     }
     let decided = 0
     const undecided: Row<T, R>[] = []
@@ -189,11 +209,15 @@ export function createGroupCommit<T extends Item, R>(
     if (any === undefined) return
     const isAlone = failed === 1
     const since = any.failedSince ?? evidence.now
-    const wasEverybodys = evidence.isEverybodys(since)
-    evidence.add(failure, { isAlone, isCutOff, since })
+    evidence.add(failure, { isAlone, isCutOff })
     const isEverybodys = evidence.isEverybodys(since)
+    const wasWritten = evidence.wasWritten(since)
     // While nothing is written, single rows tell soonest whether it is everybody's; a slow one would take too long.
-    const isDeep = isSuspect && !isCutOff && !evidence.wasWritten(since)
+    const isDeep = isSuspect && !isCutOff && !wasWritten
+    // Neighbours by their ids may be at fault together.
+    shuffle(rows, clock)
+    const isOpen = failure.whose === 'unclear' && (isEverybodys || (isCutOff && !wasWritten))
+    const canary = isOpen ? rows.find(({ rests }) => rests === 0) : undefined
     const first: Row<T, R>[] = []
     // Where others fail, too, new rows must not all become suspects.
     if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
@@ -201,7 +225,8 @@ export function createGroupCommit<T extends Item, R>(
     for (const row of rows) {
       row.cause = failure.error
       row.mayBeStored ||= failure.written === 'maybe'
-      switch (judge(failure, { isAlone, isEverybodys, mayBeStored: row.mayBeStored, repeats: row.repeats })) {
+      const { mayBeStored, repeats } = row
+      switch (judge(failure, { isAlone, isCutOff, isEverybodys, mayBeStored, repeats })) {
         case 'fail':
           fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)
           break
@@ -212,6 +237,7 @@ export function createGroupCommit<T extends Item, R>(
           backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
           // Some of these may be at fault all the same: next time it is the turn of others.
           if (failure.whose === 'database') first.push(row)
+          else if (row === canary) first.push(sendAhead(row))
           else queue.enter(row)
           break
         }
@@ -221,31 +247,38 @@ export function createGroupCommit<T extends Item, R>(
           break
         case 'split':
           row.repeats = 0
-          row.company = Math.ceil(failed / parts())
-          if (isDeep) first.push(row)
+          row.company = Math.ceil(failed / Math.max(2, parts()))
+          if (row === canary) first.push(sendAhead(row))
+          else if (isDeep) first.push(row)
           else queue.enter(row)
           break
         case 'rest':
+          if (isEverybodys) backOff.begin('suspects')
           rest(row)
       }
     }
     for (const row of first.reverse()) queue.enter(row, 'unshift')
-    if (isEverybodys && !wasEverybodys) regroup()
   }
 
-  /** What is slow as a whole may be in time by halves. */
-  const regroup = () => queue.regroup(Math.ceil(limits.batchRows / 2))
+  /** Makes a row the canary of those that failed with it: alone it tells whether the database serves, the first with time. */
+  function sendAhead(row: Row<T, R>) {
+    row.company = 1
+    row.hasTime = evidence.wasWritten(canarySince)
+    canarySince = evidence.now
+    return row
+  }
 
   /** Tries a row again that is neither written nor in anybody's way, some times. */
   function miss(row: Row<T, R>) {
     if (row.misses++ < repeatsOfMissing) rest(row)
-    else fail(row, new NotCommitted('missing'))
+    else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
   /** Lets a row wait by itself, outside the lanes; afterwards it is tried alone. */
   function rest(row: Row<T, R>) {
     row.state = 'resting'
     row.company = 1
+    row.hasTime = false
     row.endRest = clock.after(pauseMs(row.rests++, clock), () => {
       queue.enter(row)
       start()
@@ -312,6 +345,15 @@ export function createGroupCommit<T extends Item, R>(
 }
 
 const bytesOf = (rows: readonly { item: Item }[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
+
+function shuffle<E>(elements: E[], clock: Clock) {
+  for (let at = 0; at < elements.length; at++) {
+    const other = at + Math.floor(clock.random() * (elements.length - at))
+    const element = elements[at] as E
+    elements[at] = elements[other] as E
+    elements[other] = element
+  }
+}
 
 /** The database has looked at the rows, if only to refuse them. */
 const isAlive = ({ written, whose, again }: WriteFailure) =>

@@ -9,6 +9,8 @@ export interface Batch<T extends Item, R> {
   readonly rows: Row<T, R>[]
   /** They have failed before. */
   readonly isSuspect: boolean
+  /** So many more such batches wait, if they are as large. */
+  readonly partsToCome: number
 }
 
 /**
@@ -22,13 +24,16 @@ export function createQueue<T extends Item, R>({
   let holders = new Map<bigint, Row<T, R>>()
   const fresh = new List<Row<T, R>>()
   const suspects = new List<Row<T, R>>()
+  /** Suspects that have failed alone: the others go first. */
+  const rested = new List<Row<T, R>>()
   /** One batch of them at a time: neither locks nor slow rows must take every lane. */
   let isSuspectTried = false
-  /** How long suspects have held a lane while others waited, less what the others had since, in ms. */
+  /** How long suspects have held a lane while others waited, less what the others had, in ms. */
   let owedMs = 0
   let addedToMap = 0
 
-  const lineOf = ({ company }: Row<T, R>) => (company > batchRows ? fresh : suspects)
+  const lineOf = ({ company, rests }: Row<T, R>) =>
+    company > batchRows ? fresh : rests > 0 ? rested : suspects
 
   function enter(row: Row<T, R>, place: 'push' | 'unshift' = 'push') {
     row.state = 'waiting'
@@ -79,7 +84,7 @@ export function createQueue<T extends Item, R>({
     if (rows.length === 0) return undefined
     // In one order everywhere: two services cannot deadlock.
     rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    return { rows, isSuspect }
+    return { rows, isSuspect, partsToCome: suspects.length / rows.length }
   }
 
   return {
@@ -116,7 +121,7 @@ export function createQueue<T extends Item, R>({
       if (held === 'everything') return undefined
       if (!fresh.first) owedMs = 0
       if (held === 'nothing' && !isSuspectTried && owedMs <= 0) {
-        const batch = takeFrom(suspects, true)
+        const batch = takeFrom(suspects, true) ?? takeFrom(rested, true)
         isSuspectTried = batch !== undefined
         if (batch) return batch
       }
@@ -126,10 +131,11 @@ export function createQueue<T extends Item, R>({
     /** Takes note of an attempt that has ended: suspects and the others have equal time while both wait. */
     leave(isSuspect: boolean, ms: number) {
       if (isSuspect) isSuspectTried = false
-      owedMs = Math.max(0, owedMs + (isSuspect ? ms : -ms))
+      // What the others had before their last attempt is no credit: suspects must not hold a lane for long at a time.
+      owedMs = isSuspect ? owedMs + ms : Math.max(-ms, owedMs - ms)
     },
 
-    /** Lets all suspects be tried in company again. */
+    /** Lets the suspects that have not failed alone be tried in company again. */
     regroup(company: number) {
       for (let place = suspects.begin; place; place = place.after) place.element.company = company
     }

@@ -13,6 +13,8 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   mayBeStored = false
   /** How many rows it may be tried with; fewer than any batch has make it a suspect. */
   company = Number.POSITIVE_INFINITY
+  /** It is a canary that may take long. */
+  hasTime = false
   /** How often something had been written when the attempt began that it has failed in first. */
   failedSince: number | undefined = undefined
   /** How often chance has failed it, it was missing, and it has rested. */

@@ -3,10 +3,10 @@ import type { WriteFailure } from './types.ts'
 
 /** So often in a row chance may fail the same rows. */
 const chances = 3
-/** What a failure weighs: of a row alone, of a batch that was cut off, and the same where others were written since. */
-const weights = { alone: 3, cutOff: 16, cutOffAfterWrites: 6 }
-/** So much in a row is everybody's failure: 16 rows alone, or 3 batches. */
-const enough = 48
+/** What a failure weighs: of a row alone, and of a batch that was cut off. */
+const weights = { alone: 1, cutOff: 2 }
+/** So much in a row is everybody's failure: 16 rows alone, or 8 batches. */
+const enough = 16
 
 /**
  * `fail`: the caller gets the error. `wait`: the rows stay together, and nothing is tried for a while. `repeat`: they
@@ -18,6 +18,8 @@ export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 interface Circumstances {
   /** The row was alone in what has failed. */
   readonly isAlone: boolean
+  /** The attempt took longer than suspects may. */
+  readonly isCutOff: boolean
   /** The evidence says that all fail. */
   readonly isEverybodys: boolean
   /** An attempt may have stored the row. */
@@ -32,14 +34,15 @@ interface Circumstances {
  */
 export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
-  { isAlone, isEverybodys, mayBeStored, repeats }: Circumstances
+  { isAlone, isCutOff, isEverybodys, mayBeStored, repeats }: Circumstances
 ): Verdict {
-  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone)
+  // Rows that are cut off together would only be cut off again.
+  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone && !isCutOff)
   // What may be stored is asked for until the deadline, unless its data is at fault: what is broken can be repaired.
   const isFinal = again === 'never' && (whose === 'row' || !mayBeStored)
   if (isFinal) return isDatabases || isAlone ? 'fail' : 'split'
   if (isDatabases) return 'wait'
-  if (again === 'now' && repeats < chances) return 'repeat'
+  if (again === 'now' && repeats < chances && !isEverybodys) return 'repeat'
   return isAlone ? 'rest' : 'split'
 }
 
@@ -50,23 +53,19 @@ export function judge(
 export function createEvidence() {
   let total = 0
   let clearedAt = 0
-  const wasWritten = (since: number) => clearedAt > since
   return {
     /** This moment. */
     get now() {
       return total
     },
     /** Whether something was written since a moment. */
-    wasWritten,
+    wasWritten: (since = 0) => clearedAt > since,
     /** Whether what has failed since a moment is everybody's failure. */
     isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
-    /** Takes in a failure of rows that had failed first after this moment. */
-    add(
-      { whose }: WriteFailure,
-      { isAlone, isCutOff, since }: { isAlone: boolean; isCutOff: boolean; since: number }
-    ) {
+    /** Takes in a failure. */
+    add({ whose }: WriteFailure, { isAlone, isCutOff }: { isAlone: boolean; isCutOff: boolean }) {
       if (whose !== 'unclear') return
-      if (isCutOff) total += wasWritten(since) ? weights.cutOffAfterWrites : weights.cutOff
+      if (isCutOff) total += weights.cutOff
       else if (isAlone) total += weights.alone
     },
     /** Something was written. */

@@ -197,6 +197,18 @@ t.test("a row's own error is its caller's only", async (t) => {
   t.same(outcomes, { '0': 'stored 0', '1': 'replayed', '2': 'conflict' })
 })
 
+t.test('a missing row that an attempt may have stored fails as one that may be', async (t) => {
+  const { submit, last, outcomes, clock } = setUp()
+  submit('1')
+  await last().fail('lost')
+  while (!outcomes['1']) {
+    await clock.moveTo(clock.nextAt as number)
+    await last().succeed(undecided)
+  }
+  t.equal(outcomes['1'], 'unknown')
+  t.ok(clock.now() < 1_000)
+})
+
 t.test('a missing row is tried three times more, then fails', async (t) => {
   const { submit, last, log, outcomes, clock } = setUp()
   submit('0', '1', '2')

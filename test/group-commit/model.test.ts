@@ -111,13 +111,9 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const dueNow = new Set<Call>()
   let attempts = 0
   let running = 0
-  /** When attempts have last decided something, and nothing: after the latter nothing may be tried for a while. */
-  let decidedAt = 0
-  let undecidedAt = Number.NEGATIVE_INFINITY
-  const note = (isDecided: boolean) => {
-    if (isDecided) decidedAt = clock.now()
-    else undecidedAt = clock.now()
-  }
+  /** When attempts have last succeeded, and failed, if only in part: then nothing may be tried for a while. */
+  let succeededAt = 0
+  let failedAt = Number.NEGATIVE_INFINITY
   let violation: unknown
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const troubled = new Set<bigint>()
@@ -187,7 +183,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
 
   async function write(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<Written<string>> {
     const fail = (trouble: Trouble, results: (string | Error | undefined)[] = []) => {
-      note(results.some((result) => result !== undefined))
+      failedAt = clock.now()
       for (const { item } of rows) troubled.add(item.id)
       return { results, failure: failureOf(trouble) }
     }
@@ -218,7 +214,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
       for (const { item } of rows) troubled.add(item.id)
       learn(rows, clock.now() - began)
-      note(true)
+      succeededAt = clock.now()
       return { results: [] }
     }
     const results = rows.map((row) => store(row, kind === 'blind'))
@@ -227,7 +223,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     if (results.some((result) => result !== undefined)) lastSignOfLife = clock.now()
     if (results.includes(undefined)) return fail('away', results)
     learn(rows, clock.now() - began)
-    note(true)
+    succeededAt = clock.now()
     return { results }
   }
 
@@ -288,7 +284,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     check(group.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0), 'the bytes are miscounted')
     check(group.busyLanes <= limits.lanes && group.busyLanes >= running, 'the lanes are miscounted')
     for (const { at } of open) check(clock.now() < at + limits.deadlineMs, 'a row waits beyond its deadline')
-    if (group.busyLanes === limits.lanes || decidedAt <= undecidedAt) return
+    if (group.busyLanes === limits.lanes || succeededAt <= failedAt) return
     for (const call of open) {
       const { id } = call.plant
       if (call.firstAttempt !== undefined || troubled.has(id) || inFlight.has(id)) continue

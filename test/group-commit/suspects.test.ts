@@ -64,27 +64,55 @@ t.test('batches of suspects', async (t) => {
     await last().fail('busy')
     await clock.move(limitMs)
     await last().fail('busy')
-    t.same(log().slice(1), ['0 1 2 3', '4 5 6 7'])
+    t.same(log().slice(1), ['0 1 2 3', '0'], 'one of them goes ahead')
+    await last().succeed()
+    t.same(log().slice(3), ['4 5 6 7'])
   })
 
-  t.test(
-    'three of them are cut off, and nothing is written: they go by halves, without a limit',
-    async (t) => {
-      const { submitTogether, last, log, clock } = setUp({ batchRows: 16 })
-      submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
-      await last().fail('busy')
-      for (let count = 0; count < 3; count++) {
-        await clock.move(limitMs)
-        await last().fail('busy')
-      }
-      t.equal(log().length, 4, 'after a pause')
-      await clock.move(10)
-      t.equal(last().rows.length, 8)
-      t.equal(clock.pending, 1, 'for the deadline')
-      await last().succeed()
-      t.equal(last().rows.length, 8)
-    }
-  )
+  t.test('one that goes ahead has half of the time that is left', async (t) => {
+    const { submitTogether, last, log, clock } = setUp({ batchRows: 16 })
+    submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
+    await last().fail('busy')
+    await clock.move(limitMs)
+    await last().fail('busy')
+    const began = clock.now()
+    await clock.moveTo(began + (10_000 - began) / 2 - 1)
+    t.notOk(last().signal.aborted)
+    await clock.moveTo(began + (10_000 - began) / 2)
+    t.ok(last().signal.aborted)
+    await last().fail('busy')
+    t.equal(last().labels, '4 5 6 7')
+    t.equal(log().length, 4)
+  })
+
+  t.test('one that goes ahead is slow: the others go together, with time', async (t) => {
+    const { submitTogether, last, clock } = setUp({ batchRows: 16 })
+    submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
+    await last().fail('busy')
+    await clock.move(limitMs)
+    await last().fail('busy')
+    await clock.move(2_000)
+    await last().succeed()
+    t.equal(last().rows.length, 15)
+    await clock.move(5_000)
+    t.notOk(last().signal.aborted)
+  })
+
+  t.test('something was written since they failed: they have a tenth of the time', async (t) => {
+    const { submitTogether, submit, attempts, last, clock } = setUp({ lanes: 2 })
+    submitTogether('1', '2')
+    submit('3')
+    await attempts[0]?.fail('busy')
+    await attempts[1]?.succeed()
+    await clock.move(limitMs)
+    await attempts[2]?.fail('busy')
+    t.equal(last().labels, '2')
+    const began = clock.now()
+    await clock.moveTo(began + limitMs / 10 - 1)
+    t.notOk(last().signal.aborted)
+    await clock.moveTo(began + limitMs / 10)
+    t.ok(last().signal.aborted)
+  })
 
   t.test('an attempt that takes longer than their limit lets them be tried in company again', async (t) => {
     const { submitTogether, submit, attempts, last, clock } = setUp({ lanes: 2, batchRows: 16 })
@@ -103,8 +131,10 @@ t.test("sixteen rows fail alone, and nothing is written: it is everybody's failu
     const { submitTogether, last, outcomes } = setUp()
     submitTogether(...Array.from({ length: 64 }, (_, id) => String(id)))
     while (Object.keys(outcomes).length < 16) await last().fail('broken')
-    t.equal(last().rows.length, 48, 'those that were not alone yet stay together')
-    await last().fail('broken')
+    for (let count = 0; count < 3; count++) {
+      t.equal(last().rows.length, 16, 'those that were not alone yet stay together')
+      await last().fail('broken')
+    }
     t.equal(Object.keys(outcomes).length, 64)
     submitTogether('100', '101')
     await last().fail('broken')
@@ -118,7 +148,6 @@ t.test("sixteen rows fail alone, and nothing is written: it is everybody's failu
     submitTogether(...Array.from({ length: 64 }, (_, id) => String(id)))
     for (let count = 0; count < 1 + 1 + 4 + 16; count++) await last().fail('busy')
     const before = log().length
-    await last().fail('busy')
     submitTogether('100')
     t.equal(log().length, before + 1, 'new rows have not failed')
     t.equal(last().labels, '100')
@@ -126,6 +155,26 @@ t.test("sixteen rows fail alone, and nothing is written: it is everybody's failu
     t.same(outcomes, { '100': 'stored 100' })
     t.ok(last().rows.length > 1, 'and show that it has ended')
     t.equal(clock.now(), 0)
+  })
+
+  t.test('of rows that stay together one goes ahead each time, and shows that it is not', async (t) => {
+    const { submitTogether, last, log, clock } = setUp()
+    submitTogether(...Array.from({ length: 64 }, (_, id) => String(id)))
+    for (let count = 0; count < 1 + 1 + 4 + 16; count++) await last().fail('busy')
+    const before = log().length
+    await clock.moveTo(clock.nextAt as number)
+    t.equal(last().rows.length, 16)
+    await last().fail('busy')
+    t.equal(log().length, before + 1, 'after a pause')
+    while (log().length === before + 1) await clock.moveTo(clock.nextAt as number)
+    t.equal(last().rows.length, 1)
+    await last().succeed()
+    t.equal(last().rows.length, 16)
+    await last().succeed()
+    await last().fail('busy')
+    t.equal(last().rows.length, 15)
+    await last().succeed()
+    t.equal(last().rows.length, 4, 'the others are told apart again')
   })
 })
 

@@ -17,7 +17,7 @@ t.test('what becomes of rows that have failed', async (t) => {
     ['broken', 'split', 'fail', 'fail', 'fail'],
     ['busy', 'split', 'rest', 'wait', 'rest'],
     ['lost', 'split', 'rest', 'wait', 'rest'],
-    ['chance', 'repeat', 'repeat', 'wait', 'repeat']
+    ['chance', 'repeat', 'repeat', 'wait', 'rest']
   ]
   for (const [trouble, ...expected] of table) {
     const circumstances = [several, alone, everybodys, { ...everybodys, isAlone: true }]
@@ -42,6 +42,7 @@ t.test(
     t.equal(judge(failures.broken, stored), 'split')
     t.equal(judge(failures.broken, { ...stored, isAlone: true }), 'rest')
     t.equal(judge(failures.broken, { ...stored, isEverybodys: true }), 'wait')
+    t.equal(judge(failures.busy, { ...everybodys, isCutOff: true }), 'split', 'it would be cut off again')
     t.equal(judge(failures.refused, stored), 'split')
     t.equal(judge(failures.refused, { ...stored, isAlone: true }), 'fail')
   }
@@ -51,38 +52,37 @@ t.test('evidence', async (t) => {
   const cutOff = { isAlone: false, isCutOff: true }
   const alone = { isAlone: true, isCutOff: false }
   /** How many such failures in a row are everybody's. */
-  function count(trouble: Trouble, given: { isAlone: boolean; isCutOff: boolean }, since?: number) {
+  function count(trouble: Trouble, given: { isAlone: boolean; isCutOff: boolean }) {
     const evidence = createEvidence()
     evidence.clear()
     for (let failed = 1; failed <= 100; failed++) {
-      evidence.add(failureOf(trouble), { ...given, since: since ?? evidence.now })
+      evidence.add(failureOf(trouble), given)
       if (evidence.isEverybodys()) return failed
     }
     return undefined
   }
   t.equal(count('busy', alone), 16)
-  t.equal(count('busy', cutOff), 3)
-  t.equal(count('busy', cutOff, 0), 8, 'others were written since')
+  t.equal(count('busy', cutOff), 8)
   t.equal(count('busy', several), undefined, 'one of several rows may be the cause')
   t.equal(count('refused', alone), undefined)
   t.equal(count('away', alone), undefined)
 
   const evidence = createEvidence()
-  const fail = () => evidence.add(failureOf('busy'), { ...cutOff, since: evidence.now })
+  const fail = (times: number) => {
+    for (let count = 0; count < times; count++) evidence.add(failureOf('busy'), cutOff)
+  }
   const before = evidence.now
-  fail()
+  fail(1)
   const between = evidence.now
-  fail()
-  fail()
+  fail(7)
   t.ok(evidence.isEverybodys(before))
   t.notOk(evidence.isEverybodys(between), 'one that failed before says nothing of rows that came then')
   t.notOk(evidence.wasWritten(before))
   evidence.clear()
   t.ok(evidence.wasWritten(between))
   t.notOk(evidence.isEverybodys(before), 'something was written')
-  fail()
-  fail()
+  fail(7)
   t.notOk(evidence.isEverybodys())
-  fail()
+  fail(1)
   t.ok(evidence.isEverybodys())
 })
