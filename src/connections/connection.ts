@@ -253,8 +253,9 @@ export class Connection {
       socket.destroy()
       return 'stalled'
     }
-    if (this.#state === 'finished') this.#checkEnd(now)
-    else if (socket.bytesRead > 0)
+    if (this.#state === 'finished') {
+      if (socket.writableFinished) this.#checkEnd(now)
+    } else if (socket.bytesRead > 0)
       return this.#hasWaited(now, this.#isWaiting, headersTimeoutMs) ? 'late' : undefined
     // Node's own time-outs have ended with the server; until then they see to it.
     else if (this.#hasWaited(now, hasClosed, silentMs)) socket.destroy()
@@ -270,7 +271,6 @@ export class Connection {
   }
 
   #checkEnd(now: number) {
-    if (!this.socket.writableFinished) return
     this.#flushedAt ??= now
     const limitMs = this.#limits.hasClosed ? lingerMs : this.#limits.requestTimeoutMs
     const isQuiet = now - Math.max(this.#sentAt, this.#flushedAt) >= quietMs

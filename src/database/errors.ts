@@ -83,7 +83,7 @@ export const isTimedOut = (error: unknown): boolean => timedOut.test(codeOf(erro
 
 /** Tells whether the data of a row breaks a rule of the table. */
 export function breaksRule(error: unknown): boolean {
-  const code = codeOf(error) ?? ''
+  const code = String(codeOf(error))
   return refused.test(code) || custom.test(code)
 }
 

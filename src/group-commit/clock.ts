@@ -27,12 +27,12 @@ export type Held = 'nothing' | 'suspects' | 'everything'
 export function createBackOff(clock: Clock, onEnd: () => void) {
   let held: Held = 'nothing'
   let failures = 0
-  let cancel = () => {}
+  let cancel: (() => void) | undefined
 
   function end() {
     if (held === 'nothing') return
     held = 'nothing'
-    cancel()
+    cancel?.()
     onEnd()
   }
 

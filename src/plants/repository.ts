@@ -106,7 +106,7 @@ export function createPlantRepository(
 
   function release(context: CreateContext) {
     if (context.textHolders && --context.textHolders === 0)
-      queueBytes.release(context.caller, context.queuedBytes ?? 0)
+      queueBytes.release(context.caller, Number(context.queuedBytes))
   }
 
   function dequeue(context: CreateContext) {
@@ -121,7 +121,7 @@ export function createPlantRepository(
       const refusal = enqueue(caller, bytes)
       if (refusal) return Promise.reject(refusal)
       context.queuedBytes = bytes
-      context.textHolders = context.isReleased ? 2 : 1
+      context.textHolders = 1 + Number(context.isReleased === true)
       const isKeyed = key !== undefined
       const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
       const span = tracing?.activeSpan()

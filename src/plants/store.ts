@@ -56,7 +56,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
     let canWait = waits.get(connection)
     if (canWait === undefined) {
       const { rows } = await database.query<{ can_wait: boolean }>(selectCanWait, signal)
-      canWait = rows[0]?.can_wait ?? true
+      canWait = rows[0]?.can_wait !== false
       waits.set(connection, canWait)
     }
     const { rows } = await database.query<FoundRow>(findPlants(items, canWait), signal)

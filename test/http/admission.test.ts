@@ -84,6 +84,16 @@ t.test('a full queue', async (t) => {
   })
 })
 
+t.test('a create that is larger than what is left of the queue', async (t) => {
+  const service = await start(t, { BODY_LIMIT_BYTES: '1500', WRITE_QUEUE_BYTES: '2000' })
+  const holder = await lockTable(t, databaseUrl)
+  const waiting = service.post(plant('x'.repeat(900)))
+  await shows(t, service, 'queue_bytes', 964)
+  t.strictSame(await service.post(plant('x'.repeat(1_100))), full)
+  await holder.query('rollback')
+  t.equal((await waiting).status, 200)
+})
+
 t.test('a create whose client has left counts until it is decided', async (t) => {
   const service = await start(t, {})
   const holder = await lockTable(t, databaseUrl)
