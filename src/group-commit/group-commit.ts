@@ -208,7 +208,7 @@ export function createGroupCommit<T extends Item, R>(
     // An attempt that was given up says nothing.
     if (any === undefined) return
     const isAlone = failed === 1
-    const since = any.failedSince ?? evidence.now
+    const since = any.failedSince as number
     evidence.add(failure, { isAlone, isCutOff })
     const isEverybodys = evidence.isEverybodys(since)
     const wasWritten = evidence.wasWritten(since)
