@@ -136,21 +136,17 @@ t.test('bodies longer than a piece, one behind the other, by length and in chunk
 })
 
 t.test('a client that does not read is not read from either, and goes on when it reads', async (t) => {
-  // A caller alone has half of the queue.
-  const client = await start(t, { BODY_LIMIT_BYTES: '4000000', WRITE_QUEUE_BYTES: '130000000' })
-  const name = 'n'.repeat(3_000_000)
+  const client = await start(t)
+  const count = 1_000
   client.socket.pause()
-  for (let id = 0; id < 20; id++) client.socket.write(request(JSON.stringify({ id, name })))
+  client.socket.write('GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(count))
   client.socket.end()
   const socket = await served(client)
-  await until('the connection is stuck', () => socket.isPaused() && socket.writableNeedDrain)
-  t.ok(client.seen() < 20)
+  await until('the connection is stuck', () => socket.isPaused() && socket.writableLength > 0)
+  t.ok(client.seen() < count)
   client.socket.resume()
   await ended(client.socket)
-  t.strictSame(
-    client.responses(),
-    Array.from({ length: 20 }, () => `200 {"name":"${name}"}`)
-  )
+  t.equal(client.received().split('HTTP/1.1 200 OK').length - 1, count)
 })
 
 t.test('a connection that is reset while responses are owed leaves nothing behind', async (t) => {
