@@ -141,7 +141,7 @@ t.test('migrations find the primary, and a start-up fault tells what each host s
   const database = parseDatabaseUrl(urlOf([standby.host, primary.host]))
   t.strictSame(await migrate({ database, startupTimeoutMs: scaled(30_000) }, 'up'), [])
   const fault = `the database cannot be reached: ${refused} connect ECONNREFUSED ${refused}; ${standby.host} the server is read-only`
-  const waiting = waitForDatabase(() => parseDatabaseUrl(urlOf([refused, standby.host])), scaled(1_000), [])
+  const waiting = waitForDatabase(() => parseDatabaseUrl(urlOf([refused, standby.host])), scaled(5_000), [])
   await t.rejects(waiting, new StartupFault([fault]))
 })
 
