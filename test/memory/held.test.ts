@@ -9,7 +9,7 @@ import { Settings } from '../../src/config/settings.ts'
 import { lockTable } from '../support/database.ts'
 import { type Bring, heldEach } from '../support/held.ts'
 import { type Measured, startMeasured } from '../support/measured.ts'
-import { request } from '../support/raw.ts'
+import { open, request } from '../support/raw.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
 /** The bounds by their line: bytes, or bytes for each that is counted. */
@@ -46,12 +46,15 @@ const lines: Line[] = [
   {
     what: 'a header that arrives',
     count: 200,
-    bring: (service) => async (client) => {
-      const before = await service.metric('http_connections')
+    bring: (service) => async (client, index) => {
       const fields = Array.from({ length: 98 }, (_, index) => `x-${index}: ${'x'.repeat(145)}\r\n`)
       client.send(`GET / HTTP/1.1\r\n${fields.join('')}`)
       await until('it is sent', () => client.socket.writableLength === 0)
-      await service.shows('http_connections', before)
+      // The server reads it before a create that is sent later.
+      const other = await open(t, service.url)
+      other.send(request(`{"id":${-index},"name":"n"}`, { connection: 'close' }))
+      await other.responses()
+      other.socket.destroy()
     }
   },
   {
