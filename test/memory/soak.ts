@@ -118,10 +118,12 @@ async function soak(t: Teardown) {
     await load.succeed(100)
     await changeTokens(index)
     await changePassword(index)
+    // Until then there may be no connection that could be lost.
+    await load.succeed(100)
     await server.down(signals[index % signals.length])
     await server.up()
     await load.succeed(100)
-    await sleep(roundMs - (performance.now() - began))
+    await sleep(Math.max(0, roundMs - (performance.now() - began)))
     const { operations, failed } = await load.stop()
     const rows = await query(server.url, selectRows(firstId, firstIdOf(index + 1) - 1))
     requests += operations.length
