@@ -4,8 +4,11 @@
 set -eu
 exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --single-transaction --username=plants --dbname=plants --file=- <<'SQL'
 set client_min_messages = warning;
-\set owner `cat /run/secrets/owner-password`
-\set service `cat /run/secrets/service-password`
+-- One at a time: two that change a role at once fail.
+select pg_advisory_xact_lock(hashtext('roles')) \g /dev/null
+-- Not the passwords, which the server's log may show.
+\set owner `cat /run/secrets/owner-verifier`
+\set service `cat /run/secrets/service-verifier`
 select format('create role %I', name) from unnest(array['owner', 'service']) as name
 where not exists (select from pg_roles where rolname = name) \gexec
 alter role plants password null;
