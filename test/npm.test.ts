@@ -82,7 +82,7 @@ t.test('SIGTERM to `npm start`: the service responds to what it has, and ends be
 
 t.test('SIGTERM to `npm run dev`: the service and its PostgreSQL end before npm', async (t) => {
   const dev = runScript(t, root, ['dev', '--', t.testdir({})], { PORT: '0' })
-  const printed = () => /service {3}(\S+)\n[^]*database {2}(\S+)\n/.exec(dev.output())
+  const printed = () => /service {3}(\S+)\n.*database {2}(\S+)\n/s.exec(dev.output())
   const [, service = '', database = ''] = await until('it listens', printed)
   dev.npm.kill('SIGTERM')
   t.strictSame(await dev.ended, [0, null])
