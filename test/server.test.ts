@@ -28,12 +28,11 @@ const refusal = (...lines: string[]) => ({
   stderr: lines.map((line) => `plant-store: ${line}\n`).join('')
 })
 
-/** What a process that waits for its database says of it meanwhile. */
-const waitsFor = (stdout: string) =>
-  stdout
-    .split('\n')
-    .filter((line) => line.includes('waiting for the database'))
-    .map((line) => JSON.parse(line).missing)
+/** What a process that waits for its database says of it meanwhile: it repeats itself every minute. */
+function waitsFor(stdout: string) {
+  const lines = stdout.split('\n').filter((line) => line.includes('waiting for the database'))
+  return [...new Set(lines.map((line) => JSON.parse(line).missing))]
+}
 
 t.jobs = 4
 
@@ -66,7 +65,7 @@ t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS
   const took = performance.now() - began
   const cause = 'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
   t.strictSame({ ...end, stdout: '' }, refusal(cause))
-  t.strictSame(waitsFor(end.stdout), [cause], 'once')
+  t.strictSame(waitsFor(end.stdout), [cause])
   t.notMatch(end.stdout, 'thyme')
   t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
@@ -80,7 +79,7 @@ t.test('the service gives up on a server that takes the connection and never say
     STARTUP_TIMEOUT_MS: String(soonMs)
   })
   const took = performance.now() - began
-  t.strictSame(end, refusal('the database cannot be reached: timeout expired'))
+  t.strictSame({ ...end, stdout: '' }, refusal('the database cannot be reached: timeout expired'))
   t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
@@ -213,7 +212,9 @@ t.test('the migrations say what they wait for', async (t) => {
     STARTUP_TIMEOUT_MS: String(soonMs)
   }
   const cause = 'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
-  t.strictSame(await run(t, ['src/commands/migrate.ts'], env), refusal(`waiting: ${cause}`, cause))
+  const { code, stdout, stderr } = await run(t, ['src/commands/migrate.ts'], env)
+  const lines = [...new Set(stderr.match(/.*\n/g))].join('')
+  t.strictSame({ code, stdout, stderr: lines }, refusal(`waiting: ${cause}`, cause))
 })
 
 t.test('the migrations refuse an argument that they do not know, and a missing database', async (t) => {

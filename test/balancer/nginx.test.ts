@@ -3,8 +3,6 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
-import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
@@ -24,6 +22,7 @@ const example = join(import.meta.dirname, '../../ops/nginx/nginx.conf')
 
 const authority = createAuthority('plants authority')
 const { key, cert } = createCertificate('plants.test', authority)
+const tls = { servername: 'plants.test', ca: authority.cert }
 
 /** Starts nginx over two ports; ends it at teardown. Gives its addresses, the second one with TLS. */
 async function startNginx(t: Test, [first, second]: [number, number]) {
@@ -70,18 +69,6 @@ async function startInstances(t: Test) {
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
 const unavailable = 'the service cannot be reached, the plant may be stored: send the same request again'
 
-/** Sends bytes over TLS, as `exchange` does without. */
-async function exchangeTls(url: string, bytes: string) {
-  const { hostname, port } = new URL(url)
-  const socket = connect({
-    host: hostname,
-    port: Number(port),
-    servername: 'plants.test',
-    ca: authority.cert
-  })
-  return buffer(socket.end(bytes, 'latin1'))
-}
-
 t.test('the contract holds through nginx, and for its own responses', { skip }, async (t) => {
   const { url, tlsUrl, instances } = await startInstances(t)
   const cases: [string, string, number][] = [
@@ -100,7 +87,7 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
   const judge = async (title: string, bytes: string, error: number) => {
     const [response] = parseResponses(await exchange(url, [bytes]))
     t.notOk(response?.headers['strict-transport-security'], title)
-    const [encrypted] = parseResponses(await exchangeTls(tlsUrl, bytes.replace('"id":', '"id":1')))
+    const [encrypted] = parseResponses(await exchange(tlsUrl, [bytes.replace('"id":1', '"id":3')], { tls }))
     t.equal(encrypted?.headers['strict-transport-security'], 'max-age=31536000', title)
     t.equal(encrypted?.status, response?.status, title)
     t.equal(response?.headers['content-type'], 'application/json', title)
