@@ -1,4 +1,4 @@
-/** The comparison as tables: what a plant costs, how many there are, how long one takes. */
+/** The comparison as tables: what a plant costs, how many there are, how long one takes; docs/performance.json has more. */
 import type { ContenderName } from './contenders.ts'
 import type { Figures } from './measure.ts'
 import { formatNumber, formatTable } from './report.ts'
@@ -15,10 +15,7 @@ const servers: ContenderName[] = ['service', 'as documented', 'one insert a requ
 const tables: [title: string, figure: keyof Figures, digits: number, contenders: ContenderName[]][] = [
   ['CPU µs/plant', 'serverCpuUs', 0, servers],
   ['plants/s', 'plantsPerSecond', 0, [...servers, 'pgbench']],
-  ['PostgreSQL CPU µs/plant', 'databaseCpuUs', 0, servers],
-  ['p50 ms', 'p50Ms', 1, servers],
-  ['p99 ms', 'p99Ms', 0, servers],
-  ['peak MiB', 'peakMiB', 0, servers]
+  ['p99 ms', 'p99Ms', 0, servers]
 ]
 
 /** Formats the figures, a line for each number of connections. */

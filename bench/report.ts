@@ -1,16 +1,19 @@
-/** Where results go: the terminal, docs/performance.md between markers, docs/performance.json. */
+/** Where results go: the terminal, docs/performance.json, and some of them docs/performance.md between markers. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /** The directory of the documents. */
 export const docs = join(import.meta.dirname, '../docs')
 
-/** The name of a benchmark, of its markers in docs/performance.md, and of its part of the JSON. */
+/** The name of a benchmark, of its markers on the page, and of its part of the JSON. */
 export type Section = 'bench' | 'cpu' | 'growth' | 'soak' | 'overload' | 'peers'
+
+/** Those that the page shows. */
+const shown: Section[] = ['bench', 'peers']
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
-  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
+  const line = (cells: string[]) => `|${cells.join('|')}|`
   const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))
   return [head, rule, ...rows].map(line).join('\n')
 }
@@ -33,7 +36,7 @@ export async function publish(
   } else if (isQuick) {
     process.stdout.write('a quick run: the docs stay as they are\n')
   } else {
-    await writeDocument(section, text)
+    if (shown.includes(section)) await writeDocument(section, text)
     await writeData(section, data)
   }
 }

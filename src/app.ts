@@ -66,12 +66,12 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   const { database: connection, databaseFile: file, write } = config
   await app.register(storage, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
-  // Behind all that is released at the end of a response: the log can fail.
-  await app.register(requestLog)
   await app.register(probes)
   await app.register(openapi, { basePath: config.basePath })
   if (config.docs) await app.register(docs)
   await app.register(plants, { prefix: config.basePath })
+  // Register last: if logging throws, everything else has been released.
+  await app.register(requestLog)
   app.rejectOtherMethods()
   await app.register(admin, { registry, listen: config.metrics })
   return app

@@ -139,7 +139,7 @@ const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`
 /** How the name of a round ends in which nothing excuses a pause. */
 export const withMajority = ', a majority is left'
 
-/** Sums the rounds of a seed up, as a row of the table in docs/testing.md; undefined where there is none. */
+/** Sums the rounds of a seed up, as the row of a table; undefined where there is none. */
 export function toRow(stack: string, lines: Line[], wrong: number): string | undefined {
   const rounds = lines.filter(({ fault }) => fault.startsWith('seed '))
   const [, seed] = /^seed (\d+),/.exec(rounds[0]?.fault ?? '') ?? []

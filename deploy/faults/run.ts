@@ -29,7 +29,7 @@ export interface Fault {
 
 interface Options {
   stack: Stack
-  /** What docs/testing.md calls it. */
+  /** What the summary calls it. */
   title: string
   /** The service and port that clients use. */
   entry: { service: string; port: number }

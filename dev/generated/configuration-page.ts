@@ -47,7 +47,7 @@ ${tabulate(secretVariables)}
 
 A secret can come from a file instead:
 ${list(secretVariables.map(({ name }) => `${name}_FILE`))}.
-Set only one of the two. [Tokens](operations.md#tokens) and [the database's URL](operations.md#database-credentials) can
+Set only one of the two. [Tokens](running.md#tokens) and [the database's URL](running.md#database-credentials) can
 change without a restart, [several hosts](decisions/hosts-in-database-url.md) replace a database proxy.
 
 ## Settings
@@ -56,7 +56,7 @@ ${tabulate(plainVariables)}
 
 ${crossRules.map(({ name, rule }) => `- ${code(name)} must be ${markNames(rule)}.`).join('\n')}
 
-How to choose them: [sizing](operations.md#sizing), [leaving](operations.md#leaving), [overload](operations.md#overload).
+How to choose them: [sizing](running.md#sizing), [leaving](running.md#leaving), [overload](monitoring.md#overload).
 
 ## Tracing
 
@@ -64,7 +64,7 @@ ${tabulate(tracingVariables)}
 
 \`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\` and \`OTEL_TRACES_EXPORTER=otlp\` turn tracing on, too.
 \`OTEL_SDK_DISABLED=true\` and \`OTEL_TRACES_EXPORTER=none\` turn it off. \`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL\` has
-precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [The spans](operations.md#tracing).
+precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [The spans](monitoring.md#tracing).
 
 ## Docker Compose
 

@@ -61,8 +61,9 @@ ${notice}
 Every failure is status 400 with \`{"error": <number>, "message": <text>}\`. \`error\` is the HTTP status code that fits
 best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_store_http_failures_total\` counts by name.
 
-\`Write-Outcome\` is \`none\` if nothing is stored, \`unknown\` if the plant may be. Further header fields (\`Retry-After\`
-in seconds): ${describeFields()}.
+\`Write-Outcome\` is \`none\` if this request has stored nothing, \`unknown\` if it may have stored the plant. It says nothing
+of [earlier attempts](clients.md#rules-for-a-client). Further header fields (\`Retry-After\` in seconds):
+${describeFields()}.
 
 ${table(['error', 'name', 'message', '`Write-Outcome`', 'what to do'], rows)}
 

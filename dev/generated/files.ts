@@ -5,8 +5,11 @@ import { writeDocument } from '../../src/openapi/document.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
+import { writeAlerts, writeMetrics } from './monitoring.ts'
+import { fillPage } from './parts.ts'
 import { writePrometheusRule } from './prometheus-rule.ts'
 import { writeRunbook } from './runbook.ts'
+import { writeReplicas, writeSizing } from './sizing.ts'
 
 /** What the benchmarks have measured. */
 const figures = new URL('../../docs/performance.json', import.meta.url)
@@ -20,6 +23,12 @@ export async function generateFiles(): Promise<Map<string, string>> {
     ['docs/errors.md', await writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],
+    ['docs/running.md', fillPage('docs/running.md', { sizing: writeSizing() })],
+    ['docs/scaling.md', fillPage('docs/scaling.md', { replicas: writeReplicas() })],
+    [
+      'docs/monitoring.md',
+      fillPage('docs/monitoring.md', { metrics: await writeMetrics(), alerts: writeAlerts() })
+    ],
     ['ops/prometheus/web/runbook.html', writeRunbook()],
     ['deploy/kubernetes/monitoring/prometheus-rule.yaml', writePrometheusRule()],
     ...charts.map(([name, chart]) => [`docs/${name}`, chart] as const)

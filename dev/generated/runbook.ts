@@ -1,8 +1,8 @@
-/** ops/prometheus/web/runbook.html: the section on alerts of docs/operations.md, for Prometheus to serve. */
+/** ops/prometheus/web/runbook.html: the section on alerts of docs/monitoring.md, for Prometheus to serve. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const manual = join(import.meta.dirname, '../../docs/operations.md')
+const manual = join(import.meta.dirname, '../../docs/monitoring.md')
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
@@ -25,7 +25,7 @@ export function writeRunbook(): string {
 <html lang="en">
 <meta charset="utf-8">
 <title>Plant Store: alerts</title>
-<!-- Made by \`npm run generate\` from docs/operations.md; do not edit. -->
+<!-- Made by \`npm run generate\` from docs/monitoring.md; do not edit. -->
 ${lines.join('\n')}
 </html>
 `

@@ -73,6 +73,13 @@ export default fp<Options>(
     gauge('http_connections', 'Open connections of clients', () => app.connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => maxConnections)
 
+    // A series that begins with its first failure has no increase: Prometheus must see it at 0.
+    app.addHook('onReady', (done) => {
+      for (const { url, method, isInternal } of app.routes)
+        if (!isInternal) for (const failure of [0, 500, 503]) durationOf(url)(method)(failure)
+      done()
+    })
+
     app.decorateRequest('exemplar', undefined)
     app.decorate('countFailure', (name) => failures.inc({ name }))
     app.server.on('drop', () => dropped.inc())

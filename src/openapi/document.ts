@@ -13,7 +13,7 @@ const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description: `1 to 255 visible ASCII characters of your choice, in quotes, or bare where it has no comma, quote or space. With it the same request can be sent any
-number of times: the first response comes again. A key counts for one caller and one id, and never expires.`,
+number of times: once it has succeeded, the same response comes again. A key counts for one caller and one id, and never expires.`,
   schema: { type: 'string', minLength: 1 }
 }
 
@@ -52,7 +52,7 @@ const failed = {
     schema: { type: 'string', enum: Object.keys(catalogue) }
   },
   'Write-Outcome': {
-    description: `${failuresWith('write-outcome')}: nothing is stored (\`none\`), or the plant may be (\`unknown\`).`,
+    description: `${failuresWith('write-outcome')}: this request has stored nothing (\`none\`), or may have stored the plant (\`unknown\`). An earlier attempt may have stored it all the same.`,
     schema: { type: 'string', enum: ['none', 'unknown'] }
   },
   'Retry-After': {
@@ -72,7 +72,7 @@ const createPlant = {
   summary: 'Create a plant',
   description: `Creates a new plant in the store. The client chooses its id; the response comes when the plant is durable.
 
-Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round. Unknown properties are
+Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round (in JavaScript \`JSON.rawJSON\` of a BigInt). Unknown properties are
 ignored.`,
   tags: ['plants'],
   parameters: [idempotencyKey],

@@ -74,6 +74,15 @@ t.test('every kind of response is counted by route, method and failure number', 
   t.strictSame(page.values('plant_store_batch_duration_seconds_count'), { written: 6 })
 })
 
+t.test('what the objectives count is on the page before the first create', async (t) => {
+  const { samples } = await readPage(await start(t))
+  const counts = samples.filter(({ name }) => name === `${duration}_count`)
+  t.strictSame(
+    counts.map(({ labels, value }) => [...Object.values(labels), value].join(' ')),
+    ['0', '500', '503'].map((failure) => `/plants true POST ${failure} 0`)
+  )
+})
+
 t.test('the page has these metrics, and those of the process', async (t) => {
   const service = await start(t)
   await service.post({ id: 10, name: 'n' })
@@ -112,6 +121,7 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_pool_waiting: ['gauge'],
     plant_store_pool_connections: ['gauge', 'state'],
     plant_store_pool_resets_total: ['counter'],
+    plant_store_log_lines_lost_total: ['counter'],
     plant_store_build_info: ['gauge', 'version', 'node_version']
   })
   for (const name of [

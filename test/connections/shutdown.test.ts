@@ -140,6 +140,29 @@ t.test('while the service closes, a connection that is kept alive and idle is en
   t.strictSame((await end()).responses, [created], 'and not by the time-out for what never arrives')
 })
 
+t.test(
+  'while the service closes, a client that goes on sending after its 408 is read for two seconds',
+  async (t) => {
+    const { app, url } = await startSlow(t, short)
+    const socket = connectTo(url, { allowHalfOpen: true })
+    socket.on('error', () => {}).resume()
+    const [served] = await once(app.server, 'connection')
+    const cut = once(served, 'close')
+    socket.write(half)
+    await until('all is read', () => served.bytesRead === half.length)
+    const closed = app.close()
+    await once(socket, 'end')
+    const started = performance.now()
+    const timer = setInterval(() => socket.write('x'), 50)
+    t.teardown(() => clearInterval(timer))
+    await cut
+    const tookMs = performance.now() - started
+    t.ok(tookMs > 1_500 && tookMs < scaled(15_000), `read for ${tookMs} ms`)
+    socket.destroy()
+    await closed
+  }
+)
+
 t.test('while the service closes, responses that their client has not read yet are sent whole', async (t) => {
   const { app, url, letGo } = await startSlow(t, short)
   const count = 12

@@ -15,6 +15,7 @@ import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { assertRows } from '../support/history.ts'
+import { connectTo } from '../support/raw.ts'
 import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
 
@@ -143,6 +144,52 @@ t.test('setup --rotate makes new passwords; the old ones are refused', async (t)
   t.equal(await connect(await read()), 'connected')
   t.equal(await stack.compose('run', '--rm', '-T', 'migrate'), 'nothing to migrate')
   t.equal(await stack.token(), token, 'tokens stay')
+})
+
+/** A connection of HTTP/2 by prior knowledge with 100 creates whose bodies do not end (RFC 9113). */
+function manyStreams(): Buffer {
+  const frame = (type: number, flags: number, stream: number, payload: Buffer) => {
+    const head = Buffer.alloc(9)
+    head.writeUIntBE(payload.length, 0, 3)
+    head.writeUIntBE(type * 256 + flags, 3, 2)
+    head.writeUInt32BE(stream, 5)
+    return Buffer.concat([head, payload])
+  }
+  const text = (value: string) => `${String.fromCharCode(value.length)}${value}`
+  // RFC 7541: the indexed fields `:method: POST` and `:scheme: http`, and literal ones.
+  const fields = [':path', '/plants', ':authority', 'test', 'content-length', '100000']
+  const literals = fields.map((field, index) => `${index % 2 === 0 ? '\0' : ''}${text(field)}`).join('')
+  const header = Buffer.from(`\x83\x86${literals}`, 'latin1')
+  const streams = Array.from({ length: 100 }, (_, index) => [
+    frame(1, 4, 1 + 2 * index, header),
+    frame(0, 0, 1 + 2 * index, Buffer.alloc(500))
+  ])
+  const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
+  return Buffer.concat([Buffer.from(preface), frame(4, 0, 0, Buffer.alloc(0)), ...streams.flat()])
+}
+
+t.test('floods without a token end neither the balancer nor what good clients get from it', async (t) => {
+  const state = async () => {
+    const [balancer] = await inspect(...(await stack.running('balancer')))
+    return [balancer.Id, balancer.State.StartedAt]
+  }
+  const before = await state()
+  const load = await startClients(t)
+  const url = await stack.url()
+  const header = `POST /plants HTTP/1.1\r\nhost: test\r\nx: ${'x'.repeat(15_000)}`
+  for (const bytes of [manyStreams(), header]) {
+    const sockets = Array.from({ length: 200 }, () => connectTo(url))
+    await Promise.all(
+      sockets.map((socket) => {
+        socket.on('error', () => {}).resume()
+        return new Promise<void>((resolve) => socket.write(bytes, () => resolve()))
+      })
+    )
+    await load.succeed(200)
+    for (const socket of sockets) socket.destroy()
+  }
+  await load.assertServed()
+  t.strictSame(await state(), before)
 })
 
 t.test('replicas that do not listen yet get no request', async (t) => {

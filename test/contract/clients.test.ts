@@ -1,4 +1,4 @@
-/** The programs in docs/clients.md, as they stand there, against a service whose first responses get lost on the way. */
+/** The programs in docs/clients.md, as they stand there, through lost responses and outages of the database. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -8,8 +8,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
-import { startService, token } from '../support/service.ts'
+import { createDatabase } from '../support/database.ts'
+import { startProxy } from '../support/proxy.ts'
+import { headers, startService, token } from '../support/service.ts'
 
 const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
 const programs = new Map(
@@ -56,17 +60,25 @@ const service = await startService(t)
 const checks = await Promise.all(Object.values(runtimes).map(({ check }) => run(check)))
 const missing = Object.keys(runtimes).filter((_, index) => checks[index]?.code !== 0)
 
-/** Passes a request on; gives the service's response. */
-async function pass(request: Parameters<RequestListener>[0]) {
+/** Sends a request on to a service, and returns the response. */
+async function pass(request: Parameters<RequestListener>[0], url = service.url) {
   const { authorization = '', 'content-type': type = '', 'idempotency-key': key } = request.headers
-  const headers = { authorization, 'content-type': type, 'idempotency-key': String(key) }
-  const response = await fetch(`${service.url}/plants`, {
+  const response = await fetch(`${url}/plants`, {
     method: 'POST',
-    headers,
+    headers: { authorization, 'content-type': type, 'idempotency-key': String(key) },
     body: await buffer(request)
   })
-  return { status: response.status, name: response.headers.get('error-name'), body: await response.text() }
+  return {
+    status: response.status,
+    headers: Object.fromEntries(
+      [...response.headers].filter(([name]) => !['connection', 'keep-alive'].includes(name))
+    ),
+    body: await response.text()
+  }
 }
+
+/** What a program says of all its attempts. */
+const claim = (text: string) => /write ?outcome: '?(\w+)/i.exec(text)?.[1]
 
 t.test('the numbers that are worth another attempt are those whose advice says so', async (t) => {
   const [, sentence = ''] = /^After ([\d, and]+) send the same request again\./m.exec(manual) ?? []
@@ -82,16 +94,20 @@ t.test('no program needs /proc, which macOS does not have', async (t) => {
   for (const program of programs.values()) t.notMatch(program, '/proc/')
 })
 
+t.jobs = Object.keys(runtimes).length
+
 for (const [language, { file, command }] of Object.entries(runtimes)) {
   const skip = missing.includes(language) ? `what runs ${language} is not to be had` : false
+  const options = { skip, buffered: true }
   const program = programs.get(language) as string
-  const start = async (t: Test, url: string, secret = token) => {
+  const [, id] = /(9223372036854775\d{3})/.exec(program) as RegExpExecArray
+  const start = async (t: Test, url: string, env: NodeJS.ProcessEnv = {}) => {
     const path = join(t.testdir(), file)
     await writeFile(path, program)
-    return run([...command, path], { PLANTS_URL: url, PLANTS_TOKEN: secret })
+    return run([...command, path], { PLANTS_URL: url, PLANTS_TOKEN: token, ...env })
   }
 
-  t.test(`${language}: a proxy, a lost answer and a 503, then one plant`, { skip }, async (t) => {
+  t.test(`${language}: a proxy, a lost answer and a 503, then one plant`, options, async (t) => {
     const keys: unknown[] = []
     const url = await listen(t, async (request, response) => {
       const answer = (status: number, type: string, body: string | Buffer) =>
@@ -110,28 +126,92 @@ for (const [language, { file, command }] of Object.entries(runtimes)) {
     t.equal(keys.length, 5)
     t.equal(new Set(keys).size, 1, 'one key for all attempts')
     t.match(keys[0], /^[\da-f-]{32,36}$/, 'of 128 bits')
-    const [, id] = /(9223372036854775\d{3})/.exec(program) as RegExpExecArray
     t.strictSame(await service.rows('select name, tag from plants where id = $1', [id]), [
       { name: 'Monstera', tag: 'tropical' }
     ])
   })
 
-  t.test(`${language}: a token that is not valid is refused once, with its message`, { skip }, async (t) => {
+  t.test(`${language}: a token that is not valid is refused once, with its message`, options, async (t) => {
     let attempts = 0
     const url = await listen(t, async (request, response) => {
       attempts++
-      const { status, name, body } = await pass(request)
-      const headers = {
-        'content-type': 'application/json',
-        'error-name': `${name}`,
-        'write-outcome': 'none'
-      }
+      const { status, headers, body } = await pass(request)
       response.writeHead(status, headers).end(body)
     })
-    const { stdout, stderr } = await start(t, url, 'another-secret-0123456789')
-    t.match(stdout + stderr, 'the bearer token is not valid')
+    const { code, stdout, stderr } = await start(t, url, { PLANTS_TOKEN: 'another-secret-0123456789' })
+    t.equal(code, 1)
+    t.equal(stdout, '')
+    t.match(stderr, 'the bearer token is not valid')
     if (language !== 'sh') t.match(stderr, 'InvalidToken')
-    if (language === 'js') t.match(stderr, "writeOutcome: 'none'")
+    t.equal(claim(stderr), 'none')
     t.equal(attempts, 1)
+  })
+
+  t.test(`${language}: what it says after an outage is what the table has`, options, async (t) => {
+    const databaseUrl = new URL(await createDatabase(t))
+    const proxy = await startProxy(t, Number(databaseUrl.port))
+    databaseUrl.port = String(proxy.port)
+    const service = await startService(t, {
+      DATABASE_URL: databaseUrl.href,
+      WRITE_DEADLINE_MS: String(scaled(1_500))
+    })
+    let outcomes: unknown[] = []
+    let secondAttempt = () => {}
+    const url = await listen(t, async (request, response) => {
+      if (outcomes.length === 1) secondAttempt()
+      const { status, headers, body } = await pass(request, service.url)
+      outcomes.push(headers['write-outcome'])
+      response.writeHead(status, headers).end(body)
+    })
+    const recover = () => {
+      proxy.answer()
+      proxy.cut()
+    }
+    const create = () =>
+      service.post({ id: 1, name: 'n' }, { headers: { ...headers, 'idempotency-key': 'before' } })
+    /** Starts the program on a service that is connected, with a database that is away as `strike` has it. */
+    const meet = async (strike: () => unknown, seconds: number) => {
+      recover()
+      await until('the service creates', create, ({ status }) => status === 200)
+      outcomes = []
+      await strike()
+      const result = await start(t, url, { PLANTS_RETRY_SECONDS: String(seconds) })
+      recover()
+      const stored = await service.rows('select name, tag from plants where id = $1', [id])
+      await service.rows('delete from plants where id = $1', [id])
+      return { ...result, stored }
+    }
+    const loseCommit = () => {
+      proxy.lose(1)
+      proxy.answerNobody()
+    }
+    const patience = Math.ceil(scaled(6_000) / 1_000)
+
+    const never = await meet(async () => {
+      proxy.answerNobody()
+      proxy.cut()
+      await until(
+        'the service refuses',
+        create,
+        (response) => response.headers['error-name'] === 'Unavailable'
+      )
+    }, patience)
+    t.equal(never.code, 1)
+    t.equal(claim(never.stderr), 'none')
+    t.strictSame(never.stored, [])
+
+    const once = await meet(loseCommit, patience)
+    t.equal(outcomes[0], 'unknown')
+    t.equal(outcomes.at(-1), 'none', 'the last attempt knows nothing of the first')
+    t.equal(once.code, language === 'sh' ? 2 : 1)
+    t.equal(claim(once.stderr), 'unknown')
+    t.strictSame(once.stored, [{ name: 'Monstera', tag: 'tropical' }])
+
+    secondAttempt = recover
+    const back = await meet(loseCommit, 600)
+    t.equal(outcomes[0], 'unknown')
+    t.equal(back.code, 0, back.stderr)
+    t.strictSame(JSON.parse(back.stdout), { name: 'Monstera', tag: 'tropical' })
+    t.strictSame(back.stored, [{ name: 'Monstera', tag: 'tropical' }])
   })
 }

@@ -101,6 +101,9 @@ t.test('what the header says of the body', async (t) => {
     [{ ...json, 'content-type': 'application/json; charset=utf-8x' }, 415, charset],
     [{ ...json, 'content-type': 'application/json; charset = utf-8' }, 415, charset],
     [{ ...json, 'content-type': 'application/json; charset=charset=utf-8' }, 415, charset],
+    [{ ...json, 'content-type': 'application/json; x="a;charset=latin1"' }],
+    [{ ...json, 'content-type': 'application/json; x="\\";charset=latin1"' }],
+    [{ ...json, 'content-type': 'application/json; x="a";charset=latin1' }, 415, charset],
     [{ ...json, 'content-encoding': 'Identity' }],
     [{ ...json, 'content-encoding': 'gzip' }, 415, 'the content encoding is not supported'],
     [{ ...json, 'content-length': '101' }, 413, 'the body is too large']

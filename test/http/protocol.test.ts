@@ -371,6 +371,18 @@ for (const [title, parts, expected] of cases) {
   })
 }
 
+t.test(
+  '6.1: after a transfer coding whose name ends like chunked nothing is read, and the response says so',
+  async (t) => {
+    const head = request('', { ...chunked, 'transfer-encoding': 'xchunked' })
+    const responses = parseResponses(await exchange(service.url, [head + request(plant())]))
+    t.strictSame(
+      responses.map(({ headers, body }) => [headers.connection, body]),
+      [['close', '{"error":501,"message":"the only transfer coding that is understood is chunked"}']]
+    )
+  }
+)
+
 t.test('405 says what is allowed, on a raw socket too', async (t) => {
   for (const start of ['GET /plants HTTP/1.1', 'HEAD /plants HTTP/1.1', 'CONNECT a:1 HTTP/1.1']) {
     const bytes = await exchange(service.url, [request('', {}, start)], { halfClose: true })

@@ -1,4 +1,4 @@
-/** The table in docs/operations.md, "Sizing": what a process holds for its clients, line by line as it is measured. */
+/** The table in docs/monitoring.md, "What a replica holds": what a process holds for its clients, line by line as it is measured. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
@@ -11,7 +11,7 @@ import { type Bring, heldEach } from '../support/held.ts'
 import { type Measured, startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
-const page = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8')
+const page = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
 /** The bounds by their line: bytes, or bytes for each that is counted. */
 const bounds = new Map(
   [...page.matchAll(/^\| ([^|]+) \| ([\d,.]+)(?: × its bytes)? \| [^|]+ \| [^|]+ \|$/gm)].map(

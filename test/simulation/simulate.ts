@@ -30,7 +30,7 @@ async function show(seed: number) {
   process.exitCode = whole.violations?.length ? 1 : 0
 }
 
-/** Prints the table of docs/testing.md. */
+/** Prints how many seeds find each mutant, as a table. */
 async function findMutants() {
   for (const mutant of mutants) {
     const { name, breaks } = mutant

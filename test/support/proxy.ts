@@ -85,6 +85,10 @@ export async function startProxy(t: Test, port: number) {
     answerNobody() {
       isAnswering = false
     },
+    /** Serves new connections again. */
+    answer() {
+      isAnswering = true
+    },
     /** Holds all responses until the next connection comes, which is that of a cancel request and is refused. */
     holdUntilCancelled() {
       held = []

@@ -1,0 +1,66 @@
+/** The tables of docs/monitoring.md: the metrics as the service describes them, and the alerts. */
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config/config.ts'
+import { createLogger } from '../../src/logger.ts'
+import { parseMetrics } from '../metrics-page.ts'
+import { code, table } from './markdown.ts'
+
+interface Rule {
+  alert?: string
+  expr: string
+  for?: string
+  labels: { severity: string }
+}
+
+/** Returns the page of metrics of a service that has met one request; it connects to no database. */
+async function readPage(): Promise<string> {
+  const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: 'nobody:0123456789abcdef' }
+  let log = ''
+  const logger = createLogger('info', {
+    write: (line) => {
+      log += line
+    }
+  })
+  const app = await buildApp(readConfig({ ...env, METRICS_PORT: '0' }), logger)
+  try {
+    await app.listenForMetrics()
+    await fetch(new URL('/livez', await app.listen({ host: '127.0.0.1', port: 0 })))
+    return await (await fetch(/"Metrics at ([^"]+)"/.exec(log)?.[1] as string)).text()
+  } finally {
+    await app.close()
+  }
+}
+
+/** Returns each metric of the service with its type, labels and meaning. */
+export async function writeMetrics(): Promise<string> {
+  const page = await readPage()
+  const { types, samples } = parseMetrics(page)
+  const meanings = page.matchAll(/^# HELP (plant_store_\S+) (.*)$/gm)
+  const rows = [...meanings].map(([, name = '', meaning = '']) => {
+    const sample = samples.find((one) => one.name === name || one.name === `${name}_count`)
+    const labels = Object.keys(sample?.labels ?? {})
+      .map(code)
+      .join(', ')
+    return [code(name), labels ? `${types[name]} by ${labels}` : `${types[name]}`, meaning]
+  })
+  return table(['metric', 'type', 'meaning'], rows)
+}
+
+/** Returns each alert with its condition, how long that holds before it fires, and its severity. */
+export function writeAlerts(): string {
+  const { groups } = parse(
+    readFileSync(new URL('../../ops/prometheus/rules.yml', import.meta.url), 'utf8')
+  ) as { groups: { rules: Rule[] }[] }
+  const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
+  return table(
+    ['alert', 'condition', 'for', 'severity'],
+    alerts.map(({ alert = '', expr, for: duration = '', labels }) => [
+      `[${alert}](#${alert.toLowerCase()})`,
+      code(expr.trim().replace(/\s+/g, ' ').replaceAll('|', '\\|')),
+      duration,
+      labels.severity
+    ])
+  )
+}

@@ -1,0 +1,69 @@
+/** Tables of docs/running.md and docs/scaling.md: what the benchmarks have measured, and what follows for a rate. */
+import { readFileSync } from 'node:fs'
+import { Settings } from '../../src/config/settings.ts'
+import { table } from './markdown.ts'
+
+/** The figures of the service under one load, as the benchmarks write them. */
+interface Figures {
+  plantsPerSecond: number
+  serverCpuUs: number
+  databaseCpuUs: number
+  peakMiB: number
+}
+
+const { bench, growth } = JSON.parse(
+  readFileSync(new URL('../../docs/performance.json', import.meta.url), 'utf8')
+) as {
+  bench: { rows: (Figures & { contender: string; connections: number })[] }
+  growth: { connections: number; rows: (Figures & { rows: number })[] }
+}
+
+const loads = bench.rows.filter(({ contender }) => contender === 'service')
+
+/** What a plant of the benchmarks takes on disk, table and index, for random ids; test/plants/disk.test.ts measures it. */
+export const bytesPerPlant = 112
+
+/** The load from which rates are computed: small batches, so that there is room. */
+const basis = loads.find(({ connections }) => connections === 8) as Figures
+const busiest = 0.5
+const rates = [1_000, 5_000, 20_000, 50_000]
+
+const count = (value: number) => value.toLocaleString('en-US')
+const tenths = (value: number) => value.toFixed(1)
+
+/** Returns, for some rates, what the service and PostgreSQL need. */
+export function writeSizing(): string {
+  const lines = rates.map((rate) => {
+    const replicas = Math.ceil((rate * basis.serverCpuUs) / 1e6 / busiest) + 1
+    return [
+      count(rate),
+      count(replicas),
+      `${replicas} GiB`,
+      count(replicas * (Settings.properties.WRITE_LANES.default + 1)),
+      tenths((rate * basis.databaseCpuUs) / 1e6),
+      `${count(Math.round((rate * bytesPerPlant * 86_400) / 1e9))} GB`
+    ]
+  })
+  const head = ['creates/s', 'replicas', 'memory', 'connections', 'PostgreSQL cores', 'disk per day']
+  return table(head, lines)
+}
+
+/** Returns, for the loads that were measured, how many replicas keep a core of PostgreSQL busy. */
+export function writeReplicas(): string {
+  const last = growth.rows.at(-1) as Figures & { rows: number }
+  const measured = [
+    ...loads.map((load) => ({ ...load, rows: 0 })),
+    { ...last, connections: growth.connections }
+  ]
+  return table(
+    ['connections', 'rows in the table', 'creates/s', 'service µs', 'PostgreSQL µs', 'replicas per core'],
+    measured.map(({ connections, rows, plantsPerSecond, serverCpuUs, databaseCpuUs }) => [
+      count(connections),
+      count(rows),
+      count(Math.round(plantsPerSecond)),
+      count(Math.round(serverCpuUs)),
+      count(Math.round(databaseCpuUs)),
+      tenths(serverCpuUs / databaseCpuUs)
+    ])
+  )
+}
