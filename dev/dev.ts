@@ -45,20 +45,23 @@ function serve() {
   const args = ['--watch', '--watch-preserve-output', 'src/server.ts']
   service = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
   const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, ignore: 'requestId' })
+  let metrics: string | undefined
   let greeted = false
   createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {
     log.write(`${line}\n`)
+    metrics ??= /"msg":"Metrics at ([^"]+)"/.exec(line)?.[1]
     const [, address] = /"msg":"Server listening at ([^"]+)"/.exec(line) ?? []
     if (address === undefined || greeted) return
     greeted = true
-    greet(address)
+    greet(address, metrics)
   })
 }
 
-function greet(address: string) {
+function greet(address: string, metrics = '(METRICS_PORT=off)') {
   const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
   process.stdout.write(`
   reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs`}
+  metrics   ${metrics}
   service   ${address}${env.BASE_PATH ?? ''}/plants
   token     ${token ?? '(yours, from AUTH_TOKENS)'}
   database  ${postgres?.url(database) ?? '(yours, from DATABASE_URL)'}

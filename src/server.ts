@@ -15,7 +15,9 @@ try {
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
-    await waitForDatabase(app.currentDatabase, config.startupTimeoutMs, databaseChecks)
+    await waitForDatabase(app.currentDatabase, config.startupTimeoutMs, databaseChecks, (missing) =>
+      logger.warn({ missing }, 'waiting for the database')
+    )
     await app.listenForMetrics()
     // Whoever finds the kernel's queue full waits for seconds, or for ever: Node's default is shorter than after a stall.
     await app.listen({ host: config.host, port: config.port, backlog: config.maxConnections })

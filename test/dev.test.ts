@@ -21,9 +21,10 @@ async function startDev(t: Test, directory: string) {
     dev.kill('SIGINT')
     return dev.ended
   })
-  const printed = /service {3}(\S+)\n {2}token {5}(\S+)\n {2}database {2}(\S+)\n\n {2}(curl .*)\n\n/
-  const [, service, token, database = '', curl = ''] = await dev.output(printed)
-  return { ...dev, service, token, database, curl }
+  const printed =
+    /metrics {3}(\S+)\n {2}service {3}(\S+)\n {2}token {5}(\S+)\n {2}database {2}(\S+)\n\n {2}(curl .*)\n\n/
+  const [, metrics = '', service, token, database = '', curl = ''] = await dev.output(printed)
+  return { ...dev, metrics, service, token, database, curl }
 }
 
 const names = (database: string) => query(database, 'select name, tag from plants order by created_at')
@@ -44,6 +45,8 @@ t.test(
     t.match(stdout, /^HTTP\/1\.1 200 OK\r\n/)
     t.strictSame(JSON.parse(stdout.split('\r\n').at(-1) ?? ''), monstera)
     t.strictSame(await names(first.database), [monstera])
+    const page = await (await fetch(first.metrics)).text()
+    t.match(page, /^plant_store_plants_total\{outcome="created"\} 1$/m)
 
     first.kill('SIGINT')
     t.match(await first.ended, { code: 0, stderr: '' })

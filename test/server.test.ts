@@ -28,6 +28,12 @@ const refusal = (...lines: string[]) => ({
   stderr: lines.map((line) => `plant-store: ${line}\n`).join('')
 })
 
+/** What a process that waits for its database says of it meanwhile: it repeats itself every minute. */
+function waitsFor(stdout: string) {
+  const lines = stdout.split('\n').filter((line) => line.includes('waiting for the database'))
+  return [...new Set(lines.map((line) => JSON.parse(line).missing))]
+}
+
 t.jobs = 4
 
 t.test('the service without settings does not start', async (t) => {
@@ -57,7 +63,10 @@ t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS
     STARTUP_TIMEOUT_MS: String(soonMs)
   })
   const took = performance.now() - began
-  t.strictSame(end, refusal('the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'))
+  const cause = 'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
+  t.strictSame({ ...end, stdout: '' }, refusal(cause))
+  t.strictSame(waitsFor(end.stdout), [cause])
+  t.notMatch(end.stdout, 'thyme')
   t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
@@ -70,16 +79,17 @@ t.test('the service gives up on a server that takes the connection and never say
     STARTUP_TIMEOUT_MS: String(soonMs)
   })
   const took = performance.now() - began
-  t.strictSame(end, refusal('the database cannot be reached: timeout expired'))
+  t.strictSame({ ...end, stdout: '' }, refusal('the database cannot be reached: timeout expired'))
   t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
 t.test('the service does not start on a database that is not migrated', async (t) => {
   const url = await createDatabase(t, { migrated: false })
-  t.strictSame(
-    await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: String(soonMs) }),
-    refusal('the database is not migrated: run the migrations first')
-  )
+  const cause = 'the database is not migrated: run the migrations first'
+  const env = { ...settings, DATABASE_URL: url, STARTUP_TIMEOUT_MS: String(soonMs) }
+  const end = await run(t, ['src/server.ts'], env)
+  t.strictSame({ ...end, stdout: '' }, refusal(cause))
+  t.strictSame(waitsFor(end.stdout), [cause])
 })
 
 t.test('neither process works on a database of another encoding than UTF8', async (t) => {
@@ -194,6 +204,17 @@ t.test('the migrations run once, and the newest can be taken back', async (t) =>
   for (const name of allMigrations.toReversed())
     t.strictSame(await migrate('down'), done(`migrated down: ${name}\n`))
   t.strictSame(await query(DATABASE_URL, "select to_regclass('plants') as plants"), [{ plants: null }])
+})
+
+t.test('the migrations say what they wait for', async (t) => {
+  const env = {
+    DATABASE_URL: 'postgres://gardener:thyme@127.0.0.1:1/plants',
+    STARTUP_TIMEOUT_MS: String(soonMs)
+  }
+  const cause = 'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
+  const { code, stdout, stderr } = await run(t, ['src/commands/migrate.ts'], env)
+  const lines = [...new Set(stderr.match(/.*\n/g))].join('')
+  t.strictSame({ code, stdout, stderr: lines }, refusal(`waiting: ${cause}`, cause))
 })
 
 t.test('the migrations refuse an argument that they do not know, and a missing database', async (t) => {

@@ -26,7 +26,7 @@ exec 9>tokens/.lock
 flock 9
 
 # The others read these files while they run: what has not changed stays, what has is replaced by a rename.
-for part in compose grafana haproxy prometheus; do
+for part in compose grafana haproxy postgresql prometheus; do
   ! diff -r "/ops/$part" "/config/$part" >/dev/null 2>&1 || continue
   rm -rf /config/.new /config/.old
   cp -R --no-preserve=mode "/ops/$part" /config/.new

@@ -6,7 +6,8 @@ import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
 try {
   const direction = process.argv[2] ?? 'up'
   if (direction !== 'up' && direction !== 'down') throw new StartupFault(['usage: migrate [up|down]'])
-  const names = await migrate(readMigrationConfig(process.env), direction)
+  const tell = (missing: string) => process.stderr.write(`plant-store: waiting: ${missing}\n`)
+  const names = await migrate({ ...readMigrationConfig(process.env), tell }, direction)
   process.stdout.write(
     names.length > 0 ? `migrated ${direction}: ${names.join(', ')}\n` : 'nothing to migrate\n'
   )

@@ -13,6 +13,8 @@ export interface MigrationOptions {
   readonly startupTimeoutMs: number
   /** False for an engine without advisory locks: the caller sees to it that one migrates at a time. */
   readonly lock?: boolean
+  /** Is told what keeps it waiting. */
+  readonly tell?: (missing: string) => void
 }
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
@@ -24,10 +26,10 @@ const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
  * Throws a StartupFault when either takes longer.
  */
 export async function migrate(
-  { database, startupTimeoutMs, lock = true }: MigrationOptions,
+  { database, startupTimeoutMs, lock = true, tell }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
-  await waitForDatabase(() => database, startupTimeoutMs, [checkEncoding])
+  await waitForDatabase(() => database, startupTimeoutMs, [checkEncoding], tell)
   const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
   try {
     // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.

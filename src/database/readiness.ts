@@ -1,11 +1,13 @@
-/** Whether the database can take plants now: what the service waits for at start-up and probes for in an outage. */
+/** Whether the database can take plants now: what the service waits for at start-up, and probes for in an outage and while idle. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { diagnose } from './errors.ts'
 import type { Database } from './pool.ts'
 import type { Check } from './wait-for-database.ts'
 
 const statementLimitMs = 2_000
 /** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */
 const limitMs = 3_000
+const idleProbeEveryMs = 5_000
 
 /** It must take writes: a standby does not, nor a server whose disk an operator protects. */
 export const checkWritable: Check = async (client) => {
@@ -36,3 +38,35 @@ export async function checkReadiness(database: Database, selectRequired: string)
   database.reset(error)
   throw error
 }
+
+interface IdleProbe {
+  /** Rejects while the database does not serve. */
+  probe(): Promise<void>
+  isIdle(): boolean
+  /** Is told since when, by `performance.now()`, no probe has found the database. */
+  onAway(since: number): void
+}
+
+/** Probes the database while it is idle, as only a create would notice its loss. Returns what ends that. */
+export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void {
+  let awaySince: number | undefined
+  let timer = setTimeout(look, idleProbeEveryMs).unref()
+  let isClosed = false
+
+  async function look() {
+    const began = performance.now()
+    const isAway = isIdle() && (await probe().then(() => false, isLost))
+    awaySince = isAway ? (awaySince ?? began) : undefined
+    if (isClosed) return
+    if (awaySince !== undefined) onAway(awaySince)
+    timer = setTimeout(look, idleProbeEveryMs).unref()
+  }
+
+  return () => {
+    isClosed = true
+    clearTimeout(timer)
+  }
+}
+
+/** A database that answers, if only that a table is missing, is not away. */
+const isLost = (error: unknown) => diagnose(error).again === 'later'

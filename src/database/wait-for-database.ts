@@ -7,6 +7,10 @@ import { isUnmigrated } from './required-schema.ts'
 import type { ConnectionOptions } from './url.ts'
 
 const pauseMs = 250
+/** A server that says nothing is a cause after this. */
+const tryMs = 30_000
+/** A cause that lasts is told again after this. */
+const reminderMs = 60_000
 
 /** What a database lacks; undefined when it has all that is asked for. */
 export type Check = (client: pg.Client) => Promise<string | undefined>
@@ -28,12 +32,13 @@ export const checkCommits: Check = async (client) => {
   return undefined
 }
 
-/** Returns the check that the role has every right: `selectMissing` is a query that lists those that it lacks as `what`. */
+/** Returns the check that the role has every right: `selectMissing` lists, as `sql`, the statements that grant those it lacks. */
 export const checkRights =
   (selectMissing: string): Check =>
   async (client) => {
     const { rows } = await client.query(selectMissing)
-    return rows.length === 0 ? undefined : `the role may not ${rows.map(({ what }) => what).join(', ')}`
+    if (rows.length === 0) return undefined
+    return `the role lacks a right, which the owner grants by: ${rows.map(({ sql }) => `${sql};`).join(' ')}`
   }
 
 /** Returns the check that the database has what `selectRequired`, a query without rows, names. */
@@ -51,18 +56,31 @@ export const checkMigrated =
 
 /**
  * Returns as soon as the database that `current` gives by then answers and passes every check; tries again until
- * `timeoutMs` is over. Throws a StartupFault that says what was still missing then.
+ * `timeoutMs` is over. Tells what it waits for: at once, when that changes, and every minute. Throws a StartupFault that
+ * says what was still missing at the end.
  */
-export async function waitForDatabase(current: () => ConnectionOptions, timeoutMs: number, checks: Check[]) {
+export async function waitForDatabase(
+  current: () => ConnectionOptions,
+  timeoutMs: number,
+  checks: Check[],
+  tell: (missing: string) => void = () => {}
+) {
   const deadline = performance.now() + timeoutMs
   let known: string | undefined
+  let told: string | undefined
+  let toldAt = 0
   for (;;) {
-    const missing = await findMissing(current(), deadline - performance.now(), checks)
+    const missing = await findMissing(current(), Math.min(tryMs, deadline - performance.now()), checks)
     if (missing === undefined) return
-    const leftMs = deadline - performance.now()
+    const now = performance.now()
     // An attempt that our own limit has cut short says less than the one before.
-    if (leftMs > 0) known = missing
-    if (leftMs < pauseMs) throw new StartupFault([known ?? missing])
+    if (now < deadline) known = missing
+    if (deadline - now < pauseMs) throw new StartupFault([known ?? missing])
+    if (missing !== told || now - toldAt >= reminderMs) {
+      tell(missing)
+      told = missing
+      toldAt = now
+    }
     await sleep(pauseMs)
   }
 }

@@ -322,6 +322,10 @@ export function createGroupCommit<T extends Item, R>(
     submit,
     refusal,
     close,
+    /** Takes note that somebody else has not found the database since then, in ms of the clock. */
+    noteAway(since: number) {
+      if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
+    },
     /** Rows that wait for their answer. */
     get rows() {
       return pendingRows.rows

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import { StartupFault } from '../failures/startup-fault.ts'
 
 /** A file to be sent. */
 export interface Asset {
@@ -25,7 +26,6 @@ const types: Record<string, string> = {
 }
 
 const compress = promisify(gzip)
-const directory = new URL('../../public/docs/', import.meta.url)
 
 function toAsset(name: string, bytes: Buffer): Asset {
   let compressed: Promise<Buffer> | undefined
@@ -41,13 +41,19 @@ function toAsset(name: string, bytes: Buffer): Asset {
   }
 }
 
-/** Reads the page and what it refers to, as `{name}`; in the place of that it gets the name with the hash. */
-export async function readPage(): Promise<{ page: Asset; assets: Asset[] }> {
+/**
+ * Reads the page in a directory and what it refers to, as `{name}`; in the place of that it gets the name with the hash.
+ * Rejects with a StartupFault where that was not prepared.
+ */
+export async function readPage(directory: URL): Promise<{ page: Asset; assets: Asset[] }> {
   const template = await readFile(new URL('index.html', directory), 'utf8')
   const names = [...template.matchAll(/\{(.+?)\}/g)].map(([, name]) => name as string)
   const assets = await Promise.all(
     names.map(async (name) => {
-      return toAsset(name, await readFile(new URL(name, directory)))
+      const bytes = await readFile(new URL(name, directory)).catch(() => {
+        throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
+      })
+      return toAsset(name, bytes)
     })
   )
   const versions = new Map(assets.map(({ name, hash }) => [name, `${name}?v=${hash}`]))

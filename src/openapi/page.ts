@@ -23,10 +23,11 @@ async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyRep
   return reply.header('content-encoding', 'gzip').send(await asset.gzipped())
 }
 
+const directory = new URL('../../public/docs/', import.meta.url)
 const config = { isInternal: true } as const
 
 const docs: FastifyPluginAsync = async (app) => {
-  const { page, assets } = await readPage()
+  const { page, assets } = await readPage(directory)
   for (const url of ['/', '/docs']) {
     app.get(url, { config }, (request, reply) =>
       send(page, request, reply.header('content-security-policy', policy))

@@ -38,6 +38,8 @@ export interface PlantRepository {
   writeRefusal(caller: string): Failure | undefined
   /** Takes note that a response is sent or given up: its plant's bytes are given back, unless the plant still waits. */
   release(context: CreateContext): void
+  /** Takes note that the database was not found since then, by `performance.now()`: for a whole deadline is an outage. */
+  noteAway(since: number): void
   /** What waits, as it is now. */
   readonly load: QueueStats
   /** Answers what waits, and refuses what comes now. */
@@ -148,6 +150,7 @@ export function createPlantRepository(
       return fits ? undefined : new Failure('Overloaded')
     },
     release,
+    noteAway: groupCommit.noteAway,
     load: {
       get rows() {
         return queueRows.held

@@ -26,20 +26,37 @@ export interface FoundRow extends Record<string, unknown> {
   readonly is_same: boolean | null
 }
 
+const written = `write_id, ${columnNames}`
+const read = `${written}, created_at`
+
 /** Takes no row, and fails where the table lacks a column that this build needs. */
-export const selectRequired = `select write_id, ${columnNames}, created_at from plants limit 0`
+export const selectRequired = `select ${read} from plants limit 0`
 
 const functionOid = `
   select oid from pg_proc where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype`
 
-/** Lists the rights that the statements need and the role lacks. */
+// A schema without the right to use it is left out of the search path, as if the table were not there.
+const searchPath = `
+  string_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', ')`
+
+/** Lists the statements that grant the rights which the role lacks; none for a table or a column that is not there. */
 export const selectMissingRights = `
-  select what from (values
-    ('insert into plants', has_any_column_privilege('plants', 'insert')),
-    ('select from plants', has_any_column_privilege('plants', 'select')),
-    ('execute pg_logical_emit_message',
-      (select coalesce(bool_and(has_function_privilege(oid, 'execute')), true) from (${functionOid}) as functions))
-  ) as rights (what, is_there) where not is_there`
+  select format('grant usage on schema %I to %I', nspname, current_user) as sql
+  from pg_namespace join pg_class on relnamespace = pg_namespace.oid
+  where to_regclass('plants') is null and relname = 'plants' and quote_ident(nspname) = any (${searchPath})
+    and not has_schema_privilege(nspname, 'usage')
+  union all
+  select format('grant %s (%s) on %s.%I to %I', privilege, string_agg(quote_ident(attname), ', ' order by attnum),
+    relnamespace::regnamespace, relname, current_user)
+  from (values ('select', '{${read}}'::name[]), ('insert', '{${written}}')) as needed (privilege, names)
+    join pg_attribute on attrelid = to_regclass('plants') and attname = any (names)
+    join pg_class on pg_class.oid = attrelid
+  where not has_column_privilege(attrelid, attnum, privilege)
+  group by privilege, relnamespace, relname
+  union all
+  select format('grant execute on function %s to %I', oid::regprocedure, current_user)
+  from (${functionOid}) as functions
+  where not has_function_privilege(oid, 'execute')`
 
 /** Asks whether a look-up can wait for the standby. */
 export const selectCanWait = { name: 'can look-ups wait', text: `select exists (${functionOid}) as can_wait` }
@@ -65,14 +82,14 @@ const asked = `unnest($1::uuid[], ${castParameters(2, '[]')})`
 const createOnly = 'on conflict (id) do nothing returning id'
 
 const insertMany = `
-  insert into plants (write_id, ${columnNames})
-  select write_id, ${columnNames}
-  from ${asked} as new (write_id, ${columnNames}), ${settings(lockTimeout)}
+  insert into plants (${written})
+  select ${written}
+  from ${asked} as new (${written}), ${settings(lockTimeout)}
   ${createOnly}`
 
 // A row alone is written with less work for the planner and the executor.
 const insertOne = `
-  insert into plants (write_id, ${columnNames})
+  insert into plants (${written})
   select $1::uuid, ${castParameters(2)}
   from ${settings(lockTimeout)}
   ${createOnly}`
@@ -85,7 +102,7 @@ const waitForStandby = `, pg_logical_emit_message(true, 'plant-store', '')`
 const findMany = (more: string) => `
   select plants.id, plants.write_id = asked.write_id as is_own,
     case when plants.write_id = asked.write_id then ${compareColumns('plants', 'asked')} end as is_same${more}
-  from ${asked} as asked (write_id, ${columnNames}) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
+  from ${asked} as asked (${written}) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
 
 const statements = {
   create: { name: 'create plants', text: insertMany },

@@ -3,7 +3,7 @@ import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
-import { checkWritable } from '../database/readiness.ts'
+import { checkReadiness, checkWritable, probeWhileIdle } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
 import {
@@ -49,8 +49,9 @@ export const databaseChecks: Check[] = [
   checkEncoding,
   checkCommits,
   checkWritable,
-  checkMigrated(selectRequired),
-  checkRights(selectMissingRights)
+  // First: without its rights the role cannot see what is migrated.
+  checkRights(selectMissingRights),
+  checkMigrated(selectRequired)
 ]
 
 /** Makes the repository and its connections. */
@@ -101,7 +102,17 @@ export default fp<Options>(
       if (followed) await followed.reload()
       else app.log.info('there is no DATABASE_URL_FILE to read again')
     })
+    let endProbes = () => {}
+    // Before, the start waits for the database and tells so.
+    app.addHook('onListen', async () => {
+      endProbes = probeWhileIdle({
+        probe: () => checkReadiness(database, selectRequired),
+        isIdle: () => plants.load.rows === 0 && !plants.load.databaseDown,
+        onAway: plants.noteAway
+      })
+    })
     app.addHook('onClose', async () => {
+      endProbes()
       followed?.close()
       await close()
     })

@@ -9,6 +9,7 @@ import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { catalogue, type FailureName } from '../../src/failures/catalogue.ts'
+import { createAuthority, createCertificate } from '../support/certificates.ts'
 import { createDatabase } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
 import { startProcess } from '../support/process.ts'
@@ -19,16 +20,22 @@ const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
 const skip = spawnSync('nginx', ['-v'], { env }).status !== 0 && 'nginx is not on the PATH'
 const example = join(import.meta.dirname, '../../ops/nginx/nginx.conf')
 
-/** Starts nginx over two ports; ends it at teardown. */
+const authority = createAuthority('plants authority')
+const { key, cert } = createCertificate('plants.test', authority)
+const tls = { servername: 'plants.test', ca: authority.cert }
+
+/** Starts nginx over two ports; ends it at teardown. Gives its addresses, the second one with TLS. */
 async function startNginx(t: Test, [first, second]: [number, number]) {
-  const port = await freePort()
-  const directory = t.testdir({})
+  const [port, tlsPort] = [await freePort(), await freePort()]
+  const directory = t.testdir({ 'plant-store.pem': `${cert}${key}` })
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `${name}_temp_path ${name};`
   )
   const config = (await readFile(example, 'utf8'))
     .replace('http {\n', `http {\n  access_log off;\n  ${temporary.join(' ')}\n`)
     .replace('127.0.0.1:3000', `127.0.0.1:${port}`)
+    .replace('127.0.0.1:3443', `127.0.0.1:${tlsPort}`)
+    .replaceAll('/etc/nginx/plant-store.pem', `${directory}/plant-store.pem`)
     .replace('127.0.0.1:3001', `127.0.0.1:${first}`)
     .replace('127.0.0.1:3002', `127.0.0.1:${second}`)
   await writeFile(join(directory, 'nginx.conf'), config)
@@ -41,7 +48,7 @@ async function startNginx(t: Test, [first, second]: [number, number]) {
   })
   const url = `http://127.0.0.1:${port}`
   await until('nginx listens', () => fetch(url))
-  return url
+  return [url, `https://127.0.0.1:${tlsPort}`] as const
 }
 
 async function startInstances(t: Test) {
@@ -55,14 +62,15 @@ async function startInstances(t: Test) {
       WRITE_DEADLINE_MS: String(scaled(60_000))
     })
   const instances = [await launch(ports[0]), await launch(ports[1])]
-  return { databaseUrl, ports, instances, launch, url: await startNginx(t, ports) }
+  const [url, tlsUrl] = await startNginx(t, ports)
+  return { databaseUrl, ports, instances, launch, url, tlsUrl }
 }
 
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
 const unavailable = 'the service cannot be reached, the plant may be stored: send the same request again'
 
 t.test('the contract holds through nginx, and for its own responses', { skip }, async (t) => {
-  const { url, instances } = await startInstances(t)
+  const { url, tlsUrl, instances } = await startInstances(t)
   const cases: [string, string, number][] = [
     ['a good request', ask('{"id":1,"name":"n"}'), 0],
     ['a duplicate', ask('{"id":1,"name":"n"}'), 409],
@@ -78,6 +86,10 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
   ]
   const judge = async (title: string, bytes: string, error: number) => {
     const [response] = parseResponses(await exchange(url, [bytes]))
+    t.notOk(response?.headers['strict-transport-security'], title)
+    const [encrypted] = parseResponses(await exchange(tlsUrl, [bytes.replace('"id":1', '"id":3')], { tls }))
+    t.equal(encrypted?.headers['strict-transport-security'], 'max-age=31536000', title)
+    t.equal(encrypted?.status, response?.status, title)
     t.equal(response?.headers['content-type'], 'application/json', title)
     t.equal(response?.status, error === 0 ? 200 : 400, title)
     const { error: found = 0, message, ...rest } = JSON.parse(response?.body ?? '')

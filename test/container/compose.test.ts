@@ -1,12 +1,13 @@
 /** The stack of docker-compose.yml: the README's tour, and what clients see while operators work on it. */
 import { once } from 'node:events'
-import { mkdir, readFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { type RequestOptions, request } from 'node:https'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
+import { openProject } from '../../dev/compose.ts'
 import { docker, inspect, statusOf } from '../../dev/docker.ts'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { execute } from '../../dev/execute.ts'
@@ -374,11 +375,28 @@ t.test('`down` keeps the plants and the token, `down -v` nothing; a backup bring
   t.strictSame(await stack.query(everything), plants)
   t.equal(await stack.token(), token)
 
-  const operate = (command: string) =>
-    execute(`ops/${command}`, [join(stack.cwd, 'coverage/backup')], { cwd: stack.cwd, env: stack.env })
+  const operate = (command: string, env: Record<string, string> = {}) =>
+    execute(`ops/${command}`, [join(stack.cwd, 'coverage/backup')], {
+      cwd: stack.cwd,
+      env: { ...stack.env, ...env }
+    })
+  const settings = join(stack.cwd, '.env')
+  await writeFile(settings, 'LOG_LEVEL=debug\n')
   await operate('backup')
   await t.rejects(operate('backup'), /must not exist yet/)
+  await rm(settings)
   await t.rejects(operate('restore'), /has secrets already/)
+  await t.rejects(readFile(settings), { code: 'ENOENT' })
+
+  const beside = { COMPOSE_PROJECT_NAME: `${stack.env.COMPOSE_PROJECT_NAME}-beside` }
+  const trial = openProject(stack.cwd, { ...stack.env, ...beside })
+  t.teardown(() => trial.compose('--profile=*', 'down', '--volumes', '--timeout=5'))
+  await operate('restore', beside)
+  t.equal(await readFile(settings, 'utf8'), 'LOG_LEVEL=debug\n')
+  t.strictSame(await trial.psql('db', 'plants', everything), plants)
+  await trial.compose('--profile=*', 'down', '--volumes')
+  t.strictSame(await stack.query(everything), plants, 'the first stack is as it was')
+
   await stack.compose('kill') // the drain was seen above
   await stack.compose('--profile=*', 'down', '--volumes')
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`

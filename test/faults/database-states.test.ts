@@ -102,6 +102,35 @@ t.test('down: 503 by the deadline, then at once, and 200 as soon as it is back',
   t.ok(messages.lastIndexOf('30 the database is back') > messages.indexOf(away))
 })
 
+t.test('down while nobody asks: it shows, creates are refused at once, and it ends by itself', async (t) => {
+  const service = await startService(t, env)
+  const away = async () => parseMetrics(await service.metrics()).value('plant_store_database_away')
+  t.equal(await away(), 0)
+  await server.down()
+  await until('the outage shows', away)
+  t.strictSame(await create(t, service), unavailable)
+  await server.up()
+  await until('it is over', away, (value) => value === 0)
+  t.strictSame(await create(t, service), success({ name: 'n' }))
+})
+
+t.test('a table that is missing while nobody asks is no outage', async (t) => {
+  const service = await startService(t, env)
+  await service.rows('alter table plants rename to seeds')
+  const failed = async () => {
+    const [row] = await service.rows(
+      'select xact_rollback::int as count from pg_stat_database where datname = current_database()'
+    )
+    return row.count as number
+  }
+  const before = await failed()
+  const probes = 3 + deadlineMs / 5_000
+  await until('the probes have failed for a deadline', failed, (count) => count >= before + probes)
+  t.strictSame(await create(t, service), internal)
+  await service.rows('alter table seeds rename to plants')
+  await recovers(t, service)
+})
+
 t.test('down when the service starts to serve: 503, and 200 as soon as it is there', async (t) => {
   await server.down()
   const service = await startService(t, env)

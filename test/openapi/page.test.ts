@@ -2,8 +2,11 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { pathToFileURL } from 'node:url'
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { readPage } from '../../src/openapi/assets.ts'
 import { failure, headers, read, startService } from '../support/service.ts'
 
 const { app, url } = await startService(t, { BASE_PATH: '/v1' })
@@ -122,4 +125,10 @@ t.test('DOCS=off: no page, and the document all the same', async (t) => {
     )
   }
   t.equal((await fetch(`${url}/openapi.json`)).status, 200)
+})
+
+t.test('a page that was not prepared says what to run', async (t) => {
+  const directory = t.testdir({ 'index.html': '<script src="docs/{swagger-ui-bundle.js}"></script>' })
+  const fault = 'public/docs/swagger-ui-bundle.js is missing: run npm run prepare'
+  await t.rejects(readPage(pathToFileURL(`${directory}/`)), new StartupFault([fault]))
 })

@@ -1,6 +1,7 @@
 /** A client that sends bytes as they are, and reads whatever comes back. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { token } from './service.ts'
@@ -17,18 +18,25 @@ export type Part = string | Buffer | RegExp | (() => Promise<unknown>)
 
 /** Connects to the host and port of a URL. */
 export function connectTo(url: string, options: { allowHalfOpen?: boolean } = {}): Socket {
+  return connect({ ...addressOf(url), ...options })
+}
+
+function addressOf(url: string) {
   const { hostname, port } = new URL(url)
-  return connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port), ...options })
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) }
 }
 
 interface Options {
   /** Say that nothing more will be sent when all is sent. */
   halfClose?: boolean
+  /** Use TLS. */
+  tls?: ConnectionOptions
 }
 
 /** Sends the parts on one connection; returns every byte that came back when the server closes. Throws when it does not. */
-export async function exchange(url: string, parts: Part[], { halfClose = false }: Options = {}) {
-  const socket = connectTo(url, { allowHalfOpen: true })
+export async function exchange(url: string, parts: Part[], { halfClose = false, tls }: Options = {}) {
+  const options = { ...addressOf(url), allowHalfOpen: true }
+  const socket = tls ? connectTls({ ...options, ...tls }) : connect(options)
   const chunks: Buffer[] = []
   socket.on('data', (chunk) => chunks.push(chunk))
   socket.on('error', () => {})

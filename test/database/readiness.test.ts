@@ -1,0 +1,46 @@
+/** The probe of an idle replica: what it tells, and when it asks. */
+import t from 'tap'
+import { NoConnection } from '../../src/database/errors.ts'
+import { probeWhileIdle } from '../../src/database/readiness.ts'
+
+const lost = new NoConnection(new Error('connect ECONNREFUSED'))
+const unmigrated = Object.assign(new Error(), { code: '42P01', severity: 'ERROR' })
+
+t.test('it tells since when the database is lost; one that answers or is in use is not', async (t) => {
+  const pauses: unknown[] = []
+  const { setTimeout } = globalThis
+  t.intercept(globalThis, 'setTimeout', {
+    value: (callback: () => void, ms: number) => {
+      pauses.push(ms)
+      return setTimeout(callback, 1)
+    }
+  })
+  const looks: ('busy' | 'served' | Error)[] = [lost, lost, 'busy', lost, unmigrated, 'served', lost]
+  const told: [look: number, since: number][] = []
+  let look = 0
+  let close = () => {}
+  const { promise: asked, resolve: onLast } = Promise.withResolvers<void>()
+  close = probeWhileIdle({
+    isIdle: () => looks[look++] !== 'busy',
+    async probe() {
+      const outcome = looks[look - 1]
+      if (look === looks.length) {
+        close()
+        onLast()
+      }
+      if (outcome instanceof Error) throw outcome
+    },
+    onAway: (since) => void told.push([look, since])
+  })
+  await asked
+  await new Promise((resolve) => setImmediate(resolve))
+  t.strictSame(
+    told.map(([look]) => look),
+    [1, 2, 4],
+    'closed, it tells nothing'
+  )
+  const [[, first], [, second], [, third]] = told as [[number, number], [number, number], [number, number]]
+  t.equal(second, first)
+  t.ok(third > second, 'it begins anew')
+  t.strictSame(pauses, Array(looks.length).fill(5_000), 'closed, it asks no more')
+})

@@ -1,0 +1,38 @@
+/** The unit for systemd: systemd understands all of it, and it leaves the service the time and the files that it needs. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { readConfig } from '../../src/config/config.ts'
+import { token } from '../support/service.ts'
+
+const path = join(import.meta.dirname, '../../ops/systemd/plant-store.service')
+const unit = readFileSync(path, 'utf8')
+const settingOf = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? ''
+const skip = spawnSync('systemd-analyze', ['--version']).status !== 0 && 'systemd-analyze is not on the PATH'
+
+t.test('systemd understands each line', { skip }, async (t) => {
+  // It looks for the command, which has another place here.
+  const file = join(
+    t.testdir({ 'plant-store.service': unit.replace('/usr/bin/node', process.execPath) }),
+    'plant-store.service'
+  )
+  const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], {
+    encoding: 'utf8'
+  })
+  // Of what it cannot read it only warns.
+  t.strictSame({ status, stdout, stderr }, { status: 0, stdout: '', stderr: '' })
+})
+
+t.test('it starts what npm starts, and has room for the default settings', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(path, '../../../package.json'), 'utf8'))
+  const command = scripts.start.replace('--env-file-if-exists=.env ', '').replace('exec ', '/usr/bin/')
+  t.equal(settingOf('ExecStart'), command)
+  t.equal(settingOf('ExecReload'), '/bin/kill -HUP $MAINPID')
+  const { maxConnections, shutdownTimeoutMs } = readConfig({
+    DATABASE_URL: 'postgres://plants@db.test/plants',
+    AUTH_TOKENS: `tester:${token}`
+  })
+  t.ok(Number(settingOf('LimitNOFILE')) >= maxConnections + 1_100)
+  t.ok(Number.parseInt(settingOf('TimeoutStopSec'), 10) * 1_000 > shutdownTimeoutMs)
+})
