@@ -34,7 +34,6 @@ const inFile = (
 export const mutants: readonly Mutant[] = [
   ...inFile('plants/statements.ts', falsehood, [
     ['what is found is merely visible', 'text: findMany(waitForStandby)', "text: findMany('')"],
-    ['any row is its own', 'plants.write_id = asked.write_id as is_own', 'true as is_own'],
     ['a commit does not wait where the session says so', "in ('off', 'local')", "in ('never')"]
   ]),
   ...inFile('plants/write-id.ts', /two keys/, [
@@ -43,7 +42,7 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/repository.ts', /drawn for a key/, [
     [
       'a keyed plant gets a random write id',
-      'isKeyed ? deriveWriteId(caller, key) : randomWriteId()',
+      'key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))',
       'randomWriteId()'
     ]
   ]),
@@ -57,26 +56,27 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/store.ts', falsehood, [
     [
       'created and replayed are swapped',
-      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
-      "return found.is_same ? 'created' : new Failure('ReusedKey')"
+      "key === undefined || mayBeStored ? 'created' : 'replayed'",
+      "key === undefined || mayBeStored ? 'replayed' : 'created'"
     ],
     [
       'any content is the same',
-      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
-      "return 'replayed'"
+      "found === deriveFormerWriteId(caller, key) ? 'replayed' : new Failure('ReusedKey')",
+      "'replayed'"
     ],
+    ['any row is its own', 'if (found === item.writeId)', 'if (found)'],
     [
-      'any content is the same after an open attempt',
-      "return found.is_same ? 'created' : new NotCommitted('unknown')",
-      "return 'created'"
+      "what is found is a repeat's own",
+      "if (key === undefined || !isOfSameKey(found, item.writeId)) return new Failure('DuplicatePlant')",
+      "if (key === undefined) return 'created'"
     ],
-    ["what is found is a repeat's own", "if (!found.is_own) return new Failure('DuplicatePlant')", '']
+    ['any key is the same', 'key === undefined || !isOfSameKey(found, item.writeId)', 'key === undefined']
   ]),
   ...inFile('plants/store.ts', failure, [
     ['a look-up that fails costs all', 'return { results, failure: {', 'return { results: [], failure: {']
   ]),
   ...inFile('plants/store.ts', /./, [
-    ['a look-up without the signal', 'findPlants(items, canWait), signal', 'findPlants(items, canWait)']
+    ['a look-up without the signal', 'findPlants(ids, canWait), signal', 'findPlants(ids, canWait)']
   ]),
   ...inFile('plants/storage.ts', failure, [
     ['a statement has the whole deadline', 'attemptsPerDeadline = 3', 'attemptsPerDeadline = 1'],
@@ -90,7 +90,7 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'an error from a worker has written nothing',
-      "isOpen || (broken.test(code) && onWorkers.test((error as Report).file ?? ''))",
+      "isOpen || (broken.test(code) && onWorkers.test(file ?? ''))",
       'isOpen'
     ]
   ]),
