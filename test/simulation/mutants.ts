@@ -167,11 +167,7 @@ export const mutants: readonly Mutant[] = [
     ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
   ...inFile('group-commit/outage.ts', failure, [
-    [
-      'the first failing probe is the last',
-      'else if (databaseDown) cancelProbe = clock.after(probeEveryMs, look)',
-      ''
-    ]
+    ['the first failing probe is the last', 'cancelProbe = clock.after(probeEveryMs, look)', '']
   ]),
   ...inFile('group-commit/verdict.ts', failure, [
     [
