@@ -23,8 +23,8 @@ const shareOfDeadline = 0.5
 const mostParts = 4
 /** The attempts with these parts may take one of so many parts of the deadline together. */
 const partsOfDeadline = 8
-/** An attempt with suspects may take so many times as long as recent attempts. */
-const patience = 3
+/** An attempt with suspects may take so many times as long as recent attempts, less where time runs out. */
+const patience = { most: 3, least: 1.5 }
 /** And at least so much of the deadline, or a tenth of it where what is written shows how long attempts take now. */
 const shareOfSuspects = 1 / 24
 
@@ -144,18 +144,21 @@ export function createGroupCommit<T extends Item, R>(
     return Math.max(1, Math.min(mostParts, inTime))
   }
 
-  const slowMs = (share = shareOfSuspects) =>
-    Math.max(limits.deadlineMs * share, waitEstimate.attemptMs * patience)
+  const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience.most)
 
   /** How long suspects may take, so that those behind them have their turn. */
-  function limitMs({ rows }: Batch<T, R>) {
+  function limitMs({ rows, partsToCome }: Batch<T, R>) {
     const [any] = rows as [Row<T, R>]
     const leftMs = any.deadline - clock.now()
     // A canary that takes more leaves the others no time to take as long.
     const wasWritten = evidence.wasWritten(any.failedSince)
     if (any.hasTime)
       return wasWritten ? Math.min(leftMs / 2, limits.deadlineMs / partsOfDeadline) : leftMs / 2
-    return slowMs(any.rests === 0 && wasWritten ? shareOfSuspects / 10 : shareOfSuspects)
+    const { attemptMs } = waitEstimate
+    const isKnown = any.rests === 0 && wasWritten
+    const leastMs = Math.max((limits.deadlineMs * shareOfSuspects) / 10, attemptMs * patience.least)
+    const mostMs = isKnown ? Math.max(leastMs, attemptMs * patience.most) : slowMs()
+    return Math.max(leastMs, Math.min(mostMs, leftMs / (1 + partsToCome)))
   }
 
   /** Answers the rows that an attempt has decided, and judges the others. */

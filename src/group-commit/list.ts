@@ -11,6 +11,8 @@ export interface Place<E> {
 export class List<E> {
   #first: Place<E> | undefined = undefined
   #last: Place<E> | undefined = undefined
+  /** How many elements it has. */
+  length = 0
 
   /** The place of the first element, or undefined. */
   get begin(): Place<E> | undefined {
@@ -28,6 +30,7 @@ export class List<E> {
     if (this.#last) this.#last.after = place
     else this.#first = place
     this.#last = place
+    this.length++
     return place
   }
 
@@ -37,6 +40,7 @@ export class List<E> {
     if (this.#first) this.#first.before = place
     else this.#last = place
     this.#first = place
+    this.length++
     return place
   }
 
@@ -47,6 +51,7 @@ export class List<E> {
     else this.#first = after
     if (after) after.before = before
     else this.#last = before
+    this.length--
     // A removed place that has grown old would keep the younger ones from the minor garbage collections.
     place.before = place.after = undefined
   }

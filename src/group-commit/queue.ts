@@ -9,6 +9,8 @@ export interface Batch<T extends Item, R> {
   readonly rows: Row<T, R>[]
   /** They have failed before. */
   readonly isSuspect: boolean
+  /** So many more such batches wait, if they are as large. */
+  readonly partsToCome: number
 }
 
 /**
@@ -82,7 +84,7 @@ export function createQueue<T extends Item, R>({
     if (rows.length === 0) return undefined
     // In one order everywhere: two services cannot deadlock.
     rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    return { rows, isSuspect }
+    return { rows, isSuspect, partsToCome: suspects.length / rows.length }
   }
 
   return {
