@@ -42,30 +42,36 @@ function keepPlain(fields: Record<string, unknown>): Record<string, unknown> {
 /** A system call for each line would cost more than the line itself. */
 const pieceLength = 4_096
 const flushEveryMs = 250
+/** What is kept, in bytes, for a standard output that cannot be written, such as a file on a full disk. */
+const maximumKept = 1_048_576
+
+let lost = 0
+
+/** Returns how many lines of this process's log were lost: they came while standard output could not be written. */
+export const lostLines = (): number => lost
 
 /**
  * Standard output, in pieces of about 4 kB, the last of them after 250 ms, with a fatal line, or at the exit. Pino's own
- * buffer counts the bytes of all that it holds with each line.
+ * buffer counts the bytes of all that it holds with each line. A service whose log cannot be written serves on.
  */
 function bufferOutput(): DestinationStream & { flushSync(): void } {
-  const output = pino.destination({ dest: 1, sync: true })
+  const output = pino.destination({ dest: 1, sync: true, maxLength: maximumKept })
+  // What could not be written is kept, and is written with the next piece.
+  output.on('error', () => {})
+  output.on('drop', (piece: string) => (lost += piece.split('\n').length - 1))
   let lines = ''
-  const flush = () => {
+  // A piece is written at once. The destination's own `flushSync` would wait for room for ever.
+  const flushSync = () => {
     const piece = lines
-    // Also where the write fails: the destination has it by then, and sends it with the next.
     lines = ''
     if (piece !== '') output.write(piece)
   }
-  const flushSync = () => {
-    flush()
-    output.flushSync()
-  }
-  setInterval(flush, flushEveryMs).unref()
+  setInterval(flushSync, flushEveryMs).unref()
   process.once('exit', flushSync)
   return {
     write(line) {
       lines += line
-      if (lines.length >= pieceLength) flush()
+      if (lines.length >= pieceLength) flushSync()
     },
     flushSync
   }

@@ -1,17 +1,19 @@
 /** The log on standard output: nothing of it waits for long, and none is lost or doubled. */
-import { spawn } from 'node:child_process'
+import { type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 
 const logger = join(import.meta.dirname, '../src/logger.ts')
 
 /** Runs a program that has a logger; it is killed at teardown. */
-function run(t: Test, program: string) {
+function run(t: Test, program: string, stdio: StdioOptions = ['ignore', 'pipe', 'inherit']) {
   const source = `import { createLogger } from ${JSON.stringify(logger)}; const log = createLogger('info'); ${program}`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', source], {
-    stdio: ['ignore', 'pipe', 'inherit']
+    stdio
   })
   t.teardown(() => child.kill('SIGKILL'))
   return child
@@ -25,19 +27,19 @@ const messages = (log: string) =>
 
 t.test('a line is written while the process lives on', async (t) => {
   const child = run(t, `log.info('alone'); setInterval(() => {}, 60_000)`)
-  const [chunk] = await once(child.stdout, 'data')
+  const [chunk] = await once(child.stdout as Readable, 'data')
   t.strictSame(messages(String(chunk)), ['alone'])
 })
 
 t.test('a fatal line is written at once, with those before it', async (t) => {
   const child = run(t, `log.info('before'); log.fatal('last'); process.kill(process.pid, 'SIGKILL')`)
-  t.strictSame(messages(await text(child.stdout)), ['before', 'last'])
+  t.strictSame(messages(await text(child.stdout as Readable)), ['before', 'last'])
 })
 
 t.test('the exit writes what is left', async (t) => {
   const child = run(t, `for (let n = 0; n < 500; n++) log.info(String(n)); process.exit()`)
   t.strictSame(
-    messages(await text(child.stdout)),
+    messages(await text(child.stdout as Readable)),
     Array.from({ length: 500 }, (_, n) => String(n))
   )
 })
@@ -56,7 +58,41 @@ t.test('a write that fails once costs no line, and doubles none', async (t) => {
     process.exit()`
   const child = run(t, program)
   t.strictSame(
-    messages(await text(child.stdout)),
+    messages(await text(child.stdout as Readable)),
     Array.from({ length: 300 }, (_, n) => String(n))
+  )
+})
+
+t.test('with a full disk the process lives on, counts the lines that it loses, and ends', async (t) => {
+  const program = `
+    import { lostLines } from ${JSON.stringify(logger)}
+    for (let n = 0; n < 20_000; n++) log.info({ n, text: 'x'.repeat(100) }, 'a line')
+    process.on('exit', (code) => console.error(JSON.stringify({ code, lost: lostLines() })))
+    log.fatal('the last one')`
+  const full = openSync('/dev/full', 'w')
+  t.teardown(() => closeSync(full))
+  const child = run(t, program, ['ignore', full, 'pipe'])
+  const { code, lost } = JSON.parse(await text(child.stderr as Readable))
+  t.equal(code, 0)
+  // 3 MB were logged, and 1 MiB is kept.
+  t.ok(lost > 10_000 && lost < 16_000, `${lost} lines were lost`)
+})
+
+t.test('when the disk has room again, what was kept is written, and in order', async (t) => {
+  const program = `
+    import fs from 'node:fs'
+    const { writeSync } = fs
+    let isFull = true
+    fs.writeSync = (...given) => {
+      if (!isFull) return writeSync(...given)
+      throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
+    }
+    for (let n = 0; n < 300; n++) log.info(String(n))
+    isFull = false
+    for (let n = 300; n < 600; n++) log.info(String(n))
+    process.exit()`
+  t.strictSame(
+    messages(await text(run(t, program).stdout as Readable)),
+    Array.from({ length: 600 }, (_, n) => String(n))
   )
 })

@@ -1,16 +1,19 @@
 /** The processes: when the service and the migrations refuse to start, and how they run and end. */
+import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { freePort } from '../dev/embedded-postgres.ts'
 import { scaled } from '../dev/slowness.ts'
 import { until } from '../dev/until.ts'
 import { createDatabase, query } from './support/database.ts'
 import { listen } from './support/listen.ts'
 import { run, start, startProcess } from './support/process.ts'
-import { exchange, parseResponses } from './support/raw.ts'
+import { exchange, parseResponses, request } from './support/raw.ts'
 
 const secret = 'a-secret-of-the-tests'
 const settings = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${secret}` }
@@ -314,4 +317,29 @@ t.test('no token is made for a bad name, no name or two', async (t) => {
   }
   t.strictSame(await run(t, ['src/commands/create-token.ts']), refusal('usage: token NAME'))
   t.strictSame(await run(t, ['src/commands/create-token.ts', 'a', 'b']), refusal('usage: token NAME'))
+})
+
+t.test('a service whose log is on a full disk serves, drains, and ends with 0', async (t) => {
+  const port = await freePort()
+  const env = {
+    PATH: process.env.PATH,
+    ...settings,
+    PORT: String(port),
+    METRICS_PORT: '0',
+    DATABASE_URL: await createDatabase(t)
+  }
+  const command = `exec '${process.execPath}' src/server.ts >/dev/full`
+  const child = spawn('sh', ['-c', command], { cwd: join(import.meta.dirname, '..'), env, stdio: 'ignore' })
+  t.teardown(() => child.kill('SIGKILL'))
+  const ended = once(child, 'exit')
+  const url = `http://127.0.0.1:${port}`
+  await until('it serves', () => fetch(`${url}/readyz`).catch(() => undefined))
+  const [response] = parseResponses(
+    await exchange(url, [
+      request('{"id":1,"name":"n"}', { authorization: `Bearer ${secret}`, connection: 'close' })
+    ])
+  )
+  t.match(response, { status: 200, body: '{"name":"n"}' })
+  child.kill('SIGTERM')
+  t.strictSame(await ended, [0, null])
 })

@@ -3,9 +3,11 @@
 # The superuser has none: it exists on the server's socket alone.
 set -eu
 exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username=plants --dbname=plants --file=/config/postgresql/roles.sql --file=- <<'SQL'
-\set owner `cat /run/secrets/owner-password`
-\set service `cat /run/secrets/service-password`
+-- Not the passwords, which the server's log may show.
+\set owner `cat /run/secrets/owner-verifier`
+\set service `cat /run/secrets/service-verifier`
 begin;
+select pg_advisory_xact_lock(hashtext('roles')) \g /dev/null
 alter role plants password null;
 alter role owner login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'owner';
 alter role service login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'service';

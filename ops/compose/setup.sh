@@ -1,12 +1,12 @@
 #!/bin/sh
-# setup [NAME]: makes the secrets of docker-compose.yml once, and an access token for the caller that is named (dev
-# without a name), which it writes to standard output. Copies the configuration of the other containers.
+# setup: makes the secrets of docker-compose.yml that are not there, and copies the configuration of the other containers.
+# setup NAME: makes an access token for this caller, too, and writes it to standard output.
 # setup --rotate: makes new passwords of the database instead.
 # Each volume is mounted by its readers only, which run as users of their own: that is why the files can be read by all
 # of them.
 set -eu
 umask 022
-name=${1:-dev}
+name=${1:-}
 case $name in --rotate) ;; [.-]* | */*)
   echo "setup: the name may not begin with a dot or a hyphen, or have a slash" >&2
   exit 1
@@ -34,21 +34,49 @@ for part in compose grafana haproxy postgresql prometheus; do
   mv /config/.new "/config/$part"
 done
 
+# A generator that fails ends the script before a file is made of it.
 random() { node --print 'crypto.randomBytes(32).toString("hex")'; }
 
-# Read once, when the database is made.
-[ -e db/superuser-password ] || random | put db/superuser-password
-for role in owner service; do
-  if [ ! -e "db/$role-password" ] || [ "$name" = --rotate ]; then random | put "db/$role-password"; fi
-done
-printf 'postgres://owner:%s@db:5432/plants\n' "$(cat db/owner-password)" | put migrate/database-url
-printf 'postgres://service:%s@db:5432/plants\n' "$(cat db/service-password)" | put api/database-url
-[ "$name" != --rotate ] || exit 0
+# The superuser has no password once the roles are made; the image wants one at first.
+if [ ! -s db/superuser-password ]; then
+  password=$(random)
+  printf '%s\n' "$password" | put db/superuser-password
+fi
 
-if [ ! -e "tokens/$name" ]; then
+# What PostgreSQL stores of a password (RFC 5803): it can check one with it, but not log in.
+verifier='
+const { createHash, createHmac, pbkdf2Sync, randomBytes } = require("node:crypto")
+const password = require("node:fs").readFileSync(0, "utf8")
+const salt = randomBytes(16)
+const key = (name) => createHmac("sha256", pbkdf2Sync(password, salt, 4096, 32, "sha256")).update(name).digest()
+const stored = createHash("sha256").update(key("Client Key")).digest("base64")
+console.log(`SCRAM-SHA-256$4096:${salt.toString("base64")}$${stored}:${key("Server Key").toString("base64")}`)'
+
+# role NAME DIRECTORY: the reader of the directory gets a URL with the password, the database what recognises it.
+role() {
+  password=$(sed -n "s|^postgres://$1:\([0-9a-f]\{64\}\)@db:5432/plants\$|\1|p" "$2/database-url" 2>/dev/null || true)
+  if [ -z "$password" ] || [ "$name" = --rotate ]; then
+    password=$(random)
+    printf 'postgres://%s:%s@db:5432/plants\n' "$1" "$password" | put "$2/database-url"
+  fi
+  recognised=$(printf %s "$password" | node --eval "$verifier")
+  printf '%s\n' "$recognised" | put "db/$1-verifier"
+  rm -f "db/$1-password"
+}
+role owner migrate
+role service api
+
+# The service needs an entry to start: this one recognises nobody.
+if [ ! -s api/tokens ]; then
+  digest=$(random)
+  printf 'nobody:sha256:%s\n' "$digest" | put api/tokens
+fi
+case $name in '' | --rotate) exit 0 ;; esac
+
+if [ ! -s "tokens/$name" ]; then
   made=$(node /app/dist/commands/create-token.js "$name")
   # The service gets the digest, not the token; and gets it first, so that no token is kept that it does not know.
-  { if [ -e api/tokens ]; then cat api/tokens; fi; printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens
+  { cat api/tokens && printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens
   umask 077
   printf '%s\n' "$made" | sed -n 's/^token  //p' | put "tokens/$name"
 fi

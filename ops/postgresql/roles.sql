@@ -7,6 +7,8 @@ do $$
 declare
   role text;
 begin
+  -- One at a time: two that change a role at once fail.
+  perform pg_advisory_xact_lock(hashtext('roles'));
   foreach role in array array['owner', 'service'] loop
     if not exists (select from pg_roles where rolname = role) then
       execute format('create role %I login', role);

@@ -89,10 +89,13 @@ export function breaksRule(error: unknown): boolean {
 
 /** Says what an error means for the rows of the statement that met it. */
 export function diagnose(error: unknown): WriteFailure {
-  if (error instanceof NoConnection) return { error, written: 'no', whose: 'database', again: 'later' }
+  const { routine, file } = error as Report
+  // Near the wraparound of transaction ids nothing is written before the operator's vacuum; the code is that of too large data.
+  if (error instanceof NoConnection || routine === 'GetNewTransactionId')
+    return { error, written: 'no', whose: 'database', again: 'later' }
   const code = codeOf(error)
   const isOpen = code === undefined || open.test(code)
-  if (isOpen || (broken.test(code) && onWorkers.test((error as Report).file ?? '')))
+  if (isOpen || (broken.test(code) && onWorkers.test(file ?? '')))
     return { error, written: 'maybe', whose: 'unclear', again: 'later' }
   const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as Meaning
   const isEverybodys = whose !== 'database' || !mayBeRows(error as Report)

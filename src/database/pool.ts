@@ -124,7 +124,6 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
       isOver = true
       waiting.delete(ask)
       clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
     }
     const giveUp = (cause: unknown) => {
       end()
@@ -134,7 +133,7 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
     const timer = setTimeout(() => giveUp(new Error('no connection was free in time')), limitMs)
     if (signal?.aborted) abort()
     else {
-      signal?.addEventListener('abort', abort, { once: true })
+      signal?.addEventListener('abort', abort)
       waiting.add(ask)
       ask()
     }

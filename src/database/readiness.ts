@@ -68,5 +68,8 @@ export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void
   }
 }
 
-/** A database that answers, if only that a table is missing, is not away. */
-const isLost = (error: unknown) => diagnose(error).again === 'later'
+/** A database that answers is not away, if only that a table is missing, or locked until the probe was cancelled. */
+function isLost(error: unknown): boolean {
+  const { written, whose, again } = diagnose(error)
+  return written === 'maybe' || (whose === 'database' && again !== 'never')
+}

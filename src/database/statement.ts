@@ -47,6 +47,7 @@ export async function runStatement(
   const silence = Promise.withResolvers<never>()
   const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
   const cancel = () => {
+    // The signal is that of an attempt, which goes on with its next statement.
     if (isOver) return
     isCancelled = true
     cancelStatement(session)
@@ -56,7 +57,7 @@ export async function runStatement(
   // After a standstill of the process the timers come first, and the result waits in the socket.
   const cancelSoon = () => void setImmediate(cancel)
   const timer = setTimeout(cancelSoon, limitMs)
-  signal?.addEventListener('abort', cancelSoon, { once: true })
+  signal?.addEventListener('abort', cancelSoon)
   let result: pg.QueryResult | undefined
   let error: unknown
   let isServerLost = false
@@ -72,7 +73,6 @@ export async function runStatement(
   isOver = true
   clearTimeout(timer)
   clearTimeout(graceTimer)
-  signal?.removeEventListener('abort', cancelSoon)
   // A cancel request that comes late would meet the next statement of this connection.
   client.release(isLost || isServerLost || isCancelled)
   // A success that was cancelled may be such a commit, too.

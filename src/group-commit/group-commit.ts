@@ -133,7 +133,7 @@ export function createGroupCommit<T extends Item, R>(
     const ms = clock.now() - began
     cancelLimit?.()
     busyLanes--
-    queue.leave(isSuspect, ms)
+    queue.leave(isSuspect, ms, isSuspect || (written.failure !== undefined && rows.length === 1))
     apply(batch, written, { ms, isCutOff, isAwaited: attempt.waiting > 0, since })
     start()
   }

@@ -4,9 +4,9 @@ import type { Clock } from './types.ts'
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is down, and what to do when that changes. An outage begins when
- * nothing was heard of the database in the whole time of a row that has expired; it has a probe at once and one every
- * 500 ms, and ends by a probe that succeeds or by any other sign of life.
+ * Takes the probe, which rejects while the database is down, and what to do when that changes. When nothing was heard of
+ * the database in the whole time of a row that has expired, it is probed: that row alone may have lost its sessions. An
+ * outage begins when the probe fails. It has a probe every 500 ms, and ends by one that succeeds or by any other sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,
@@ -14,6 +14,7 @@ export function createOutage(
   onChange: (databaseDown: boolean) => void
 ) {
   let databaseDown = false
+  let isSuspected = false
   let probing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   let cancelProbe = () => {}
@@ -26,7 +27,15 @@ export function createOutage(
     )
     probing = false
     if (back) signOfLife()
-    else if (databaseDown) cancelProbe = clock.after(probeEveryMs, look)
+    else if (isSuspected) {
+      cancelProbe = clock.after(probeEveryMs, look)
+      if (!databaseDown) change(true)
+    }
+  }
+
+  function change(isDown: boolean) {
+    databaseDown = isDown
+    onChange(isDown)
   }
 
   /** The database has answered, if only with an error. */
@@ -36,10 +45,10 @@ export function createOutage(
   }
 
   function stop() {
-    if (!databaseDown) return
-    databaseDown = false
+    if (!isSuspected) return
+    isSuspected = false
     cancelProbe()
-    onChange(false)
+    if (databaseDown) change(false)
   }
 
   return {
@@ -48,10 +57,9 @@ export function createOutage(
     },
     /** A row that arrived then, in ms of the clock, has expired. */
     expired(arrival: number) {
-      if (databaseDown || lastSignOfLife >= arrival) return
-      databaseDown = true
-      onChange(true)
-      // A probe of the outage before may still be under way: it serves this one.
+      if (isSuspected || lastSignOfLife >= arrival) return
+      isSuspected = true
+      // One that was begun before may still be under way: it serves this suspicion.
       if (!probing) void look()
     },
     signOfLife,

@@ -128,11 +128,11 @@ export function createQueue<T extends Item, R>({
       return takeFrom(fresh, false)
     },
 
-    /** Takes note of an attempt that has ended: suspects and the others have equal time while both wait. */
-    leave(isSuspect: boolean, ms: number) {
+    /** Takes note of an attempt that has ended: rows that fail and the others have equal time while both wait. */
+    leave(isSuspect: boolean, ms: number, isOwed: boolean) {
       if (isSuspect) isSuspectTried = false
       // What the others had before their last attempt is no credit: suspects must not hold a lane for long at a time.
-      owedMs = isSuspect ? owedMs + ms : Math.max(-ms, owedMs - ms)
+      owedMs = isOwed ? owedMs + ms : Math.max(-ms, owedMs - ms)
     },
 
     /** Lets the suspects that have not failed alone be tried in company again. */

@@ -1,8 +1,8 @@
 /** How fast batches are written, and how long what waits will take. */
 import type { Limits } from './types.ts'
 
-/** A full batch counts for a quarter of the average, so that a change of the store's speed is seen in some batches. */
-const weight = 0.25
+/** What a full batch counts in the average. One slow row makes a batch slow: some of them must not refuse the others. */
+const weights = { quicker: 1 / 4, slower: 1 / 16 }
 
 /**
  * Learns from the attempts that were written, and from no others: a failure says nothing of the store's speed, and an
@@ -25,8 +25,9 @@ export function createWaitEstimate({
     learn(rows: number, bytes: number, ms: number) {
       const fill = batches(rows, bytes)
       // A row that is larger than a batch goes alone, and counts for several.
-      attemptMs = Math.max(ms, attemptMs + (ms - attemptMs) * weight)
-      batchMs += (ms / Math.max(1, fill) - batchMs) * weight * Math.min(1, fill)
+      attemptMs = Math.max(ms, attemptMs + (ms - attemptMs) * weights.quicker)
+      const change = ms / Math.max(1, fill) - batchMs
+      batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
     },
     /** What the slowest of the last attempts took, of whatever size, in ms. */
     get attemptMs() {

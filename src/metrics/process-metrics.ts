@@ -1,5 +1,6 @@
 /** What is measured of the process and its build, once for the process. */
-import { collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client'
+import { lostLines } from '../logger.ts'
 import { version } from '../version.ts'
 
 /** Those of the library whose names promtool refuses; others hold nearly the same. */
@@ -29,5 +30,14 @@ function start(): Registry {
     labelNames: ['version', 'node_version'],
     registers: [registry]
   }).set({ version, node_version: process.versions.node }, 1)
+  new Counter({
+    name: 'plant_store_log_lines_lost_total',
+    help: 'Lines of the log that were lost: standard output could not be written',
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(lostLines())
+    }
+  })
   return registry
 }

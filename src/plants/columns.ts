@@ -1,4 +1,4 @@
-/** The columns that hold the fields of a plant: statements, parameters, comparisons and readiness come from this list. */
+/** The columns that hold the fields of a plant: statements, parameters, write ids and readiness come from this list. */
 import { nullElement, quoteElement, toArray } from '../database/arrays.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -49,9 +49,12 @@ export const toParameters = (plant: NewPlant) => entries.map(([field]) => plant[
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
   entries.map(([field, { toElement }]) => toArray(plants.map((plant) => toElement(plant[field]))))
 
-/** Writes the SQL that compares the columns of two tables. */
-export const compareColumns = (one: string, other: string): string =>
-  entries.map(([, { name }]) => `${one}.${name} is not distinct from ${other}.${name}`).join(' and ')
+/** Writes what a plant holds: the same text for the same values, also where a later version has more optional fields. */
+export const writeContent = (plant: NewPlant): string =>
+  entries
+    .filter(([field]) => plant[field] !== undefined)
+    .map(([field, { toElement }]) => `${field}:${toElement(plant[field])}`)
+    .join()
 
 /** Returns the bytes of a plant's texts. */
 export const countTextBytes = (plant: NewPlant): number =>

@@ -8,17 +8,13 @@ import { createGroupCommit, type GroupCommit } from '../group-commit/group-commi
 import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { countTextBytes } from './columns.ts'
+import { countTextBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import { createPlantStore, type Stored } from './store.ts'
+import { createPlantStore, type Stored, type WriteContext } from './store.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
 
 /** Who creates a plant, and by which Idempotency-Key; gets to know what became of it. */
-export interface CreateContext {
-  readonly caller: string
-  readonly idempotencyKey?: string | undefined
-  /** How many plants were in the last transaction that it was tried in; undefined where it was in none. */
-  batchRows?: number | undefined
+export interface CreateContext extends WriteContext {
   /** Whether `release` is called, after the response: it holds the plant's texts until its client has taken it. */
   readonly isReleased?: boolean
   /** Who still holds the texts: group commit, the response, both, or neither. */
@@ -124,10 +120,9 @@ export function createPlantRepository(
       if (refusal) return Promise.reject(refusal)
       context.queuedBytes = bytes
       context.textHolders = 1 + Number(context.isReleased === true)
-      const isKeyed = key !== undefined
-      const writeId = isKeyed ? deriveWriteId(caller, key) : randomWriteId()
+      const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
-      const item = { id: plant.id, plant, writeId, isKeyed, bytes, context, span }
+      const item = { id: plant.id, plant, writeId, bytes, context, span }
       return new Promise((resolve, reject) => {
         groupCommit.submit(
           item,

@@ -1,13 +1,6 @@
 /** The statements that write and find plants, many in one transaction. */
 import { toArray } from '../database/arrays.ts'
-import {
-  castParameters,
-  columnNames,
-  columns,
-  compareColumns,
-  toArrayParameters,
-  toParameters
-} from './columns.ts'
+import { castParameters, columnNames, columns, toArrayParameters, toParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
 /** A plant, and the id of the write that puts it into the table. */
@@ -17,13 +10,10 @@ export interface PlantWrite {
   readonly writeId: string
 }
 
-/** A row that has the id of a plant that was asked for. */
+/** A row that has an id that was asked for, and the write that has stored it. */
 export interface FoundRow extends Record<string, unknown> {
   readonly id: string
-  /** The write id is the same. */
-  readonly is_own: boolean
-  /** So is the content; null where the write is another one. */
-  readonly is_same: boolean | null
+  readonly write_id: string
 }
 
 const written = `write_id, ${columnNames}`
@@ -75,7 +65,6 @@ const settings = (lockTimeout: string) => `
 const fields = Object.keys(columns).length
 /** The parameter behind those of the columns. */
 const lockTimeout = `$${fields + 2}`
-const asked = `unnest($1::uuid[], ${castParameters(2, '[]')})`
 
 // What comes back is counted, not what the server says that it has inserted: Citus counts the rows that were sent, also
 // those whose id is taken (citusdata/citus#3377).
@@ -84,7 +73,7 @@ const createOnly = 'on conflict (id) do nothing returning id'
 const insertMany = `
   insert into plants (${written})
   select ${written}
-  from ${asked} as new (${written}), ${settings(lockTimeout)}
+  from unnest($1::uuid[], ${castParameters(2, '[]')}) as new (${written}), ${settings(lockTimeout)}
   ${createOnly}`
 
 // A row alone is written with less work for the planner and the executor.
@@ -98,11 +87,10 @@ const insertOne = `
 // message makes this transaction one that writes, and its commit stands behind that row's in the log.
 const waitForStandby = `, pg_logical_emit_message(true, 'plant-store', '')`
 
-// The content is compared here: returned, it would be megabytes for each small request that names its id.
+// The content is neither sent nor read: it would be megabytes for each small request that names its id.
 const findMany = (more: string) => `
-  select plants.id, plants.write_id = asked.write_id as is_own,
-    case when plants.write_id = asked.write_id then ${compareColumns('plants', 'asked')} end as is_same${more}
-  from ${asked} as asked (${written}) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
+  select plants.id, plants.write_id${more}
+  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
 
 const statements = {
   create: { name: 'create plants', text: insertMany },
@@ -115,21 +103,19 @@ const statements = {
 export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
   const [only] = writes
   const lock = `${lockMs}ms`
-  if (writes.length > 1 || only === undefined)
-    return { ...statements.create, values: [...toValues(writes), lock] }
+  if (writes.length > 1 || only === undefined) {
+    const writeIds = toArray(writes.map(({ writeId }) => writeId))
+    const plants = toArrayParameters(writes.map(({ plant }) => plant))
+    return { ...statements.create, values: [writeIds, ...plants, lock] }
+  }
   return { ...statements.createOne, values: [only.writeId, ...toParameters(only.plant), lock] }
 }
 
 /**
- * Returns the statement that finds the rows with the ids of these plants, whoever has written them. What it finds is
- * replicated when it ends, unless the engine cannot wait for that.
+ * Returns the statement that finds the rows with these ids, whoever has written them. What it finds is replicated when
+ * it ends, unless the engine cannot wait for that.
  */
-export const findPlants = (writes: readonly PlantWrite[], canWait: boolean) => ({
+export const findPlants = (ids: readonly bigint[], canWait: boolean) => ({
   ...(canWait ? statements.find : statements.findVisible),
-  values: toValues(writes)
+  values: [toArray(ids.map(String))]
 })
-
-const toValues = (writes: readonly PlantWrite[]) => [
-  toArray(writes.map(({ writeId }) => writeId)),
-  ...toArrayParameters(writes.map(({ plant }) => plant))
-]

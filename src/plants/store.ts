@@ -14,13 +14,19 @@ import {
   selectCanWait,
   selectRequired
 } from './statements.ts'
+import { deriveFormerWriteId, isOfSameKey } from './write-id.ts'
+
+/** Who creates a plant, and by which Idempotency-Key. */
+export interface WriteContext {
+  readonly caller: string
+  readonly idempotencyKey?: string | undefined
+  /** How many plants were in the last transaction that it was tried in; undefined where it was in none. */
+  batchRows?: number | undefined
+}
 
 /** A plant on its way into the table. */
 export interface PlantItem extends TracedItem, PlantWrite {
-  /** The client may repeat it too: the write id comes from its Idempotency-Key. */
-  readonly isKeyed: boolean
-  /** Takes the number of plants in each transaction that it is tried in. */
-  readonly context: { batchRows?: number | undefined }
+  readonly context: WriteContext
 }
 
 /**
@@ -51,7 +57,8 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
     return new Set(rows.map(({ id }) => id))
   }
 
-  async function find(items: readonly PlantItem[], signal: AbortSignal): Promise<Map<string, FoundRow>> {
+  /** Returns the write ids of the rows with these ids, by the ids. */
+  async function find(ids: readonly bigint[], signal: AbortSignal): Promise<Map<string, string>> {
     const { connection } = database
     let canWait = waits.get(connection)
     if (canWait === undefined) {
@@ -59,8 +66,8 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
       canWait = rows[0]?.can_wait !== false
       waits.set(connection, canWait)
     }
-    const { rows } = await database.query<FoundRow>(findPlants(items, canWait), signal)
-    return new Map(rows.map((row) => [row.id, row]))
+    const { rows } = await database.query<FoundRow>(findPlants(ids, canWait), signal)
+    return new Map(rows.map(({ id, write_id }) => [id, write_id]))
   }
 
   return {
@@ -75,7 +82,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
       } catch (error) {
         return { results, failure: diagnose(error) }
       }
-      const others = items.filter((_, index) => results[index] === undefined)
+      const others = items.filter((_, index) => results[index] === undefined).map(({ id }) => id)
       try {
         const found = await find(others, signal)
         return {
@@ -91,12 +98,12 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
   }
 }
 
-/** Says what became of a plant that was not inserted, by the row that is in its place. */
-function outcomeOf({ item, mayBeStored }: PlantRow, found: FoundRow | undefined): Stored | Error | undefined {
+/** Says what became of a plant that was not inserted, by the write that has stored what is in its place. */
+function outcomeOf({ item, mayBeStored }: PlantRow, found: string | undefined): Stored | Error | undefined {
   if (found === undefined) return undefined
-  if (!found.is_own) return new Failure('DuplicatePlant')
-  if (!item.isKeyed) return 'created'
-  if (!found.is_same) return new Failure('ReusedKey')
+  const { caller, idempotencyKey: key } = item.context
   // What our own earlier attempt may have stored is new to its client.
-  return mayBeStored ? 'created' : 'replayed'
+  if (found === item.writeId) return key === undefined || mayBeStored ? 'created' : 'replayed'
+  if (key === undefined || !isOfSameKey(found, item.writeId)) return new Failure('DuplicatePlant')
+  return found === deriveFormerWriteId(caller, key) ? 'replayed' : new Failure('ReusedKey')
 }

@@ -121,6 +121,7 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_pool_waiting: ['gauge'],
     plant_store_pool_connections: ['gauge', 'state'],
     plant_store_pool_resets_total: ['counter'],
+    plant_store_log_lines_lost_total: ['counter'],
     plant_store_build_info: ['gauge', 'version', 'node_version']
   })
   for (const name of [

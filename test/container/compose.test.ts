@@ -1,4 +1,5 @@
 /** The stack of docker-compose.yml: the README's tour, and what clients see while operators work on it. */
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
@@ -117,6 +118,17 @@ t.test(
       ({ error }) => error !== 401
     )
     t.strictSame(response, { name: 'Aloe' })
+    for (const name of ['dev', 'another'])
+      t.notMatch(await stack.compose('logs', 'setup'), await stack.token(name), 'no log has a token')
+    // As docs/compose.md revokes it.
+    const revoke = "sed -i '/^another:/d' /secrets/api/tokens && rm /secrets/tokens/another"
+    await stack.compose('run', '--rm', '-T', '--entrypoint', 'sh', 'setup', '-c', revoke)
+    await stack.compose('up', '--detach', '--no-recreate', '--wait')
+    await until(
+      'it is revoked',
+      () => post('Aloe'),
+      ({ error }) => error === 401
+    )
     const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
     from information_schema.role_table_grants where grantee = 'service' group by table_name`
     t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT'])
@@ -138,8 +150,19 @@ t.test('setup --rotate makes new passwords; the old ones are refused', async (t)
   const connect = (url: string) => stack.compose('exec', '-T', 'api', 'node', '--eval', script, url)
   const [token, old] = [await stack.token(), await read()]
   t.equal(await connect(old), 'connected')
+  const withoutGenerator = 'node() { return 1; }; set -- --rotate; . /ops/compose/setup.sh'
+  await t.rejects(stack.compose('run', '--rm', '-T', '--entrypoint', 'sh', 'setup', '-c', withoutGenerator))
+  t.equal(await read(), old)
+  await stack.query("alter system set log_statement = 'ddl'")
+  await stack.query('select pg_reload_conf()')
   await stack.compose('run', '--rm', '-T', 'setup', '--rotate')
-  await stack.compose('run', '--rm', '-T', 'roles')
+  const roles = () => stack.compose('run', '--rm', '-T', 'roles')
+  await Promise.all([roles(), roles()])
+  const log = await stack.compose('logs', 'db')
+  t.match(log, 'alter role service login')
+  t.notMatch(log, new URL(await read()).password)
+  await stack.query('alter system reset log_statement')
+  await stack.query('select pg_reload_conf()')
   t.equal(await connect(old), '28P01')
   t.equal(await connect(await read()), 'connected')
   t.equal(await stack.compose('run', '--rm', '-T', 'migrate'), 'nothing to migrate')
@@ -238,6 +261,26 @@ t.test('a rolling update under load: every replica is a new one, and no client s
     t.notOk(before.includes(id))
     t.equal(config.Labels['org.opencontainers.image.revision'], 'next')
   }
+  await load.assertServed()
+})
+
+t.test('an update that is killed while it stops a replica is finished by the next one', async (t) => {
+  const before = await stack.running('api')
+  const load = await startClients(t)
+  const env = { ...process.env, ...stack.env }
+  const update = spawn('ops/rolling-update', { cwd: stack.cwd, env, detached: true, stdio: 'ignore' })
+  const ended = once(update, 'exit')
+  await until(
+    'one of the old replicas has gone',
+    () => stack.running('api'),
+    (ids) => ids.length > 2 && ids.filter((id) => before.includes(id)).length === 1
+  )
+  process.kill(-(update.pid as number), 'SIGKILL')
+  await ended
+  await execute('ops/rolling-update', [], { cwd: stack.cwd, env: stack.env })
+  const after = await stack.running('api')
+  t.equal(after.length, 2)
+  t.notOk(after.some((id) => before.includes(id)))
   await load.assertServed()
 })
 
@@ -375,11 +418,9 @@ t.test('`down` keeps the plants and the token, `down -v` nothing; a backup bring
   t.strictSame(await stack.query(everything), plants)
   t.equal(await stack.token(), token)
 
+  const backup = join(stack.cwd, 'coverage/backup')
   const operate = (command: string, env: Record<string, string> = {}) =>
-    execute(`ops/${command}`, [join(stack.cwd, 'coverage/backup')], {
-      cwd: stack.cwd,
-      env: { ...stack.env, ...env }
-    })
+    execute(`ops/${command}`, [backup], { cwd: stack.cwd, env: { ...stack.env, ...env } })
   const settings = join(stack.cwd, '.env')
   await writeFile(settings, 'LOG_LEVEL=debug\n')
   await operate('backup')
@@ -398,10 +439,26 @@ t.test('`down` keeps the plants and the token, `down -v` nothing; a backup bring
   t.strictSame(await stack.query(everything), plants, 'the first stack is as it was')
 
   await stack.compose('kill') // the drain was seen above
-  await stack.compose('--profile=*', 'down', '--volumes')
+  await stack.compose('--profile=*', 'down')
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`
-  t.equal(await docker(['volume', 'ls', '--quiet', '--filter', filter]), '')
+  const volumes = async () =>
+    (await docker(['volume', 'ls', '--quiet', '--filter', filter])).split('\n').filter(Boolean)
+  const others = (await volumes()).filter((name) => !name.endsWith('_data'))
+  await docker(['volume', 'rm', ...others])
+  await t.rejects(operate('restore'), /its plants may be newer than the backup/)
+  await stack.compose('up', '--detach', '--wait', 'db')
+  t.strictSame(await stack.query(everything), plants, 'a database without secrets keeps its plants')
+  await stack.compose('--profile=*', 'down', '--volumes')
+  t.strictSame(await volumes(), [])
 
+  const whole = await readFile(backup)
+  const damaged = Buffer.from(whole)
+  damaged.fill('?', damaged.length / 2, damaged.length / 2 + 1_000)
+  await writeFile(backup, damaged)
+  await t.rejects(operate('restore'), /cannot be read/)
+  t.equal(await docker(['ps', '--quiet', '--filter', filter]), '', 'nothing was started')
+  await writeFile(backup, whole)
+  await stack.compose('--profile=*', 'down', '--volumes')
   await operate('restore')
   t.strictSame(await stack.query(everything), plants)
   t.equal(await stack.token(), token)

@@ -37,6 +37,11 @@ t.test('a row that a policy refuses is not a right that is missing', async (t) =
   t.equal(meaning(report('42501', { routine: 'ExecWithCheckOptions' })), 'no unclear never')
 })
 
+t.test('a database that has run out of transaction ids is not one row at fault', async (t) => {
+  for (const more of [{}, { where }])
+    t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'no database later')
+})
+
 t.test('what the connection reports leaves the outcome open, unless there was none', async (t) => {
   t.equal(meaning(new Error('Connection terminated unexpectedly')), 'maybe unclear later')
   t.equal(meaning(new OutcomeUnknown('the session has ended', report('22001'))), 'maybe unclear later')

@@ -1,6 +1,8 @@
 /** The pool on a real PostgreSQL: what happens to connections and statements that are given up. */
-import { subscribe } from 'node:diagnostics_channel'
-import type { Socket } from 'node:net'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { NoConnection, OutcomeUnknown } from '../../src/database/errors.ts'
@@ -8,6 +10,7 @@ import { createPool, type Database } from '../../src/database/pool.ts'
 import { checkReadiness } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const url = await createDatabase(t)
@@ -40,6 +43,27 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
   await t.rejects(pool.query({ text: 'select pg_sleep(20)' }), { code: '57014' })
   t.ok(performance.now() - began < 15_000)
   t.strictSame(await until('it is cancelled', active, ({ length }) => length === 0), [])
+})
+
+t.test('a statement that has ended is not cancelled: the request would meet the next one', async (t) => {
+  const pool = createPool(options)
+  t.teardown(() => pool.end())
+  const clock = new Int32Array(new SharedArrayBuffer(4))
+  const requests = await until('a result is there when its signal aborts', async () => {
+    await pool.query({ text: 'select 1' })
+    let opened = 0
+    const count = () => void opened++
+    subscribe('net.client.socket', count)
+    const controller = new AbortController()
+    const answer = pool.query({ text: 'select 2' }, controller.signal)
+    await turn()
+    // The statement is sent, and its result waits in the socket: it is read before the next turn.
+    Atomics.wait(clock, 0, 0, 500)
+    controller.abort()
+    await answer.then(turn).finally(() => unsubscribe('net.client.socket', count))
+    return [opened]
+  })
+  t.strictSame(requests, [0])
 })
 
 t.test('what is given up before it has a connection is never sent', async (t) => {
@@ -105,6 +129,36 @@ t.test('who waits for a connection of a pool that is replaced has one of the nex
   for (const answer of waiting) t.equal((await answer).rows.length, 1)
   t.ok(performance.now() - began < 30_000, 'without waiting for the limit')
   t.equal(pool.state.resets, 1)
+})
+
+/** Passes a connection on to PostgreSQL when it is opened. */
+async function startGate(t: Test) {
+  const opened = Promise.withResolvers<void>()
+  const came = Promise.withResolvers<Socket>()
+  const address = await listen(t, async (client) => {
+    came.resolve(client)
+    await opened.promise
+    const server = connect(Number(new URL(url).port), '127.0.0.1')
+    client.pipe(server).pipe(client)
+  })
+  const port = Number(new URL(address).port)
+  return { host: { host: '127.0.0.1', port }, came: came.promise, open: opened.resolve }
+}
+
+t.test('a connection that comes when its pool has been replaced is not lent', async (t) => {
+  const other = parseDatabaseUrl(await createDatabase(t, { migrated: false }))
+  const [first, second] = [await startGate(t), await startGate(t)]
+  const pool = createPool({ ...options, connection: { ...connection, ...first.host }, limitMs: 60_000 })
+  t.teardown(() => pool.end())
+  const answer = pool.query({ text: 'select current_database() as name' })
+  const socket = await first.came
+  pool.reconnect({ ...other, ...second.host })
+  await second.came
+  const closed = once(socket, 'close')
+  first.open()
+  await closed
+  second.open()
+  t.strictSame((await answer).rows, [{ name: other.database }])
 })
 
 t.test('a connection is waited for no longer than the limit, on whatever pool', async (t) => {

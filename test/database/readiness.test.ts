@@ -4,9 +4,14 @@ import { NoConnection } from '../../src/database/errors.ts'
 import { probeWhileIdle } from '../../src/database/readiness.ts'
 
 const lost = new NoConnection(new Error('connect ECONNREFUSED'))
+const silent = new Error('no answer within 3000 ms')
 const unmigrated = Object.assign(new Error(), { code: '42P01', severity: 'ERROR' })
+const locked = Object.assign(new Error(), { code: '57014', severity: 'ERROR' })
 
 t.test('it tells since when the database is lost; one that answers or is in use is not', async (t) => {
+  // The probe alone keeps no process alive.
+  const alive = setInterval(() => {}, 1_000)
+  t.teardown(() => clearInterval(alive))
   const pauses: unknown[] = []
   const { setTimeout } = globalThis
   t.intercept(globalThis, 'setTimeout', {
@@ -15,7 +20,10 @@ t.test('it tells since when the database is lost; one that answers or is in use 
       return setTimeout(callback, 1)
     }
   })
-  const looks: ('busy' | 'served' | Error)[] = [lost, lost, 'busy', lost, unmigrated, 'served', lost]
+  const looks: ('busy' | 'served' | Error)[] = [
+    ...[lost, silent, 'busy' as const, silent],
+    ...[unmigrated, lost, locked, lost, 'served' as const, lost]
+  ]
   const told: [look: number, since: number][] = []
   let look = 0
   let close = () => {}
@@ -36,7 +44,7 @@ t.test('it tells since when the database is lost; one that answers or is in use 
   await new Promise((resolve) => setImmediate(resolve))
   t.strictSame(
     told.map(([look]) => look),
-    [1, 2, 4],
+    [1, 2, 4, 6, 8],
     'closed, it tells nothing'
   )
   const [[, first], [, second], [, third]] = told as [[number, number], [number, number], [number, number]]

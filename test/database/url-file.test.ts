@@ -1,12 +1,11 @@
 /** A database URL that changes in its file, under load: creates go on, and connections end up as the file has them. */
-import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
-import { createDatabase, query } from '../support/database.ts'
+import { createDatabase, createRole, query } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
 import { listen } from '../support/listen.ts'
 import { startProcess } from '../support/process.ts'
@@ -15,18 +14,6 @@ import { post, startService, success, token } from '../support/service.ts'
 /** Creates that succeed before and after each change. */
 const creates = 200
 const clients = 8
-
-/** Makes a role that may do what the service does, until teardown. Gives its name and how to change its password. */
-async function createRole(t: Test, url: string, password: string) {
-  const name = `role_${randomBytes(8).toString('hex')}`
-  await query(url, `create role ${name} login password '${password}'`)
-  await query(url, `grant select, insert, update on plants to ${name}`)
-  t.teardown(async () => {
-    await query(url, `drop owned by ${name}`)
-    await query(url, `drop role ${name}`)
-  })
-  return { name, setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`) }
-}
 
 /** A file with the URL of a new role of a new database, and the service that follows it, under load until teardown. */
 async function startUnderLoad(t: Test) {

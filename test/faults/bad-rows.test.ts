@@ -184,8 +184,11 @@ t.test('a field that a trigger rewrites, and a lost answer: the plant is its own
   const service = await startService(t, { ...env, DATABASE_URL: url.href })
   await withTrigger(t, 'new.name := trim(new.name);')
   await create(service, [++lastId])
-  proxy.lose(1)
-  t.strictSame(await create(service, [++lastId], ' padded '), ['created'])
+  for (const key of [undefined, 'key']) {
+    proxy.lose(1)
+    t.strictSame(await create(service, [++lastId], ' padded ', key), ['created'])
+  }
+  t.strictSame(await create(service, [lastId], ' padded ', 'key'), ['replayed'])
 })
 
 t.test('a session that ends with any code leaves open what is written', async (t) => {

@@ -371,6 +371,37 @@ t.test('a synchronous standby that is away: never 200 before it is back', async 
   t.strictSame(await until('it succeeds', ask, ({ status }) => status === 200), replay({ name: 'n' }))
 })
 
+t.test(
+  'a commit that is cancelled while it waits for the standby: no 200 before the standby is back',
+  async (t) => {
+    const service = await startService(t, calm)
+    const set = (value: string) => setServer(server.url, 'synchronous_standby_names', value)
+    await set('ghost')
+    t.teardown(() => set(''))
+    await untilCommitsWait(t)
+    let isTold = false
+    const creating = create(t, service).finally(() => {
+      isTold = true
+    })
+    const waiting = (what: string, text: string) =>
+      until(
+        'a statement waits for the standby',
+        () =>
+          query(
+            server.url,
+            `select ${what} from pg_stat_activity where wait_event = 'SyncRep' and query like $1`,
+            [text]
+          ),
+        ({ length }) => isTold || length > 0
+      )
+    await waiting('pg_cancel_backend(pid)', '%insert into plants%')
+    await waiting('pid', '%pg_logical_emit_message%')
+    t.notOk(isTold)
+    await set('')
+    t.strictSame(await creating, success({ name: 'n' }))
+  }
+)
+
 t.test('a change of the table under way: 200 all the same', async (t) => {
   const service = await startService(t, calm)
   const keyed = { headers: { ...headers, 'idempotency-key': 'plan' } }

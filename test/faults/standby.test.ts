@@ -71,7 +71,7 @@ t.test('409 and 422 wait for the standby, as 200 does', async (t) => {
   t.equal((await ask(1)).status, 200)
   signal('SIGSTOP')
   await storeUnreplicated(primary.url, 2, randomWriteId())
-  await storeUnreplicated(primary.url, 3, deriveWriteId('tester', key))
+  await storeUnreplicated(primary.url, 3, deriveWriteId('tester', key, 'other'))
   t.strictSame(await query(primary.url, 'select id::int from plants order by id'), [
     { id: 1 },
     { id: 2 },

@@ -9,11 +9,11 @@ import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.t
 t.test('bounds', async (t) => {
   t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
     const { submit, outcomes, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
-    /** How many of ten more rows are taken; the last of them stay in a lane. */
+    /** How many of forty more rows are taken; the last of them stay in a lane. */
     let id = 0
     const taken = async () => {
       const before = group.rows
-      for (let count = 0; count < 10; count++) submit(String(++id))
+      for (let count = 0; count < 40; count++) submit(String(++id))
       await clock.settle()
       return group.rows - before
     }
@@ -23,20 +23,20 @@ t.test('bounds', async (t) => {
     }
     submit(String(++id))
     submit(String(++id), String(++id))
-    // Half a batch counts for an eighth, a full one for a quarter.
+    // Half a batch counts for a 32nd, a full one for a 16th.
     await write(400)
-    t.equal(group.expectedMs, 50)
+    t.equal(group.expectedMs, 12.5)
     await write(400)
     t.equal(group.expectedMs, 0)
-    t.equal(await taken(), 8, 'seven rows take 481 ms, eight 550 ms')
-    t.equal(group.expectedMs, 550)
+    t.equal(await taken(), 28, '27 rows take 496 ms, 28 take 514 ms')
+    t.equal(group.expectedMs, 514.0625)
     t.equal(outcomes[String(id)], 'full')
-    t.equal(outcomes[String(id - 2)], undefined)
+    t.equal(outcomes[String(id - 12)], undefined)
     await write(0)
-    t.equal(await taken(), 2, 'half a batch in no time makes it 481 ms for eight rows')
-    for (let count = 0; count < 6; count++) await write(0)
+    t.equal(await taken(), 5, 'half a batch in no time makes it 498 ms for 31 rows')
+    for (let count = 0; count < 16; count++) await write(0)
     t.equal(group.rows, 0)
-    t.equal(await taken(), 10)
+    t.equal(await taken(), 40)
   })
 
   t.test('rows that take exactly half of the deadline are not refused', async (t) => {
@@ -44,8 +44,25 @@ t.test('bounds', async (t) => {
     submitTogether('1', '2')
     await clock.move(400)
     await last().succeed()
-    for (let id = 3; id < 20; id++) submit(String(id))
-    t.equal(group.rows, 11, 'ten rows take 500 ms')
+    for (let id = 3; id < 60; id++) submit(String(id))
+    t.equal(group.rows, 41, 'forty rows take 500 ms')
+  })
+
+  t.test('some slow rows one after the other refuse nobody', async (t) => {
+    const { submit, submitTogether, last, clock, outcomes } = setUp({
+      lanes: 3,
+      batchRows: 2,
+      deadlineMs: 3_000
+    })
+    for (let id = 0; id < 6; id += 2) {
+      submitTogether(String(id), String(id + 1))
+      await clock.move(400)
+      await last().succeed()
+    }
+    const before = Object.keys(outcomes).length
+    for (let id = 6; id < 66; id++) submit(String(id))
+    await clock.settle()
+    t.equal(Object.keys(outcomes).length, before)
   })
 
   t.test('a batch may be full in bytes', async (t) => {
@@ -54,7 +71,7 @@ t.test('bounds', async (t) => {
     await clock.move(400)
     await last().succeed()
     submit('2')
-    t.equal(group.expectedMs, 100)
+    t.equal(group.expectedMs, 25)
   })
 
   t.test('an attempt that fails, however late, refuses nobody', async (t) => {
@@ -74,15 +91,15 @@ t.test('the wait is estimated from how long batches took, and how full they were
   t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
   estimate.learn(10, 20, 400)
   t.equal(estimate.attemptMs, 400, 'the slowest of the last')
-  t.equal(estimate.expectMs(10, 0), 50, 'a batch of 100 ms, in one of two lanes')
-  t.equal(estimate.expectMs(30, 0), 150)
-  t.equal(estimate.expectMs(10, 400), 200, 'the bytes make four batches')
+  t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
+  t.equal(estimate.expectMs(30, 0), 37.5)
+  t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
   estimate.learn(1, 50, 180)
   t.equal(estimate.attemptMs, 345)
-  t.equal(estimate.expectMs(10, 0), 55, 'half a batch counts half')
+  t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
   estimate.learn(1, 400, 40)
   t.equal(estimate.attemptMs, 268.75)
-  t.equal(estimate.expectMs(10, 0), 42.5, 'a row of four batches took 10 ms for each')
+  t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
 })
 
 t.test('deadlines', async (t) => {

@@ -171,7 +171,8 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
 
   function learn(rows: readonly AttemptRow<Plant>[], ms: number) {
     const fill = batches(rows.map(({ item }) => item))
-    batchMs += (ms / Math.max(1, fill) - batchMs) * 0.25 * Math.min(1, fill)
+    const change = ms / Math.max(1, fill) - batchMs
+    batchMs += change * (change < 0 ? 1 / 4 : 1 / 16) * Math.min(1, fill)
   }
 
   function end(rows: readonly AttemptRow<Plant>[]) {

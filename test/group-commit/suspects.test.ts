@@ -239,6 +239,22 @@ t.test('a row that fails alone', async (t) => {
     t.same(log().slice(2), ['3', '1', '4', '5', '6', '2'])
   })
 
+  t.test('that held a lane goes behind the others until they had as much time', async (t) => {
+    const { submit, last, log, clock } = setUp({ batchRows: 1 })
+    submit('1', '2', '3', '4')
+    await clock.move(2_000)
+    await last().fail('lost')
+    for (const ms of [500, 1_499, 10]) {
+      await clock.move(ms)
+      await last().succeed()
+    }
+    t.same(log(), ['1', '2', '3', '4', '1'])
+    submit('5', '6')
+    await last().fail('lost')
+    for (let count = 0; count < 2; count++) await last().succeed()
+    t.same(log().slice(5), ['5', '6'])
+  })
+
   t.test('has its turn at once where nobody waits', async (t) => {
     const { submit, last, log, clock } = setUp({ batchRows: 1 })
     submit('1', '2')

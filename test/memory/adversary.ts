@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 import { createRandom } from '../../dev/random.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { startMeasured } from '../support/measured.ts'
-import type { Teardown } from '../support/process.ts'
+import { type Teardown, withTeardown } from '../support/process.ts'
 import { connectTo } from '../support/raw.ts'
 import { allKinds, drawScript, type Kind, type Script } from './attacks.ts'
 import { startGoodClients } from './good-clients.ts'
@@ -36,30 +36,66 @@ const mostStaying = 300
 const idleBytes = 16_384
 /** How long a connection of the adversary lives beyond what it sends, at most. */
 const longestHoldMs = 3_000
-/** Compiled code and caches that a first load leaves behind. */
-const marginBytes = 8 * 2 ** 20
 const warmUpMs = 1_500
 /** In which all that the clients have left behind is done with. */
 const restMs = 30_000
 
-const secrets = {
+/** Compiled code and caches that a first load leaves behind. */
+export const marginBytes = 8 * 2 ** 20
+
+export const secrets = {
   good: 'good-secret-0123456789',
   bad: 'bad-secret-0123456789',
   worse: 'worse-secret-0123456789'
 }
-const env = {
-  AUTH_TOKENS: Object.entries(secrets)
-    .map(([caller, secret]) => `${caller}:${secret}`)
-    .join(','),
+/** The callers with these secrets, as AUTH_TOKENS lists them. */
+export const callers = Object.entries(secrets).map(([caller, secret]) => `${caller}:${secret}`)
+/** Limits on what clients may take their time with. */
+export const limits = {
   HEADERS_TIMEOUT_MS: String(scaled(2_000)),
-  REQUEST_TIMEOUT_MS: String(scaled(4_000)),
-  LOG_LEVEL: 'warn'
+  REQUEST_TIMEOUT_MS: String(scaled(4_000))
+}
+/** What is 0 when nobody is served. */
+export const loads = ['http_requests_in_flight', 'http_body_bytes', 'queue_rows', 'queue_bytes']
+
+/** Attacks a service until it is over, on so many connections at a time. */
+export function startAttack(
+  url: string,
+  { seed, kinds, connections }: Pick<Options, 'seed' | 'kinds'> & { connections: number },
+  isOver: () => boolean
+) {
+  let scripts = 0
+  const staying: Socket[] = []
+  async function work() {
+    while (!isOver()) {
+      const index = scripts++
+      const random = createRandom(seed + index)
+      let id = index * 1_000
+      // Many of one kind at a time hold more than few of each.
+      const favourite = createRandom(seed - 1 - Math.floor(index / connections)).pick(kinds)
+      const script = drawScript(random.oneIn(3) ? random.pick(kinds) : favourite, {
+        random,
+        id: () => ++id,
+        caller: {
+          authorization: random.pick([`Bearer ${secrets.bad}`, `Bearer ${secrets.worse}`, undefined])
+        }
+      })
+      const socket = await run(url, script)
+      if (random.oneIn(3) && staying.length < mostStaying) staying.push(socket)
+      else await leave(socket, script, random.integer(longestHoldMs))
+    }
+  }
+  return {
+    /** Connections that nobody has closed. */
+    staying,
+    scripts: () => scripts,
+    done: Promise.all(Array.from({ length: connections }, work))
+  }
 }
 
 /** Runs the adversary once; the process ends at teardown. */
 export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Options): Promise<Report> {
-  // Its address is on a line of the level info.
-  const service = await startMeasured(t, { ...env, LOG_LEVEL: 'info' })
+  const service = await startMeasured(t, { ...limits, AUTH_TOKENS: callers.join(',') })
   const good = startGoodClients(service.url, secrets.good, goodClients)
   await sleep(warmUpMs)
   const before = await service.held()
@@ -69,28 +105,9 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
     ended = true
     return `the process has ended with code ${code}: ${firstLine(stderr)}`
   })
-  let scripts = 0
-  const staying: Socket[] = []
-  const attack = async () => {
-    while (performance.now() < until && !ended) {
-      const index = scripts++
-      const random = createRandom(seed + index)
-      let id = index * 1_000
-      // Many of one kind at a time hold more than few of each.
-      const favourite = createRandom(seed - 1 - Math.floor(index / badConnections)).pick(kinds)
-      const script = drawScript(random.oneIn(3) ? random.pick(kinds) : favourite, {
-        random,
-        id: () => ++id,
-        caller: {
-          authorization: random.pick([`Bearer ${secrets.bad}`, `Bearer ${secrets.worse}`, undefined])
-        }
-      })
-      const socket = await run(service.url, script)
-      if (random.oneIn(3) && staying.length < mostStaying) staying.push(socket)
-      else await leave(socket, script, random.integer(longestHoldMs))
-    }
-  }
-  await Promise.race([Promise.all(Array.from({ length: badConnections }, attack)), exit])
+  const isOver = () => ended || performance.now() >= until
+  const attack = startAttack(service.url, { seed, kinds, connections: badConnections }, isOver)
+  await Promise.race([attack.done, exit])
   const restless = sleep(scaled(restMs), [`it does not come to rest within ${scaled(restMs)} ms`], {
     ref: false
   })
@@ -99,7 +116,7 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
   const faults = await Promise.race([look, exit.then((fault) => [fault]), restless])
   const { refused, longestMs } = good.refusals()
   const summary =
-    `${scripts} connections; good clients: ${good.created.length} plants, ${refused} × 503, ` +
+    `${attack.scripts()} connections; good clients: ${good.created.length} plants, ${refused} × 503, ` +
     `${Math.round(longestMs)} ms the longest time between two of a client`
   return { faults, summary }
 
@@ -112,9 +129,8 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
       if (more > limit) found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before`)
     }
     // Whoever stays has got its response by now, or has been cut off.
-    for (const name of ['http_requests_in_flight', 'http_body_bytes', 'queue_rows', 'queue_bytes']) {
-      await service.shows(name, 0)
-    }
+    for (const name of loads) await service.shows(name, 0)
+    const { staying } = attack
     await check(`for ${staying.length} idle connections`, marginBytes + staying.length * idleBytes)
     for (const socket of staying) socket.resetAndDestroy()
     await service.shows('http_connections', 0)
@@ -149,16 +165,11 @@ async function leave(socket: Socket, { end }: Script, holdMs: number) {
 }
 
 /** Runs the adversary with a teardown of its own. */
-async function runAlone(options: Options): Promise<Report> {
-  const callbacks: (() => unknown)[] = []
-  try {
-    return await runAdversary({ teardown: (callback) => void callbacks.unshift(callback) }, options)
-  } catch (error) {
-    return { faults: [(error as Error).message], summary: '' }
-  } finally {
-    for (const callback of callbacks) await callback()
-  }
-}
+const runAlone = (options: Options): Promise<Report> =>
+  withTeardown((t) => runAdversary(t, options)).catch((error: Error) => ({
+    faults: [error.message],
+    summary: ''
+  }))
 
 /** Gives the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
 async function shrink(options: Options): Promise<readonly Kind[]> {

@@ -11,14 +11,14 @@ interface Response {
 
 const pauseMs = 50
 
-/** Starts so many clients with this secret; ids from 2^40 on are theirs. */
-export function startGoodClients(url: string, secret: string, count: number) {
+/** Starts so many clients with this secret; ids behind this one are theirs. */
+export function startGoodClients(url: string, secret: string, count: number, before = 2 ** 40) {
   const agent = new Agent({ keepAlive: true, maxSockets: count })
   const created: string[] = []
   const faults: string[] = []
   let refused = 0
   let longestMs = 0
-  let lastId = 2 ** 40
+  let lastId = before
   let isOver = false
 
   function post(body: string): Promise<Response> {

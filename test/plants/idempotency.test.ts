@@ -1,8 +1,9 @@
 /** Requests that are sent again. */
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
+import { writeContent } from '../../src/plants/columns.ts'
 import { parseIdempotencyKey } from '../../src/plants/idempotency-key.ts'
-import { deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
+import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-id.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'
@@ -138,23 +139,65 @@ t.test('a quoted key is read without quotes and escapes, any other as it stands'
 })
 
 t.test('write ids are UUIDs that nothing else derives', async (t) => {
-  const derived = deriveWriteId('tester', 'key')
-  t.match(derived, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
-  t.equal(deriveWriteId('tester', 'key'), derived)
-  const all = [
-    derived,
-    deriveWriteId('test', 'erkey'),
-    deriveWriteId('tester1', 'key'),
-    randomWriteId(),
-    randomWriteId()
-  ]
+  const derived = deriveWriteId('tester', 'key', 'content')
+  t.match(derived, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$/)
+  t.equal(deriveWriteId('tester', 'key', 'content'), derived)
   const pairs = [
+    ['tester', 'key'],
+    ['test', 'erkey'],
+    ['tester1', 'key'],
     ['a', '1:b'],
     ['a1', ':b'],
     ['a', 'b:c'],
     ['a:b', 'c']
   ] as const
-  t.equal(new Set([...all, ...pairs.map(([caller, key]) => deriveWriteId(caller, key))]).size, 9)
+  const all = pairs.flatMap(([caller, key]) => [
+    deriveWriteId(caller, key, 'content'),
+    deriveWriteId(caller, key, 'other'),
+    deriveFormerWriteId(caller, key)
+  ])
+  all.push(randomWriteId(), randomWriteId())
+  t.equal(new Set(all).size, all.length)
+  const groups = Map.groupBy(all, (writeId) => all.findIndex((other) => isOfSameKey(writeId, other)))
+  t.strictSame(
+    [...groups.values()].map(({ length }) => length),
+    [...pairs.map(() => 3), 1, 1],
+    'they tell which are of one key'
+  )
+})
+
+t.test('the content of plants is the same if all of their fields are', async (t) => {
+  const plants = [
+    { id: 1n, name: 'a' },
+    { id: 1n, name: 'a', tag: '' },
+    { id: 1n, name: 'a', tag: 'b' },
+    { id: 1n, name: 'a,tag:"b"' },
+    { id: 1n, name: 'a",tag:"b' }
+  ]
+  t.equal(new Set(plants.map(writeContent)).size, plants.length)
+  t.equal(writeContent({ tag: 'b', name: 'a', id: 1n }), writeContent({ id: 1n, name: 'a', tag: 'b' }))
+})
+
+t.test('what has become of the plant meanwhile is no matter: the first response again', async (t) => {
+  const plant = await create(t, keyed('a'))
+  await service.rows(`update plants set name = 'renamed', tag = null where id = $1`, [plant.id])
+  t.strictSame(await service.post(plant, keyed('a')), replayed)
+  t.strictSame(await service.post({ id: plant.id, name: 'renamed' }, keyed('a')), reused)
+})
+
+t.test('a plant that version 1.0.0 has stored: the first response again', async (t) => {
+  const plant = newPlant()
+  // What 1.0.0 made of these two.
+  const writeId = '44250f53-7313-834b-b512-5b6874aeb333'
+  t.equal(deriveFormerWriteId('tester', 'a'), writeId)
+  await service.rows('insert into plants (id, name, tag, write_id) values ($1, $2, $3, $4)', [
+    plant.id,
+    plant.name,
+    plant.tag,
+    writeId
+  ])
+  t.strictSame(await service.post(plant, keyed('a')), replayed)
+  t.strictSame(await service.post(plant, keyed('b')), duplicate)
 })
 
 t.test('clients that abort: their neighbours get 200 all the same', async (t) => {

@@ -5,6 +5,7 @@ import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
 import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
+import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
 
 type Result = object[] | Error
 
@@ -29,21 +30,18 @@ function createStore(...results: Result[]) {
 }
 
 const { signal } = new AbortController()
-const item = (id: bigint, isKeyed = false): PlantItem => ({
+const key = 'key'
+const ownId = deriveWriteId('tester', key, 'own')
+const item = (id: bigint, idempotencyKey?: string): PlantItem => ({
   id,
   plant: { id, name: 'n' },
-  writeId: `w${id}`,
-  isKeyed,
+  writeId: ownId,
   bytes: 1,
-  context: {}
+  context: { caller: 'tester', idempotencyKey }
 })
 const rows = (...ids: bigint[]) => ids.map((id) => ({ item: item(id), mayBeStored: false }))
 const wrote = (...ids: bigint[]) => ids.map((id) => ({ id: String(id) }))
-const found = (id: bigint, is_own = false, is_same: boolean | null = null) => ({
-  id: String(id),
-  is_own,
-  is_same
-})
+const found = (id: bigint, write_id = randomWriteId()) => ({ id: String(id), write_id })
 const canWait = [{ can_wait: true }]
 const duplicate = new Failure('DuplicatePlant')
 
@@ -113,19 +111,28 @@ t.test('a look-up that fails leaves open what is in the way of its rows, and of 
 })
 
 t.test(
-  "a row that is there is the client's by its write id, and by its content where the key is",
+  "a row that is there is the client's by its write id, which its key and its content are in",
   async (t) => {
-    const cases: [isKeyed: boolean, mayBeStored: boolean, isSame: boolean, outcome: string | Error][] = [
-      [true, false, true, 'replayed'],
-      [true, false, false, new Failure('ReusedKey')],
-      [true, true, true, 'created'],
-      [true, true, false, new Failure('ReusedKey')],
-      [false, true, true, 'created'],
-      [false, true, false, 'created']
-    ]
-    for (const [isKeyed, mayBeStored, isSame, outcome] of cases) {
-      const { store } = createStore([], canWait, [found(1n, true, isSame)])
-      const { results } = await store.write([{ item: item(1n, isKeyed), mayBeStored }], signal)
+    const otherContent = deriveWriteId('tester', key, 'other')
+    const otherKey = deriveWriteId('tester', 'other', 'own')
+    const former = deriveFormerWriteId('tester', key)
+    const reused = new Failure('ReusedKey')
+    const cases: [key: string | undefined, mayBeStored: boolean, writeId: string, outcome: string | Error][] =
+      [
+        [key, false, ownId, 'replayed'],
+        [key, true, ownId, 'created'],
+        [undefined, true, ownId, 'created'],
+        [key, false, otherContent, reused],
+        [key, true, otherContent, reused],
+        [undefined, false, otherContent, duplicate],
+        [key, false, otherKey, duplicate],
+        [key, false, randomWriteId(), duplicate],
+        [key, false, former, 'replayed'],
+        [undefined, false, former, duplicate]
+      ]
+    for (const [key, mayBeStored, writeId, outcome] of cases) {
+      const { store } = createStore([], canWait, [found(1n, writeId)])
+      const { results } = await store.write([{ item: item(1n, key), mayBeStored }], signal)
       t.match(results, [outcome])
     }
   }

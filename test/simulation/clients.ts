@@ -127,7 +127,7 @@ export class Clients {
         const { lastUuid } = process
         if (key !== undefined && lastUuid !== undefined) world.violate('a write id is drawn for a key')
         // A create without a key that is refused at once has none.
-        const writeId = key === undefined ? lastUuid : this.#simulation.deriveWriteId(caller, key)
+        const writeId = key === undefined ? lastUuid : this.#simulation.writeIdOf(caller, key, plant)
         if (writeId !== undefined) request.writeId = writeId
       })
     })

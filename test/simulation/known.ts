@@ -11,9 +11,6 @@ interface Finding {
   readonly what: string
 }
 
-export const findings: readonly Finding[] = [
-  { part: 'is rewritten', seed: 1191, what: '422 for its own plant with a key, after a lost answer' },
-  { part: 'is larger than the link', seed: 2407, what: 'a single lane sends it again before the others' }
-]
+export const findings: readonly Finding[] = []
 
 export const known: readonly Part[] = findings.map(({ part }) => part)

@@ -1,13 +1,15 @@
-/** The product, broken on purpose: what the simulation must find. */
+/** The product, broken on purpose: what the simulation must find, or else a test. */
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
 /** A mutant, and the rule that it must be seen to break. */
 export interface Mutant {
   readonly name: string
   readonly breaks: RegExp
   readonly edits: readonly Edit[]
+  /** The test that finds it, for when no seed does: its path in `test`. */
+  readonly test?: string | undefined
 }
 
 /** Text in a file of `src` that is replaced: it must be there once. */
@@ -27,15 +29,24 @@ const onWire = /under way|meets another statement/
 const inFile = (
   file: string,
   breaks: RegExp,
-  edits: [name: string, text: string, replacement: string][]
+  edits: [name: string, text: string, replacement: string, test?: string][]
 ): Mutant[] =>
-  edits.map(([name, text, replacement]) => ({ name, breaks, edits: [[file, text, replacement]] }))
+  edits.map(([name, text, replacement, test]) => ({
+    name,
+    breaks,
+    edits: [[file, text, replacement]],
+    test
+  }))
 
 export const mutants: readonly Mutant[] = [
   ...inFile('plants/statements.ts', falsehood, [
     ['what is found is merely visible', 'text: findMany(waitForStandby)', "text: findMany('')"],
-    ['any row is its own', 'plants.write_id = asked.write_id as is_own', 'true as is_own'],
-    ['a commit does not wait where the session says so', "in ('off', 'local')", "in ('never')"]
+    [
+      'a commit does not wait where the session says so',
+      "in ('off', 'local')",
+      "in ('never')",
+      'faults/bad-rows'
+    ]
   ]),
   ...inFile('plants/write-id.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
@@ -43,7 +54,7 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/repository.ts', /drawn for a key/, [
     [
       'a keyed plant gets a random write id',
-      'isKeyed ? deriveWriteId(caller, key) : randomWriteId()',
+      'key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))',
       'randomWriteId()'
     ]
   ]),
@@ -57,30 +68,41 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/store.ts', falsehood, [
     [
       'created and replayed are swapped',
-      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
-      "return found.is_same ? 'created' : new Failure('ReusedKey')"
+      "key === undefined || mayBeStored ? 'created' : 'replayed'",
+      "key === undefined || mayBeStored ? 'replayed' : 'created'"
     ],
     [
       'any content is the same',
-      "return found.is_same ? 'replayed' : new Failure('ReusedKey')",
-      "return 'replayed'"
+      "found === deriveFormerWriteId(caller, key) ? 'replayed' : new Failure('ReusedKey')",
+      "'replayed'"
     ],
+    ['any row is its own', 'if (found === item.writeId)', 'if (found)'],
     [
-      'any content is the same after an open attempt',
-      "return found.is_same ? 'created' : new NotCommitted('unknown')",
-      "return 'created'"
+      "what is found is a repeat's own",
+      "if (key === undefined || !isOfSameKey(found, item.writeId)) return new Failure('DuplicatePlant')",
+      "if (key === undefined) return 'created'"
     ],
-    ["what is found is a repeat's own", "if (!found.is_own) return new Failure('DuplicatePlant')", '']
+    ['any key is the same', 'key === undefined || !isOfSameKey(found, item.writeId)', 'key === undefined']
   ]),
   ...inFile('plants/store.ts', failure, [
-    ['a look-up that fails costs all', 'return { results, failure: {', 'return { results: [], failure: {']
+    [
+      'a look-up that fails costs all',
+      'return { results, failure: {',
+      'return { results: [], failure: {',
+      'plants/store'
+    ]
   ]),
   ...inFile('plants/store.ts', /./, [
-    ['a look-up without the signal', 'findPlants(items, canWait), signal', 'findPlants(items, canWait)']
+    [
+      'a look-up without the signal',
+      'findPlants(ids, canWait), signal',
+      'findPlants(ids, canWait)',
+      'plants/storage'
+    ]
   ]),
   ...inFile('plants/storage.ts', failure, [
     ['a statement has the whole deadline', 'attemptsPerDeadline = 3', 'attemptsPerDeadline = 1'],
-    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0']
+    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0', 'plants/storage']
   ]),
   ...inFile('database/errors.ts', openOutcome, [
     [
@@ -90,8 +112,9 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'an error from a worker has written nothing',
-      "isOpen || (broken.test(code) && onWorkers.test((error as Report).file ?? ''))",
-      'isOpen'
+      "isOpen || (broken.test(code) && onWorkers.test(file ?? ''))",
+      'isOpen',
+      'database/errors'
     ]
   ]),
   ...inFile('database/errors.ts', failure, [
@@ -110,7 +133,8 @@ export const mutants: readonly Mutant[] = [
     [
       'the notice of a cancelled wait is ignored',
       "if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)",
-      'return [client, routine]'
+      'return [client, routine]',
+      'faults/database-states'
     ]
   ]),
   ...inFile('database/statement.ts', onWire, [
@@ -119,7 +143,7 @@ export const mutants: readonly Mutant[] = [
       'client.release(isLost || isServerLost || isCancelled)',
       'client.release(isLost || isServerLost)'
     ],
-    ['a statement is cancelled after its end', '    if (isOver) return\n', '']
+    ['a statement is cancelled after its end', '    if (isOver) return\n', '', 'database/pool']
   ]),
   ...inFile('database/statement.ts', openOutcome, [
     [
@@ -129,7 +153,6 @@ export const mutants: readonly Mutant[] = [
     ]
   ]),
   ...inFile('database/statement.ts', /./, [
-    ["the signal's listener stays", "  signal?.removeEventListener('abort', cancelSoon)\n", ''],
     ['a server that does not react is waited for', 'setImmediate(giveUp)', 'setImmediate(() => {})']
   ]),
   {
@@ -144,7 +167,8 @@ export const mutants: readonly Mutant[] = [
     [
       'a connection of a replaced pool is lent',
       'if (isOver || from !== pool) return client.release()',
-      'if (isOver) return client.release()'
+      'if (isOver) return client.release()',
+      'database/pool'
     ],
     [
       'a connection that comes too late is not given back',
@@ -153,7 +177,7 @@ export const mutants: readonly Mutant[] = [
     ]
   ]),
   ...inFile('database/readiness.ts', failure, [
-    ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
+    ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '', 'database/pool']
   ]),
   ...inFile('database/hosts.ts', failure, [
     [
@@ -167,11 +191,7 @@ export const mutants: readonly Mutant[] = [
     ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
   ...inFile('group-commit/outage.ts', failure, [
-    [
-      'the first failing probe is the last',
-      'else if (databaseDown) cancelProbe = clock.after(probeEveryMs, look)',
-      ''
-    ]
+    ['the first failing probe is the last', 'cancelProbe = clock.after(probeEveryMs, look)', '']
   ]),
   ...inFile('group-commit/verdict.ts', failure, [
     [
@@ -182,7 +202,8 @@ export const mutants: readonly Mutant[] = [
     [
       'what others met counts for all',
       'total - Math.max(since, clearedAt) >= enough',
-      'total - Math.max(since * 0, clearedAt) >= enough'
+      'total - Math.max(since * 0, clearedAt) >= enough',
+      'group-commit/verdict'
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', nothingStored, [
@@ -204,7 +225,8 @@ export const mutants: readonly Mutant[] = [
     [
       'a refusal after an open attempt is told as one',
       "fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)",
-      'fail(row, failure.error)'
+      'fail(row, failure.error)',
+      'group-commit/failures'
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', onWire, [
@@ -228,27 +250,37 @@ export const mutants: readonly Mutant[] = [
   ]),
   ...inFile('group-commit/queue.ts', /deadlock/, [
     ['rows that are not sorted', 'rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', ''],
-    ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
+    [
+      'rows that are sorted as doubles',
+      'a.item.id < b.item.id',
+      'Number(a.item.id) < Number(b.item.id)',
+      'group-commit/lanes'
+    ]
   ])
 ]
 
-/** Calls back with a copy of `src` that has the edits. Throws where a text is not there exactly once. */
+/** What tests need of the project, beside the sources, the tests and their tools. */
+const linked = ['node_modules', 'package.json', 'migrations', 'public']
+
+/** Calls back with a copy of the project that has the edits. Throws where a text is not there exactly once. */
 export async function withMutant<Result>(
-  { edits }: Mutant,
-  use: (src: string) => Promise<Result>
+  { edits }: Pick<Mutant, 'edits'>,
+  use: (project: string) => Promise<Result>
 ): Promise<Result> {
   const root = join(import.meta.dirname, '../..')
   const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
   try {
-    await cp(join(root, 'src'), join(copy, 'src'), { recursive: true })
-    for (const name of ['node_modules', 'package.json']) await symlink(join(root, name), join(copy, name))
+    const filter = (path: string) => basename(path) !== 'node_modules'
+    for (const name of ['src', 'test', 'dev'])
+      await cp(join(root, name), join(copy, name), { recursive: true, filter })
+    for (const name of linked) await symlink(join(root, name), join(copy, name))
     for (const [file, text, replacement] of edits) {
       const path = join(copy, 'src', file)
       const parts = (await readFile(path, 'utf8')).split(text)
       if (parts.length !== 2) throw new Error(`src/${file} has this ${parts.length - 1} times: ${text}`)
       await writeFile(path, parts.join(replacement))
     }
-    return await use(join(copy, 'src'))
+    return await use(copy)
   } finally {
     await rm(copy, { recursive: true })
   }

@@ -90,6 +90,7 @@ class Attribution {
     const { id, writeId, response, began, ended = 0, stored, key } = request
     const row = this.#rows.get(id)
     const isOwn = row !== undefined && row.write_id === writeId
+    const isOfSameKey = key !== undefined && this.#keyOf(row) === key
     const insert = this.#simulation.world.inserts.get(row?.transaction ?? '')
     const isSame = row && row.name === storedNameOf(request.name) && (row.tag ?? undefined) === request.tag
     if (response === undefined) return undefined
@@ -107,19 +108,21 @@ class Attribution {
     }
     if (errorOf(request) === 409) {
       if (row === undefined) return 'told "taken", but nothing is there'
-      if (isOwn) return 'told "taken" by its own row'
+      if (isOwn || isOfSameKey) return 'told "taken" by its own row'
       return insert && insert.at > ended ? 'told "taken" by a row that came later' : undefined
     }
     if (messageOf(request)?.includes('Idempotency-Key')) {
-      if (!isOwn) return 'told "reused", but the row is of another write'
-      if (this.#hasInserted(request, row)) return 'told "reused" by the request that has stored it'
-      const isRewritten = causeOf(request.name)?.storedAs !== undefined
-      return isSame && !isRewritten ? 'told "reused" with the same content' : undefined
+      if (!isOfSameKey) return 'told "reused", but the row is of another key'
+      return isOwn ? 'told "reused" with the same content' : undefined
     }
     const isNothing = request.writeOutcome === 'none' || isRefused(request)
     if (isNothing && isOwn && this.#hasInserted(request, row))
       return 'told "nothing stored", but its row is there'
     return this.#hasBeenTold(request) ? 'told "may be stored" though the answer had come' : undefined
+  }
+
+  #keyOf(row: Columns | undefined): string | undefined {
+    return row && this.#byWrite.get(`${row.id} ${row.write_id}`)?.[0]?.key
   }
 
   /** Whether a row of this request's write is its doing, and cannot be that of another request with its key. */

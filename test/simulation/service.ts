@@ -45,6 +45,9 @@ export async function loadService(src: string) {
   const { createPlantStorage } = await load<typeof import('../../src/plants/storage.ts')>('plants/storage.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
   const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
+  const { writeContent } = await load<typeof import('../../src/plants/columns.ts')>('plants/columns.ts')
+  const writeIdOf = (caller: string, key: string, plant: Create['plant']) =>
+    deriveWriteId(caller, key, writeContent(plant))
 
   function createService(
     { hasHosts, ...write }: Settings,
@@ -76,5 +79,5 @@ export async function loadService(src: string) {
     }
   }
 
-  return { createService, deriveWriteId }
+  return { createService, writeIdOf }
 }

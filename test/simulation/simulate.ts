@@ -1,5 +1,7 @@
 /** `npm run simulate`: looks for a seed whose simulation breaks a rule, shows one, or measures how soon mutants are found. */
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { execute } from '../../dev/execute.ts'
 import { explore, replay } from './explore.ts'
 import { known } from './known.ts'
 import { mutants, withMutant } from './mutants.ts'
@@ -30,12 +32,24 @@ async function show(seed: number) {
   process.exitCode = whole.violations?.length ? 1 : 0
 }
 
-/** Prints how many seeds find each mutant, as a table. */
+/** Tells whether a test passes in a copy of the project; it finds its server in TEST_DATABASE_URL. */
+const passes = (test: string, project: string) =>
+  execute(process.execPath, [join(project, 'test', `${test}.test.ts`)], { env: { TAP_TIMEOUT: '600' } }).then(
+    () => true,
+    () => false
+  )
+
+/** Prints how many seeds find each mutant: what no seed finds must be found by a test that passes without the mutant. */
 async function findMutants() {
-  for (const mutant of mutants) {
-    const { name, breaks } = mutant
-    const { seed } = await withMutant(mutant, (src) => explore(seeds, { src, breaks }))
-    console.log(`| ${name} | ${seed === undefined ? '' : (seed + 1).toLocaleString('en')} |`)
+  for (const { name, breaks, edits, test } of mutants) {
+    const found = await withMutant({ edits }, async (project) => {
+      const { seed } = await explore(seeds, { src: join(project, 'src'), breaks })
+      if (seed !== undefined) return (seed + 1).toLocaleString('en')
+      if (test === undefined || (await passes(test, project))) return undefined
+      return (await withMutant({ edits: [] }, (whole) => passes(test, whole))) ? `\`${test}\`` : undefined
+    })
+    console.log(`| ${name} | ${found ?? 'not found'} |`)
+    if (found === undefined) process.exitCode = 1
   }
 }
 

@@ -31,7 +31,7 @@ export class Simulation {
   readonly world: World
   readonly cluster: Cluster
   readonly network: Network
-  readonly deriveWriteId: Loaded['deriveWriteId']
+  readonly writeIdOf: Loaded['writeIdOf']
   readonly clients = new Clients(this)
   readonly services: Running[] = []
   readonly #createService: Loaded['createService']
@@ -41,10 +41,10 @@ export class Simulation {
   readonly #closing = new Set<number>()
   #isHealed = false
 
-  constructor(schedule: Schedule, { createService, deriveWriteId }: Loaded, isTraced = false) {
+  constructor(schedule: Schedule, { createService, writeIdOf }: Loaded, isTraced = false) {
     this.schedule = schedule
     this.#createService = createService
-    this.deriveWriteId = deriveWriteId
+    this.writeIdOf = writeIdOf
     this.world = new World(schedule.seed, isTraced)
     this.cluster = new Cluster(this.world)
     for (const node of this.cluster.nodes) Object.assign(node, schedule.engine)

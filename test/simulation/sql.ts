@@ -3,10 +3,8 @@
  * model would otherwise prove nothing. It understands, in any layout,
  * - `insert into plants (…) select … from unnest($1::…[], …)`, `select $1::…` or `values ($1::…)`, then
  *   `on conflict (id) do nothing`, or the `do update` that writes the same write again, and `returning` columns;
- * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::…[], …) as asked (…)`. Of columns;
- *   of `write_id = …`, whether the row is of the write that was asked for; of `case when … write_id … then … end`, only
- *   for such a row, a column or a comparison `… is not distinct from …` of all columns; and of
- *   `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
+ * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::bigint[]) as asked (id)`. Of
+ *   columns, and of `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
  * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
  * - `current_setting('transaction_read_only')`, `show`, and whether `pg_proc` has `pg_logical_emit_message`.
  */
@@ -19,9 +17,9 @@ export type Columns = Record<string, string | null>
 export interface Output {
   readonly name: string
   readonly isBoolean: boolean
-  /** It reads the content of such a row. */
-  reads(isOwn: boolean): boolean
-  value(row: Columns, context: { now: string; asked: Columns | undefined; isOwn: boolean }): string | null
+  /** It reads the content. */
+  readonly reads: boolean
+  value(row: Columns, now: string): string | null
 }
 
 interface Common {
@@ -41,8 +39,6 @@ export type Command =
   | (Common & {
       kind: 'find'
       ids: string[]
-      /** The rows that are asked for, by their ids, as far as the statement has them. */
-      asked: ReadonlyMap<string, Columns>
       /** It writes to the log where it finds something. */
       writes: boolean
     })
@@ -68,9 +64,8 @@ function split(list: string): string[] {
 
 const insert =
   /^insert into (?:\w+\.)?plants(?: as \w+)? \((?<into>[^)]+)\) (?:select .* from unnest\((?<arrays>[^)]+)\)|select (?<one>\$.+?) from|values \((?<values>.+?)\)).* on conflict \(id\) do (?<conflict>nothing|update set .*? where .*?write_id = excluded\.write_id) returning (?<returning>.+)$/
-const find = /^select (?<returning>.+?)(?<!distinct) from (?<from>.*\bplants\b.*)$/
-const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)/
-const byAsked = /unnest\((?<casts>[^)]+)\) as \w+ \((?<columns>[^)]+)\)/
+const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
+const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)|unnest\(\$(\d+)::bigint\[\]\) as \w+ \(id\)/
 const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
 const readiness = /^(?:select current_setting\('transaction_read_only'\) as (?<as>\w+) |show (?<show>\w+)$)/
 const canWait = /^select exists \(.*'pg_logical_emit_message'.*\) as (?<as>\w+)$/
@@ -87,13 +82,13 @@ export function readStatement(sql: string, values: Values): Command {
 const fromRow = (name: string, column: string, isBoolean = false): Output => ({
   name,
   isBoolean,
-  reads: () => column === 'name',
+  reads: column === 'name',
   value: (row) => row[column] ?? null
 })
 const withoutContent = (name: string, isBoolean: boolean, value: Output['value']): Output => ({
   name,
   isBoolean,
-  reads: () => false,
+  reads: false,
   value
 })
 const write = (is: boolean) => (is ? 't' : 'f')
@@ -105,28 +100,8 @@ function readOutput(item: string): Output {
   const name = alias ?? '?column?'
   if (/^pg_logical_emit_message\(true,/.test(expression)) return withoutContent(name, false, () => '0/0')
   if (expression === 'created_at = now()')
-    return withoutContent(name, true, (row, { now }) => write(row.created_at === now))
-  if (/^(?:\w+\.)?write_id = \w+\.write_id$/.test(expression))
-    return withoutContent(name, true, (_, { isOwn }) => write(isOwn))
-  const own = /^case when .*\bwrite_id\b.*? then (.*) end$/.exec(expression)?.[1]
-  if (own?.includes('is not distinct from')) {
-    const compared = [...own.matchAll(/\w+\.(\w+) is not distinct from/g)].map(([, column = '']) => column)
-    return {
-      name,
-      isBoolean: true,
-      reads: (isOwn) => isOwn,
-      value: (row, { isOwn, asked }) =>
-        isOwn ? write(compared.every((column) => (row[column] ?? null) === (asked?.[column] ?? null))) : null
-    }
-  }
-  if (own === undefined) throw new Error(`an expression that is not modelled: ${item}`)
-  const output = readOutput(own)
-  return {
-    ...output,
-    name: alias ?? output.name,
-    reads: (isOwn) => isOwn && output.reads(isOwn),
-    value: (row, context) => (context.isOwn ? output.value(row, context) : null)
-  }
+    return withoutContent(name, true, (row, now) => write(row.created_at === now))
+  throw new Error(`an expression that is not modelled: ${item}`)
 }
 
 /** Reads parameters, in order and each cast, as rows of columns. */
@@ -184,18 +159,14 @@ function parseInsert(text: string, settingsOf: (values: Values) => Common['setti
 
 function parseFind(text: string, settingsOf: (values: Values) => Common['settings']): Bind {
   const finds = find.exec(text)?.groups
-  const isAsked = byAsked.exec(finds?.from ?? '')?.groups
-  const ids = byIds.exec(finds?.from ?? '')?.[1]
-  if (!finds || !(isAsked || ids)) throw new Error(`a statement that is not modelled: ${text}`)
-  const rowsOf = isAsked
-    ? readRows(isAsked.casts as string, names(isAsked.columns as string), text)
-    : (values: Values) => parseArray(values[Number(ids) - 1] as string).map((id) => ({ id }) as Columns)
+  const [, any, joined] = byIds.exec(finds?.from ?? '') ?? []
+  const parameter = any ?? joined
+  if (!finds || !parameter) throw new Error(`a statement that is not modelled: ${text}`)
   const items = split(finds.returning as string)
   const returning = items.filter((item) => !item.startsWith('set_config(')).map(readOutput)
   const writes = items.some((item) => item.startsWith('pg_logical_emit_message('))
   return (values) => {
-    const rows = rowsOf(values)
-    const asked = new Map(rows.map((row) => [row.id as string, row]))
-    return { kind: 'find', ids: [...asked.keys()], asked, returning, writes, settings: settingsOf(values) }
+    const ids = parseArray(values[Number(parameter) - 1] as string) as string[]
+    return { kind: 'find', ids, returning, writes, settings: settingsOf(values) }
   }
 }

@@ -102,28 +102,26 @@ export class Statement {
     else this.#insert(0)
   }
 
-  /** Returns a row of the table; `asked` is what the statement asks for. Gives false where that has failed. */
-  #return(row: Columns, asked?: Columns): boolean {
+  /** Returns a row of the table. Gives false where that has failed. */
+  #return(row: Columns): boolean {
     const { returning } = this.command
-    const isOwn = asked?.write_id !== undefined && asked.write_id === row.write_id
     // What is in memory only is whole.
-    const isRead =
-      row.transaction !== this.transaction.name && returning.some((output) => output.reads(isOwn))
+    const isRead = row.transaction !== this.transaction.name && returning.some(({ reads }) => reads)
     if (isRead && causeOf(row.name)?.isDamaged) {
       this.#fail({ code: 'XX001' })
       return false
     }
-    this.#returned.push(returning.map((output) => output.value(row, { now: this.#now, asked, isOwn })))
+    this.#returned.push(returning.map((output) => output.value(row, this.#now)))
     return true
   }
 
-  #find({ ids, writes, asked }: Extract<Command, { kind: 'find' }>) {
+  #find({ ids, writes }: Extract<Command, { kind: 'find' }>) {
     const { lacksMessages, denied, isPrimary, table } = this.#node
     if (writes && lacksMessages) return this.#fail({ code: '42883' })
     if (denied === (writes ? 'message' : 'select')) return this.#fail({ code: '42501' })
     for (const id of ids) {
       const row = table.get(id)
-      if (row && !this.#return(row, asked.get(id))) return
+      if (row && !this.#return(row)) return
     }
     if (!writes || this.#returned.length === 0) this.#finish()
     else if (isPrimary) this.#commit()

@@ -31,6 +31,18 @@ export async function createDatabase(t: Teardown, { migrated = true, encoding = 
   return url.href
 }
 
+/** Makes a role that may do what the service does, until teardown. Gives its name and how to change its password. */
+export async function createRole(t: Teardown, url: string, password: string) {
+  const name = `role_${randomBytes(8).toString('hex')}`
+  await query(url, `create role ${name} login password '${password}'`)
+  await query(url, `grant select, insert, update on plants to ${name}`)
+  t.teardown(async () => {
+    await query(url, `drop owned by ${name}`)
+    await query(url, `drop role ${name}`)
+  })
+  return { name, setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`) }
+}
+
 /** Runs a statement on a connection that stays open until teardown, and gives the connection. */
 export async function openSession(t: Teardown, url: string, sql: string) {
   const client = new pg.Client(url)

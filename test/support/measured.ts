@@ -5,6 +5,7 @@ import { parseMetrics } from '../../dev/metrics-page.ts'
 import { until } from '../../dev/until.ts'
 import { createDatabase } from './database.ts'
 import { startProcess, type Teardown } from './process.ts'
+import type { Holdings } from './report-held.ts'
 
 /** Half of the memory that the container has in docker-compose.yml, in MB. */
 export const smallHeapMb = 256
@@ -29,9 +30,19 @@ export async function startMeasured(
     const page = await (await fetch(metricsUrl)).text()
     return parseMetrics(page).value(`plant_store_${name}`)
   }
+  const holds = async (): Promise<Holdings> => {
+    const ended = service.ended.then(({ code, stderr }) => {
+      throw new Error(`the process has ended with ${code}: ${stderr.slice(0, 2_000)}`)
+    })
+    child.send('collect')
+    const [holdings] = await Promise.race([once(child, 'message'), ended])
+    return holdings
+  }
   return {
     ...service,
     databaseUrl,
+    /** Gives what the process holds after a collection. */
+    holds,
     /** Gives the value of `plant_store_<name>`. */
     metric,
     /** Waits for `plant_store_<name>` to have this value. */
@@ -49,13 +60,6 @@ export async function startMeasured(
         (seen) => seen > before
       ),
     /** Gives the bytes of the heap and of what it refers to outside, after a collection. */
-    async held(): Promise<number> {
-      const ended = service.ended.then(({ code, stderr }) => {
-        throw new Error(`the process has ended with ${code}: ${stderr.slice(0, 2_000)}`)
-      })
-      child.send('collect')
-      const [bytes] = await Promise.race([once(child, 'message'), ended])
-      return bytes
-    }
+    held: async () => (await holds()).bytes
   }
 }

@@ -29,6 +29,16 @@ export interface Running {
 /** What runs at the end of a test. */
 export type Teardown = Pick<Test, 'teardown'>
 
+/** Calls back outside a test with a teardown, which runs afterwards. */
+export async function withTeardown<Result>(use: (t: Teardown) => Promise<Result>): Promise<Result> {
+  const callbacks: (() => unknown)[] = []
+  try {
+    return await use({ teardown: (callback) => void callbacks.unshift(callback) })
+  } finally {
+    for (const callback of callbacks) await callback()
+  }
+}
+
 /**
  * Starts a file of the project with these variables and none of the caller's settings, and with these flags of Node.
  * The process is killed at teardown if it still runs then.

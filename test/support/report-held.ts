@@ -1,5 +1,13 @@
-/** Loaded into a measured process: tells its parent, each time it asks, what is held after a collection. */
+/** Loaded into a measured process: tells its parent, each time it asks, what it holds after a collection. */
 import { setImmediate as turn } from 'node:timers/promises'
+
+/** What a measured process tells. */
+export interface Holdings {
+  /** Of the heap and of what it refers to outside. */
+  bytes: number
+  /** How many there are of each kind that keeps the event loop alive, such as sockets and timers. */
+  resources: Record<string, number>
+}
 
 /** Two collections in a row that differ by less have found all that there is to find. */
 const noiseBytes = 16_384
@@ -16,7 +24,9 @@ process.on('message', async () => {
     held = heapUsed + external
     if (before - held < noiseBytes) break
   }
-  process.send?.(held)
+  const resources: Record<string, number> = {}
+  for (const kind of process.getActiveResourcesInfo()) resources[kind] = (resources[kind] ?? 0) + 1
+  process.send?.({ bytes: held, resources } satisfies Holdings)
 })
 // A test that is killed leaves no process behind.
 process.on('disconnect', () => process.exit(1))

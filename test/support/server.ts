@@ -3,15 +3,15 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Test } from 'tap'
 import { startPostgres } from '../../dev/embedded-postgres.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+import type { Teardown } from './process.ts'
 
 /** Starts a server with a migrated database; ends it at teardown. */
-export async function startServer(t: Test, settings: Record<string, string> = {}) {
+export async function startServer(t: Teardown, settings: Record<string, string> = {}) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))
   let server = await startPostgres({ directory, settings })
   const url = server.url('postgres')

@@ -1,0 +1,90 @@
+/** What the write path takes of its connections, on a real PostgreSQL whose statements wait at a gate. */
+import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
+import { createPool } from '../../src/database/pool.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { createPlantStorage } from '../../src/plants/storage.ts'
+import { createPlantStore } from '../../src/plants/store.ts'
+import { randomWriteId } from '../../src/plants/write-id.ts'
+import { createDatabase, createRole, query } from '../support/database.ts'
+
+/** A database with the function `pass_gate()`, which returns true when the gate is open. */
+async function createGate(t: Test) {
+  const url = await createDatabase(t)
+  const run = (sql: string) => query(url, sql)
+  await run('create table gate ()')
+  await run('insert into gate default values')
+  await run(`
+    create function pass_gate() returns boolean language plpgsql security definer as $$ begin
+      while exists (select from gate) loop perform pg_sleep(0.01); end loop;
+      return true;
+    end $$`)
+  const find = (text: string) =>
+    run(`
+      select pid from pg_stat_activity
+      where application_name = 'plant-store' and datname = current_database()
+        and state = 'active' and query like '%${text}%' order by pid`)
+  return {
+    url,
+    connection: parseDatabaseUrl(url),
+    run,
+    open: () => run('delete from gate'),
+    /** Returns the statements with this text that are under way, when there are so many. */
+    areRunning: (count: number, text: string) =>
+      until(
+        `${count} statements are under way`,
+        () => find(text),
+        ({ length }) => length === count
+      )
+  }
+}
+
+t.test('while a statement is under way in each lane, a probe has a connection', async (t) => {
+  const { connection, run, open, areRunning } = await createGate(t)
+  await run(`
+    create function wait() returns trigger language plpgsql as $$ begin perform pass_gate(); return new; end $$`)
+  await run('create trigger wait before insert on plants for each row execute function wait()')
+  const many = 1_000_000
+  const write = { lanes: 2, batchRows: 100, batchBytes: many, queueRows: many, queueBytes: many }
+  const { database, plants, close } = createPlantStorage(
+    { connection, write: { ...write, deadlineMs: scaled(60_000) } },
+    { warn() {}, error() {}, info() {} } as never,
+    { onStored() {}, onAttempt() {} }
+  )
+  const create = (id: bigint) => plants.create({ id, name: 'n' }, { caller: 'tester' })
+  const first = create(1n)
+  await areRunning(1, 'insert')
+  const second = create(2n)
+  const before = await areRunning(2, 'insert')
+  await database.query({ text: 'select 1' })
+  t.strictSame(await areRunning(2, 'insert'), before, 'which it did not wait for')
+  await open()
+  t.strictSame(await Promise.all([first, second]), ['created', 'created'])
+  await close()
+})
+
+t.test('an attempt that is given up while it looks a row up ends', async (t) => {
+  const { url, connection, run, open, areRunning } = await createGate(t)
+  await run(`insert into plants values (1, 'theirs', null, gen_random_uuid())`)
+  // Whoever reads that row waits at the gate, and no superuser does.
+  const { name: user } = await createRole(t, url, 'secret')
+  await run('alter table plants enable row level security')
+  await run('create policy may_insert on plants for insert with check (true)')
+  await run(`create policy may_read on plants for select using (name <> 'theirs' or pass_gate())`)
+  const log = { warn() {} }
+  const limited = { ...connection, user, password: 'secret' }
+  const pool = createPool({ connection: limited, size: 1, limitMs: 600_000, log })
+  t.teardown(async () => {
+    await open()
+    await pool.end()
+  })
+  const plant = { id: 1n, name: 'ours' }
+  const item = { id: 1n, plant, writeId: randomWriteId(), isKeyed: false, bytes: 1, context: {} }
+  const controller = new AbortController()
+  const written = createPlantStore(pool).write([{ item, mayBeStored: false }], controller.signal)
+  await areRunning(1, 'join plants')
+  controller.abort()
+  await areRunning(0, 'join plants')
+  t.match(await written, { results: [undefined], failure: { error: { code: '57014' }, written: 'no' } })
+})
