@@ -80,7 +80,7 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
     await pool.end()
   })
   const plant = { id: 1n, name: 'ours' }
-  const item = { id: 1n, plant, writeId: randomWriteId(), isKeyed: false, bytes: 1, context: {} }
+  const item = { id: 1n, plant, writeId: randomWriteId(), bytes: 1, context: { caller: 'tester' } }
   const controller = new AbortController()
   const written = createPlantStore(pool).write([{ item, mayBeStored: false }], controller.signal)
   await areRunning(1, 'join plants')
