@@ -38,8 +38,8 @@ export function writeConfigurationPage(): string {
 ${notice}
 
 The service checks these environment variables at start-up. It exits with code 1 after a line for each missing or bad one.
-An empty variable counts as absent. \`_BYTES\` are bytes, \`_MS\` milliseconds. "Then 503" means that creates beyond the limit
-get that failure. [.env.example](../.env.example) has the ranges.
+An empty variable counts as absent. \`_BYTES\` are bytes, \`_MS\` milliseconds. "Then 503": creates beyond the limit get that
+failure. [.env.example](../.env.example) has the ranges.
 
 ## Secrets
 
@@ -68,13 +68,12 @@ precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [The spans](monitoring.md#traci
 
 ## Docker Compose
 
-\`docker compose\` passes on every variable of \`.env\` but these, which it sets itself:
+\`docker compose\` passes on the variables of the tables above, without \`_FILE\`, but for these, which it sets itself:
 ${list(variables.filter((variable) => !isPassedOn(variable)).map(({ name }) => name))}.
-\`SHUTDOWN_TIMEOUT_MS\` must be less than \`STOP_GRACE_PERIOD\`, after which Docker kills a replica, and
-\`WRITE_DEADLINE_MS\` less than \`timeout server\` in [haproxy.cfg](../ops/haproxy/haproxy.cfg). \`SERVER_MAXCONN\`, the
-requests that the balancer sends to one replica at a time, must be less than half of \`MAX_CONNECTIONS\`. Further ones
-wait in the balancer, which takes 4,000 connections in all. \`PORT\` is the balancer's, on 127.0.0.1. \`docker compose\`
-also reads, with defaults in .env.example,
+\`SHUTDOWN_TIMEOUT_MS\` must be less than \`STOP_GRACE_PERIOD\`, after which Docker kills a replica,
+\`WRITE_DEADLINE_MS\` less than \`timeout server\` in [haproxy.cfg](../ops/haproxy/haproxy.cfg), and \`SERVER_MAXCONN\`, the
+requests that the balancer sends to one replica at a time, less than half of \`MAX_CONNECTIONS\`. Further ones wait in the
+balancer, which takes 4,000 connections in all. \`PORT\` is the balancer's. It also reads, with defaults in .env.example,
 ${list(composeVariables.map(({ name }) => name))}.
 `
 }

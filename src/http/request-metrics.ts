@@ -52,12 +52,12 @@ export default fp<Options>(
     for (const name of Object.keys(catalogue)) failures.inc({ name }, 0)
     const dropped = new Counter({
       name: 'plant_store_http_connections_dropped_total',
-      help: 'Connections that were closed at once, so far beyond MAX_CONNECTIONS that not even a refusal had room',
+      help: 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals',
       registers
     })
     new Counter({
       name: 'plant_store_http_connections_stalled_total',
-      help: 'Connections that were cut off because their client took nothing of a response for REQUEST_TIMEOUT_MS',
+      help: 'Connections cut off, as their client took nothing of a response for REQUEST_TIMEOUT_MS',
       registers,
       collect() {
         this.reset()

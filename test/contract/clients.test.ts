@@ -1,8 +1,7 @@
-/** The programs in docs/clients.md, as they stand there, through lost responses and outages of the database. */
+/** The programs of docs/clients, through lost responses and outages of the database. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -16,19 +15,17 @@ import { startProxy } from '../support/proxy.ts'
 import { headers, startService, token } from '../support/service.ts'
 
 const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
-const programs = new Map(
-  [...manual.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language, text]) => [language, text as string])
-)
+const directory = join(import.meta.dirname, '../../docs/clients')
 
 /** What a proxy answers by itself: neither JSON nor UTF-8. */
 const page = Buffer.from('<html>\n<title>502</title>\n<p>Passerelle erron\u00e9e\n</html>\n', 'latin1')
 
-/** How each language runs a file, and how one finds that it is there. */
-const runtimes: Record<string, { file: string; command: string[]; check: string[] }> = {
-  sh: { file: 'plant.sh', command: ['sh'], check: ['curl', '--version'] },
-  js: { file: 'plant.mjs', command: [process.execPath], check: [process.execPath, '--version'] },
-  python: { file: 'plant.py', command: ['python3'], check: ['python3', '--version'] },
-  go: { file: 'plant.go', command: ['go', 'run'], check: ['go', 'version'] }
+/** How the programs of each language run, and how one finds that what runs them is there. */
+const runtimes: Record<string, { command: string[]; check: string[] }> = {
+  sh: { command: ['sh'], check: ['curl', '--version'] },
+  mjs: { command: [process.execPath], check: [process.execPath, '--version'] },
+  py: { command: ['python3'], check: ['python3', '--version'] },
+  go: { command: ['go', 'run'], check: ['go', 'version'] }
 }
 
 interface Result {
@@ -86,26 +83,26 @@ t.test('the numbers that are worth another attempt are those whose advice says s
   t.strictSame(sentence.match(/\d+/g)?.map(Number), [...new Set(entries.map(({ error }) => error))].sort())
 })
 
-t.test('there is a program in each language', async (t) => {
-  t.strictSame([...programs.keys()], Object.keys(runtimes))
-})
-
-t.test('no program needs /proc, which macOS does not have', async (t) => {
-  for (const program of programs.values()) t.notMatch(program, '/proc/')
+t.test('there is a program in each language, which the manual links', async (t) => {
+  const files = Object.keys(runtimes).map((language) => `create-plant.${language}`)
+  t.strictSame(readdirSync(directory).sort(), files.toSorted())
+  for (const file of files) t.match(manual, `(clients/${file})`)
 })
 
 t.jobs = Object.keys(runtimes).length
 
-for (const [language, { file, command }] of Object.entries(runtimes)) {
+for (const [language, { command }] of Object.entries(runtimes)) {
   const skip = missing.includes(language) ? `what runs ${language} is not to be had` : false
   const options = { skip, buffered: true }
-  const program = programs.get(language) as string
+  const path = join(directory, `create-plant.${language}`)
+  const program = readFileSync(path, 'utf8')
   const [, id] = /(9223372036854775\d{3})/.exec(program) as RegExpExecArray
-  const start = async (t: Test, url: string, env: NodeJS.ProcessEnv = {}) => {
-    const path = join(t.testdir(), file)
-    await writeFile(path, program)
-    return run([...command, path], { PLANTS_URL: url, PLANTS_TOKEN: token, ...env })
-  }
+  const start = (url: string, env: NodeJS.ProcessEnv = {}) =>
+    run([...command, path], { PLANTS_URL: url, PLANTS_TOKEN: token, ...env })
+
+  t.test(`${language}: the program needs no /proc, which macOS does not have`, async (t) => {
+    t.notMatch(program, '/proc/')
+  })
 
   t.test(`${language}: a proxy, a lost answer and a 503, then one plant`, options, async (t) => {
     const keys: unknown[] = []
@@ -120,7 +117,7 @@ for (const [language, { file, command }] of Object.entries(runtimes)) {
       else if (attempt === 4) answer(400, 'application/json', '{"error":503,"message":"away"}')
       else answer(status, 'application/json', body)
     })
-    const { code, stdout, stderr } = await start(t, url)
+    const { code, stdout, stderr } = await start(url)
     t.equal(code, 0, stderr)
     t.strictSame(JSON.parse(stdout), { name: 'Monstera', tag: 'tropical' })
     t.equal(keys.length, 5)
@@ -138,7 +135,7 @@ for (const [language, { file, command }] of Object.entries(runtimes)) {
       const { status, headers, body } = await pass(request)
       response.writeHead(status, headers).end(body)
     })
-    const { code, stdout, stderr } = await start(t, url, { PLANTS_TOKEN: 'another-secret-0123456789' })
+    const { code, stdout, stderr } = await start(url, { PLANTS_TOKEN: 'another-secret-0123456789' })
     t.equal(code, 1)
     t.equal(stdout, '')
     t.match(stderr, 'the bearer token is not valid')
@@ -175,7 +172,7 @@ for (const [language, { file, command }] of Object.entries(runtimes)) {
       await until('the service creates', create, ({ status }) => status === 200)
       outcomes = []
       await strike()
-      const result = await start(t, url, { PLANTS_RETRY_SECONDS: String(seconds) })
+      const result = await start(url, { PLANTS_RETRY_SECONDS: String(seconds) })
       recover()
       const stored = await service.rows('select name, tag from plants where id = $1', [id])
       await service.rows('delete from plants where id = $1', [id])

@@ -14,7 +14,7 @@ import { open, request } from '../support/raw.ts'
 const page = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
 /** The bounds by their line: bytes, or bytes for each that is counted. */
 const bounds = new Map(
-  [...page.matchAll(/^\| ([^|]+) \| ([\d,.]+)(?: × its bytes)? \| [^|]+ \| [^|]+ \|$/gm)].map(
+  [...page.matchAll(/^\|([^|]+)\|([\d,.]+)(?: × its bytes)?\|[^|]+\|[^|]+\|$/gm)].map(
     ([, what = '', bytes = '']) => [what, Number(bytes.replaceAll(',', ''))]
   )
 )

@@ -111,5 +111,5 @@ t.test('a table that lacks a column is not one to start with', async (t) => {
 
 t.test('the README has a line for each field', async (t) => {
   const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
-  for (const field of fields) t.match(readme, `| \`${field}\` |`, field)
+  for (const field of fields) t.match(readme, `|\`${field}\`|`, field)
 })

@@ -39,7 +39,7 @@ const passes = (test: string, project: string) =>
     () => false
   )
 
-/** Prints the table of docs/testing.md: what no seed finds must be found by a test that passes without the mutant. */
+/** Prints how many seeds find each mutant: what no seed finds must be found by a test that passes without the mutant. */
 async function findMutants() {
   for (const { name, breaks, edits, test } of mutants) {
     const found = await withMutant({ edits }, async (project) => {

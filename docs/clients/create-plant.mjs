@@ -1,0 +1,44 @@
+// Creates a plant, as ../clients.md has it.
+
+const { PLANTS_URL, PLANTS_TOKEN, PLANTS_RETRY_SECONDS = 120 } = process.env
+const worthAnotherTry = new Set([408, 429, 500, 503])
+
+/** Creates a plant, whose id is a number or a BigInt. Throws with `writeOutcome`, that of all attempts together. */
+async function createPlant({ id, ...rest }, key) {
+  const request = {
+    method: 'POST',
+    headers: {
+      Authorization: `Bearer ${PLANTS_TOKEN}`,
+      'Content-Type': 'application/json',
+      'Idempotency-Key': key
+    },
+    body: JSON.stringify({ id: JSON.rawJSON(id), ...rest })
+  }
+  const end = Date.now() + PLANTS_RETRY_SECONDS * 1000
+  let writeOutcome = 'none'
+  for (let spread = 1; ; spread = Math.min(2 * spread, 8)) {
+    let failure
+    let isFinal = false
+    let seconds = Math.random() * spread
+    try {
+      const response = await fetch(PLANTS_URL, { ...request, signal: AbortSignal.timeout(30_000) })
+      const body = await response.json()
+      if (response.ok) return body
+      isFinal = body.error !== undefined && !worthAnotherTry.has(body.error)
+      if (!isFinal && response.headers.get('Write-Outcome') !== 'none') writeOutcome = 'unknown'
+      const errorName = response.headers.get('Error-Name')
+      failure = Object.assign(new Error(body.message), { error: body.error, errorName })
+      seconds += Number(response.headers.get('Retry-After')) || 0
+    } catch (lost) {
+      failure = lost
+      writeOutcome = 'unknown'
+    }
+    if (isFinal || Date.now() + seconds * 1000 > end) throw Object.assign(failure, { writeOutcome })
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+  }
+}
+
+// Store the key with your work item before the first attempt.
+const key = crypto.randomUUID()
+const plant = await createPlant({ id: 9223372036854775802n, name: 'Monstera', tag: 'tropical' }, key)
+console.log(JSON.stringify(plant))

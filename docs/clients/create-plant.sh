@@ -1,0 +1,29 @@
+#!/bin/sh
+# Creates a plant by curl, as ../clients.md has it.
+
+create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2 if the plant may be
+  end=$(($(date +%s) + ${PLANTS_RETRY_SECONDS:-120})) outcome=none spread=1
+  while
+    response=$(curl -sSi --max-time 30 "$PLANTS_URL" -d "$1" -H "Authorization: Bearer $PLANTS_TOKEN" \
+      -H 'Content-Type: application/json' -H "Idempotency-Key: $2") || response=
+    body=$(printf '%s\n' "$response" | tail -n 1)
+    case $body in
+      '{"name":'*) printf '%s\n' "$body" && return ;;
+      '{"error":408,'* | '{"error":429,'* | '{"error":500,'* | '{"error":503,'*) ;;
+      '{"error":'*) break ;;
+    esac
+    printf '%s\n' "$response" | grep -qi '^write-outcome: none' || outcome=unknown
+    after=$(printf '%s\n' "$response" | awk -F: 'tolower($1) == "retry-after" { print int($2) }')
+    seconds=$((${after:-0} + $(od -An -N1 -tu1 /dev/urandom) % spread))
+    [ $(($(date +%s) + seconds)) -le "$end" ]
+  do
+    sleep "$seconds"
+    [ "$spread" -ge 8 ] || spread=$((2 * spread))
+  done
+  printf '%s\nwrite outcome: %s\n' "${body:-no response}" "$outcome" >&2
+  [ "$outcome" = none ] && return 1 || return 2
+}
+
+# Store the key with your work item before the first attempt.
+key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+create_plant '{"id":9223372036854775801,"name":"Monstera","tag":"tropical"}' "$key"
