@@ -41,6 +41,11 @@ export const tracingVariables: Variable[] = [
     purpose: 'Collector, such as `http://collector:4318`. Turns tracing on.'
   },
   {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    default: '',
+    purpose: 'Header fields for the collector, such as `authorization=Bearer …`.'
+  },
+  {
     name: 'OTEL_EXPORTER_OTLP_PROTOCOL',
     default: 'http/protobuf',
     rule: 'http/protobuf or http/json',

@@ -121,6 +121,16 @@ t.test('a table that lacks a column is not migrated', async (t) => {
   await t.rejects(wait(url), new StartupFault([fault]))
 })
 
+t.test('what else a check meets is told as it is', async (t) => {
+  const url = await createDatabase(t)
+  const fault = new StartupFault(['the database cannot be reached: division by zero'])
+  const checks = [checkMigrated('select 1 / 0')]
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url), timeoutMs, checks),
+    fault
+  )
+})
+
 t.test('an encoding other than UTF8 is refused at once', async (t) => {
   const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
   const fault = "the database's encoding must be UTF8, it is SQL_ASCII"

@@ -114,23 +114,6 @@ t.test('down while nobody asks: it shows, creates are refused at once, and it en
   t.strictSame(await create(t, service), success({ name: 'n' }))
 })
 
-t.test('a table that is missing while nobody asks is no outage', async (t) => {
-  const service = await startService(t, env)
-  await service.rows('alter table plants rename to seeds')
-  const failed = async () => {
-    const [row] = await service.rows(
-      'select xact_rollback::int as count from pg_stat_database where datname = current_database()'
-    )
-    return row.count as number
-  }
-  const before = await failed()
-  const probes = 3 + deadlineMs / 5_000
-  await until('the probes have failed for a deadline', failed, (count) => count >= before + probes)
-  t.strictSame(await create(t, service), internal)
-  await service.rows('alter table seeds rename to plants')
-  await recovers(t, service)
-})
-
 t.test('down when the service starts to serve: 503, and 200 as soon as it is there', async (t) => {
   await server.down()
   const service = await startService(t, env)
