@@ -18,6 +18,11 @@ export class Shares {
     return this.#held
   }
 
+  /** What a caller has of what all hold, 0 to 1. */
+  portion(caller: string): number {
+    return (this.#byCaller.get(caller) ?? 0) / Math.max(1, this.#held)
+  }
+
   /** Whether a caller may take so much now. */
   fits(caller: string, amount: number): boolean {
     const free = this.limit - this.#held

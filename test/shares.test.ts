@@ -36,6 +36,14 @@ t.test('callers that take by turns get the same: of two a third each, of three a
   }
 })
 
+t.test('the portion of a caller is what it has of what all hold', async (t) => {
+  const shares = new Shares(100)
+  t.equal(shares.portion('a'), 0)
+  shares.take('a', 30)
+  shares.take('b', 10)
+  t.strictSame([shares.portion('a'), shares.portion('b'), shares.portion('c')], [0.75, 0.25, 0])
+})
+
 t.test('what is given back is free for everybody', async (t) => {
   const shares = new Shares(10)
   t.equal(exhaust(shares, 'a'), 5)

@@ -72,7 +72,7 @@ export const Settings = Type.Object({
     17_179_869_184,
     'Memory for arriving request bodies, then 503. A caller may hold as much as is still free: alone, half of it.'
   ),
-  MAX_CONNECTIONS: integer(4_096, 1, 1_000_000, 'Open connections, then 503.'),
+  MAX_CONNECTIONS: integer(3_072, 1, 1_000_000, 'Open connections, then 503.'),
   HEADERS_TIMEOUT_MS: integer(
     10_000,
     1,

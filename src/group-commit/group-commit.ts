@@ -18,7 +18,7 @@ import { createWaitEstimate } from './wait-estimate.ts'
 
 const repeatsOfMissing = 3
 /** New rows are refused while the others would take more of the deadline: they could not be stored in time either. */
-const shareOfDeadline = 0.5
+const mostOfDeadline = 0.8
 /** Rows that have failed together are tried in so many parts, fewer where attempts take long. */
 const mostParts = 4
 /** The attempts with these parts may take one of so many parts of the deadline together. */
@@ -64,7 +64,7 @@ export function createGroupCommit<T extends Item, R>(
    * error for it or with a NotCommitted, one of them once, by the deadline. Neither may call back into group commit, nor throw.
    */
   function submit(item: T, resolve: (result: R) => void, reject: (error: unknown) => void): void {
-    const reason = refusal()
+    const reason = refusal(item.portion)
     if (reason) {
       reject(new NotCommitted(reason))
       return
@@ -75,11 +75,15 @@ export function createGroupCommit<T extends Item, R>(
     startSoon()
   }
 
-  /** Says why an item would be refused now, or returns undefined where it would not. */
-  function refusal() {
+  /**
+   * Says why an item would be refused now, or returns undefined where it would not. The wait is shared as other budgets
+   * are (shares.ts): a caller alone may fill half of the deadline, one with a small `portion` of what waits comes after it.
+   */
+  function refusal(portion = 1) {
     if (closed) return 'closed'
     if (outage.databaseDown) return 'databaseDown'
-    return expectedMs() <= limits.deadlineMs * shareOfDeadline ? undefined : 'full'
+    const share = Math.min(mostOfDeadline, 1 / (1 + portion))
+    return expectedMs() <= limits.deadlineMs * share ? undefined : 'full'
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)

@@ -7,6 +7,8 @@ export interface Item {
   readonly id: bigint
   /** Its share of the byte limits. */
   readonly bytes: number
+  /** What its caller has of all that waits, 0 to 1. */
+  readonly portion?: number
 }
 
 /** An item in an attempt. */

@@ -14,6 +14,8 @@ declare module 'fastify' {
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = toFailure(thrown)
   request.failure = failure
+  // Its client can be slow to read the response.
+  request.body = undefined
   const { status, headers, body } = toResponse(failure)
   return reply.code(status).headers(headers).header('content-type', 'application/json').send(body)
 }

@@ -12,8 +12,11 @@ const bits = new Map(singletons.map((name, index) => [name, 1 << index]))
 export const maximumFields = 100
 
 const json = 'application/json'
-/** RFC 9110, section 5.6.6: what stands between semicolons outside of quotes. */
-const parameters = /(?:"(?:[^"\\]|\\.)*"|[^;"])+/g
+/**
+ * RFC 9110, section 5.6.6: a semicolon, a text in quotes, or one outside of them. Each matches wherever it is tried, also
+ * quotes that do not end: a pattern that fails would be tried again from each byte.
+ */
+const pieces = /;|"(?:[^"\\]|\\.?)*"?|[^;"]+/g
 
 /** RFC 3986, section 3.2, without user information: a name or an address, and a port. */
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
@@ -77,7 +80,12 @@ export function checkBodyHead(headers: IncomingHttpHeaders, limitBytes: number):
 
 /** Gives the failure of a media type that is not JSON in UTF-8. */
 function checkType(type: string): Failure | undefined {
-  const [essence, ...others] = (type.match(parameters) ?? []).map((part) => part.trim().toLowerCase())
+  const parts = ['']
+  for (const [piece] of type.matchAll(pieces)) {
+    if (piece === ';') parts.push('')
+    else parts[parts.length - 1] += piece
+  }
+  const [essence, ...others] = parts.map((part) => part.trim().toLowerCase())
   if (essence !== json) return new Failure('UnsupportedMediaType')
   const isOther = (parameter: string) =>
     parameter.startsWith('charset') && !/^charset="?utf-8"?$/.test(parameter)

@@ -6,6 +6,8 @@ import { releaseHead } from './head.ts'
 const json = 'application/json'
 /** What Fastify makes of it. */
 const jsonWithCharset = 'application/json; charset=utf-8'
+/** So long a text is written as bytes, in a piece of its own. */
+const largeLength = 4_096
 
 export default fp(
   async (app) => {
@@ -22,7 +24,9 @@ export default fp(
       // A client can be slow to read the response, and go on sending a body that nobody wants.
       releaseHead(request)
       if (!raw.complete || raw.readableLength > 0) raw.resume()
-      done(null, payload)
+      // A text that waits in the connection can take twice its bytes.
+      const isLarge = typeof payload === 'string' && payload.length > largeLength
+      done(null, isLarge ? Buffer.from(payload) : payload)
     })
   },
   { name: 'response-headers' }

@@ -56,9 +56,22 @@ export const writeContent = (plant: NewPlant): string =>
     .map(([field, { toElement }]) => `${field}:${toElement(plant[field])}`)
     .join()
 
-/** Returns the bytes of a plant's texts. */
+const texts = (plant: NewPlant): string[] =>
+  entries.map(([field]) => plant[field]).filter((value) => typeof value === 'string')
+
+/** Returns the bytes of a plant's texts, as they are sent to the database. */
 export const countTextBytes = (plant: NewPlant): number =>
-  entries.reduce((sum, [field]) => {
-    const value = plant[field]
-    return typeof value === 'string' ? sum + Buffer.byteLength(value) : sum
+  texts(plant).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+
+/** What JSON escapes, and some control characters more. */
+const escaped = /["\\\p{Cc}]/u
+
+/** Returns half of the bytes that a plant's texts hold until their client has the response: as strings, and as JSON. */
+export const countHeldBytes = (plant: NewPlant): number =>
+  texts(plant).reduce((sum, text) => {
+    const bytes = Buffer.byteLength(text)
+    // V8 has one byte for each character, or two for each if any is beyond Latin-1.
+    const inMemory = bytes === text.length ? bytes : 2 * text.length
+    const asJson = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : bytes
+    return sum + Math.ceil((inMemory + asJson) / 2)
   }, 0)

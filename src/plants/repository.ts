@@ -8,7 +8,7 @@ import { createGroupCommit, type GroupCommit } from '../group-commit/group-commi
 import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { countTextBytes, writeContent } from './columns.ts'
+import { countHeldBytes, countTextBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createPlantStore, type Stored, type WriteContext } from './store.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
@@ -102,6 +102,8 @@ export function createPlantRepository(
     return undefined
   }
 
+  const portionOf = (caller: string) => Math.max(queueRows.portion(caller), queueBytes.portion(caller))
+
   function release(context: CreateContext) {
     if (context.textHolders && --context.textHolders === 0)
       queueBytes.release(context.caller, Number(context.queuedBytes))
@@ -115,14 +117,15 @@ export function createPlantRepository(
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
-      const bytes = fixedBytes + countTextBytes(plant)
-      const refusal = enqueue(caller, bytes)
+      const heldBytes = fixedBytes + countHeldBytes(plant)
+      const refusal = enqueue(caller, heldBytes)
       if (refusal) return Promise.reject(refusal)
-      context.queuedBytes = bytes
+      context.queuedBytes = heldBytes
+      const bytes = fixedBytes + countTextBytes(plant)
       context.textHolders = 1 + Number(context.isReleased === true)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
-      const item = { id: plant.id, plant, writeId, bytes, context, span }
+      const item = { id: plant.id, plant, writeId, bytes, portion: portionOf(caller), context, span }
       return new Promise((resolve, reject) => {
         groupCommit.submit(
           item,
@@ -139,7 +142,7 @@ export function createPlantRepository(
       })
     },
     writeRefusal(caller) {
-      const reason = groupCommit.refusal()
+      const reason = groupCommit.refusal(portionOf(caller))
       if (reason) return new Failure(byReason[reason])
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, fixedBytes)
       return fits ? undefined : new Failure('Overloaded')

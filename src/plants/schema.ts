@@ -80,7 +80,10 @@ export const ajv: FastifyServerOptions['ajv'] = {
 
 export default fp(
   async (app) => {
-    app.setSchemaErrorFormatter(([fault]) => {
+    app.setSchemaErrorFormatter((faults) => {
+      // Fastify keeps the faults with the failure, and Ajv those of the last body: they must not hold the body.
+      for (const fault of faults) Reflect.deleteProperty(fault, 'data')
+      const [fault] = faults
       const { keyword, instancePath, params, parentSchema } = fault as NonNullable<typeof fault> & {
         parentSchema: { rule: string }
       }

@@ -183,7 +183,7 @@ t.test('what is under way, and the limits, are shown as they are', async (t) => 
   t.strictSame(busy.values('plant_store_queue_rows_limit'), { '': 500 })
   t.strictSame(busy.values('plant_store_queue_bytes_limit'), { '': 2_000_000 })
   t.strictSame(busy.values('plant_store_lanes_limit'), { '': 5 })
-  t.strictSame(busy.values('plant_store_http_connections_limit'), { '': 4_096 })
+  t.strictSame(busy.values('plant_store_http_connections_limit'), { '': 3_072 })
   t.strictSame(busy.values('plant_store_http_body_bytes_limit'), { '': 67_108_864 })
   t.strictSame(idle.values('plant_store_pool_resets_total'), {})
 

@@ -47,7 +47,7 @@ t.test('only the required settings give the defaults, frozen', async (t) => {
     rateLimit: 0,
     bodyLimitBytes: 1_048_576,
     bodyMemoryBytes: 67_108_864,
-    maxConnections: 4_096,
+    maxConnections: 3_072,
     headersTimeoutMs: 10_000,
     requestTimeoutMs: 30_000,
     startupTimeoutMs: 30_000,

@@ -48,6 +48,19 @@ t.test('bounds', async (t) => {
     t.equal(group.rows, 41, 'forty rows take 500 ms')
   })
 
+  t.test('who has little of what waits may come while others fill half of the deadline', async (t) => {
+    const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
+    submitTogether('1', '2')
+    await clock.move(400)
+    await last().succeed()
+    for (let id = 3; id < 60; id++) submit(String(id))
+    t.equal(group.expectedMs, 512.5)
+    t.equal(group.refusal(1), 'full')
+    t.equal(group.refusal(0.96), 'full')
+    t.equal(group.refusal(0.95), undefined)
+    t.equal(group.refusal(0), undefined)
+  })
+
   t.test('some slow rows one after the other refuse nobody', async (t) => {
     const { submit, submitTogether, last, clock, outcomes } = setUp({
       lanes: 3,

@@ -96,6 +96,20 @@ export const kinds = {
     request('', { ...unchunked, authorization: undefined }),
     '1\r\n \r\n'.repeat(10_000)
   ],
+  'refused creates behind others': (world) => [
+    repeat(100, () => get('/openapi.json')).join('') + request(plant(world, 'n'), world.caller),
+    ...repeat(5, () => request(`{"id":1,"x":${createUnknown(world.random)}}`, world.caller)),
+    ...repeat(5, () => request(`{"id":"x","name":"${'n'.repeat(300_000)}"}`, world.caller))
+  ],
+  'escaped creates': (world) =>
+    repeat(10, () => request(plant(world, `\\u4e00${'\\u0001'.repeat(100_000)}`), world.caller)),
+  'quoted parameters': ({ random, caller }) =>
+    repeat(40, () =>
+      request('{}', {
+        ...caller,
+        'content-type': `application/json;${'"\\'.repeat(random.integer(7_000))}`
+      })
+    ),
   'bursts of creates': (world) => [
     repeat(world.random.integer(100), () => request(plant(world, 'burst'), world.caller)).join('')
   ],

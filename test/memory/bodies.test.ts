@@ -72,6 +72,50 @@ t.test('the body of a refused request is dropped while a response before it wait
   await holder.query('rollback')
 })
 
+t.test(
+  'texts whose response is not read hold at most twice what is counted, also wide and escaped ones',
+  async (t) => {
+    const service = await startMeasured(t, {}, { heapMb: 1_024 })
+    const count = 20
+    const create = (id: number) => request(`{"id":${id},"name":"\\u4e00${'\\u0001'.repeat(170_000)}"}`)
+    const first = await open(t, service.url)
+    first.send(create(0))
+    await first.responses()
+    const before = await service.held()
+    const client = await open(t, service.url)
+    client.socket.pause()
+    client.send(Array.from({ length: count }, (_, index) => create(index + 1)).join(''))
+    const created = () => service.metric('plants_total')
+    await until('all are stored', created, (plants) => plants === count + 1)
+    const counted = await service.metric('queue_bytes')
+    atMost(t, (await service.held()) - before, 2 * counted + processBytes, 'the connection')
+    client.socket.destroy()
+  }
+)
+
+const refused: [what: string, body: string][] = [
+  ['unknown properties, and no name', `{"id":1,"x":[${'{},'.repeat(300_000)}{}]}`],
+  ['a long name, and an id that is none', `{"id":"x","name":"${'n'.repeat(900_000)}"}`],
+  ['a long name with U+0000', `{"id":1,"name":"\\u0000${'n'.repeat(900_000)}"}`]
+]
+for (const [what, body] of refused) {
+  t.test(`a refused create with ${what} holds nothing while a response before it waits`, async (t) => {
+    const service = await startMeasured(t, {}, { heapMb: 1_024 })
+    const holder = await lockTable(t, service.databaseUrl)
+    const each = await heldEach(t, service, 12, async (client, id) => {
+      const before = await service.metric('queue_rows')
+      const inFlight = await service.metric('http_requests_in_flight')
+      client.send(request(`{"id":${-id},"name":"n"}`))
+      await service.shows('queue_rows', before + 1)
+      client.send(request(body))
+      await service.grows('http_requests_in_flight', inFlight + 1)
+      await service.shows('http_body_bytes', 0)
+    })
+    atMost(t, each, 2 * requestBytes, 'the connection')
+    await holder.query('rollback')
+  })
+}
+
 const trailers = Array.from({ length: 100 }, (_, index) => `x-${index}: ${'x'.repeat(130)}\r\n`).join('')
 const withTrailers = (body: string) =>
   `${request('', chunkedHead)}${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`
@@ -80,6 +124,7 @@ const waiting: [what: string, body: (id: number) => string][] = [
   ['unknown properties', (id) => `{"id":${id},"name":"n","x":[${'{},'.repeat(300_000)}{}]}`],
   ['an unknown text', (id) => `{"id":${id},"name":"n","x":"${'x'.repeat(900_000)}"}`],
   ['trailers', (id) => `{"id":${id},"name":"n"}`],
+  ['a wide name that is escaped', (id) => `{"id":${id},"name":"\\u4e00${'\\u0001'.repeat(150_000)}"}`],
   ['a long name', (id) => `{"id":${id},"name":"${'n'.repeat(900_000)}"}`]
 ]
 for (const [what, body] of waiting) {
