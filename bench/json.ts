@@ -1,5 +1,5 @@
 /** What the reading of a body costs beside JSON.parse alone; fails where one costs more than three times as much. */
-import { parseWithExactId } from '../src/http/exact-id.ts'
+import { parseWithExactId } from '../src/http/json.ts'
 import { cases } from './json-cases.ts'
 import { describeMachine } from './machine.ts'
 import { median } from './measure.ts'

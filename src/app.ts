@@ -9,15 +9,14 @@ import backpressure from './connections/backpressure.ts'
 import connections from './connections/connections.ts'
 import shutdown from './connections/shutdown.ts'
 import admission from './http/admission.ts'
-import { createServer } from './http/create-server.ts'
 import errorHandler from './http/error-handler.ts'
-import methods from './http/methods.ts'
+import methods, { noPath } from './http/methods.ts'
 import probes from './http/probes.ts'
 import protocol from './http/protocol.ts'
 import requestLog from './http/request-log.ts'
 import requestMetrics from './http/request-metrics.ts'
 import responseHeaders from './http/response-headers.ts'
-import unknownPath, { noPath } from './http/unknown-path.ts'
+import { createServer } from './http/server.ts'
 import docs from './openapi/page.ts'
 import openapi from './openapi/route.ts'
 import plants from './plants/route.ts'
@@ -56,7 +55,6 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   })
   await app.register(protocol)
   await app.register(shutdown)
-  await app.register(unknownPath)
   await app.register(methods)
   await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })

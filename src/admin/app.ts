@@ -3,12 +3,11 @@ import type { FastifyBaseLogger } from 'fastify'
 import connections from '../connections/connections.ts'
 import shutdown from '../connections/shutdown.ts'
 import { toFailure } from '../failures/failure.ts'
-import { createServer } from '../http/create-server.ts'
 import errorHandler from '../http/error-handler.ts'
 import methods from '../http/methods.ts'
 import protocol from '../http/protocol.ts'
 import responseHeaders from '../http/response-headers.ts'
-import unknownPath from '../http/unknown-path.ts'
+import { createServer } from '../http/server.ts'
 
 /** A scrape is one small packet. */
 const timeoutMs = 5_000
@@ -31,7 +30,6 @@ export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
   })
   await app.register(protocol)
   await app.register(shutdown)
-  await app.register(unknownPath)
   await app.register(methods)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')

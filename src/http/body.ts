@@ -5,9 +5,8 @@ import fp from 'fastify-plugin'
 import type { BodyReader } from '../connections/connection.ts'
 import { Failure } from '../failures/failure.ts'
 import type { Shares } from '../shares.ts'
-import { parseWithExactId } from './exact-id.ts'
 import { releaseHead } from './head.ts'
-import { NestedTooDeeply } from './json-scan.ts'
+import { NestedTooDeeply, parseWithExactId } from './json.ts'
 
 interface Options {
   /** Bytes of the bodies that may be arriving at the same time, for each caller. */

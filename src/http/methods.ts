@@ -1,5 +1,8 @@
-/** The routes with their declarations, and the methods that their paths do not have. */
+/** The routes with their declarations, and the requests that meet none: of an unknown path or of another method. */
+
+import type { IncomingMessage } from 'node:http'
 import { METHODS } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
@@ -14,8 +17,10 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The routes of this server. */
     routes: readonly Route[]
-    /** Answers every other method of the paths with MethodNotAllowed. To be called when all routes are registered. */
+    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
     rejectOtherMethods(): void
+    /** Rejects a request whose path cannot be decoded; Fastify itself would run no hooks for it. */
+    rejectBadUrl(request: FastifyRequest, reply: FastifyReply): void
   }
 }
 
@@ -27,6 +32,9 @@ export interface Route {
   readonly isInternal: boolean
 }
 
+/** A path that no route can have. */
+export const noPath = '//'
+
 export default fp(
   async (app) => {
     const routes: Route[] = []
@@ -35,6 +43,18 @@ export default fp(
     app.addHook('onRoute', ({ method, url, config: { failures = [], isInternal = false } = {} }) => {
       if (isComplete) return
       for (const one of [method].flat()) routes.push({ method: one, url, failures, isInternal })
+    })
+
+    const badUrls = new WeakSet<IncomingMessage>()
+    app.decorate('rejectBadUrl', ({ raw: request }, { raw: response }) => {
+      badUrls.add(request)
+      request.url = noPath
+      app.routing(request, response)
+    })
+    // After the protocol's hook, and before Fastify reads and judges the body, which it does even for an unknown path.
+    app.addHook('onRequest', (request, _, done) => {
+      if (request.is404) done(new Failure(badUrls.has(request.raw) ? 'MalformedRequest' : 'NotFound'))
+      else done()
     })
 
     // Node's parser knows more methods than Fastify has routes for.
@@ -54,5 +74,5 @@ export default fp(
       }
     })
   },
-  { name: 'methods' }
+  { name: 'methods', dependencies: ['protocol'] }
 )

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { awaits100, type Connection } from '../connections/connection.ts'
 import { Failure } from '../failures/failure.ts'
 import { checkHead, findClient, maximumFields } from './head.ts'
-import { findTraceId } from './request-id.ts'
+import { findTraceId } from './request-log.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

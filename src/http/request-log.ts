@@ -1,7 +1,82 @@
-/** One log line for each request. */
-import type { FastifyReply } from 'fastify'
+/** What is logged of a request: its id, a logger that writes it, and one line when its response has ended. */
+import { randomUUID } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import { createSuccessLine } from './success-line.ts'
+import { type DestinationStream, type Logger, pino } from 'pino'
+
+const requestId = /^[A-Za-z0-9._-]{1,128}$/
+/** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
+const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** Gives the X-Request-Id that a request came with, 1 to 128 of `[A-Za-z0-9._-]`, or else makes one, a UUID. */
+export function identifyRequest(headers: IncomingHttpHeaders): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && requestId.test(given) ? given : randomUUID()
+}
+
+/** Gives the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
+export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string | undefined {
+  return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
+}
+
+type Bindings = Parameters<FastifyBaseLogger['child']>[0]
+
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent', 'child'] as const
+
+/** A child logger that pino makes with its first line: that takes longer than the line. */
+class RequestLogger {
+  readonly #parent: FastifyBaseLogger
+  readonly #bindings: Bindings
+  #child: FastifyBaseLogger | undefined
+
+  constructor(parent: FastifyBaseLogger, bindings: Bindings) {
+    this.#parent = parent
+    this.#bindings = bindings
+  }
+
+  static {
+    for (const name of levels) {
+      Object.defineProperty(RequestLogger.prototype, name, {
+        value(this: RequestLogger, ...given: unknown[]) {
+          this.#child ??= this.#parent.child(this.#bindings)
+          return (this.#child[name] as (...given: unknown[]) => unknown)(...given)
+        }
+      })
+    }
+  }
+}
+
+/** Gives the logger of a request, whose lines carry the bindings. For Fastify's `childLoggerFactory`; a level of a route's own does not count. */
+export const createRequestLogger = (logger: FastifyBaseLogger, bindings: Bindings): FastifyBaseLogger =>
+  new RequestLogger(logger, bindings) as unknown as FastifyBaseLogger
+
+/** What the line tells. No text needs an escape: each has an alphabet of its own, without quotes and backslashes. */
+interface Success {
+  traceId: string | undefined
+  method: string
+  route: string | undefined
+  caller: string | undefined
+  batchRows: number | undefined
+  /** In ms. */
+  durationMs: number
+  client: string | undefined
+}
+
+/** Gives what writes a line in pino's form to the destination of a pino logger, unless the logger's level is above. */
+function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, success: Success) => void {
+  if (!(logger as Logger).isLevelEnabled('info')) return () => {}
+  const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
+  const field = (name: string, value: string | number | undefined) =>
+    value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
+  return (requestId, { traceId, method, route, caller, batchRows, durationMs, client }) => {
+    stream.write(
+      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
+        `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
+        `"durationMs":${durationMs},${field('client', client)}"msg":"created"}\n`
+    )
+  }
+}
 
 /** Gives the fields of a request's line. */
 function describe(reply: FastifyReply) {

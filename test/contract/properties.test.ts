@@ -2,8 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { parseWithExactId } from '../../src/http/exact-id.ts'
-import { NestedTooDeeply } from '../../src/http/json-scan.ts'
+import { NestedTooDeeply, parseWithExactId } from '../../src/http/json.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,

@@ -1,6 +1,6 @@
 /** One pass over a JSON text: where the id is, and how deep the text nests. Long texts are read four bytes at a time. */
 import t from 'tap'
-import { findId, NestedTooDeeply } from '../../src/http/json-scan.ts'
+import { findId, NestedTooDeeply } from '../../src/http/json.ts'
 
 const scan = (text: string) => findId(Buffer.from(text, 'latin1'))
 

@@ -6,8 +6,7 @@ import Fastify, {
   type FastifyInstance,
   LogController
 } from 'fastify'
-import { identifyRequest } from './request-id.ts'
-import { createRequestLogger } from './request-logger.ts'
+import { createRequestLogger, identifyRequest } from './request-log.ts'
 
 const noQuery = {}
 
