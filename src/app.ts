@@ -17,8 +17,7 @@ import requestLog from './http/request-log.ts'
 import requestMetrics from './http/request-metrics.ts'
 import responseHeaders from './http/response-headers.ts'
 import { createServer } from './http/server.ts'
-import docs from './openapi/page.ts'
-import openapi from './openapi/route.ts'
+import openapi from './openapi/page.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
 import storage from './plants/storage.ts'
@@ -65,8 +64,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(storage, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
   await app.register(probes)
-  await app.register(openapi, { basePath: config.basePath })
-  if (config.docs) await app.register(docs)
+  await app.register(openapi, { basePath: config.basePath, docs: config.docs })
   await app.register(plants, { prefix: config.basePath })
   // Register last: if logging throws, everything else has been released.
   await app.register(requestLog)

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { secrets } from '../../src/config/secrets.ts'
-import { Settings } from '../../src/config/settings.ts'
-import { trustProxy } from '../../src/config/trust-proxy.ts'
+import { Settings, trustProxy } from '../../src/config/settings.ts'
 
 export interface Variable {
   name: string

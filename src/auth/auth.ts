@@ -4,9 +4,9 @@ import type { Registry } from '@prometheus-io/client'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
-import { addGauge } from '../metrics/gauge.ts'
-import { type TokenFile, watchTokenFile } from './token-file.ts'
-import { findCaller, isTokenShaped, type Tokens } from './tokens.ts'
+import { addGauge } from '../metrics/metrics.ts'
+import type { SecretFile } from '../secret-file.ts'
+import { findCaller, isTokenShaped, type Tokens, watchTokenFile } from './tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -24,7 +24,7 @@ declare module 'fastify' {
 interface Options {
   tokens: Tokens
   /** Where the tokens came from, if from a file: it is followed. */
-  file?: TokenFile | undefined
+  file?: SecretFile | undefined
   registry: Registry
 }
 

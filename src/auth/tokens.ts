@@ -1,6 +1,8 @@
-/** The access tokens: how they are written in the configuration, and how one is recognised. */
+/** The access tokens: how they are written in the configuration or in a file, and how one is recognised. */
 import { hash, randomBytes } from 'node:crypto'
+import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from '../failures/startup-fault.ts'
+import { type FollowedFile, type SecretFile, watchSecretFile } from '../secret-file.ts'
 
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */
 export type Tokens = ReadonlyMap<string, string>
@@ -79,4 +81,21 @@ export function isTokenShaped(text: string): boolean {
  */
 export function findCaller(tokens: Tokens, secret: string): string | undefined {
   return tokens.get(hash('sha256', secret))
+}
+
+/** A file of tokens that is followed. */
+interface FollowedTokens extends FollowedFile {
+  /** The tokens of the last good text. */
+  current(): Tokens
+}
+
+/** Follows the file from `tokens`, which it held at first. A broken file leaves the tokens as they were. */
+export function watchTokenFile(file: SecretFile, tokens: Tokens, log: FastifyBaseLogger): FollowedTokens {
+  let current = tokens
+  const followed = watchSecretFile('AUTH_TOKENS_FILE', file, log, (text) => {
+    const { tokens, faults } = parseTokens(text)
+    if (faults.length === 0) current = tokens
+    return { faults, facts: { tokens: tokens.size } }
+  })
+  return { ...followed, current: () => current }
 }

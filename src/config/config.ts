@@ -6,10 +6,9 @@ import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { WriteLimits } from '../plants/repository.ts'
 import type { SecretFile } from '../secret-file.ts'
-import { checkCrossRules } from './cross-rules.ts'
+import { checkCrossRules } from './rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
-import { readSettings } from './settings.ts'
-import { readTrustProxy, type TrustProxy } from './trust-proxy.ts'
+import { readSettings, readTrustProxy, type TrustProxy } from './settings.ts'
 
 /** What the service needs to know; names as in docs/configuration.md, times in ms, sizes in bytes. */
 export interface Config {

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { addGauge } from '../metrics/gauge.ts'
+import { addGauge } from '../metrics/metrics.ts'
 import type { Connection } from './connection.ts'
 
 declare module 'fastify' {

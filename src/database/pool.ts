@@ -1,5 +1,4 @@
 /** The connections to the database: lent, given back, and all replaced when one shows that the server has changed. */
-
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
 import { isTimedOut, NoConnection } from './errors.ts'

@@ -1,9 +1,42 @@
 /** A statement on a connection: its limit, its cancelling, and whether its success is worth anything. */
+import { connect } from 'node:net'
 import type pg from 'pg'
-import { cancelStatement, type Target } from './cancel.ts'
 import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
 
-const cancelGraceMs = 1_000
+const cancelRequestCode = 80_877_102
+const cancelLimitMs = 5_000
+
+/** What identifies a connection at its server. */
+export interface Target {
+  processID: number
+  secretKey: number
+  host: string
+  port: number
+}
+
+/**
+ * Asks the server to cancel what a connection is running (PostgreSQL manual, "Canceling Requests in Progress"): a
+ * request on a connection of its own, without an answer and without a promise to be in time.
+ */
+export function cancelStatement({ processID, secretKey, host, port }: Target): void {
+  const request = Buffer.alloc(16)
+  const fields = [request.length, cancelRequestCode, processID, secretKey]
+  for (const [index, field] of fields.entries()) request.writeInt32BE(field, index * 4)
+  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
+  socket.on('error', () => {}) // the server is away, and so is the statement
+  socket.setTimeout(cancelLimitMs, () => socket.destroy())
+  socket.end(request)
+  socket.resume()
+}
+
+/** A server that does not react to a cancel request within this time is not waited for. */
+export const cancelGraceMs = 1_000
+
+/** A statement has a third of its write's deadline, so that a repeat on another connection is in time. */
+export const statementsPerDeadline = 3
+
+/** Returns how long a statement of a write may take, the wait for its connection included. */
+export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
 
 /** Connections whose last commit was cancelled while it waited for a synchronous standby. */
 const unreplicated = new WeakSet<pg.PoolClient>()

@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../failures/startup-fault.ts'
+import { isUnmigrated } from './errors.ts'
 import { connect, messageOf } from './hosts.ts'
-import { isUnmigrated } from './required-schema.ts'
 import type { ConnectionOptions } from './url.ts'
 
 const pauseMs = 250

@@ -1,5 +1,5 @@
 /** What group commit takes and returns: items, the store that writes them, limits, and why a row has no result. */
-import { StacklessError } from '../failures/stackless-error.ts'
+import { StacklessError } from '../failures/failure.ts'
 
 /** What a caller hands in; the store gets it back as it is. */
 export interface Item {

@@ -3,7 +3,7 @@ import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
-import { addGauge } from '../metrics/gauge.ts'
+import { addGauge } from '../metrics/metrics.ts'
 import { Shares } from '../shares.ts'
 import body, { tooManyBodies } from './body.ts'
 

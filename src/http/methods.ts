@@ -1,5 +1,4 @@
 /** The routes with their declarations, and the requests that meet none: of an unknown path or of another method. */
-
 import type { IncomingMessage } from 'node:http'
 import { METHODS } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'

@@ -2,9 +2,7 @@
 import { Counter, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
-import { addGauge } from '../metrics/gauge.ts'
-import { addHistogram } from '../metrics/histogram.ts'
-import { memoize } from '../metrics/memoize.ts'
+import { addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,6 +1,7 @@
-/** The interface for people: Swagger UI, from this origin alone. */
+/** The interface for machines, and for people: Swagger UI, from this origin alone. */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type Asset, readPage } from './assets.ts'
+import { writeDocument } from './document.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
 const policy = [
@@ -26,7 +27,19 @@ async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyRep
 const directory = new URL('../../public/docs/', import.meta.url)
 const config = { isInternal: true } as const
 
-const docs: FastifyPluginAsync = async (app) => {
+interface Options {
+  /** What the operation's path begins with. */
+  basePath: string
+  /** Whether the page for people is served. */
+  docs: boolean
+}
+
+const openapi: FastifyPluginAsync<Options> = async (app, { basePath, docs }) => {
+  const document = Buffer.from(writeDocument(basePath))
+  app.get('/openapi.json', { config }, (_, reply) =>
+    reply.header('content-type', 'application/json').send(document)
+  )
+  if (!docs) return
   const { page, assets } = await readPage(directory)
   for (const url of ['/', '/docs']) {
     app.get(url, { config }, (request, reply) =>
@@ -44,4 +57,4 @@ const docs: FastifyPluginAsync = async (app) => {
   }
 }
 
-export default docs
+export default openapi

@@ -56,9 +56,12 @@ export const writeContent = (plant: NewPlant): string =>
     .map(([field, { toElement }]) => `${field}:${toElement(plant[field])}`)
     .join()
 
-/** Returns the bytes of a plant's texts. */
-export const countTextBytes = (plant: NewPlant): number =>
+/** What a row counts for besides its texts, in bytes: ids, values of a fixed size, and its place in memory. */
+export const rowBytes = 64
+
+/** Returns what a plant counts for in the byte limits. */
+export const countBytes = (plant: NewPlant): number =>
   entries.reduce((sum, [field]) => {
     const value = plant[field]
     return typeof value === 'string' ? sum + Buffer.byteLength(value) : sum
-  }, 0)
+  }, rowBytes)

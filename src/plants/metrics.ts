@@ -2,8 +2,7 @@
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import type { PoolState } from '../database/pool.ts'
 import type { AttemptReport } from '../group-commit/types.ts'
-import { addGauge } from '../metrics/gauge.ts'
-import { addHistogram, type Series } from '../metrics/histogram.ts'
+import { addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import type { QueueStats, Stored, WriteLimits } from './repository.ts'
 
 /** What is read when the metrics are. */

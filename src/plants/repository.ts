@@ -8,10 +8,10 @@ import { createGroupCommit, type GroupCommit } from '../group-commit/group-commi
 import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { countTextBytes, writeContent } from './columns.ts'
+import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createPlantStore, type Stored, type WriteContext } from './store.ts'
-import { deriveWriteId, randomWriteId } from './write-id.ts'
+import { deriveWriteId, randomWriteId } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key; gets to know what became of it. */
 export interface CreateContext extends WriteContext {
@@ -73,9 +73,6 @@ export interface WriteLimits extends Limits {
   readonly queueBytes: number
 }
 
-/** Per-row overhead in bytes: ids, other values of a fixed size, and what a row takes in memory beside its texts. */
-const fixedBytes = 64
-
 /** Makes the repository over the database. */
 export function createPlantRepository(
   database: Database,
@@ -115,7 +112,7 @@ export function createPlantRepository(
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
-      const bytes = fixedBytes + countTextBytes(plant)
+      const bytes = countBytes(plant)
       const refusal = enqueue(caller, bytes)
       if (refusal) return Promise.reject(refusal)
       context.queuedBytes = bytes
@@ -141,7 +138,7 @@ export function createPlantRepository(
     writeRefusal(caller) {
       const reason = groupCommit.refusal()
       if (reason) return new Failure(byReason[reason])
-      const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, fixedBytes)
+      const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
     release,

@@ -2,8 +2,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FailureName } from '../failures/catalogue.ts'
 import { checkBodyHead } from '../http/head.ts'
-import { parseIdempotencyKey } from './idempotency-key.ts'
 import { ErrorBody, NewPlant, Plant } from './schema.ts'
+import { parseIdempotencyKey } from './write-key.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

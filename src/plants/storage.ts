@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
 import { checkReadiness, checkWritable, probeWhileIdle } from '../database/readiness.ts'
+import { statementLimitMs } from '../database/statement.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
 import {
@@ -13,7 +14,7 @@ import {
   checkMigrated,
   checkRights
 } from '../database/wait-for-database.ts'
-import { addGauge } from '../metrics/gauge.ts'
+import { addGauge } from '../metrics/metrics.ts'
 import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createStorageMetrics } from './metrics.ts'
@@ -39,8 +40,6 @@ interface Options {
   tracing?: Tracing | undefined
 }
 
-/** A statement has a third of the deadline, so that a repeat on another connection is in time. */
-const attemptsPerDeadline = 3
 /** For the probe of an outage, beside the lanes. */
 const probeConnections = 1
 
@@ -64,7 +63,7 @@ export function createPlantStorage(
   const database = createPool({
     connection,
     size: write.lanes + probeConnections,
-    limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
+    limitMs: statementLimitMs(write.deadlineMs),
     log
   })
   const plants = createPlantRepository(database, write, log, observer, tracing)

@@ -14,7 +14,7 @@ import {
   selectCanWait,
   selectRequired
 } from './statements.ts'
-import { deriveFormerWriteId, isOfSameKey } from './write-id.ts'
+import { deriveFormerWriteId, isOfSameKey } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
 export interface WriteContext {

@@ -1,6 +1,8 @@
 /** Tracing by OpenTelemetry, set by the standard OTEL_ variables. */
 import { createRequire } from 'node:module'
 import { context, DiagLogLevel, diag, SpanStatusCode, trace } from '@opentelemetry/api'
+import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { PgInstrumentation } from '@opentelemetry/instrumentation-pg'
 import {
   defaultResource,
@@ -15,8 +17,8 @@ import {
   type SpanProcessor
 } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
+import { StartupFault } from '../failures/startup-fault.ts'
 import { traceStore } from './batches.ts'
-import { createExporter } from './exporter.ts'
 import { traceRequests } from './requests.ts'
 import type { Tracing } from './tracing.ts'
 
@@ -55,4 +57,24 @@ export function startTracing(
     activeSpan: () => trace.getSpanContext(context.active()),
     traceStore
   }
+}
+
+/** By the values of OTEL_EXPORTER_OTLP_PROTOCOL; the exporters read their other variables themselves. */
+const exporters: Record<string, new () => JsonExporter | ProtobufExporter> = {
+  'http/protobuf': ProtobufExporter,
+  'http/json': JsonExporter
+}
+
+/** Makes the exporter. Throws a StartupFault where the variables ask for one that is not here. */
+function createExporter(env: Record<string, string | undefined>) {
+  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp') {
+    throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])
+  }
+  const protocol =
+    env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL || 'http/protobuf'
+  const Exporter = exporters[protocol]
+  if (Exporter === undefined) {
+    throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json'])
+  }
+  return new Exporter()
 }

@@ -2,8 +2,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { writeContent } from '../../src/plants/columns.ts'
-import { parseIdempotencyKey } from '../../src/plants/idempotency-key.ts'
-import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-id.ts'
+import {
+  deriveFormerWriteId,
+  deriveWriteId,
+  isOfSameKey,
+  parseIdempotencyKey,
+  randomWriteId
+} from '../../src/plants/write-key.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'

@@ -6,7 +6,7 @@ import { createPool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createPlantStorage } from '../../src/plants/storage.ts'
 import { createPlantStore } from '../../src/plants/store.ts'
-import { randomWriteId } from '../../src/plants/write-id.ts'
+import { randomWriteId } from '../../src/plants/write-key.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
 
 /** A database with the function `pass_gate()`, which returns true when the gate is open. */

@@ -5,7 +5,7 @@ import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
 import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
-import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
+import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-key.ts'
 
 type Result = object[] | Error
 

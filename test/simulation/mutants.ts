@@ -48,7 +48,7 @@ export const mutants: readonly Mutant[] = [
       'faults/bad-rows'
     ]
   ]),
-  ...inFile('plants/write-id.ts', /two keys/, [
+  ...inFile('plants/write-key.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
   ...inFile('plants/repository.ts', /drawn for a key/, [
@@ -100,8 +100,10 @@ export const mutants: readonly Mutant[] = [
       'plants/storage'
     ]
   ]),
+  ...inFile('database/statement.ts', failure, [
+    ['a statement has the whole deadline', 'statementsPerDeadline = 3', 'statementsPerDeadline = 1']
+  ]),
   ...inFile('plants/storage.ts', failure, [
-    ['a statement has the whole deadline', 'attemptsPerDeadline = 3', 'attemptsPerDeadline = 1'],
     ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0', 'plants/storage']
   ]),
   ...inFile('database/errors.ts', openOutcome, [

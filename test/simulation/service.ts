@@ -44,7 +44,7 @@ export async function loadService(src: string) {
   const { toFailure } = await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
   const { createPlantStorage } = await load<typeof import('../../src/plants/storage.ts')>('plants/storage.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
-  const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
+  const { deriveWriteId } = await load<typeof import('../../src/plants/write-key.ts')>('plants/write-key.ts')
   const { writeContent } = await load<typeof import('../../src/plants/columns.ts')>('plants/columns.ts')
   const writeIdOf = (caller: string, key: string, plant: Create['plant']) =>
     deriveWriteId(caller, key, writeContent(plant))

@@ -1,5 +1,5 @@
-/** A histogram that costs a request a few additions: the library's takes its labels apart for each value. */
-import type { Metric, Registry } from '@prometheus-io/client'
+/** Gauges that are read when the page is, and a histogram that costs a request a few additions: the library's takes its labels apart for each value. */
+import { Gauge, type Metric, type Registry } from '@prometheus-io/client'
 
 /** The values that have one set of labels. */
 export interface Series {
@@ -53,5 +53,30 @@ export function addHistogram(registry: Registry, { name, help, buckets: bounds }
           bucket.exemplar = { labelSet: { trace_id: traceId }, value, timestamp: Date.now() / 1000 }
       }
     }
+  }
+}
+
+/** Adds the gauge `plant_store_<name>` to a registry; `read` gives its value. */
+export function addGauge(registry: Registry, name: string, help: string, read: () => number): void {
+  new Gauge({
+    name: `plant_store_${name}`,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(read())
+    }
+  })
+}
+
+/** Returns a function that calls `make` once for each key, of which there must be few, and remembers what it returned. */
+export function memoize<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  const made = new Map<Key, Value>()
+  return (key) => {
+    let value = made.get(key)
+    if (value === undefined) {
+      value = make(key)
+      made.set(key, value)
+    }
+    return value
   }
 }
