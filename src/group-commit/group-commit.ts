@@ -24,7 +24,7 @@ const mostParts = 4
 /** The attempts with these parts may take one of so many parts of the deadline together. */
 const partsOfDeadline = 8
 /** An attempt with suspects may take so many times as long as recent attempts, less where time runs out. */
-const patience = { most: 3, least: 1.5 }
+const patience = { most: 2, least: 1.5 }
 /** And at least so much of the deadline, or a tenth of it where what is written shows how long attempts take now. */
 const shareOfSuspects = 1 / 24
 

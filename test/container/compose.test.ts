@@ -355,6 +355,18 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
   const { data } = await read('rules')
   t.match(data.groups, [{ name: 'plant-store' }, { name: 'plant-store-objectives' }])
   t.ok(data.groups[0].rules.length > 10)
+  const rules: { name: string; type: string }[] = data.groups.flatMap((group: { rules: [] }) => group.rules)
+  const recorded = rules.filter(({ type }) => type === 'recording').map(({ name }) => name)
+  t.ok(recorded.length > 10)
+  const load = await startClients(t)
+  for (const name of recorded) {
+    await until(
+      `${name} has a value`,
+      () => read(`query?query=${encodeURIComponent(name)}`),
+      ({ data }) => data.result.length > 0 && data.result[0].value[1] !== 'NaN'
+    )
+  }
+  await load.assertServed()
   const { panels } = JSON.parse(await readFile(join(stack.cwd, 'ops/grafana/dashboard.json'), 'utf8'))
   const queries = panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) => targets)
   t.ok(queries.length > 30)

@@ -135,6 +135,23 @@ t.test('one row that never ends, wherever it stands: the 255 others are stored',
   }
 })
 
+t.test('one row that never ends, and attempts that take long: few of the others are lost', async (t) => {
+  for (const [attemptMs, writes, most] of [
+    [500, 20, 15],
+    [1_000, 0, 127],
+    [1_000, 20, 63]
+  ] as const) {
+    for (let at = 0; at < batchRows; at += 51) {
+      const world = setUp({ attemptMs: () => attemptMs, random: createRandom(at + 7) })
+      await warmUp(world, writes)
+      world.submit(plants(batchRows, { [at]: 'never ends' }))
+      await world.clock.move(deadlineMs)
+      const lost = writes + batchRows - 1 - (world.count().stored ?? 0)
+      t.ok(lost <= most, `${attemptMs} ms, ${writes} writes before, at ${at}: ${lost} of at most ${most}`)
+    }
+  }
+})
+
 t.test('rows that come behind a batch with a row that never ends are stored', async (t) => {
   const { submit, clock, count, answers } = setUp()
   submit(plants(batchRows, { 0: 'never ends' }))

@@ -163,8 +163,9 @@ export class Postgres implements Host {
     transaction.locked.add(id)
   }
 
-  /** Ends the transactions that are no service's. */
+  /** Ends the transactions that are no service's, and those of sessions whose client has gone, as an operator does. */
   releaseOutside() {
+    for (const session of [...this.sessions.values()]) if (session.isClientGone) session.terminate()
     for (const transaction of new Set(this.locks.values()))
       if (transaction.isOutside) this.release(transaction)
   }

@@ -42,6 +42,11 @@ export class Session implements Endpoint {
     if (!this.#statement) this.#end()
   }
 
+  /** Nobody waits for its statement, which no cancel request may have reached. */
+  get isClientGone() {
+    return this.#isClientGone
+  }
+
   get clientName() {
     return this.connection.process.name
   }
