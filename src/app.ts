@@ -18,9 +18,9 @@ import requestMetrics from './http/request-metrics.ts'
 import responseHeaders from './http/response-headers.ts'
 import { createServer } from './http/server.ts'
 import openapi from './openapi/page.ts'
+import repository from './plants/plugin.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
-import storage from './plants/storage.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
@@ -61,7 +61,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.rateLimit })
   const { database: connection, databaseFile: file, write } = config
-  await app.register(storage, { registry, connection, file, write, tracing })
+  await app.register(repository, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
   await app.register(probes)
   await app.register(openapi, { basePath: config.basePath, docs: config.docs })

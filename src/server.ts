@@ -5,7 +5,7 @@ import { readConfig } from './config/config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
-import { databaseChecks } from './plants/storage.ts'
+import { databaseChecks } from './plants/plugin.ts'
 import { isTracingOn } from './tracing/tracing.ts'
 
 try {
@@ -37,7 +37,7 @@ try {
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
       else app.log.info({ signal }, 'closing')
-      await app.drain(config.shutdownDelayMs)
+      await app.announceShutdown(config.shutdownDelayMs)
       await app.close()
       app.log.info('closed')
     }

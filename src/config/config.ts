@@ -1,46 +1,17 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { isIP } from 'node:net'
-import type { Tokens } from '../auth/tokens.ts'
 import type { MigrationOptions } from '../database/migrate.ts'
-import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { WriteLimits } from '../plants/repository.ts'
-import type { SecretFile } from '../secret-file.ts'
 import { checkCrossRules } from './rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
-import { readSettings, readTrustProxy, type TrustProxy } from './settings.ts'
+import { readSettings, readTrustProxy } from './settings.ts'
 
 /** What the service needs to know; names as in docs/configuration.md, times in ms, sizes in bytes. */
-export interface Config {
-  readonly host: string
-  readonly port: number
-  readonly basePath: string
-  /** Whether the page for people is served. */
-  readonly docs: boolean
-  /** Undefined where the metrics are off. */
-  readonly metrics: { readonly host: string; readonly port: number } | undefined
-  readonly logLevel: string
-  readonly trustProxy: TrustProxy
-  readonly rateLimit: number
-  readonly bodyLimitBytes: number
-  readonly bodyMemoryBytes: number
-  readonly maxConnections: number
-  readonly headersTimeoutMs: number
-  readonly requestTimeoutMs: number
-  readonly startupTimeoutMs: number
-  readonly shutdownDelayMs: number
-  readonly shutdownTimeoutMs: number
-  readonly write: WriteLimits
-  readonly database: ConnectionOptions
-  /** Where the database's URL came from, if from a file. */
-  readonly databaseFile: SecretFile | undefined
-  readonly tokens: Tokens
-  /** Where the tokens came from, if from a file. */
-  readonly tokenFile: SecretFile | undefined
-}
+export type Config = ReturnType<typeof readConfig>
 
 /** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
-export function readConfig(env: Environment): Config {
+export function readConfig(env: Environment) {
   return check((faults) => {
     const settings = readSettings(env, faults)
     if (faults.length === 0) checkCrossRules(settings, faults)
@@ -49,6 +20,7 @@ export function readConfig(env: Environment): Config {
       port: settings.PORT,
       basePath: settings.BASE_PATH,
       docs: settings.DOCS === 'on',
+      /** Undefined where the metrics are off. */
       metrics:
         settings.METRICS_PORT === 'off'
           ? undefined
@@ -71,7 +43,7 @@ export function readConfig(env: Environment): Config {
         batchBytes: settings.WRITE_BATCH_BYTES,
         queueRows: settings.WRITE_QUEUE_ROWS,
         queueBytes: settings.WRITE_QUEUE_BYTES
-      },
+      } satisfies WriteLimits,
       ...readDatabase(env, ['DATABASE_URL'], faults),
       ...readTokens(env, faults)
     }
@@ -97,7 +69,7 @@ export function readProbeUrl(env: Environment): string {
   return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
 }
 
-function check<T>(read: (faults: string[]) => T): T {
+function check<T>(read: (faults: string[]) => T): Readonly<T> {
   const faults: string[] = []
   const config = read(faults)
   if (faults.length > 0) throw new StartupFault(faults)

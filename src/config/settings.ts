@@ -139,7 +139,7 @@ export function readSettings(env: Environment, faults: string[]): Settings {
 }
 
 /** Whose X-Forwarded-For counts: networks, or (address, hop) for a number of hops; false for nobody's. */
-export type TrustProxy = false | string[] | ((address: string, hop: number) => boolean)
+type TrustProxy = false | string[] | ((address: string, hop: number) => boolean)
 
 const maximumHops = 32
 

@@ -7,12 +7,12 @@ import type { Connections } from './connections.ts'
 declare module 'fastify' {
   interface FastifyInstance {
     /** The service is about to close: it is not ready any more, and still serves. */
-    isDraining: boolean
+    isShuttingDown: boolean
     /**
      * Makes the service not ready, serves on for `delayMs` while balancers notice, and then for a second in which every
      * response tells its client that the connection closes. To be followed by `close`.
      */
-    drain(delayMs: number): Promise<void>
+    announceShutdown(delayMs: number): Promise<void>
   }
 }
 
@@ -38,9 +38,9 @@ export default fp(
     const { connections, server } = app
     keepBusy(server, connections)
 
-    app.decorate('isDraining', false)
-    app.decorate('drain', async (delayMs) => {
-      app.isDraining = true
+    app.decorate('isShuttingDown', false)
+    app.decorate('announceShutdown', async (delayMs) => {
+      app.isShuttingDown = true
       app.log.info({ delayMs }, 'draining: not ready any more')
       await sleep(delayMs)
       connections.isClosing = true

@@ -19,7 +19,7 @@ export interface Database {
   ): Promise<pg.QueryResult<Row>>
   /** Replaces all connections, for a reason that was found over one of them. */
   reset(cause: unknown): void
-  readonly state: PoolState
+  readonly state: PoolStats
   /** How connections are opened by now. */
   readonly connection: ConnectionOptions
   /** Connects as these options say from now on; connections that there are end, busy ones when they are back. */
@@ -29,7 +29,7 @@ export interface Database {
 }
 
 /** The connections as they are now. */
-export interface PoolState {
+export interface PoolStats {
   readonly total: number
   readonly idle: number
   /** Statements that wait for one. */

@@ -8,7 +8,7 @@ import { Failure } from '../failures/failure.ts'
 const probes: FastifyPluginAsync = async (app) => {
   app.get('/livez', { config: { isInternal: true } }, () => ({ status: 'alive' }))
   app.get('/readyz', { config: { isInternal: true, failures: ['NotReady'] } }, () => {
-    if (app.isDraining) throw new Failure('NotReady', { message: 'the service is closing' })
+    if (app.isShuttingDown) throw new Failure('NotReady', { message: 'the service is closing' })
     return { status: 'ready' }
   })
 }

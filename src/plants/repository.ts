@@ -10,7 +10,7 @@ import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import { createPlantStore, type Stored, type WriteContext } from './store.ts'
+import { createSqlStore, type Stored, type WriteContext } from './sql-store.ts'
 import { deriveWriteId, randomWriteId } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key; gets to know what became of it. */
@@ -88,7 +88,7 @@ export function createPlantRepository(
       )
     else log.info('the database is back')
   }
-  const store = createPlantStore(database)
+  const store = createSqlStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)

@@ -65,7 +65,7 @@ export const mutants: readonly Mutant[] = [
       "unknown: 'DeadlineExceeded'"
     ]
   ]),
-  ...inFile('plants/store.ts', falsehood, [
+  ...inFile('plants/sql-store.ts', falsehood, [
     [
       'created and replayed are swapped',
       "key === undefined || mayBeStored ? 'created' : 'replayed'",
@@ -84,27 +84,27 @@ export const mutants: readonly Mutant[] = [
     ],
     ['any key is the same', 'key === undefined || !isOfSameKey(found, item.writeId)', 'key === undefined']
   ]),
-  ...inFile('plants/store.ts', failure, [
+  ...inFile('plants/sql-store.ts', failure, [
     [
       'a look-up that fails costs all',
       'return { results, failure: {',
       'return { results: [], failure: {',
-      'plants/store'
+      'plants/sql-store'
     ]
   ]),
-  ...inFile('plants/store.ts', /./, [
+  ...inFile('plants/sql-store.ts', /./, [
     [
       'a look-up without the signal',
       'findPlants(ids, canWait), signal',
       'findPlants(ids, canWait)',
-      'plants/storage'
+      'plants/plugin'
     ]
   ]),
   ...inFile('database/statement.ts', failure, [
     ['a statement has the whole deadline', 'statementsPerDeadline = 3', 'statementsPerDeadline = 1']
   ]),
-  ...inFile('plants/storage.ts', failure, [
-    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0', 'plants/storage']
+  ...inFile('plants/plugin.ts', failure, [
+    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0', 'plants/plugin']
   ]),
   ...inFile('database/errors.ts', openOutcome, [
     [

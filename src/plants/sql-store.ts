@@ -1,4 +1,4 @@
-/** The store of plants that group commit writes to: runs the statements, and says what became of each plant. */
+/** The SQL store that group commit writes to: runs the statements, and says what became of each plant. */
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
@@ -40,8 +40,8 @@ type PlantRow = AttemptRow<PlantItem>
 const shortestLockMs = 25
 const longestLockMs = 250
 
-/** Makes the store of plants over the database. */
-export function createPlantStore(database: Database): Store<PlantItem, Stored> {
+/** Makes the store over the database. */
+export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   /** What fast writes take: an id that another replica writes is locked for so long. */
   let usualMs: number | undefined
   /** Whether look-ups can wait for the standby, by the database that was asked. */

@@ -1,4 +1,4 @@
-/** The repositories and, under them, the database connections' whole life. */
+/** The repository and, under it, the database connections' whole life. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -17,7 +17,7 @@ import {
 import { addGauge } from '../metrics/metrics.ts'
 import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { createStorageMetrics } from './metrics.ts'
+import { createPlantMetrics } from './metrics.ts'
 import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
 import { selectMissingRights, selectRequired } from './statements.ts'
 
@@ -54,7 +54,7 @@ export const databaseChecks: Check[] = [
 ]
 
 /** Makes the repository and its connections. */
-export function createPlantStorage(
+export function openRepository(
   { connection, write, tracing }: Pick<Options, 'connection' | 'write' | 'tracing'>,
   log: FastifyBaseLogger,
   observer: Observer
@@ -80,8 +80,8 @@ export function createPlantStorage(
 export default fp<Options>(
   async (app, { registry, file, ...options }) => {
     const { connection, write } = options
-    const metrics = createStorageMetrics(registry)
-    const { database, plants, close } = createPlantStorage(options, app.log, metrics)
+    const metrics = createPlantMetrics(registry)
+    const { database, plants, close } = openRepository(options, app.log, metrics)
     const followed =
       file &&
       watchDatabaseUrl({
@@ -116,5 +116,5 @@ export default fp<Options>(
       await close()
     })
   },
-  { name: 'storage' }
+  { name: 'plants' }
 )

@@ -4,7 +4,7 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
+import { createSqlStore, type PlantItem } from '../../src/plants/sql-store.ts'
 import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-key.ts'
 
 type Result = object[] | Error
@@ -22,7 +22,7 @@ function createStore(...results: Result[]) {
     }
   }
   return {
-    store: createPlantStore(database as unknown as Database),
+    store: createSqlStore(database as unknown as Database),
     database,
     names: () => statements.map(({ name }) => name),
     lockTimeouts: () => statements.map(({ values }) => values?.at(-1))
