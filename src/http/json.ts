@@ -8,16 +8,16 @@ const int64Characters = 20
 
 /**
  * Parses a JSON text (RFC 8259) in UTF-8. A member "id" of the outermost object that is mathematically an integer of up
- * to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any other number stays what JSON.parse gives.
+ * to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any other number stays as JSON.parse returns it.
  * Throws a SyntaxError for what is not JSON, and NestedTooDeeply.
  */
 export function parseWithExactId(body: Buffer): unknown {
-  // Before JSON.parse, which takes up to 100 MB of memory for a megabyte of brackets.
+  // First, since it limits the depth: JSON.parse takes up to 100 MB of memory for a megabyte of brackets.
   const idAt = findId(body)
   const text = body.toString()
   const value = JSON.parse(text)
   if (!isObject(value) || typeof value.id !== 'number') return value
-  // The offset counts bytes. In ASCII these are characters; read as Latin-1 they are in any text.
+  // The offset counts bytes. In an ASCII text, and in any text that is read as Latin-1, they are characters.
   const exact = toInteger(text.length === body.length ? text : body.toString('latin1'), idAt)
   if (exact !== undefined) value.id = exact
   return value
@@ -27,7 +27,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Gives the integer that the JSON number at an offset stands for, or undefined for a fraction or over 19 digits. */
+/** Returns the integer that the JSON number at an offset stands for, or undefined for a fraction or over 19 digits. */
 function toInteger(text: string, at: number): bigint | undefined {
   number.lastIndex = at
   const [source, sign, mantissa = '', fraction = '', direction = '', power] = number.exec(
@@ -47,7 +47,7 @@ function toInteger(text: string, at: number): bigint | undefined {
   return BigInt(sign + digits + '0'.repeat(zeros))
 }
 
-/** Thrown for a text whose arrays and objects stand in one another more than 1,000 deep. */
+/** Thrown for a text whose arrays and objects are nested more than 1,000 deep. */
 export class NestedTooDeeply extends Error {
   override readonly message = 'the body is nested too deeply'
 }
@@ -58,13 +58,13 @@ const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d
 const [letterI, letterD] = [0x69, 0x64]
 const escapedIds = ['\\u0069d', 'i\\u0064', '\\u0069\\u0064']
 
-// Long texts are read four bytes at a time. To make the view takes longer than to read a short text byte by byte.
+// Long texts are read four bytes at a time. For a short text, making the view takes longer than reading it byte by byte.
 const longText = 256
 const noWords = new DataView(new ArrayBuffer(0))
 
 /**
- * Gives the offset behind the colon of the last member "id" of the outermost object, -1 where there is none; of a text
- * that is not JSON, any offset. Throws NestedTooDeeply.
+ * Returns the offset after the colon of the last member "id" of the outermost object, or -1; for a text that is not JSON,
+ * any offset. Throws NestedTooDeeply.
  */
 export function findId(bytes: Buffer): number {
   const { length } = bytes

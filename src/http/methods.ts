@@ -8,7 +8,7 @@ import { Failure } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the route's requests can meet, beside the failures of the catalogue that have a scope. */
+    /** What the route's requests can meet, besides the failures of the catalogue that have a scope. */
     failures?: readonly FailureName[]
     /** The route is no part of the interface, and not in its OpenAPI document. */
     isInternal?: true
@@ -63,7 +63,7 @@ export default fp(
       isComplete = true
       for (const [url, ofPath] of Map.groupBy(routes, (route) => route.url)) {
         const allowed = ofPath.map(({ method }) => method).sort()
-        // Before anything else of the request is judged.
+        // In onRequest, before anything else of the request is judged.
         const reject = () => {
           throw new Failure('MethodNotAllowed', { headers: { allow: allowed.join(', ') } })
         }

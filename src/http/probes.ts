@@ -1,6 +1,6 @@
 /**
- * The probes of an orchestrator or a balancer. Neither asks the database: it is shared, and every replica would leave at
- * once (docs/decisions/readiness-without-the-database.md).
+ * The probes of an orchestrator or a balancer. Neither asks the database: all replicas share it, and would be taken out of
+ * service at once (docs/decisions/readiness-without-the-database.md).
  */
 import type { FastifyPluginAsync } from 'fastify'
 import { Failure } from '../failures/failure.ts'
