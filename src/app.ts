@@ -26,12 +26,12 @@ import type { Tracing } from './tracing/tracing.ts'
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Longer than balancers keep idle connections, or their next request meets one that closes: AWS's 60 s, Google's 600 s. */
+/** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
 const idleMs = 620_000
 
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
-  // Exemplars are in OpenMetrics only.
+  // Only OpenMetrics has exemplars.
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
   const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
   const app = createServer(logger, {

@@ -62,7 +62,7 @@ export function readMigrationConfig(env: Environment): MigrationOptions {
   })
 }
 
-/** Reads where a process beside the service finds it: the URL of HOST and PORT, with the loopback for all addresses. */
+/** Reads the URL at which another process of this machine finds the service: of HOST and PORT, or the loopback for all addresses. */
 export function readProbeUrl(env: Environment): string {
   const { HOST, PORT } = check((faults) => readSettings(env, faults))
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST

@@ -146,7 +146,7 @@ export function createGroupCommit<T extends Item, R>(
 
   const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience.most)
 
-  /** How long suspects may take, so that those behind them have their turn. */
+  /** How long suspects may take, so that the rows after them have their turn. */
   function limitMs({ rows, partsToCome }: Batch<T, R>) {
     const [any] = rows as [Row<T, R>]
     const leftMs = any.deadline - clock.now()

@@ -63,7 +63,7 @@ export function createPendingRows<T extends Item, R>(
   let bytes = 0
   let cancelDeadline: (() => void) | undefined
 
-  /** The answers that have reached the process by now count: after a standstill they are read behind the timers. */
+  /** The answers that have reached the process by now count: after a standstill they are read after the timers. */
   function expireSoon() {
     clock.afterPoll(expire)
   }

@@ -14,7 +14,7 @@ const enough = 16
  */
 export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 
-/** What is known beside the failure. */
+/** What is known besides the failure. */
 interface Circumstances {
   /** The row was alone in what has failed. */
   readonly isAlone: boolean

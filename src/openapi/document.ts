@@ -1,4 +1,4 @@
-/** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures that the routes declare. */
+/** The OpenAPI document, made from the schemas that validate and the failures that the routes declare. */
 import type { TSchema } from '@sinclair/typebox'
 import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { failures as declared } from '../plants/route.ts'
@@ -13,7 +13,7 @@ const invalidPlants = {
   MissingField: 'name is required'
 }
 
-/** Gives what an operation can meet: the failures that it declares, and those that any request can meet. */
+/** Returns the failures of an operation: those that it declares, and those that any request can meet. */
 function failuresOf(declared: readonly FailureName[]): [FailureName, Entry][] {
   return entries.filter(([name, { scope }]) => declared.includes(name) || scope === 'any request')
 }
@@ -22,7 +22,7 @@ function example({ error, advice }: Entry, message: string) {
   return { summary: `${error}: ${message}`, description: advice, value: { error, message } }
 }
 
-/** Gives the failures' examples by name. */
+/** Returns the failures' examples by name. */
 function exemplify(failures: [FailureName, Entry][]) {
   const examples = failures.flatMap(([name, entry]) => {
     const messages = name === 'InvalidPlant' ? invalidPlants : { [name]: entry.message }
@@ -31,13 +31,13 @@ function exemplify(failures: [FailureName, Entry][]) {
   return Object.fromEntries(examples)
 }
 
-/** Gives the failures as a table of Markdown. */
+/** Returns the failures as a table in Markdown. */
 function tabulate(failures: [FailureName, Entry][]): string {
   const rows = failures.map(([, { error, message, advice }]) => `| ${error} | ${message} | ${advice} |`)
   return ['| error | message | what to do |', '|---|---|---|', ...rows].join('\n')
 }
 
-/** Gives the numbers of the failures that have a header field, such as "429 and 503". */
+/** Returns the numbers of the failures that have a header field, such as "429 and 503". */
 function numbersWith(field: string, failures: [FailureName, Entry][]): string {
   const have = failures.filter(
     ([, { headers = {}, fields = [] }]) => field in headers || fields.includes(field)
@@ -45,8 +45,7 @@ function numbersWith(field: string, failures: [FailureName, Entry][]): string {
   return [...new Set(have.map(([, { error }]) => error))].join(' and ')
 }
 
-/** A number of JSON with exactly these digits, which JSON.stringify rounds otherwise. */
-// ECMAScript's, but not yet in TypeScript's library.
+/** Returns a value that JSON.stringify writes with exactly these digits. ECMAScript has rawJSON, TypeScript's library not yet. */
 const exactNumber = (value: bigint) =>
   (JSON as unknown as { rawJSON(text: string): number }).rawJSON(`${value}`)
 
@@ -57,7 +56,7 @@ const exactInteger = {
   maximum: exactNumber(int64.maximum)
 }
 
-/** Gives a schema in the words of JSON Schema 2020-12 alone; `int64` becomes an integer with exact bounds. */
+/** Returns a schema in the terms of JSON Schema 2020-12 alone; `int64` becomes an integer with exact bounds. */
 function toPublic(schema: TSchema): object {
   const { rule: _, int64: isInt64, properties, ...rest } = schema
   if (isInt64) return { ...exactInteger, ...rest }
@@ -66,7 +65,7 @@ function toPublic(schema: TSchema): object {
   return { ...rest, properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
 }
 
-/** The schemas by their names. */
+/** The interface's types by their names. */
 const schemas = {
   NewPlant: toPublic(NewPlant),
   Plant: toPublic(Plant),
@@ -182,7 +181,7 @@ Another path gets ${catalogue.NotFound.error}, another method ${catalogue.Method
   }
 }
 
-/** Gives the document's text (OpenAPI 3.1, JSON) for a service whose paths begin with `basePath`. */
+/** Returns the document's text (OpenAPI 3.1, JSON) for a service whose paths begin with `basePath`. */
 export function writeDocument(basePath: string): string {
   const document = {
     openapi: '3.1.1',

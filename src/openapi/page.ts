@@ -1,4 +1,4 @@
-/** The interface for machines, and for people: Swagger UI, from this origin alone. */
+/** The interface for machines, /openapi.json, and for people: Swagger UI, from this origin alone. */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type Asset, readPage } from './assets.ts'
 import { writeDocument } from './document.ts'
@@ -15,7 +15,7 @@ const policy = [
   "frame-ancestors 'none'"
 ].join('; ')
 
-/** RFC 9110, section 12.5.3, as far as it speaks of gzip by name. */
+/** Accepts gzip by its name (RFC 9110, section 12.5.3); wildcards are not considered. */
 const gzip = /(?:^|,)\s*gzip\s*(?:$|,|;\s*q=(?!0(?:\.0*)?\s*(?:$|,)))/i
 
 async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyReply) {
@@ -49,7 +49,7 @@ const openapi: FastifyPluginAsync<Options> = async (app, { basePath, docs }) => 
   for (const asset of assets) {
     const url = `/docs/${asset.name}`
     app.get(url, { config }, (request, reply) => {
-      // While replicas are replaced, a page of one may ask another for what that does not have.
+      // Not for another hash: while replicas are replaced, the page of one may ask another, of another version, for its files.
       if (request.url.endsWith(`?v=${asset.hash}`))
         reply.header('cache-control', 'public, max-age=31536000, immutable')
       return send(asset, request, reply)

@@ -28,7 +28,7 @@ export const columns = {
   tag: { name: 'tag', ...nullable(text) }
 } satisfies { [Field in keyof Required<NewPlant>]: { name: string } & ColumnType<NewPlant[Field]> }
 
-/** The same for loops, which lose which value goes with which column. */
+/** Any column: in a loop, TypeScript does not know which value belongs to which column. */
 type AnyColumn = { name: string } & ColumnType<NewPlant[keyof NewPlant]>
 const entries = Object.entries(columns) as [keyof NewPlant, AnyColumn][]
 

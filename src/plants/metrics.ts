@@ -1,11 +1,11 @@
-/** What is measured of the writes: plants, batches, the queue, the connections to the database. */
+/** The metrics of the writes: plants, batches, the queue, the connections to the database. */
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
 import type { PoolStats } from '../database/pool.ts'
 import type { AttemptReport } from '../group-commit/types.ts'
 import { addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import type { QueueStats, Stored, WriteLimits } from './repository.ts'
 
-/** What is read when the metrics are. */
+/** What is read with the metrics. */
 interface RepositoryStats {
   readonly limits: WriteLimits
   readonly load: QueueStats

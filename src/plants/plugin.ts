@@ -24,9 +24,9 @@ import { selectMissingRights, selectRequired } from './statements.ts'
 declare module 'fastify' {
   interface FastifyInstance {
     plants: PlantRepository
-    /** Where the database is by now. */
+    /** The options of the database that is in use. */
     currentDatabase(): ConnectionOptions
-    /** Reads the file with the database's URL anew, if there is one. */
+    /** Reads the file with the database's URL again, if there is one. */
     reloadDatabaseUrl(): Promise<void>
   }
 }
@@ -34,13 +34,13 @@ declare module 'fastify' {
 interface Options {
   registry: Registry
   connection: ConnectionOptions
-  /** Where the connection's URL came from, if from a file: it is followed. */
+  /** The file that the connection's URL came from, if any: it is watched. */
   file?: SecretFile | undefined
   write: WriteLimits
   tracing?: Tracing | undefined
 }
 
-/** For the probe of an outage, beside the lanes. */
+/** For the probe of an outage, besides those of the lanes. */
 const probeConnections = 1
 
 /** What the database must pass before the service uses it. */
@@ -48,7 +48,7 @@ export const databaseChecks: Check[] = [
   checkEncoding,
   checkCommits,
   checkWritable,
-  // First: without its rights the role cannot see what is migrated.
+  // Before the migrations: without its rights, the role cannot see the table.
   checkRights(selectMissingRights),
   checkMigrated(selectRequired)
 ]
@@ -59,7 +59,7 @@ export function openRepository(
   log: FastifyBaseLogger,
   observer: Observer
 ) {
-  // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
+  // The pool of writes and probes. Reads would need a pool of their own, or they would take the lanes' connections.
   const database = createPool({
     connection,
     size: write.lanes + probeConnections,
@@ -102,7 +102,7 @@ export default fp<Options>(
       else app.log.info('there is no DATABASE_URL_FILE to read again')
     })
     let endProbes = () => {}
-    // Before, the start waits for the database and tells so.
+    // Not earlier: until then, the start waits for the database and reports that.
     app.addHook('onListen', async () => {
       endProbes = probeWhileIdle({
         probe: () => checkReadiness(database, selectRequired),

@@ -1,4 +1,4 @@
-/** The plants of the store: one create a call, written with others in one transaction. */
+/** The repository that the route sees: one create a call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
@@ -13,32 +13,32 @@ import type { NewPlant } from './schema.ts'
 import { createSqlStore, type Stored, type WriteContext } from './sql-store.ts'
 import { deriveWriteId, randomWriteId } from './write-key.ts'
 
-/** Who creates a plant, and by which Idempotency-Key; gets to know what became of it. */
+/** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
 export interface CreateContext extends WriteContext {
-  /** Whether `release` is called, after the response: it holds the plant's texts until its client has taken it. */
+  /** Whether `release` will be called after the response, which holds the plant's texts until its client has taken it. */
   readonly isReleased?: boolean
-  /** Who still holds the texts: group commit, the response, both, or neither. */
+  /** How many still hold the texts: group commit, the response, both, or neither. */
   textHolders?: number
-  /** What they count for. */
+  /** The bytes that they hold. */
   queuedBytes?: number
 }
 
 /** Stores plants. */
 export interface PlantRepository {
   /**
-   * Stores a plant; when the promise resolves, to what became of it, it is durable. Rejects, by the write deadline, with the Failure
+   * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, context: CreateContext): Promise<Stored>
   /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   writeRefusal(caller: string): Failure | undefined
-  /** Takes note that a response is sent or given up: its plant's bytes are given back, unless the plant still waits. */
+  /** Call it when a response is sent or given up: releases its plant's bytes, unless the plant still waits. */
   release(context: CreateContext): void
-  /** Takes note that the database was not found since then, by `performance.now()`: for a whole deadline is an outage. */
+  /** Call it while the database cannot be reached, with the time since when, by `performance.now()`: a whole deadline is an outage. */
   noteAway(since: number): void
-  /** What waits, as it is now. */
+  /** What waits now. */
   readonly load: QueueStats
-  /** Answers what waits, and refuses what comes now. */
+  /** Stops accepting creates and waits for pending ones. */
   close(): Promise<void>
 }
 
@@ -50,7 +50,7 @@ export type QueueStats = Pick<
   'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
 >
 
-/** Is told of every create that succeeds, and of every attempt of a batch. */
+/** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
   onStored(stored: Stored): void
   onAttempt(report: AttemptReport): void

@@ -4,7 +4,7 @@ import { Failure } from '../failures/failure.ts'
 
 /** RFC 9651, section 3.3.3: a string in quotes, with only quotes and backslashes escaped. */
 const quoted = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
-/** As many clients send it: visible ASCII but for commas (they separate repeated fields) and quotes. */
+/** The form that many clients send: visible ASCII without quotes, and without commas, which separate repeated fields. */
 const bare = /^[\x21\x23-\x2b\x2d-\x7e]+$/
 const maximumLength = 255
 
@@ -19,12 +19,12 @@ export function parseIdempotencyKey(value: string | undefined): string | undefin
   return key
 }
 
-/** Returns a write id that nothing else has, for a create that only the service repeats. */
+/** Returns a unique write id, for a create that only the service repeats. */
 export const randomWriteId = (): string => randomUUID()
 
 /**
  * Returns the write id of a create with an Idempotency-Key: the same for the same caller, key and content. A UUID of
- * version 8 (RFC 9562, section 5.8): 48 bits of a hash of the caller and the key, then 72 bits of one of all three.
+ * version 8 (RFC 9562, section 5.8): 48 bits of a hash of the caller and the key, then 72 bits of a hash of all three.
  */
 export function deriveWriteId(caller: string, key: string, content: string): string {
   const keyed = hashKey(caller, key)
@@ -32,7 +32,7 @@ export function deriveWriteId(caller: string, key: string, content: string): str
   return toUuid(`${keyed.slice(0, 12)}8${whole.slice(0, 3)}a${whole.slice(3, 18)}`)
 }
 
-/** Tells whether two write ids are of one caller and key. */
+/** Returns whether two write ids are of one caller and key. */
 export const isOfSameKey = (one: string, other: string): boolean => keyOf(one) === keyOf(other)
 
 /** Returns the write id that version 1.0.0 gave to creates with this key, whatever their content. */
@@ -48,5 +48,5 @@ const hashKey = (caller: string, key: string) =>
 
 const toUuid = (digits: string) => digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 
-/** With the version, as random ones have another. */
+/** The part that the caller and the key determine, and the version, which differs from that of a random id. */
 const keyOf = (writeId: string) => writeId.slice(0, 'xxxxxxxx-xxxx-8'.length)

@@ -11,8 +11,8 @@ import type { Store } from '../group-commit/types.ts'
 import type { TracedItem } from './tracing.ts'
 
 /**
- * Gives the same store with a span around each attempt. It belongs to the trace of the first sampled request, so that
- * the sampler decides once, and is linked to all of them; where no request is sampled there is no span.
+ * Returns the same store with a span around each attempt. It belongs to the trace of the first sampled request, so that
+ * the sampler decides once, and is linked to all of them; without a sampled request there is no span.
  */
 export function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
@@ -20,7 +20,7 @@ export function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T
     async write(rows, signal) {
       const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
       const [first] = callers
-      // A lane may run in the context of whichever request has woken it.
+      // A lane may run in the context of any request, the one that has woken it.
       if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
       const span = tracer.startSpan(
         'write plants',

@@ -1,4 +1,4 @@
-/** Tracing by OpenTelemetry, set by the standard OTEL_ variables. */
+/** Tracing by OpenTelemetry, configured by the standard OTEL_ variables. */
 import { createRequire } from 'node:module'
 import { context, DiagLogLevel, diag, SpanStatusCode, trace } from '@opentelemetry/api'
 import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http'
@@ -22,7 +22,7 @@ import { traceStore } from './batches.ts'
 import { traceRequests } from './requests.ts'
 import type { Tracing } from './tracing.ts'
 
-/** What PostgreSQL says of an error can quote a row: pg's spans keep its code in their event, and no message. */
+/** PostgreSQL's messages can quote a row. So pg's spans have none; their event has the error's code. */
 class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
   onEnding(span: Parameters<NonNullable<SpanProcessor['onEnding']>>[0]) {
     if (span.instrumentationScope.name !== '@opentelemetry/instrumentation-pg') return
@@ -30,7 +30,7 @@ class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
   }
 }
 
-/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not here. */
+/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
 export function startTracing(
   env: Record<string, string | undefined>,
   log: Pick<FastifyBaseLogger, 'warn'>
@@ -48,9 +48,9 @@ export function startTracing(
     spanProcessors: [new WithoutMessages(), new BatchSpanProcessor(exporter)]
   })
   provider.register()
-  // Without a parent it would trace the probes. Parameters stay out: enhancedDatabaseReporting is off.
+  // Without requireParentSpan it would trace the probes. Parameters are not recorded: enhancedDatabaseReporting is off.
   new PgInstrumentation({ requireParentSpan: true })
-  // It wraps methods of pg's classes as soon as somebody requires pg, whoever has imported it before.
+  // It wraps the methods of pg's classes when pg is required, even if pg was imported before.
   createRequire(import.meta.url)('pg')
   return {
     requests: traceRequests(() => provider.shutdown()),
@@ -65,7 +65,7 @@ const exporters: Record<string, new () => JsonExporter | ProtobufExporter> = {
   'http/json': JsonExporter
 }
 
-/** Makes the exporter. Throws a StartupFault where the variables ask for one that is not here. */
+/** Makes the exporter. Throws a StartupFault where the variables ask for one that is not supported. */
 function createExporter(env: Record<string, string | undefined>) {
   if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp') {
     throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])

@@ -1,10 +1,10 @@
-/** The spans of requests, by @fastify/otel, as the service's own meaning of a failure has them. */
+/** The spans of requests, by @fastify/otel, but with the service's own view of what is an error. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FastifyOtelInstrumentation } from '@fastify/otel'
 import { context, SpanStatusCode } from '@opentelemetry/api'
 import fp from 'fastify-plugin'
 
-/** A collector that is away must not hold up the end of the process. */
+/** How long the last spans may take: an unreachable collector must not hold up the end of the process. */
 const shutdownLimitMs = 2_000
 const probes = /^\/(livez|readyz)(\?|$)/
 
@@ -18,18 +18,18 @@ export function traceRequests(shutdown: () => Promise<void>) {
       const { method, url, routeOptions } = request
       if (span.isRecording()) request.exemplar = span.spanContext().traceId
       span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
-      // It would hold the query string.
+      // Without the query string, which may hold anything.
       span.setAttribute('url.path', url.replace(/\?.*/s, ''))
     }
   })
   return fp(
     async (app) => {
       await app.register(instrumentation.plugin())
-      // Its hook marks every failure, the client's too, and quotes it; no route has such a hook of its own.
+      // Its hook would mark every failure as an error, even a client's, and quote it. No route has such a hook of its own.
       app.addHook('onRoute', (route) => {
         delete route.onError
       })
-      // Before the span's end in the routes' own onSend.
+      // The span ends after this, in the routes' own onSend.
       app.addHook('onSend', (request, _, payload, done) => {
         const { failure } = request
         if (failure && (failure.error === 500 || failure.error === 503)) {
@@ -37,7 +37,7 @@ export function traceRequests(shutdown: () => Promise<void>) {
         }
         done(null, payload)
       })
-      // Reading the body has lost the context.
+      // The context is lost while the body is read.
       app.addHook('preHandler', (request, _, done) => {
         context.with(request.opentelemetry().context ?? context.active(), done)
       })
