@@ -2,15 +2,11 @@
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { known as knownParts } from './known.ts'
 import type { LieName } from './lies.ts'
-import type { Part, Schedule } from './schedule.ts'
+import type { Schedule } from './schedule.ts'
 
 /** What a thread is asked: the first seed that fails, or what happens in one. */
-export type Asked = { known: readonly Part[] } & (
-  | { from: number; to: number; breaks: RegExp }
-  | { seed: number; isShrunk: boolean }
-)
+export type Asked = { from: number; to: number; breaks: RegExp } | { seed: number; isShrunk: boolean }
 
 /** What it tells. */
 export interface Told {
@@ -29,12 +25,7 @@ export interface Subject {
   readonly lie?: LieName | undefined
 }
 
-interface Options extends Partial<Subject> {
-  /** What is left out of the schedules. */
-  readonly known?: readonly Part[]
-}
-
-interface Search extends Options {
+interface Search extends Partial<Subject> {
   /** The first seed. */
   readonly from?: number
   /** The rule that must be broken. */
@@ -64,7 +55,7 @@ async function withWorker<Result>(
 
 /** Simulates `count` seeds; gives the first of them that breaks a rule, or such a rule. */
 export async function explore(count: number, options: Search = {}): Promise<Told> {
-  const { known = knownParts, breaks = /./, from: start = 0 } = options
+  const { breaks = /./, from: start = 0 } = options
   const end = start + count
   let next = start
   let first: Told = {}
@@ -72,7 +63,7 @@ export async function explore(count: number, options: Search = {}): Promise<Told
     while (next < end && first.seed === undefined) {
       const from = next
       next += portion
-      const told = await ask(worker, { known, from, to: Math.min(next, end), breaks })
+      const told = await ask(worker, { from, to: Math.min(next, end), breaks })
       if (told.seed !== undefined && told.seed < (first.seed ?? Number.POSITIVE_INFINITY)) first = told
     }
   }
@@ -81,5 +72,5 @@ export async function explore(count: number, options: Search = {}): Promise<Told
 }
 
 /** Tells what happens in one seed, or in the smallest schedule found that fails as well. */
-export const replay = (seed: number, isShrunk: boolean, options: Options = {}): Promise<Told> =>
-  withWorker(options, (worker) => ask(worker, { known: options.known ?? knownParts, seed, isShrunk }))
+export const replay = (seed: number, isShrunk: boolean, subject: Partial<Subject> = {}): Promise<Told> =>
+  withWorker(subject, (worker) => ask(worker, { seed, isShrunk }))

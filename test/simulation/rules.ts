@@ -141,7 +141,6 @@ class Attribution {
   /** Whether the database's answer had reached the process while it stood still, before it gave its own. */
   #hasBeenTold({ id, writeId, process, began, respondedAt = 0, writeOutcome }: Request): boolean {
     const at = this.#simulation.world.answers.get(`${process.name} ${id} ${writeId}`)
-    if (!this.#simulation.schedule.isReadAfterStandstill) return false
     return writeOutcome === 'unknown' && at !== undefined && at >= began && at <= respondedAt
   }
 }

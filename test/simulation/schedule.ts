@@ -2,7 +2,7 @@
 import { createRandom, type Random } from '../../dev/random.ts'
 import type { Order } from './clients.ts'
 import type { Speed } from './connection.ts'
-import { drawFaults, type Fault, type FaultKind } from './faults.ts'
+import { drawFaults, type Fault } from './faults.ts'
 import { type CauseName, causeOf, causes, nameOf } from './rows.ts'
 import type { Settings } from './service.ts'
 
@@ -17,23 +17,9 @@ export interface Schedule {
   readonly engine: { readonly lacksMessages: boolean; readonly tellsRole: boolean }
   /** How fast a connection is. */
   readonly bytesPerMs: Speed
-  /** A response must tell what had come while the process stood still. */
-  readonly isReadAfterStandstill: boolean
   /** When all faults end. */
   readonly healMs: number
 }
-
-/** What a schedule can hold beside faults and causes. */
-export type Circumstance =
-  | 'what has come during a standstill is read'
-  | 'a slow link'
-  | 'answers that take long'
-  | 'several hosts'
-  | 'no messages in the log'
-  | 'narrow bounds'
-
-/** What can be left out of all schedules, so that a known finding is not found again. */
-export type Part = FaultKind | CauseName | Circumstance
 
 /** How long the faults and the orders last at the most. */
 const loadMs = 12_000
@@ -53,16 +39,15 @@ interface Sizes {
   readonly isBigDrawn: boolean
 }
 
-/** Draws a schedule; what is known is drawn and left out, so that the others are the same with it and without. */
-export function drawSchedule(seed: number, known: ReadonlySet<Part> = new Set()): Schedule {
+/** Draws a schedule. */
+export function drawSchedule(seed: number): Schedule {
   const random = createRandom(seed)
-  const has = (part: Part, isDrawn: boolean) => isDrawn && !known.has(part)
   const services = random.pick([1, 2, 2, 2, 3])
-  const hasHosts = has('several hosts', random.oneIn(6))
-  const lacksMessages = has('no messages in the log', random.oneIn(12))
-  const isSlow = has('a slow link', random.oneIn(12))
-  const isSlowBack = has('answers that take long', random.oneIn(12))
-  const isNarrow = has('narrow bounds', random.oneIn(6))
+  const hasHosts = random.oneIn(6)
+  const lacksMessages = random.oneIn(12)
+  const isSlow = random.oneIn(12)
+  const isSlowBack = random.oneIn(12)
+  const isNarrow = random.oneIn(6)
   const limits = { batchBytes: 300, queueRows: 8, queueBytes: 2 ** 18 }
   const wide = { batchBytes: 2 ** 20, queueRows: 2 ** 14, queueBytes: 2 ** 26 }
   const settings = {
@@ -78,20 +63,15 @@ export function drawSchedule(seed: number, known: ReadonlySet<Part> = new Set())
   // Either much goes wrong, or one row does.
   const isOneRow = random.oneIn(3)
   const size = { isLargeDrawn: isSlow, isBigDrawn: isSlowBack }
-  const all = isOneRow ? drawCrowd(random, services, size) : drawRivals(random, services, size)
-  const orders = all.map((order) => {
-    const [cause = ''] = order.name.split('.')
-    return known.has(cause as Part) ? { ...order, name: 'fern' } : order
-  })
+  const orders = isOneRow ? drawCrowd(random, services, size) : drawRivals(random, services, size)
   const healMs = 100 + random.integer(random.pick([2000, loadMs, loadMs]))
   const drawn = drawFaults(random)
-  const faults = isOneRow ? [] : drawn.filter(({ kind }) => !known.has(kind))
+  const faults = isOneRow ? [] : drawn
   const bytesPerMs = {
     toHost: isSlow ? slowBytesPerMs : fastBytesPerMs,
     toClient: isSlowBack ? slowBackBytesPerMs : fastBytesPerMs
   }
-  const isReadAfterStandstill = has('what has come during a standstill is read', true)
-  return { seed, settings, services, orders, faults, engine, bytesPerMs, isReadAfterStandstill, healMs }
+  return { seed, settings, services, orders, faults, engine, bytesPerMs, healMs }
 }
 
 /** Draws a plant that is a cause; one that is large is one over a slow link only. */

@@ -15,15 +15,14 @@ const port = parentPort as NonNullable<typeof parentPort>
 
 port.on('message', async (asked: Asked) => {
   const tell = (told: Told) => port.postMessage(told)
-  const known = new Set(asked.known)
   if ('from' in asked) {
     for (let seed = asked.from; seed < asked.to; seed++) {
-      const violations = await new Simulation(drawSchedule(seed, known), loaded).run()
+      const violations = await new Simulation(drawSchedule(seed), loaded).run()
       if (violations.some((violation) => asked.breaks.test(violation))) return tell({ seed, violations })
     }
     return tell({})
   }
-  const drawn = drawSchedule(asked.seed, known)
+  const drawn = drawSchedule(asked.seed)
   const schedule = asked.isShrunk ? await shrink(drawn, loaded) : drawn
   const simulation = new Simulation(schedule, loaded, true)
   const violations = await simulation.run()
