@@ -24,7 +24,7 @@ const warmUpSeconds = 1
 /** How long a server may take to finish what the end of a load leaves unanswered. */
 const settleMs = 250
 
-/** Starts the servers, warm, and gives them in the order of their turns; pgbench only where it is there. */
+/** Starts the servers, warm, and returns them in the order of their turns; pgbench only where it is there. */
 export async function startContenders(
   environment: Environment,
   generator: Generator,

@@ -20,7 +20,7 @@ export async function startDurablePostgres(directory: string, port?: number) {
   return startPostgres({ directory, settings, ...(port && { port }) })
 }
 
-/** Makes a migrated database on the server and gives its URL. */
+/** Makes a migrated database on the server and returns its URL. */
 export async function createDatabase(url: (name: string) => string, name: string): Promise<string> {
   await query(url('postgres'), `create database ${name}`)
   await migrate({ database: parseDatabaseUrl(url(name)), startupTimeoutMs: 30_000 }, 'up')
@@ -56,7 +56,7 @@ export async function countPlants(url: string): Promise<number> {
   return count
 }
 
-/** Gives the server's name and version. */
+/** Returns the server's name and version. */
 export async function readVersion(url: string): Promise<string> {
   const [{ server_version }] = await query(url, 'show server_version')
   return `PostgreSQL ${server_version}`

@@ -13,7 +13,7 @@ export interface Environment {
   readonly postgres: Postgres
   /** Starts PostgreSQL again, at the same address, after it was stopped. */
   restartPostgres(): Promise<void>
-  /** Makes a migrated database and gives its URL. */
+  /** Makes a migrated database and returns its URL. */
   createDatabase(name: string): Promise<string>
   startServer(program: keyof typeof servers | Program, databaseUrl: string): Promise<Server>
 }

@@ -11,7 +11,7 @@ export interface DockerDatabase {
   container: string
   /** The URL within the network. */
   url: string
-  /** Runs SQL and gives the rows as psql prints them: a line each, fields parted by "|". */
+  /** Runs SQL and returns the rows as psql prints them: a line each, fields parted by "|". */
   sql(text: string): Promise<string[]>
   /** Removes both. */
   remove(): Promise<void>

@@ -14,7 +14,7 @@ export async function buildImage(tag: string, flags: string[] = []): Promise<voi
   await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd: root })
 }
 
-/** Gives what `docker inspect` knows of containers or images. */
+/** Returns what `docker inspect` knows of containers or images. */
 export async function inspect(...names: string[]) {
   return JSON.parse(await docker(['inspect', ...names]))
 }

@@ -59,7 +59,7 @@ const platform = () => (process.platform === 'win32' ? 'windows' : process.platf
 
 const given = new Set<number>()
 
-/** Gives a port that was free a moment ago, no port twice, and none that the system gives to whoever asks for any. */
+/** Returns a port that was free a moment ago, no port twice, and none that the system assigns to a program that asks for any. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 32_768)

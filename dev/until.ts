@@ -6,7 +6,7 @@ import { scaled } from './slowness.ts'
 const longestPauseMs = 250
 
 /**
- * Looks until what is seen is wanted, by default anything truthy, and gives it. A look that throws shows nothing yet.
+ * Looks until what is seen is wanted, by default anything truthy, and returns it. A look that throws shows nothing yet.
  * The pauses grow with the wait, which is at most a twentieth longer than it must be. Throws beyond `limitMs`, with
  * what was seen last.
  */

@@ -27,7 +27,7 @@ async function start(name: Name) {
   const taken: number[] = []
   return {
     taken,
-    /** Sends one request on each connection, and gives the time of one in µs. */
+    /** Sends one request on each connection, and returns the time of one in µs. */
     async run(): Promise<number> {
       const requests = opened.map(makeRequest)
       const { promise, resolve: done } = Promise.withResolvers<void>()

@@ -66,7 +66,7 @@ export const tracingVariables: Variable[] = [
 
 const compose = readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
 
-/** Tells whether docker compose passes a variable on from `.env`. */
+/** Returns whether docker compose passes a variable on from `.env`. */
 export const isPassedOn = ({ name }: Variable) => compose.includes(`\${${name}:-`)
 
 const defaults = new Map(

@@ -5,7 +5,7 @@ import type { Operation, StoredRow } from './history.ts'
 type Claim = 'stored' | 'taken' | 'reused' | 'nothing stored' | 'open' | 'malformed'
 
 /**
- * Gives a line for each violation, none where all is explained. Takes a whole history, and all rows that have its ids
+ * Returns a line for each violation, none where all is explained. Takes a whole history, and all rows that have its ids
  * when everything has ended. Operations with one key are one write, by whichever of them; one without is its own.
  */
 export function judgeHistory(operations: Operation[], rows: StoredRow[]): string[] {

@@ -317,7 +317,7 @@ t.test('METRICS_PORT=off: no listener', async (t) => {
   t.notMatch(service.logText(), /Metrics/)
 })
 
-t.test('promtool finds nothing to mend on the page', async (t) => {
+t.test('promtool finds no fault on the page', async (t) => {
   const service = await start(t)
   await service.post({ id: 50, name: 'n' })
   const input = await service.metrics()

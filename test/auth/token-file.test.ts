@@ -68,7 +68,7 @@ async function becomes(t: Test, { callers }: { callers: () => string[] }, ...nam
   t.strictSame(callers(), names)
 }
 
-/** Gives the lines of the log after more readings than a line takes. */
+/** Returns the lines of the log after more readings than a line takes. */
 async function logged({ log }: { log: () => object[] }) {
   await readAgain(4)
   return log()

@@ -204,7 +204,7 @@ const harmless = fc
   )
   .map(([name, value]) => `${name}:${value}`)
 
-/** Sends a good request with these header lines among its own; gives the responses. */
+/** Sends a good request with these header lines among its own; returns the responses. */
 async function sendWith(lines: string[], at: number) {
   const [start = '', ...own] = request(`{"id":${++lastId},"name":"n"}`).split('\r\n')
   own.splice(at, 0, ...lines)

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { cancelStatement } from '../../src/database/statement.ts'
 
-/** Listens like PostgreSQL; gives all that the first client sends. */
+/** Listens like PostgreSQL; returns all that the first client sends. */
 async function listen(t: Test, where: { host: string; port: number } | { path: string }) {
   const server = createServer()
   server.listen(where)

@@ -17,7 +17,7 @@ const key = 'standby'
 const duplicate = failure(409, 'a plant with this id exists already')
 const reused = failure(422, 'the Idempotency-Key was used for this id with other content')
 
-/** A server and a standby that its commits wait for; gives a function that stops the standby's replication. */
+/** A server and a standby that its commits wait for; returns a function that stops the standby's replication. */
 async function startPair(t: Test) {
   const primary = await startServer(t)
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))

@@ -4,7 +4,7 @@ import { findId, NestedTooDeeply } from '../../src/http/json.ts'
 
 const scan = (text: string) => findId(Buffer.from(text, 'latin1'))
 
-t.test('the offset is behind the colon of the last id of the outermost object', async (t) => {
+t.test('the offset is after the colon of the last id of the outermost object', async (t) => {
   t.equal(scan('{"id":7}'), 6)
   t.equal(scan('{ "id" : 7 }'), 8)
   t.equal(scan('{"id":1,"id":2}'), 13)

@@ -1,5 +1,5 @@
 /**
- * An adversary: connections of all kinds that make the service hold something, beside good clients, against a process
+ * An adversary: connections of all kinds that make the service hold something, among good clients, against a process
  * with a small heap. `--seed` repeats a run, `--minutes` lengthens it, `--kinds a,b` leaves out the others, and
  * `--shrink` looks for the fewest kinds that still fail.
  */
@@ -128,7 +128,7 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
       const more = (await service.held()) - before
       if (more > limit) found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before`)
     }
-    // Whoever stays has got its response by now, or has been cut off.
+    // Every client has got its response by now, or has been cut off.
     for (const name of loads) await service.shows(name, 0)
     const { staying } = attack
     await check(`for ${staying.length} idle connections`, marginBytes + staying.length * idleBytes)
@@ -171,7 +171,7 @@ const runAlone = (options: Options): Promise<Report> =>
     summary: ''
   }))
 
-/** Gives the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
+/** Returns the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
 async function shrink(options: Options): Promise<readonly Kind[]> {
   const fails = async (kinds: readonly Kind[]) => {
     const { faults } = await runAlone({ ...options, kinds })

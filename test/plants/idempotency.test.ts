@@ -29,7 +29,7 @@ const newPlant = () => ({ id: ++lastId, name: 'Monstera', tag: 'tropical' })
 const created = success({ name: 'Monstera', tag: 'tropical' })
 const replayed = replay({ name: 'Monstera', tag: 'tropical' })
 
-/** Creates a new plant, with a key or without, and gives it. */
+/** Creates a new plant, with a key or without, and returns it. */
 async function create(t: Test, init?: RequestInit) {
   const plant = newPlant()
   t.strictSame(await service.post(plant, init), created)

@@ -67,7 +67,7 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
 t.test('an attempt that is given up while it looks a row up ends', async (t) => {
   const { url, connection, run, open, areRunning } = await createGate(t)
   await run(`insert into plants values (1, 'theirs', null, gen_random_uuid())`)
-  // Whoever reads that row waits at the gate, and no superuser does.
+  // A query that reads that row waits at the gate, except a superuser's.
   const { name: user } = await createRole(t, url, 'secret')
   await run('alter table plants enable row level security')
   await run('create policy may_insert on plants for insert with check (true)')

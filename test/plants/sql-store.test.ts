@@ -9,7 +9,7 @@ import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/pla
 
 type Result = object[] | Error
 
-/** A database that gives these rows, one list after the other. */
+/** A database that returns these rows, one list after the other. */
 function createStore(...results: Result[]) {
   const statements: QueryConfig[] = []
   const database = {

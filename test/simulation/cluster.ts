@@ -32,7 +32,7 @@ export class Cluster {
     return this.nodes[node === this.nodes[0] ? 1 : 0]
   }
 
-  /** Gives the server behind an address: that of one of them, or the one that follows the leader. */
+  /** Returns the server behind an address: that of one of them, or the one that follows the leader. */
   route = (address: string): Postgres =>
     this.nodes.find(({ name }) => name === address) ??
     (this.#stale.until > this.world.now && this.world.random.oneIn(this.#stale.oneIn)

@@ -53,7 +53,7 @@ async function withWorker<Result>(
   return use(worker).finally(() => worker.terminate())
 }
 
-/** Simulates `count` seeds; gives the first of them that breaks a rule, or such a rule. */
+/** Simulates `count` seeds; returns the first of them that breaks a rule, or such a rule. */
 export async function explore(count: number, options: Search = {}): Promise<Told> {
   const { breaks = /./, from: start = 0 } = options
   const end = start + count

@@ -261,7 +261,7 @@ export const mutants: readonly Mutant[] = [
   ])
 ]
 
-/** What tests need of the project, beside the sources, the tests and their tools. */
+/** What tests need of the project, besides the sources, the tests and their tools. */
 const linked = ['node_modules', 'package.json', 'migrations', 'public']
 
 /** Calls back with a copy of the project that has the edits. Throws where a text is not there exactly once. */

@@ -8,16 +8,16 @@ const drained = () => new Promise<void>((resolve) => realSetImmediate(resolve))
 /** The process whose code runs now. */
 let current: Process | undefined
 
-/** Gives the process whose code runs now; undefined outside of all. */
+/** Returns the process whose code runs now; undefined outside of all. */
 export const runningProcess = (): Process | undefined => current
 
-/** Gives the process whose code runs now. */
+/** Returns the process whose code runs now. */
 export function currentProcess(): Process {
   if (!current) throw new Error('no simulated process is running')
   return current
 }
 
-/** What `setTimeout` gives. */
+/** What `setTimeout` returns. */
 export class Timer {
   readonly owner: Process
   readonly at: number

@@ -13,7 +13,7 @@ export const recoveryMs = 5_000
 /** Less than this is no time for a repeat: an attempt over a lost connection takes a third of it and a second. */
 const patientMs = 3000
 
-/** Gives a line for each violation. */
+/** Returns a line for each violation. */
 export function judge(simulation: Simulation, healedAt: number): string[] {
   const { cluster, clients, world } = simulation
   const { requests } = clients
@@ -125,7 +125,7 @@ class Attribution {
     return row && this.#byWrite.get(`${row.id} ${row.write_id}`)?.[0]?.key
   }
 
-  /** Whether a row of this request's write is its doing, and cannot be that of another request with its key. */
+  /** Whether a row of this request's write was stored by this request, and cannot be another's with its key. */
   #hasInserted(request: Request, row: Columns): boolean {
     const { id, writeId, process } = request
     const insert = this.#simulation.world.inserts.get(row.transaction ?? '')
@@ -147,7 +147,7 @@ class Attribution {
 
 /**
  * Judges what the service owes while nothing is wrong with the database and the network, before all is healed and
- * after: a create that is no failure's cause, and does not wait behind one, has a response that is no failure.
+ * after: a create that is no failure's cause, and does not wait for one, has a response that is no failure.
  */
 function judgeLiveness({ clients, settings, world }: Simulation, healedAt: number): string[] {
   const { requests } = clients

@@ -38,7 +38,7 @@ export interface Settings {
   hasHosts: boolean
 }
 
-/** Loads the sources below a folder, once the machine's time is replaced; gives what makes a service. */
+/** Loads the sources below a folder, once the machine's time is replaced; returns what makes a service. */
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure } = await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')

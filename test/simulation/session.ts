@@ -51,7 +51,7 @@ export class Session implements Endpoint {
     return this.connection.process.name
   }
 
-  /** Gives a setting of the session, or of the server where its client has asked for none. */
+  /** Returns a setting of the session, or of the server where its client has asked for none. */
   setting(name: string): string | undefined {
     const option = new RegExp(`-c ${name}=(\\w+)`).exec(this.#parameters.get('options') ?? '')?.[1]
     return this.#parameters.get(name) ?? option ?? this.node.settings.get(name)

@@ -128,7 +128,7 @@ export class Simulation {
     })
   }
 
-  /** Lets it happen; gives the rules that were broken. */
+  /** Lets it happen; returns the rules that were broken. */
   async run(): Promise<string[]> {
     const { world, clients, schedule } = this
     for (let index = 0; index < schedule.services; index++) this.#start(index)

@@ -45,7 +45,7 @@ export async function startCollector(t: Test) {
     resources,
     /** All that has come, as text. */
     text: () => text,
-    /** Gives the spans of a name as soon as there are `count`. */
+    /** Returns the spans of a name as soon as there are `count`. */
     async named(name: string, count = 1) {
       const found = () => spans.filter((span) => span.name === name)
       return until(`${count} spans ${name}`, found, ({ length }) => length >= count)

@@ -73,7 +73,7 @@ export async function startProxy(t: Test, port: number) {
     lose(count: number) {
       losses += count
     },
-    /** Lets the next error through, if it begins a packet, and nothing behind it. */
+    /** Lets the next error through, if it begins a packet, and nothing after it. */
     silenceAfterError() {
       isSilentAfterError = true
     },

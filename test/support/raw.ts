@@ -134,7 +134,7 @@ export async function open(t: { teardown(callback: () => void): void }, url: str
         const end = () => {
           look()
           const text = Buffer.concat(chunks).toString('latin1').slice(-500)
-          reject(new Error(`the connection has ended behind ${JSON.stringify(text)}`))
+          reject(new Error(`the connection has ended after ${JSON.stringify(text)}`))
         }
         look()
         if (socket.readableEnded || socket.closed) end()

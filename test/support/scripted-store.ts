@@ -67,7 +67,7 @@ export const roomy: Limits = {
   deadlineMs: 10_000
 }
 
-/** Makes it; `random` is what the clock gives for chance. */
+/** Makes it; `random` is what the clock returns for chance. */
 export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: AttemptReport) => void, random = 0) {
   const clock = createVirtualClock(() => random)
   const attempts: Attempt[] = []
