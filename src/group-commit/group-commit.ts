@@ -1,4 +1,4 @@
-/** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
+/** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
 import { createBackOff, pauseMs, systemClock } from './clock.ts'
 import { createOutage } from './outage.ts'
 import { type Batch, createQueue } from './queue.ts'
@@ -161,7 +161,7 @@ export function createGroupCommit<T extends Item, R>(
     return Math.max(leastMs, Math.min(mostMs, leftMs / (1 + partsToCome)))
   }
 
-  /** Answers the rows that an attempt has decided, and judges the others. */
+  /** Settles the rows that an attempt has decided, and judges the others. */
   function apply(
     { rows, isSuspect }: Batch<T, R>,
     { results, failure }: Written<R>,
@@ -198,7 +198,7 @@ export function createGroupCommit<T extends Item, R>(
     else for (const row of undecided) miss(row)
   }
 
-  /** Decides on what is left of the rows that have failed together. */
+  /** Judges the remaining rows that have failed together. */
   function blame(
     rows: Row<T, R>[],
     failure: WriteFailure,
@@ -268,7 +268,7 @@ export function createGroupCommit<T extends Item, R>(
     return row
   }
 
-  /** Tries a row again that is neither written nor in anybody's way, some times. */
+  /** Tries a row again, a few times, that was neither written nor conflicts with another. */
   function miss(row: Row<T, R>) {
     if (row.misses++ < repeatsOfMissing) rest(row)
     else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
@@ -296,7 +296,7 @@ export function createGroupCommit<T extends Item, R>(
     queue.release(row)
   }
 
-  /** Answers a row whose deadline has passed. */
+  /** Rejects a row whose deadline has passed. */
   function giveUp(row: Row<T, R>) {
     outage.expired(row.deadline - limits.deadlineMs)
     const isTried = row.state === 'trying'
@@ -311,7 +311,7 @@ export function createGroupCommit<T extends Item, R>(
     queue.withdraw(row)
   }
 
-  /** Refuses new rows; resolves when every row has its answer and no attempt runs. */
+  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
   function close(): Promise<void> {
     closed = true
     start()
@@ -322,11 +322,11 @@ export function createGroupCommit<T extends Item, R>(
     submit,
     refusal,
     close,
-    /** Takes note that somebody else has not found the database since then, in ms of the clock. */
+    /** Call it when a probe has not found the database since a time, in ms of the clock. */
     noteAway(since: number) {
       if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
     },
-    /** Rows that wait for their answer. */
+    /** Rows that wait for their outcome. */
     get rows() {
       return pendingRows.rows
     },

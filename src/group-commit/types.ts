@@ -31,7 +31,7 @@ export interface WriteFailure {
 export interface Written<R> {
   /** For each row in order the caller's result, the caller's error, or undefined; it may be shorter than the rows. */
   readonly results: readonly (R | Error | undefined)[]
-  /** Why rows are undefined; without a failure they are neither written nor in anybody's way. */
+  /** Why results are undefined. Without a failure, their rows were neither written nor conflict with another row. */
   readonly failure?: WriteFailure
 }
 
@@ -54,7 +54,7 @@ export interface Limits {
   readonly batchRows: number
   /** A single row may be larger: it goes alone. */
   readonly batchBytes: number
-  /** How long a row waits for its answer. */
+  /** How long a row waits for its outcome. */
   readonly deadlineMs: number
 }
 
@@ -66,7 +66,7 @@ export interface AttemptReport {
   readonly outcome: 'written' | WriteFailure['whose'] | 'unknown'
 }
 
-/** The time and the chance that tests replace. */
+/** Time and chance, which tests replace. */
 export interface Clock {
   /** In ms, never going back. */
   now(): number
@@ -78,7 +78,7 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void
 }
 
-/** Why a row got no answer from the store, and whether it may be stored. */
+/** Why the store decided nothing about a row, and whether the row may be stored. */
 export const reasons = {
   full: 'the rows that wait will take too long; the row was not tried',
   closed: 'the service is closing; the row was not tried',

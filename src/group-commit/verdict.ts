@@ -1,11 +1,11 @@
 /** What becomes of rows whose attempt has failed: a table, and the evidence that it is the database's failure. */
 import type { WriteFailure } from './types.ts'
 
-/** So often in a row chance may fail the same rows. */
+/** How often in succession the same rows may fail by chance. */
 const chances = 3
 /** What a failure weighs: of a row alone, and of a batch that was cut off. */
 const weights = { alone: 1, cutOff: 2 }
-/** So much in a row is everybody's failure: 16 rows alone, or 8 batches. */
+/** The weight in succession that makes it everybody's failure: 16 rows alone, or 8 batches. */
 const enough = 16
 
 /**
@@ -20,11 +20,11 @@ interface Circumstances {
   readonly isAlone: boolean
   /** The attempt took longer than suspects may. */
   readonly isCutOff: boolean
-  /** The evidence says that all fail. */
+  /** According to the evidence, all rows fail. */
   readonly isEverybodys: boolean
   /** An attempt may have stored the row. */
   readonly mayBeStored: boolean
-  /** How often chance has failed the row. */
+  /** How often the row has failed by chance. */
   readonly repeats: number
 }
 
