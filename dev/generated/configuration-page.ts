@@ -37,7 +37,7 @@ export function writeConfigurationPage(): string {
 
 ${notice}
 
-The service checks these environment variables at start-up. It exits with code 1 after a line for each missing or bad one.
+At start-up the service exits with code 1 after a line for each missing or bad environment variable.
 An empty variable counts as absent. \`_BYTES\` are bytes, \`_MS\` milliseconds. "Then 503": creates beyond the limit get that
 failure. [.env.example](../.env.example) has the ranges.
 

@@ -33,7 +33,7 @@ const realm = 'Bearer realm="plant-store"'
 export default fp<Options>(
   async (app, { tokens, file, registry }) => {
     const followed = file && watchTokenFile(file, tokens, app.log)
-    const help = '1 while AUTH_TOKENS_FILE is broken, and the tokens are those that it had before'
+    const help = '1 while AUTH_TOKENS_FILE is broken'
     addGauge(registry, 'tokens_file_error', help, () => +(followed?.isBroken() ?? false))
     app.addHook('onClose', async () => followed?.close())
     app.decorate('reloadTokens', async () => {

@@ -6,7 +6,7 @@ import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
 import { type Check, findMissing } from './wait-for-database.ts'
 
 /** A file with a database URL that is watched. */
-export interface FollowedUrl extends FollowedFile {
+interface FollowedUrl extends FollowedFile {
   /** The options of the last URL that has worked. */
   current(): ConnectionOptions
 }

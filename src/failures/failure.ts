@@ -15,7 +15,7 @@ export class StacklessError extends Error {
 }
 
 /** What a failure may have besides its entry: a message for the client, header fields, the cause for the log. */
-export interface FailureDetails {
+interface FailureDetails {
   message?: string
   headers?: Record<string, string>
   cause?: unknown

@@ -24,7 +24,7 @@ declare module 'fastify' {
 }
 
 /** A registered route. */
-export interface Route {
+interface Route {
   readonly method: string
   readonly url: string
   readonly failures: readonly FailureName[]

@@ -22,7 +22,7 @@ export function createPlantMetrics(registry: Registry) {
   const plants: Record<Stored, number> = { created: 0, replayed: 0 }
   new Counter({
     name: 'plant_store_plants_total',
-    help: 'Plants that creates succeeded with: created, or replayed for an Idempotency-Key that was sent again',
+    help: 'Successful creates: created, or replayed for a repeated Idempotency-Key',
     labelNames: ['outcome'],
     registers,
     collect() {
@@ -63,7 +63,7 @@ export function createPlantMetrics(registry: Registry) {
       gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
       gauge('queue_bytes', 'Bytes of the plants whose response is not taken', () => load.bytes)
       gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
-      const expected = 'How long the plants that wait are expected to take'
+      const expected = 'Expected wait of a new plant'
       gauge('queue_expected_seconds', expected, () => load.expectedMs / 1000)
       gauge('lanes_busy', 'Lanes with a batch', () => load.busyLanes)
       gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
@@ -85,7 +85,7 @@ export function createPlantMetrics(registry: Registry) {
       })
       new Counter({
         name: 'plant_store_pool_resets_total',
-        help: 'How often all connections to the database were replaced because one was lost',
+        help: 'Replacements of all connections to the database after one was lost',
         registers,
         collect() {
           this.reset()

@@ -91,8 +91,7 @@ export default fp<Options>(
         log: app.log,
         onChange: (changed) => database.reconnect(changed)
       })
-    const help =
-      '1 while DATABASE_URL_FILE is broken or does not work, and the URL is the one that it had before'
+    const help = '1 while DATABASE_URL_FILE is broken or does not work'
     addGauge(registry, 'database_url_file_error', help, () => +(followed?.isBroken() ?? false))
     metrics.watch({ limits: write, load: plants.load, pool: database.state })
     app.decorate('plants', plants)

@@ -14,7 +14,7 @@ import { createSqlStore, type Stored, type WriteContext } from './sql-store.ts'
 import { deriveWriteId, randomWriteId } from './write-key.ts'
 
 /** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
-export interface CreateContext extends WriteContext {
+interface CreateContext extends WriteContext {
   /** Whether `release` will be called after the response, which holds the plant's texts until its client has taken it. */
   readonly isReleased?: boolean
   /** How many still hold the texts: group commit, the response, both, or neither. */

@@ -42,7 +42,7 @@ function run([command = '', ...args]: string[], env: NodeJS.ProcessEnv = {}): Pr
   })
 }
 
-/** Listens until teardown; returns the address. */
+/** Listens until teardown, and returns the address. */
 async function listen(t: Test, listener: RequestListener) {
   const server = createServer(listener).listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -77,6 +77,23 @@ t.test('each alert has a summary, a description, a test, and its section in the 
   }
 })
 
+t.test('what an operator sees while the database is away is what the sources have', async (t) => {
+  const [, section = ''] = text('docs/running.md').split('\n## When the database is away\n')
+  const cells = section
+    .replace(/\n## .*/s, '')
+    .split('\n')
+    .filter((line) => line.startsWith('|') && line.includes('`'))
+    .map((line) => line.split('|').slice(2))
+  t.equal(cells.length, 5)
+  const sources = globSync('src/**/*.ts', { cwd: root }).map(text).join('\n')
+  const quoted = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, words]) => words as string)
+  for (const [seen, metrics, log] of cells) {
+    for (const name of quoted(seen)) t.ok(name in catalogue, name)
+    for (const name of namesIn(metrics ?? '')) t.ok(name in types, name)
+    for (const line of quoted(log)) t.ok(sources.includes(line.replace('…', '')), line)
+  }
+})
+
 t.test('the dashboard shows every metric of the service', async (t) => {
   const shown = new Set(
     namesIn(text('ops/grafana/dashboard.json')).map((name) => name.replace(/_(bucket|sum|count)$/, ''))
