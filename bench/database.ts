@@ -45,7 +45,7 @@ export async function fill(url: string, rows: number): Promise<void> {
   await query(url, 'vacuum analyze plants')
 }
 
-/** Writes everything to disk, so that no measurement pays for what was before it. */
+/** Writes everything to disk, so that no measurement pays for earlier writes. */
 export async function checkpoint(url: string): Promise<void> {
   await query(url, 'checkpoint')
 }

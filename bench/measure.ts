@@ -15,7 +15,7 @@ export interface Figures {
   databaseCpuUs: number
   /** The most memory of the server under test, in MiB. */
   peakMiB: number
-  /** Whatever was not a 200; one makes the benchmark void. */
+  /** Everything that was not a 200; one of them invalidates the benchmark. */
   errors: number
 }
 

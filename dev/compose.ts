@@ -1,4 +1,4 @@
-/** A Compose project: asked, and changed, by its services' names. */
+/** A Compose project, queried and changed by the names of its services. */
 import { docker, psql, toLines } from './docker.ts'
 
 /** Returns the operations on the project that this folder and these variables name; `run` is Docker's command line. */

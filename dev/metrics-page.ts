@@ -1,4 +1,4 @@
-/** A page of metrics, taken apart (Prometheus, "Text-based format"). */
+/** A page of metrics, parsed (Prometheus, "Text-based format"). */
 
 /** One line of the page. */
 export interface Sample {

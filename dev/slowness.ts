@@ -16,7 +16,7 @@ export function scaled(ms: number): number {
   return Math.ceil(ms * measured)
 }
 
-/** Does what tests wait for, computing and committing, and returns the time that it took. */
+/** Computes and commits, which tests mostly wait for, and returns the time that it took. */
 function measureMs(): number {
   const directory = mkdtempSync(join(tmpdir(), 'plant-store-'))
   const block = Buffer.alloc(2 ** 20)

@@ -12,14 +12,14 @@ import { createRounds, type Overlap } from './overlap.ts'
 import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
 import { client, type Stack, settleMs } from './stack.ts'
 
-/** What goes wrong, and how it is mended. */
+/** What goes wrong, and how it is repaired. */
 export interface Fault {
   name: string
   /** Runs under load. Throws when the stack does not react as it should. */
   strike(): Promise<unknown>
   /** Runs under load too, once creates succeed again: brings back what is gone, and waits for it. */
   repair?(): Promise<unknown>
-  /** The fault breaks connections of clients, who send their requests again. */
+  /** Whether the fault breaks connections of clients, which then send their requests again. */
   breaksClients?: boolean
   /** Known after the strike: when creates were not expected to succeed. By default they always are. */
   outages?(): Outages

@@ -123,7 +123,7 @@ export function startRivals({
   }
 }
 
-/** Returns the body of a response, or undefined for that of a proxy, which says nothing of the plant. */
+/** Returns the body of a response, or undefined for a proxy's response, which says nothing about the plant. */
 function read(text: string) {
   try {
     const body = JSON.parse(text)

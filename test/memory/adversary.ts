@@ -30,14 +30,14 @@ export interface Report {
 
 const badConnections = 120
 const goodClients = 60
-/** Some of the adversary's connections stay until the end, whatever they have sent; so many at most. */
+/** How many of the adversary's connections at most stay until the end, whatever they have sent. */
 const mostStaying = 300
-/** Of which each may hold so much when its requests are over. */
+/** How many bytes each of these may hold when its requests are over. */
 const idleBytes = 16_384
 /** How long a connection of the adversary lives beyond what it sends, at most. */
 const longestHoldMs = 3_000
 const warmUpMs = 1_500
-/** In which all that the clients have left behind is done with. */
+/** How long the service may take to clear up after the clients. */
 const restMs = 30_000
 
 /** Compiled code and caches that a first load leaves behind. */

@@ -81,7 +81,7 @@ export async function startProxy(t: Test, port: number) {
     cut() {
       for (const socket of sockets) socket.destroy()
     },
-    /** Takes new connections from now on, and never says a word on them. */
+    /** Accepts new connections from now on, but sends nothing on them. */
     answerNobody() {
       isAnswering = false
     },

@@ -1,4 +1,4 @@
-/** A client that sends bytes as they are, and reads whatever comes back. */
+/** A client that sends raw bytes, and reads all that comes back. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
