@@ -4,9 +4,9 @@ import type { Clock } from './types.ts'
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is down, and what to do when that changes. When nothing was heard of
- * the database in the whole time of a row that has expired, it is probed: that row alone may have lost its sessions. An
- * outage begins when the probe fails. It has a probe every 500 ms, and ends by one that succeeds or by any other sign of life.
+ * Takes the probe, which rejects while the database is down, and a callback for changes. If the database gave no sign of
+ * life during the whole time of a row that has expired, it is probed, since perhaps only that row lost its sessions. An
+ * outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,

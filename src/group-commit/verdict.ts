@@ -29,8 +29,8 @@ interface Circumstances {
 }
 
 /**
- * Judges the failure of a row's attempt. One that may be the row's or everybody's is taken for the row's until the
- * evidence says otherwise: its neighbours are told apart from it by smaller batches.
+ * Judges the failure of a row's attempt. A failure that may be the row's or everybody's counts as the row's until the
+ * evidence says otherwise: smaller batches separate the row from its neighbours.
  */
 export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
@@ -38,7 +38,7 @@ export function judge(
 ): Verdict {
   // Rows that are cut off together would only be cut off again.
   const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone && !isCutOff)
-  // What may be stored is asked for until the deadline, unless its data is at fault: what is broken can be repaired.
+  // Unless its data is at fault, a row that may be stored is looked up until its deadline: what is broken can be repaired.
   const isFinal = again === 'never' && (whose === 'row' || !mayBeStored)
   if (isFinal) return isDatabases || isAlone ? 'fail' : 'split'
   if (isDatabases) return 'wait'
@@ -48,7 +48,7 @@ export function judge(
 
 /**
  * Collects what has failed since the last success, as far as it could be one row's failure. What was collected before
- * rows had failed themselves says nothing of them: others may have been at fault.
+ * a row first failed says nothing about it: other rows may have been at fault.
  */
 export function createEvidence() {
   let total = 0
@@ -62,13 +62,13 @@ export function createEvidence() {
     wasWritten: (since = 0) => clearedAt > since,
     /** Whether what has failed since a moment is everybody's failure. */
     isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
-    /** Takes in a failure. */
+    /** Records a failure. */
     add({ whose }: WriteFailure, { isAlone, isCutOff }: { isAlone: boolean; isCutOff: boolean }) {
       if (whose !== 'unclear') return
       if (isCutOff) total += weights.cutOff
       else if (isAlone) total += weights.alone
     },
-    /** Something was written. */
+    /** Records that something was written. */
     clear() {
       clearedAt = ++total
     }
