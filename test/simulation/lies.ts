@@ -1,4 +1,4 @@
-/** Services that tell something else than what has happened: the judge must find each of them. */
+/** Services whose responses are not true: the judge must find each of them. */
 import { currentProcess } from './process.ts'
 import type { Response, Service } from './service.ts'
 import type { Loaded } from './simulation.ts'

@@ -17,13 +17,13 @@ export interface Cause {
   readonly trouble?: Trouble
   /** The error comes with the commit, after the result. */
   readonly isDeferred?: boolean
-  /** Each statement that inserts it takes so much longer, in ms. */
+  /** How much longer each statement takes that inserts it, in ms. */
   readonly ms?: number
-  /** It gets in, and whatever reads its content fails. */
+  /** It is stored, but reading its content fails. */
   readonly isDamaged?: boolean
   /** A trigger stores this name instead. */
   readonly storedAs?: string
-  /** A trigger leaves it out without a word. */
+  /** A trigger silently leaves it out. */
   readonly isSkipped?: boolean
   /** Its name has so many letters more. */
   readonly letters?: number

@@ -10,7 +10,7 @@ import type { Columns } from './sql.ts'
 /** How long a service may take to notice that the database is back: a probe that hangs, and the pause to the next. */
 export const recoveryMs = 5_000
 
-/** Less than this is no time for a repeat: an attempt over a lost connection takes a third of it and a second. */
+/** The shortest deadline that has time for a repeat: an attempt over a lost connection takes a third of the deadline and a second. */
 const patientMs = 3000
 
 /** Returns a line for each violation. */
@@ -46,7 +46,7 @@ const isInternal = (request: Request) => messageOf(request) === 'internal error'
 const isRefused = (request: Request) => messageOf(request)?.includes('breaks a rule') === true
 const isWronglyRefused = (request: Request) => causeOf(request.name) === undefined && isRefused(request)
 
-/** Leaves out what only the model knows. */
+/** Removes what only the model knows. */
 const toOperation = ({ process: _, writeId: __, ...operation }: Request): Operation => operation
 
 const toStoredRow = ({ id, name, tag }: Columns): StoredRow => ({

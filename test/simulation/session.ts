@@ -58,7 +58,7 @@ export class Session implements Endpoint {
   }
 
   /**
-   * Ends it, with a word to its client or without; what its statement has put into the log stays there. PostgreSQL tells
+   * Ends it, and tells its client or not. What its statement has put into the log stays there. PostgreSQL tells
    * nothing to one that waits for the standby, as that transaction is committed; what is in between can tell anything.
    */
   terminate(trouble?: Trouble, isTold = this.#statement?.phase !== 'waits') {
