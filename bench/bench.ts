@@ -1,4 +1,4 @@
-/** `npm run bench -- NAME`: runs one benchmark, with the options behind its name; without a name the standard one. */
+/** `npm run bench -- NAME`: runs one benchmark, with the options after its name; without a name the standard one. */
 
 const benchmarks: Record<string, () => Promise<unknown>> = {
   standard: () => import('./standard.ts'),

@@ -1,4 +1,4 @@
-/** `npm run bench -- container`: the image's size beside its base's, and the time from a container's start to its first 200. */
+/** `npm run bench -- container`: the image's size compared with its base's, and the time from a container's start to its first 200. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { buildImage, docker, inspect, statusOf } from '../dev/docker.ts'

@@ -8,23 +8,23 @@ import { loadByPgbench, type Pgbench } from './load/pgbench.ts'
 import { type Figures, measure } from './measure.ts'
 import type { Server } from './server.ts'
 
-/** Those that are compared. */
+/** The servers that are compared. */
 const servers = ['service', 'as documented', 'one insert a request', 'bare Fastify'] as const
 export type ContenderName = (typeof servers)[number] | 'pgbench'
 
-/** One of them. */
+/** A server or pgbench, as it is measured. */
 export interface Contender {
   name: ContenderName
   measure(connections: number, seconds: number): Promise<Figures>
 }
 
-/** What every server gets before its first turn. */
+/** The load on every server before its first turn. */
 export const firstWarmUp = { connections: 64, seconds: 3 }
 const warmUpSeconds = 1
-/** How long a server may take to finish what the end of a load leaves unanswered. */
+/** How long a server may take to finish the requests that are open when a load ends. */
 const settleMs = 250
 
-/** Starts the servers, warm, and gives them in the order of their turns; pgbench only where it is there. */
+/** Starts the servers, warm, and returns them in the order of their turns; pgbench only where it is there. */
 export async function startContenders(
   environment: Environment,
   generator: Generator,

@@ -20,7 +20,7 @@ export async function startDurablePostgres(directory: string, port?: number) {
   return startPostgres({ directory, settings, ...(port && { port }) })
 }
 
-/** Makes a migrated database on the server and gives its URL. */
+/** Makes a migrated database on the server and returns its URL. */
 export async function createDatabase(url: (name: string) => string, name: string): Promise<string> {
   await query(url('postgres'), `create database ${name}`)
   await migrate({ database: parseDatabaseUrl(url(name)), startupTimeoutMs: 30_000 }, 'up')
@@ -45,7 +45,7 @@ export async function fill(url: string, rows: number): Promise<void> {
   await query(url, 'vacuum analyze plants')
 }
 
-/** Writes everything to disk, so that no measurement pays for what was before it. */
+/** Writes everything to disk, so that no measurement pays for earlier writes. */
 export async function checkpoint(url: string): Promise<void> {
   await query(url, 'checkpoint')
 }
@@ -56,7 +56,7 @@ export async function countPlants(url: string): Promise<number> {
   return count
 }
 
-/** Gives the server's name and version. */
+/** Returns the server's name and version. */
 export async function readVersion(url: string): Promise<string> {
   const [{ server_version }] = await query(url, 'show server_version')
   return `PostgreSQL ${server_version}`

@@ -1,4 +1,4 @@
-/** All that a benchmark starts, and its end: also after a failure and after Ctrl-C. */
+/** All that a benchmark starts; it ends with the benchmark, even after a failure or Ctrl-C. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,12 +13,12 @@ export interface Environment {
   readonly postgres: Postgres
   /** Starts PostgreSQL again, at the same address, after it was stopped. */
   restartPostgres(): Promise<void>
-  /** Makes a migrated database and gives its URL. */
+  /** Makes a migrated database and returns its URL. */
   createDatabase(name: string): Promise<string>
   startServer(program: keyof typeof servers | Program, databaseUrl: string): Promise<Server>
 }
 
-/** Does the work in a environment of its own, and clears the environment away. */
+/** Does the work in an environment of its own, and removes it. */
 export async function inEnvironment(work: (environment: Environment) => Promise<void>): Promise<void> {
   const ends: (() => Promise<void>)[] = []
   const end = async () => {

@@ -1,5 +1,5 @@
-/** What the reading of a body costs beside JSON.parse alone; fails where one costs more than three times as much. */
-import { parseWithExactId } from '../src/http/exact-id.ts'
+/** What reading a body costs compared with JSON.parse alone; fails where one costs more than three times as much. */
+import { parseWithExactId } from '../src/http/json.ts'
 import { cases } from './json-cases.ts'
 import { describeMachine } from './machine.ts'
 import { median } from './measure.ts'
@@ -11,7 +11,7 @@ const limit = 3
 type Read = (body: Buffer) => unknown
 const parseAlone: Read = (body) => JSON.parse(body.toString())
 
-/** Gives the ms of one reading; a small body is read many times for it. */
+/** Returns the ms of one reading; a small body is read many times for it. */
 function time(read: Read, body: Buffer): number {
   const count = Math.ceil(1_048_576 / body.length)
   const started = performance.now()
@@ -19,7 +19,7 @@ function time(read: Read, body: Buffer): number {
   return (performance.now() - started) / count
 }
 
-/** Gives medians: both times in ms, and the ratio of two that stand side by side, so that one load meets both. */
+/** Returns medians: both times in ms, and the ratio of two that stand side by side, so that one load meets both. */
 function compare(body: Buffer) {
   const times = Array.from({ length: rounds }, () => {
     const alone = time(parseAlone, body)

@@ -1,7 +1,7 @@
 /** The facts that figures depend on; nothing of them names the machine or its paths. */
 import { availableParallelism, cpus, totalmem } from 'node:os'
 
-/** Gives today's date, the machine and the versions in one line; `programs` are names with versions. */
+/** Returns today's date, the machine and the versions in one line; `programs` are names with versions. */
 export function describeMachine(programs: string[]): string {
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
   const hardware = `${availableParallelism()} cores of ${cpus()[0]?.model.trim() ?? 'an unknown CPU'}, ${memory}`

@@ -15,7 +15,7 @@ export interface Figures {
   databaseCpuUs: number
   /** The most memory of the server under test, in MiB. */
   peakMiB: number
-  /** Whatever was not a 200; one makes the benchmark void. */
+  /** Everything that was not a 200; one of them invalidates the benchmark. */
   errors: number
 }
 
@@ -46,7 +46,7 @@ export async function measure(
   }
 }
 
-/** Gives the median of each figure; of the memory the most, of the errors all. */
+/** Returns the median of each figure; of the memory the most, of the errors all. */
 export function summarize(rounds: Figures[]): Figures {
   const of = (figure: keyof Figures) => rounds.map((round) => round[figure])
   return {
@@ -61,7 +61,7 @@ export function summarize(rounds: Figures[]): Figures {
   }
 }
 
-/** Gives the middle value, or the mean of the two in the middle. */
+/** Returns the middle value, or the mean of the two in the middle. */
 export function median(values: number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length / 2

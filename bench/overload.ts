@@ -15,9 +15,9 @@ const { isQuick, rates, seconds, warmUp, deadline } = readOptions(
   { rates: [2_500], seconds: 5, warmUp: 5, deadline: 2_000 }
 )
 const factor = 2
-/** How far the table's rate, and what is offered, may be off before the run says nothing. */
+/** How far the table's rate and the offered rate may be off before the run is invalid. */
 const tolerance = 0.03
-/** Beyond this part of the time the generator may be what was too slow. */
+/** If the generator was busy for more than this share of the time, it may have been the bottleneck. */
 const busyGenerator = 0.8
 
 /** Loads the service on a table that takes so many plants a second. Throws where the machine is too busy for that. */
@@ -48,7 +48,7 @@ async function overload(environment: Environment, rate: number) {
     ['the table took', before, rate],
     ['the table took afterwards', after, rate]
   ]
-  // Where it was not busy itself, it was the service that did not take more.
+  // If the generator was not busy, the service was the bottleneck.
   if (result.busy >= busyGenerator) {
     checks.push(['the generator sent', result.offeredPerSecond, factor * rate])
   }

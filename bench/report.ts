@@ -18,7 +18,7 @@ export function formatTable([head = [], ...rows]: string[][]): string {
   return [head, rule, ...rows].map(line).join('\n')
 }
 
-/** Formats a number with that many digits behind the point; what is not known as n/a. */
+/** Formats a number with that many digits after the point; what is not known as n/a. */
 export function formatNumber(value: number, digits: number): string {
   if (Number.isNaN(value)) return 'n/a'
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })

@@ -40,7 +40,7 @@ export interface Program {
   directory: string
   /** What it writes to standard error goes to its log, or to ours. */
   errors: 'log' | 'ours'
-  /** Environment variables beside production's. */
+  /** Environment variables besides production's. */
   settings?: Record<string, string>
 }
 
@@ -55,13 +55,13 @@ export interface Server {
   /** Where plants are posted. */
   url: string
   pid: number
-  /** Gives the metrics page. */
+  /** Returns the metrics page. */
   readMetrics(): Promise<string>
   /** How long it took from the start of its process until it was ready, in ms. */
   startUpMs: number
   /** Empties the log, which is a file on disk: hours of load would fill it. */
   clearLog(): Promise<void>
-  /** Gives the bytes that a watched server's heap holds after a collection. */
+  /** Returns the bytes that a watched server's heap holds after a collection. */
   readHeap(): Promise<number>
   /** Whether its process has ended. */
   hasEnded(): boolean

@@ -35,7 +35,7 @@ export async function slowDown(url: string, perSecond: number): Promise<void> {
   })
 }
 
-/** Writes batches from two connections for some seconds, and gives how many plants a second the table took. */
+/** Writes batches from two connections for some seconds, and returns how many plants a second the table took. */
 export async function calibrate(url: string, seconds: number): Promise<number> {
   const began = performance.now()
   const until = began + seconds * 1000

@@ -1,4 +1,4 @@
-/** `npm run bench`: the service beside other servers and pgbench, in alternating rounds on one PostgreSQL. */
+/** `npm run bench`: the service, other servers and pgbench, in alternating rounds on one PostgreSQL. */
 import { formatComparison, type Row } from './comparison.ts'
 import { startContenders } from './contenders.ts'
 import { readVersion } from './database.ts'
@@ -23,7 +23,7 @@ await inEnvironment(async (environment) => {
     contenders.map((contender) => ({ connections, contender, taken: [] as Figures[] }))
   )
   for (let round = 1; round <= rounds; round++) {
-    // Each comes behind another neighbour, whose pages may still be on their way to the disk.
+    // Each comes after another neighbour, whose pages may still be on their way to the disk.
     const turns = round % 2 === 0 ? measured.toReversed() : measured
     for (const { connections, contender, taken } of turns) {
       const figures = await contender.measure(connections, seconds)

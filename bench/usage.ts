@@ -4,13 +4,13 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 /** Microseconds in one of the kernel's clock ticks, which are 1/100 s for every program. */
 const tickUs = 10_000
 
-/** Gives the CPU time that a process has used, in µs. */
+/** Returns the CPU time that a process has used, in µs. */
 export function cpuUs(pid: number): number {
   const stat = readStat(pid)
   return stat === undefined ? Number.NaN : stat.own
 }
 
-/** Gives the CPU time that a process and its children have used, those that have ended too, in µs. */
+/** Returns the CPU time that a process and its children have used, those that have ended too, in µs. */
 export function familyCpuUs(parent: number): number {
   const stat = readStat(parent)
   if (stat === undefined) return Number.NaN
@@ -19,12 +19,12 @@ export function familyCpuUs(parent: number): number {
   return children.reduce((sum, child) => sum + (child?.own ?? 0), stat.own + stat.ended)
 }
 
-/** Gives the memory that a process has resident now, in MiB. */
+/** Returns the memory that a process has resident now, in MiB. */
 export function residentMiB(pid: number): number {
   return readStatus(pid, 'VmRSS')
 }
 
-/** Gives the most memory that a process had resident since the last reset, in MiB. */
+/** Returns the most memory that a process had resident since the last reset, in MiB. */
 export function peakMiB(pid: number): number {
   return readStatus(pid, 'VmHWM')
 }

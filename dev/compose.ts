@@ -1,11 +1,11 @@
-/** A Compose project: asked, and changed, by its services' names. */
+/** A Compose project, queried and changed by the names of its services. */
 import { docker, psql, toLines } from './docker.ts'
 
-/** Gives the operations on the project that this folder and these variables name; `run` is Docker's command line. */
+/** Returns the operations on the project that this folder and these variables name; `run` is Docker's command line. */
 export function openProject(cwd: string, env: Record<string, string>, run = docker) {
   const compose = (...args: string[]) => run(['compose', '--progress=quiet', ...args], { cwd, env })
 
-  /** Runs a command in a service's container, and gives what it writes. */
+  /** Runs a command in a service's container, and returns what it writes. */
   const exec = (service: string, ...command: string[]) => compose('exec', '-T', service, ...command)
 
   return {

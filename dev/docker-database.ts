@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { docker, psql, toLines } from './docker.ts'
 import { until } from './until.ts'
 
-/** What stands in a container's environment; the token is the tests' own. */
+/** The environment of a service's container; the token is the tests' own. */
 export interface DockerDatabase {
   /** The network that both share. */
   network: string
@@ -11,7 +11,7 @@ export interface DockerDatabase {
   container: string
   /** The URL within the network. */
   url: string
-  /** Runs SQL and gives the rows as psql prints them: a line each, fields parted by "|". */
+  /** Runs SQL and returns the rows as psql prints them: a line each, fields separated by "|". */
   sql(text: string): Promise<string[]>
   /** Removes both. */
   remove(): Promise<void>
@@ -21,7 +21,7 @@ export interface DockerDatabase {
 export async function startDatabase(): Promise<DockerDatabase> {
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   const image = process.env.POSTGRES_IMAGE || 'postgres:18'
-  // While it is made, the server listens on its Unix socket alone.
+  // While the cluster is created, the server listens only on its Unix socket.
   const sql = async (text: string) =>
     toLines(await docker(['exec', name, ...psql('postgres', 'postgres', text), '--host=127.0.0.1']))
   await docker(['network', 'create', name])

@@ -8,13 +8,13 @@ export const root = new URL('..', import.meta.url).pathname
 export const docker = (args: string[], options?: Parameters<typeof execute>[2]) =>
   execute('docker', args, options)
 
-/** Builds the image from the checkout; NODE_IMAGE takes the place of its base. */
+/** Builds the image from the checkout; NODE_IMAGE replaces its base. */
 export async function buildImage(tag: string, flags: string[] = []): Promise<void> {
   const base = process.env.NODE_IMAGE ? ['--build-arg', `NODE_IMAGE=${process.env.NODE_IMAGE}`] : []
   await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd: root })
 }
 
-/** Gives what `docker inspect` knows of containers or images. */
+/** Returns what `docker inspect` knows of containers or images. */
 export async function inspect(...names: string[]) {
   return JSON.parse(await docker(['inspect', ...names]))
 }
@@ -26,7 +26,7 @@ export const psql = (user: string, database: string, ...statements: string[]) =>
   ...statements.map((statement) => `--command=${statement}`)
 ]
 
-/** Takes apart what such a psql writes: a line for each row, its fields parted by "|". */
+/** Parses the output of such a psql: a line for each row, its fields separated by "|". */
 export const toLines = (output: string) => output.split('\n').filter((line) => line !== '')
 
 /** The status of a response, or undefined where there is none. */

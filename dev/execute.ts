@@ -4,12 +4,12 @@ import { promisify } from 'node:util'
 
 interface Options {
   cwd?: string
-  /** Variables beside this process's own. */
+  /** Variables besides this process's own. */
   env?: Record<string, string>
 }
 
 /**
- * Gives a program's standard output without the line breaks at its end. Rejects when it fails or is not there, with all
+ * Returns a program's standard output without the line breaks at its end. Rejects when it fails or is not there, with all
  * that it wrote. It never outlives this process.
  */
 export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
@@ -32,7 +32,7 @@ export async function execute(command: string, args: string[], { cwd, env }: Opt
   }
 }
 
-/** Gives what a program writes whatever its exit code, or undefined where there is no such program. */
+/** Returns what a program writes whatever its exit code, or undefined where there is no such program. */
 export async function tryExecute(command: string, args: string[]): Promise<string | undefined> {
   return execute(command, args).catch(({ code, stdout }) => (code === 'ENOENT' ? undefined : stdout))
 }

@@ -1,4 +1,4 @@
-/** A page of metrics, taken apart (Prometheus, "Text-based format"). */
+/** A page of metrics, parsed (Prometheus, "Text-based format"). */
 
 /** One line of the page. */
 export interface Sample {
@@ -7,7 +7,7 @@ export interface Sample {
   value: number
 }
 
-/** Gives the type of each metric, and every sample. */
+/** Returns the type of each metric, and every sample. */
 export function parseMetrics(page: string) {
   const types: Record<string, string> = {}
   const samples: Sample[] = []
@@ -22,14 +22,14 @@ export function parseMetrics(page: string) {
   return {
     types,
     samples,
-    /** Gives the values of one metric that are not 0, by their labels' values. */
+    /** Returns the values of one metric that are not 0, by their labels' values. */
     values(name: string) {
       const entries = samples
         .filter((sample) => sample.name === name && sample.value !== 0)
         .map((sample) => [Object.values(sample.labels).join(' '), sample.value])
       return Object.fromEntries(entries) as Record<string, number>
     },
-    /** Gives the value of the first sample of a metric; NaN where there is none. */
+    /** Returns the value of the first sample of a metric; NaN where there is none. */
     value: (name: string) => samples.find((sample) => sample.name === name)?.value ?? Number.NaN
   }
 }

@@ -1,7 +1,7 @@
 /** One POST, and what became of it. */
 import { type Agent, type OutgoingHttpHeaders, request } from 'node:http'
 
-/** A response, or the error that came in its place: its code, or what it says. */
+/** A response, or the code or message of the error that occurred instead. */
 export type Outcome = { status: number; body: string } | { failure: string }
 
 interface Options {

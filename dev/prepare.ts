@@ -1,4 +1,4 @@
-/** `npm run prepare`, which npm runs after each installation: Swagger UI's files go beside those of our page. */
+/** `npm run prepare`, which npm runs after each installation: it puts Swagger UI's files next to those of our page. */
 import { copyFileSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,7 +1,7 @@
 /** One statement on a connection of its own. */
 import pg from 'pg'
 
-/** Runs a statement and gives its rows; the connection ends in any case. */
+/** Runs a statement and returns its rows; the connection ends in any case. */
 export async function query(url: string, sql: string, values: unknown[] = []) {
   const client = new pg.Client(url)
   await client.connect()

@@ -1,4 +1,4 @@
-/** Prints what CHANGELOG.md says of a release: `release-notes.ts VERSION`. Exits with 1 where it says nothing. */
+/** Prints the section of a release in CHANGELOG.md: `release-notes.ts VERSION`. Exits with 1 if there is none. */
 import { readFileSync } from 'node:fs'
 
 const version = process.argv[2] ?? ''

@@ -8,7 +8,7 @@ export interface Package {
   license: string
 }
 
-/** dev/prepare.ts puts files of these into public/. */
+/** The packages of which dev/prepare.ts puts files into public/. */
 const copied = ['node_modules/swagger-ui-dist']
 
 const lockfile = new URL('../package-lock.json', import.meta.url)

@@ -10,13 +10,13 @@ const most = 20
 
 let measured: number | undefined
 
-/** Gives a limit in ms that is `ms` on a usual machine and up to 20 times that on a slow one; measured once a process. */
+/** Returns a limit in ms that is `ms` on a usual machine and up to 20 times that on a slow one; measured once a process. */
 export function scaled(ms: number): number {
   measured ??= Math.min(most, Math.max(1, measureMs() / usualMs))
   return Math.ceil(ms * measured)
 }
 
-/** Does what tests wait for, computing and committing, and gives the time that it took. */
+/** Computes and commits, which tests mostly wait for, and returns the time that it took. */
 function measureMs(): number {
   const directory = mkdtempSync(join(tmpdir(), 'plant-store-'))
   const block = Buffer.alloc(2 ** 20)

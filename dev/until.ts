@@ -1,4 +1,4 @@
-/** Waiting for an event that only a look can show. */
+/** Waiting by polling, for an event that nothing reports. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { scaled } from './slowness.ts'
@@ -6,9 +6,8 @@ import { scaled } from './slowness.ts'
 const longestPauseMs = 250
 
 /**
- * Looks until what is seen is wanted, by default anything truthy, and gives it. A look that throws shows nothing yet.
- * The pauses grow with the wait, which is at most a twentieth longer than it must be. Throws beyond `limitMs`, with
- * what was seen last.
+ * Polls until a value is wanted, by default any truthy one, and returns it; an error counts as no value. The pauses grow
+ * with the wait, so that it is at most a twentieth longer than necessary. Throws after `limitMs`, with the last value.
  */
 export async function until<T>(
   what: string,

@@ -9,31 +9,29 @@ import backpressure from './connections/backpressure.ts'
 import connections from './connections/connections.ts'
 import shutdown from './connections/shutdown.ts'
 import admission from './http/admission.ts'
-import { createServer } from './http/create-server.ts'
 import errorHandler from './http/error-handler.ts'
-import methods from './http/methods.ts'
+import methods, { noPath } from './http/methods.ts'
 import probes from './http/probes.ts'
 import protocol from './http/protocol.ts'
 import requestLog from './http/request-log.ts'
 import requestMetrics from './http/request-metrics.ts'
 import responseHeaders from './http/response-headers.ts'
-import unknownPath, { noPath } from './http/unknown-path.ts'
-import docs from './openapi/page.ts'
-import openapi from './openapi/route.ts'
+import { createServer } from './http/server.ts'
+import openapi from './openapi/page.ts'
+import repository from './plants/plugin.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
-import storage from './plants/storage.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Longer than balancers keep idle connections, or their next request meets one that closes: AWS's 60 s, Google's 600 s. */
+/** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
 const idleMs = 620_000
 
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
-  // Exemplars are in OpenMetrics only.
+  // Only OpenMetrics has exemplars.
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
   const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
   const app = createServer(logger, {
@@ -56,7 +54,6 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   })
   await app.register(protocol)
   await app.register(shutdown)
-  await app.register(unknownPath)
   await app.register(methods)
   await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })
@@ -64,11 +61,10 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.rateLimit })
   const { database: connection, databaseFile: file, write } = config
-  await app.register(storage, { registry, connection, file, write, tracing })
+  await app.register(repository, { registry, connection, file, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
   await app.register(probes)
-  await app.register(openapi, { basePath: config.basePath })
-  if (config.docs) await app.register(docs)
+  await app.register(openapi, { basePath: config.basePath, docs: config.docs })
   await app.register(plants, { prefix: config.basePath })
   // Register last: if logging throws, everything else has been released.
   await app.register(requestLog)

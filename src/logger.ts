@@ -6,7 +6,7 @@ const maximumLength = 10_000
 
 /**
  * Describes an error for the log: its type, code and, if wanted, stack, and the same of its causes. Never throws.
- * What PostgreSQL says of an error can quote a row, so of its errors only the code and the names of things are kept.
+ * PostgreSQL's messages can quote a row, so of its errors only the code and the names of things are kept.
  */
 function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   try {
@@ -29,7 +29,7 @@ function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   }
 }
 
-/** Whatever an error carries besides texts and numbers may be large, or hold itself, or throw when it is read. */
+/** Other values that an error carries may be large or cyclic, or throw when they are read. */
 function keepPlain(fields: Record<string, unknown>): Record<string, unknown> {
   const plain: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(fields)) {
@@ -39,10 +39,10 @@ function keepPlain(fields: Record<string, unknown>): Record<string, unknown> {
   return plain
 }
 
-/** A system call for each line would cost more than the line itself. */
+/** Lines are written in pieces: a system call for each would cost more than the line itself. */
 const pieceLength = 4_096
 const flushEveryMs = 250
-/** What is kept, in bytes, for a standard output that cannot be written, such as a file on a full disk. */
+/** How many bytes are kept while standard output cannot be written, such as a file on a full disk. */
 const maximumKept = 1_048_576
 
 let lost = 0
@@ -56,11 +56,11 @@ export const lostLines = (): number => lost
  */
 function bufferOutput(): DestinationStream & { flushSync(): void } {
   const output = pino.destination({ dest: 1, sync: true, maxLength: maximumKept })
-  // What could not be written is kept, and is written with the next piece.
+  // Nothing to do: what could not be written is kept, and written with the next piece.
   output.on('error', () => {})
   output.on('drop', (piece: string) => (lost += piece.split('\n').length - 1))
   let lines = ''
-  // A piece is written at once. The destination's own `flushSync` would wait for room for ever.
+  // The destination writes a piece at once. Its own `flushSync` could wait for room for ever.
   const flushSync = () => {
     const piece = lines
     lines = ''

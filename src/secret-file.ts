@@ -1,4 +1,4 @@
-/** A file that holds a secret, read anew whenever it changes. */
+/** A file that holds a secret, read again whenever it changes. */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { FastifyBaseLogger } from 'fastify'
@@ -12,31 +12,31 @@ export interface SecretFile {
 
 /** A file that is followed. */
 export interface FollowedFile {
-  /** Whether the text that was read last is broken, so that one before counts. */
+  /** Whether the newest text is broken, so that an earlier one stays in use. */
   isBroken(): boolean
-  /** Reads the file now, and takes what it holds. Never rejects. */
+  /** Reads the file now, and uses what it holds. Never rejects. */
   reload(): Promise<void>
-  /** Looks at the file no more. */
+  /** Stops watching. */
   close(): void
 }
 
-/** What is wrong with a text, without its secrets, if anything is; and what the log says of a good one. */
+/** What is wrong with a text, if anything, without its secrets; and what the log says about a good one. */
 interface Judgement {
   faults: readonly string[]
   facts?: object
 }
 
-/** A change counts within two of these. */
+/** A change takes effect within two of these. */
 const pollMs = 1_000
 
-/** Gives the SHA-256 digest of a file's text; the text holds secrets and is not kept. */
+/** Returns the SHA-256 digest of a file's text, which is kept in place of the text with its secrets. */
 export const digestOf = (text: string) => hash('sha256', text)
 
 /**
  * Follows the file that the setting `name` names, and hands each new text to `take`, which uses it unless it is broken.
- * The whole text is read every second: that sees a write in place, a rename and a swapped link alike, on every file
- * system, which neither events nor times of change do. A text counts when two readings in a row agree, since half of a
- * secret can be a good one. A broken file is logged once for each of its texts.
+ * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename and
+ * a swapped link on every file system. A text takes effect when two readings in a row agree, since half of a secret can
+ * be a valid one. A broken file is logged once for each of its texts.
  */
 export function watchSecretFile(
   name: string,

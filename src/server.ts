@@ -5,7 +5,7 @@ import { readConfig } from './config/config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
-import { databaseChecks } from './plants/storage.ts'
+import { databaseChecks } from './plants/plugin.ts'
 import { isTracingOn } from './tracing/tracing.ts'
 
 try {
@@ -19,13 +19,14 @@ try {
       logger.warn({ missing }, 'waiting for the database')
     )
     await app.listenForMetrics()
-    // Whoever finds the kernel's queue full waits for seconds, or for ever: Node's default is shorter than after a stall.
+    // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those
+    // clients hang.
     await app.listen({ host: config.host, port: config.port, backlog: config.maxConnections })
   } catch (error) {
     await app.close()
     throw error
   }
-  // Not before: it would end a process that cannot listen with exit code 0.
+  // Not earlier: it would end a process that cannot listen with exit code 0.
   closeWithGrace(
     {
       delay: config.shutdownTimeoutMs,
@@ -37,7 +38,7 @@ try {
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
       else app.log.info({ signal }, 'closing')
-      await app.drain(config.shutdownDelayMs)
+      await app.announceShutdown(config.shutdownDelayMs)
       await app.close()
       app.log.info('closed')
     }

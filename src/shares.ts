@@ -1,4 +1,4 @@
-/** A budget that callers share: none of them can use it up. */
+/** A budget that callers share, so that none of them can use it up. */
 
 /**
  * A budget of rows or bytes. A caller that holds less than what is still free may take more (dynamic thresholds, Choudhury
@@ -18,18 +18,18 @@ export class Shares {
     return this.#held
   }
 
-  /** What a caller has of what all hold, 0 to 1. */
+  /** Returns what a caller has of what all hold, 0 to 1. */
   portion(caller: string): number {
     return (this.#byCaller.get(caller) ?? 0) / Math.max(1, this.#held)
   }
 
-  /** Whether a caller may take so much now. */
+  /** Returns whether a caller may take an amount now. */
   fits(caller: string, amount: number): boolean {
     const free = this.limit - this.#held
     return amount <= free && (this.#byCaller.get(caller) ?? 0) < free
   }
 
-  /** Takes so much for a caller, if it may; tells whether it has. */
+  /** Takes an amount for a caller, if it may; returns whether it did. */
   take(caller: string, amount: number): boolean {
     if (!this.fits(caller, amount)) return false
     this.#held += amount
@@ -37,7 +37,7 @@ export class Shares {
     return true
   }
 
-  /** Gives back what a caller has taken, or a part of it. */
+  /** Releases all or a part of what a caller has taken. */
   release(caller: string, amount: number): void {
     this.#held -= amount
     const rest = (this.#byCaller.get(caller) ?? 0) - amount

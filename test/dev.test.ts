@@ -13,7 +13,7 @@ const response = await fetch(url, { method: 'POST', headers, body })
 console.log('HTTP/1.1 ' + response.status + ' OK\\r\\n\\r\\n' + await response.text())
 `
 
-/** Starts `npm run dev` with its data in a directory, and gives what it prints. */
+/** Starts `npm run dev` with its data in a directory, and returns what it prints. */
 async function startDev(t: Test, directory: string) {
   const dev = start(t, ['dev/dev.ts', directory], { PORT: '0' })
   // SIGKILL would leave its PostgreSQL running.

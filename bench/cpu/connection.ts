@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import { Duplex } from 'node:stream'
 
-/** A response that is no success makes the benchmark void. */
+/** Any response but a success invalidates the benchmark. */
 const success = 'HTTP/1.1 200 '
 
 /** The server's end of a connection. */
@@ -14,7 +14,7 @@ export class Connection extends Duplex {
 
   /** Opens a connection; `onResponse` is called with each response. */
   constructor(server: Server, onResponse: () => void) {
-    // Strings stay strings: who writes them to a real socket leaves their encoding to the kernel's side, too.
+    // Strings stay strings: a real socket also leaves their encoding to native code.
     super({ decodeStrings: false })
     this.#onResponse = onResponse
     server.emit('connection', this)

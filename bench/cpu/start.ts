@@ -1,8 +1,8 @@
-/** One start: all contenders in this process, turn by turn; writes the time of a request of each as JSON. */
+/** One start: all servers in this process, turn by turn; writes the time of a request of each as JSON. */
 
 import { headers, makeBody } from '../plant.ts'
 import { Connection } from './connection.ts'
-import { contenders, type Name } from './contenders.ts'
+import { type Name, servers } from './servers.ts'
 
 const [warmUps = 1500, windows = 250] = process.argv.slice(2).map(Number)
 /** Requests of a window: one on each connection. */
@@ -17,7 +17,7 @@ function makeRequest() {
 }
 
 async function start(name: Name) {
-  const server = await contenders[name]()
+  const server = await servers[name]()
   let pending = 0
   let resolve = () => {}
   const onResponse = () => {
@@ -27,7 +27,7 @@ async function start(name: Name) {
   const taken: number[] = []
   return {
     taken,
-    /** Sends one request on each connection, and gives the time of one in µs. */
+    /** Sends one request on each connection, and returns the time of one in µs. */
     async run(): Promise<number> {
       const requests = opened.map(makeRequest)
       const { promise, resolve: done } = Promise.withResolvers<void>()
@@ -42,7 +42,7 @@ async function start(name: Name) {
 }
 
 const started = []
-for (const name of Object.keys(contenders) as Name[]) started.push({ name, ...(await start(name)) })
+for (const name of Object.keys(servers) as Name[]) started.push({ name, ...(await start(name)) })
 for (let window = -warmUps; window < windows; window++) {
   for (const { run, taken } of window % 2 ? started : started.toReversed()) {
     const us = await run()

@@ -1,4 +1,4 @@
-/** What a load is, and what it tells. */
+/** A load, and its result. */
 import type { Ids } from '../plant.ts'
 
 /** What to load a server with. */
@@ -18,6 +18,6 @@ export interface LoadResult {
   seconds: number
   p50Ms: number
   p99Ms: number
-  /** Answers other than 200, time-outs and failed connections. */
+  /** Responses other than 200, time-outs and failed connections. */
   errors: number
 }

@@ -1,4 +1,4 @@
-/** Load that does not wait: requests leave on a schedule, whatever became of those before. */
+/** Open-loop load: requests are sent on a schedule, without waiting for earlier ones. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createHistogram } from 'node:perf_hooks'
@@ -14,7 +14,7 @@ export interface OpenLoad {
   seconds: number
   /** Opened before the first request leaves; a request that finds none idle waits for one, and its time runs. */
   connections: number
-  /** How long to wait for answers at the end, in seconds. */
+  /** How long to wait for responses at the end, in seconds. */
   patienceSeconds: number
 }
 

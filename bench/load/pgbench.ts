@@ -16,7 +16,7 @@ export interface Pgbench {
   name: string
 }
 
-/** Finds pgbench on the PATH or where Debian keeps it; gives undefined where it is not there. */
+/** Finds pgbench on the PATH or where Debian keeps it; returns undefined where it is not there. */
 export async function findPgbench(): Promise<Pgbench | undefined> {
   for (const command of ['pgbench', ...globSync('/usr/lib/postgresql/*/bin/pgbench')]) {
     const [, version] =

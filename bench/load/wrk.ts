@@ -7,7 +7,7 @@ import type { Load, LoadResult } from './load.ts'
 
 const script = join(import.meta.dirname, 'wrk.lua')
 
-/** Gives wrk's name and version, or undefined where it is not on the PATH. */
+/** Returns wrk's name and version, or undefined where it is not on the PATH. */
 export async function findWrk(): Promise<string | undefined> {
   const [, version] = /^wrk (\S+)/.exec((await tryExecute('wrk', ['--version'])) ?? '') ?? []
   return version && `wrk ${version}`

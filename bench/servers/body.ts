@@ -5,7 +5,7 @@ export interface Body {
   tag?: string
 }
 
-/** Gives the plant of a body; its id is exact up to 2^53. */
+/** Returns the plant of a body; its id is exact up to 2^53. */
 export const toPlant = ({ id, ...fields }: Body) => ({ id: BigInt(id), ...fields })
 
 /** What a body is stored by. */

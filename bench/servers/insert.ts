@@ -10,7 +10,7 @@ const statement = {
     on conflict (id) do nothing`
 }
 
-/** Gives the statement, which the driver prepares once for each connection. */
+/** Returns the statement, which the driver prepares once for each connection. */
 export const insertOne = ({ id, name, tag }: NewPlant) => ({
   ...statement,
   values: [id, name, tag, randomUUID()]

@@ -3,7 +3,7 @@
 import pg from 'pg'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
-import { createPlantStorage } from '../../src/plants/storage.ts'
+import { openRepository } from '../../src/plants/plugin.ts'
 import { buildBare } from './bare.ts'
 import type { Repository } from './body.ts'
 import { buildDocumented } from './documented.ts'
@@ -15,7 +15,7 @@ const config = readConfig(process.env)
 function createGroupCommitRepository(): Repository {
   const { database: connection, write } = config
   const observer = { onStored: () => {}, onAttempt: () => {} }
-  return createPlantStorage({ connection, write }, createLogger('silent'), observer).plants
+  return openRepository({ connection, write }, createLogger('silent'), observer).plants
 }
 
 /** One prepared insert for each plant, on a pool of 10 connections: the driver's default. */

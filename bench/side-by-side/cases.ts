@@ -51,7 +51,7 @@ export function validCase(title: string, id: number): Case {
   return { title, body: bodyOf(row), before: [], wanted: row, mayFail: true }
 }
 
-/** Gives the body that asks for a row; the id keeps all its digits. */
+/** Returns the body that asks for a row; the id keeps all its digits. */
 export function bodyOf({ id, ...plant }: Row): string {
   return `{"id":${id},${JSON.stringify(plant).slice(1)}`
 }

@@ -50,7 +50,7 @@ export const chart = [
 ].join('\n')
 
 /**
- * Draws the figures at the largest number of connections; `machine` says where they come from. Gives the texts of the
+ * Draws the figures at the largest number of connections; `machine` says where they come from. Returns the texts of the
  * SVG files by their names in docs/.
  */
 export function drawCharts(results: Result[], machine: string): Record<string, string> {

@@ -6,7 +6,7 @@ import { type Fact, judge, readRows } from './facts.ts'
 import { interruptDatabase, type Running, terminate } from './interruptions.ts'
 import { post } from './post.ts'
 
-/** Gives the facts of each peer; none of them runs afterwards. */
+/** Returns the facts of each peer; none of them runs afterwards. */
 export async function gatherFacts(environment: Environment, running: Running[]): Promise<Fact[][]> {
   const facts: Fact[][] = []
   for (const { server, databaseUrl } of running) {

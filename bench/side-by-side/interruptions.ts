@@ -21,7 +21,7 @@ const waitingMs = 10_000
 const heldMs = 1000
 
 /**
- * Stops PostgreSQL for 3 s and asks every server for a plant meanwhile; then for another one. Gives two facts for each.
+ * Stops PostgreSQL for 3 s and asks every server for a plant meanwhile; then for another one. Returns two facts for each.
  * The ids differ, so that servers can share a database.
  */
 export async function interruptDatabase(environment: Environment, all: Running[]): Promise<Fact[][]> {

@@ -16,7 +16,7 @@ export interface Rounds {
   connections: number[]
 }
 
-/** Starts every peer on its database, and gives them warm. */
+/** Starts every peer on its database, and returns them warm. */
 export async function startAll(
   environment: Environment,
   generator: Generator,
@@ -32,7 +32,7 @@ export async function startAll(
   return running
 }
 
-/** Gives for each peer its figures at each number of connections. */
+/** Returns for each peer its figures at each number of connections. */
 export async function measureAll(
   environment: Environment,
   generator: Generator,

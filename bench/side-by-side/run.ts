@@ -1,4 +1,4 @@
-/** `npm run bench -- peers`: the service beside the same operation on other frameworks and libraries, in alternating rounds. */
+/** `npm run bench -- peers`: the service and the same operation on other frameworks and libraries, in alternating rounds. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { query } from '../../dev/query.ts'

@@ -4,7 +4,7 @@ import { startServer } from '../server.ts'
 import type { Peer } from './peers.ts'
 import { post } from './post.ts'
 
-/** Starts a server on a database, ends it again, and gives the time in ms; it is asked every 5 ms. */
+/** Starts a server on a database, ends it again, and returns the time in ms; it is asked every 5 ms. */
 export async function timeStartUp(
   { program }: Peer,
   databaseUrl: string,

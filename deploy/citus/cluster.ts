@@ -7,9 +7,9 @@ export type Node = 'coordinator' | (typeof workers)[number]
 
 const workers = ['worker1', 'worker2'] as const
 
-/** Gives the operations on the nodes of a stack. */
+/** Returns the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
-  /** Runs statements on a node, each a transaction of its own unless they say otherwise, and gives their lines. */
+  /** Runs statements on a node, each a transaction of its own unless they say otherwise, and returns their lines. */
   const query = (node: Node, ...statements: string[]) => stack.psql(node, 'plants', ...statements)
 
   return {

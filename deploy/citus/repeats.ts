@@ -7,7 +7,7 @@ const rivals = [1, 2, 3, 4]
 const { body: duplicate } = toResponse(new Failure('DuplicatePlant'))
 const { body: reused } = toResponse(new Failure('ReusedKey'))
 
-/** Gives a function that creates a plant, with an Idempotency-Key or without, and gives the body of its response. */
+/** Returns a function that creates a plant, with an Idempotency-Key or without, and returns the body of its response. */
 export function createClient(url: string) {
   return async (id: number, name: string, key?: string): Promise<string> => {
     const response = await fetch(`${url}/plants`, {

@@ -62,7 +62,7 @@ export function createRounds(
         played = await play(entries, stack, clock, print)
         healed = clock.now()
       },
-      mend: isWhole,
+      repair: isWhole,
       outages: () => ({ outages: findOutages(played.struck, isAvailable), healed }),
       idle: () => played.idle
     }
@@ -70,7 +70,7 @@ export function createRounds(
 }
 
 /**
- * Strikes and heals as the schedule says; gives what was hit when, until it is of use again, and which strikes did
+ * Strikes and heals as the schedule says; returns what was hit when, until it is of use again, and which strikes did
  * nothing: a strike needs its containers to run from its begin to its end.
  */
 async function play(
@@ -88,7 +88,7 @@ async function play(
     print(`nothing is done: ${idle.at(-1)}`)
   }
 
-  /** Gives whether anything may have been hit. */
+  /** Returns whether anything may have been hit. */
   async function strike(entry: Entry): Promise<boolean> {
     const { kind, target, tag } = entry
     const before = await stack.runs(kind.needs(target))

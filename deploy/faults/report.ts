@@ -12,7 +12,7 @@ export interface Line {
   stored: number
   errors: number
   'sent again': number
-  /** The longest time without an acknowledgement, whoever got the others. */
+  /** The longest time without an acknowledgement to any client. */
   'longest pause': string
   /** The longest time from a request to its response. */
   'slowest response': string
@@ -88,7 +88,7 @@ export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): 
   }
 }
 
-/** The times between two acknowledgements, before the first, and behind the last. */
+/** The times between two acknowledgements, before the first, and after the last. */
 function findPauses(operations: Operation[]): Interval[] {
   const acknowledged = operations.filter(isAcknowledged).map(({ ended }) => ended as number)
   let from = operations.reduce((least, { began }) => Math.min(least, began), Number.POSITIVE_INFINITY)

@@ -12,14 +12,14 @@ import { createRounds, type Overlap } from './overlap.ts'
 import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
 import { client, type Stack, settleMs } from './stack.ts'
 
-/** What goes wrong, and how it is mended. */
+/** What goes wrong, and how it is repaired. */
 export interface Fault {
   name: string
   /** Runs under load. Throws when the stack does not react as it should. */
   strike(): Promise<unknown>
   /** Runs under load too, once creates succeed again: brings back what is gone, and waits for it. */
-  mend?(): Promise<unknown>
-  /** The fault breaks connections of clients, who send their requests again. */
+  repair?(): Promise<unknown>
+  /** Whether the fault breaks connections of clients, which then send their requests again. */
   breaksClients?: boolean
   /** Known after the strike: when creates were not expected to succeed. By default they always are. */
   outages?(): Outages
@@ -38,7 +38,7 @@ interface Options {
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
   faults: Fault[]
-  /** Runs a query on `plants`, once every acknowledged row can be seen, and gives its lines. */
+  /** Runs a query on `plants`, once every acknowledged row can be seen, and returns its lines. */
   query(sql: string): Promise<string[]>
   /** Throws when something else is wrong once the faults are over. */
   check?(): Promise<unknown>
@@ -135,7 +135,7 @@ export async function runFaults({
 
 /**
  * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
- * overlapping ones of so many `--minutes`; `--short` is the `short` ones, and half a minute of any seed. Behind both come
+ * overlapping ones of so many `--minutes`; `--short` is the `short` ones, and half a minute of any seed. After both come
  * the `last`.
  */
 export function chooseFaults(
@@ -162,7 +162,7 @@ export function chooseFaults(
   return chosen
 }
 
-/** Gives the history also where the fault throws. */
+/** Returns the history also where the fault throws. */
 async function runFault(url: string, fault: Fault, firstId: number) {
   const load = startRivals({
     urls: [url],
@@ -177,7 +177,7 @@ async function runFault(url: string, fault: Fault, firstId: number) {
     await load.succeed(enough)
     await fault.strike()
     await load.succeed(enough)
-    await fault.mend?.()
+    await fault.repair?.()
     await load.succeed(enough)
   } catch (thrown) {
     error = thrown

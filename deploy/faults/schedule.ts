@@ -79,7 +79,7 @@ export interface Interval {
   to: number
 }
 
-/** Gives the intervals in which something is hit so that the stack need not be available, in their order. */
+/** Returns the intervals in which something is hit so that the stack need not be available, in their order. */
 export function findOutages(
   hits: (Interval & { hits: string[] })[],
   isAvailable: (hits: string[]) => boolean

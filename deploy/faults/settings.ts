@@ -6,6 +6,6 @@ export const deadlineMs = 20_000
 /** What the service is told. */
 export const settings = {
   WRITE_DEADLINE_MS: String(deadlineMs),
-  /** Longer than the slowest create with this deadline takes (src/config/leaving.ts). */
+  /** Longer than the slowest create with this deadline takes (src/config/rules.ts). */
   SHUTDOWN_TIMEOUT_MS: '45000'
 }

@@ -15,12 +15,12 @@ const create = `
   const body = '{"id":' + id + ',"name":"n"}'
   fetch('http://127.0.0.1:3000/plants', { method: 'POST', headers, body }).then(async (response) => console.log(await response.text()))`
 
-/** How long a stack may take to mend what a fault has broken, in ms. */
+/** How long a stack may take to repair what a fault has broken, in ms. */
 export const settleMs = 600_000
 
 /**
  * Describes a stack: the folder of its compose.yaml and .env.example, what its project's name begins with, the images
- * that it builds (as they are named behind the project's name), and what it is told besides .env.example. `run` is
+ * that it builds (as they are named after the project's name), and what it is told besides .env.example. `run` is
  * Docker's command line.
  */
 export function createStack(
@@ -45,7 +45,7 @@ export function createStack(
 
   /** The name of a service's container. */
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
-  /** Runs a command in a service's container, and gives what it writes: past Compose, which first reads all its files. */
+  /** Runs a command in a service's container, and returns what it writes: past Compose, which first reads all its files. */
   const exec = (service: string, ...command: string[]) => run(['exec', container(service), ...command])
 
   return {
@@ -78,7 +78,7 @@ export function createStack(
     /** Ends a service's container by SIGKILL. */
     kill: (service: string, index = 1) => run(['kill', '--signal', 'KILL', container(service, index)]),
     start: (service: string, index = 1) => run(['start', container(service, index)]),
-    /** Creates a plant at one replica of the service, past the balancer: gives the body of the response. */
+    /** Creates a plant at one replica of the service, past the balancer: returns the body of the response. */
     createAt: (index: number, id: number) =>
       run(['exec', container('api', index), 'node', '-e', create, client.token, `${id}`]),
     /** Removes containers, networks, volumes and images. */

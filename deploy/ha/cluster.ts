@@ -26,7 +26,7 @@ export const inNetworkOf = (stack: Stack, node: string, ...command: string[]) =>
     ...[`${stack.name}-node`, ...command]
   )
 
-/** Gives the operations on the nodes of a stack. */
+/** Returns the operations on the nodes of a stack. */
 export function createCluster(stack: Stack) {
   const isPrimary = ({ role, state }: Member) => role === 'leader' && state === 'running'
 
@@ -96,10 +96,10 @@ export function createCluster(stack: Stack) {
     /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
     cut: (node: Node, name: string) => setLink(node, name, 'down'),
     connect: (node: Node, name: string) => setLink(node, name, 'up'),
-    /** Runs a query on a node, and gives its lines. */
+    /** Runs a query on a node, and returns its lines. */
     query: (node: Node, sql: string) => stack.psql(node, 'postgres', sql)
   }
 }
 
-/** Gives another node. */
+/** Returns another node. */
 export const otherThan = (node: Node) => nodes.find((other) => other !== node) as Node

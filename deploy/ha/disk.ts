@@ -11,7 +11,7 @@ const strace = `strace -f -o /dev/null -e trace=${calls} -e inject=${calls}:dela
 const slow = `for each in /proc/[0-9]*; do [ "$each" = "/proc/$$" ] || set -- "$@" -p "\${each#/proc/}"; done
 exec ${strace} "$@" 2>&1`
 
-/** Gives the kinds for a stack's nodes. */
+/** Returns the kinds for a stack's nodes. */
 export function createDiskKinds(stack: Stack): Kind[] {
   const common = { targets: [...nodes], group: 'disk', longest: 20 }
   const needs = (node: string) => [stack.container(node)]

@@ -28,7 +28,7 @@ const etcd = ['etcd1', 'etcd2', 'etcd3']
 function primaryFault(
   name: string,
   strike: (node: Node) => Promise<unknown>,
-  mend?: (node: Node) => Promise<unknown>
+  repair?: (node: Node) => Promise<unknown>
 ): Fault {
   let primary: Node
   return {
@@ -39,8 +39,8 @@ function primaryFault(
       await strike(primary)
       await cluster.isReplaced(primary)
     },
-    async mend() {
-      await mend?.(primary)
+    async repair() {
+      await repair?.(primary)
       await cluster.isWhole(otherThan(primary))
     }
   }
@@ -78,7 +78,7 @@ const standbyKilled: Fault = (() => {
       standby = otherThan(await cluster.findPrimary())
       await stack.kill(standby)
     },
-    async mend() {
+    async repair() {
       await stack.start(standby)
       await cluster.isWhole(otherThan(standby))
     }
@@ -94,7 +94,7 @@ const etcdKilled: Fault = (() => {
       await Promise.all(etcd.map((service) => stack.kill(service)))
       await sleep(30_000)
     },
-    async mend() {
+    async repair() {
       await Promise.all(etcd.map((service) => stack.start(service)))
       await cluster.isWhole()
       if ((await cluster.findPrimary()) !== primary) throw new Error('the primary has changed without need')
@@ -106,7 +106,7 @@ const replicaKilled: Fault = {
   name: 'SIGKILL of one replica of the service',
   breaksClients: true,
   strike: () => stack.kill('api', 2),
-  mend: () => stack.start('api', 2)
+  repair: () => stack.start('api', 2)
 }
 
 /** The last node acknowledges nothing, and says so. */

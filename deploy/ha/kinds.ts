@@ -11,7 +11,7 @@ const etcd = ['etcd1', 'etcd2', 'etcd3']
 /** The containers of the service. */
 export const replicas = ['api-1', 'api-2', 'api-3']
 
-/** Gives both, for a stack with these proxies. */
+/** Returns both, for a stack with these proxies. */
 export function createScheduled(stack: Stack, proxies: string[]): Pick<Overlap, 'kinds' | 'isAvailable'> {
   const kinds = [
     // The nodes come twice as often as the others.

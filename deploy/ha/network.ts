@@ -24,7 +24,7 @@ const proxy = `
     pass(server, client)
   }).listen(15432, () => console.log('listening'))`
 
-/** Gives the kinds for a stack's nodes. */
+/** Returns the kinds for a stack's nodes. */
 export function createNetworkKinds(stack: Stack): Kind[] {
   const shell = (node: string, script: string) => inNetworkOf(stack, node, 'sh', '-ec', script)
 

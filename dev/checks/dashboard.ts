@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '../..')
 const dashboard = readFileSync(join(root, 'ops/grafana/dashboard.json'), 'utf8')
-// Beside the package with the types; in a literal TypeScript refuses unknown fields, too.
+// Next to the package with the types; in a literal TypeScript refuses unknown fields, too.
 const file = join(import.meta.dirname, `.dashboard-${process.pid}.ts`)
 writeFileSync(file, `export const dashboard: import('@grafana/schema').Dashboard = ${dashboard}`)
 const options = ['--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext']

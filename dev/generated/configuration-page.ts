@@ -1,5 +1,5 @@
 /** docs/configuration.md: the environment variables. */
-import { crossRules } from '../../src/config/cross-rules.ts'
+import { crossRules } from '../../src/config/rules.ts'
 import { code, notice, table } from './markdown.ts'
 import {
   composeVariables,
@@ -15,7 +15,7 @@ const markNames = (text: string) => text.replace(/[A-Z]+(?:_[A-Z]+)+/g, '`$&`')
 
 const evident = /^(an integer|an IP address|on or off|$)/
 
-/** Gives what a variable is for, and its rule unless that is evident. */
+/** Returns what a variable is for, and its rule unless that is evident. */
 const describe = ({ purpose, rule = '' }: Variable) =>
   evident.test(rule) ? purpose : `${purpose} Value: ${rule.replaceAll('<', '&lt;')}.`
 

@@ -10,7 +10,7 @@ import {
 
 const width = 120
 
-/** Gives a text as lines of comment. */
+/** Returns a text as lines of comment. */
 function comment(text: string): string {
   const pattern = new RegExp(`(\\S.{0,${width - 3}})(?:\\s+|$)`, 'g')
   return text.replaceAll('`', '').replace(pattern, '# $1\n').trimEnd()

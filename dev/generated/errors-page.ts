@@ -7,7 +7,7 @@ import { code, notice, table } from './markdown.ts'
 
 const entries = Object.entries(catalogue) as [FailureName, Entry][]
 
-/** Gives the routes of the service; it connects to no database. */
+/** Returns the routes of the service; it connects to no database. */
 async function listRoutes() {
   const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: 'nobody:0123456789abcdef' }
   const app = await buildApp(readConfig({ ...env, METRICS_PORT: 'off' }), createLogger('silent'))
@@ -15,12 +15,12 @@ async function listRoutes() {
   return app.routes
 }
 
-/** Gives a header field's name as RFCs write it. */
+/** Returns a header field's name as RFCs write it. */
 function fieldName(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (letter) => letter.toUpperCase()).replace(/^Www/, 'WWW')
 }
 
-/** Gives the header fields of failures that have no column, each with its numbers. */
+/** Returns the header fields of failures that have no column, each with its numbers. */
 function describeFields(): string {
   const found = entries.flatMap(([, { error, headers = {}, fields = [] }]) => [
     ...Object.entries(headers)
@@ -35,7 +35,7 @@ function describeFields(): string {
     .join('; ')
 }
 
-/** Gives what follows a failure's name: nothing where any request, another path or another method meets it. */
+/** Returns what follows a failure's name: nothing where any request, another path or another method meets it. */
 function describeScope({ scope }: Entry, routes: string[]): string {
   if (scope) return ''
   return routes.join() === '`POST /plants`' ? '¹' : ` (${routes.join(', ')})`

@@ -14,7 +14,7 @@ import { writeReplicas, writeSizing } from './sizing.ts'
 /** What the benchmarks have measured. */
 const figures = new URL('../../docs/performance.json', import.meta.url)
 
-/** Gives the text of each file by its path from the repository's root. */
+/** Returns the text of each file by its path from the repository's root. */
 export async function generateFiles(): Promise<Map<string, string>> {
   const { peers } = JSON.parse(readFileSync(figures, 'utf8'))
   const charts = Object.entries(drawCharts(peers.results, peers.machine))

@@ -2,7 +2,7 @@
 
 export const notice = '<!-- Made by `npm run generate`; do not edit. -->'
 
-/** Gives a table; a cell may hold no line break. */
+/** Returns a table; cells must not have line breaks. */
 export function table(head: string[], rows: string[][]): string {
   const lines = [head, head.map(() => '---'), ...rows].map((cells) => `|${cells.join('|')}|`)
   return lines.join('\n')

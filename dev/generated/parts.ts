@@ -1,4 +1,4 @@
-/** Pages of which a part is made: it stands between two markers. */
+/** Pages of which parts are generated, each between two markers. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -13,7 +13,7 @@ const toHtml = (text: string) =>
     .replace(/\[([^\]]+)\]\((#plantstore\w+)\)/g, '<a href="$2">$1</a>')
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
 
-/** Gives the page: a heading and a paragraph for each alert. */
+/** Returns the page: a heading and a paragraph for each alert. */
 export function writeRunbook(): string {
   const alerts = readFileSync(manual, 'utf8').split('\n## Alerts\n')[1]?.split('\n## ')[0] ?? ''
   const sections = alerts.split('\n### ').slice(1)

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { secrets } from '../../src/config/secrets.ts'
-import { Settings } from '../../src/config/settings.ts'
-import { trustProxy } from '../../src/config/trust-proxy.ts'
+import { Settings, trustProxy } from '../../src/config/settings.ts'
 
 export interface Variable {
   name: string
@@ -67,7 +66,7 @@ export const tracingVariables: Variable[] = [
 
 const compose = readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
 
-/** Tells whether docker compose passes a variable on from `.env`. */
+/** Returns whether docker compose passes a variable on from `.env`. */
 export const isPassedOn = ({ name }: Variable) => compose.includes(`\${${name}:-`)
 
 const defaults = new Map(

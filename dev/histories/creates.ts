@@ -2,7 +2,7 @@
 import type { Random } from '../random.ts'
 import type { Operation } from './history.ts'
 
-/** One create; its name tells it from all others with its id but those of the same key and content. */
+/** One create; its name differs from those of all others with its id, except those of the same key and content. */
 export type Create = Pick<Operation, 'id' | 'name' | 'tag' | 'key'>
 
 /** How many clients want an id. */

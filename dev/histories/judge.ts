@@ -5,8 +5,8 @@ import type { Operation, StoredRow } from './history.ts'
 type Claim = 'stored' | 'taken' | 'reused' | 'nothing stored' | 'open' | 'malformed'
 
 /**
- * Gives a line for each violation, none where all is explained. Takes a whole history, and all rows that have its ids
- * when everything has ended. Operations with one key are one write, by whichever of them; one without is its own.
+ * Returns a line for each violation, none where all is explained. Takes a whole history, and all rows that have its ids
+ * when everything has ended. Operations with one key are one write, made by any of them; an operation without a key is a write of its own.
  */
 export function judgeHistory(operations: Operation[], rows: StoredRow[]): string[] {
   const rowsById = Map.groupBy(rows, ({ id }) => id)
@@ -31,7 +31,7 @@ function judgeId(rivals: Operation[], rows: StoredRow[]): string[] {
 
 /** The claims that need a row. */
 const finding = new Set<Claim>(['stored', 'taken', 'reused'])
-/** The claims of those who may have stored their plant. */
+/** The claims of operations that may have stored their plant. */
 const writing = new Set<Claim>(['stored', 'open', 'malformed'])
 
 type Claimed = { operation: Operation; claim: Claim }

@@ -113,7 +113,7 @@ export function startRivals({
         progressMs
       )
     },
-    /** Lets each client finish its create, and gives what was recorded. */
+    /** Lets each client finish its create, and returns what was recorded. */
     async stop(): Promise<History> {
       isStopped = true
       await Promise.all(workers)
@@ -123,7 +123,7 @@ export function startRivals({
   }
 }
 
-/** Gives the body of a response, or undefined for that of a proxy, which says nothing of the plant. */
+/** Returns the body of a response, or undefined for a proxy's response, which says nothing about the plant. */
 function read(text: string) {
   try {
     const body = JSON.parse(text)
@@ -133,7 +133,7 @@ function read(text: string) {
   }
 }
 
-/** Gives the number of a failure, 0 for a success, -1 where there was no response. */
+/** Returns the number of a failure, 0 for a success, -1 where there was no response. */
 function errorOf({ response }: Operation): number {
   if (response === undefined) return -1
   return 'error' in response.body ? response.body.error : 0

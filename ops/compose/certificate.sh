@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a self-signed certificate for this machine, and its key behind it, where no certificate is yet.
+# Makes a self-signed certificate for this machine, followed by its key, unless there is one already.
 # They can be read by all: the volume is mounted by the balancer only, which runs as a user of its own.
 set -eu
 cd /certificate

@@ -1,8 +1,16 @@
-/** The operators' side: the metrics page on a listener of its own, as long as the application lives. */
+/** The second, small application: the metrics page on a listener of its own, whose failures are those of the contract. */
 import { type Metric, Registry } from '@prometheus-io/client'
+import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
+import connections from '../connections/connections.ts'
+import shutdown from '../connections/shutdown.ts'
+import { toFailure } from '../failures/failure.ts'
+import errorHandler from '../http/error-handler.ts'
+import methods from '../http/methods.ts'
+import protocol from '../http/protocol.ts'
+import responseHeaders from '../http/response-headers.ts'
+import { createServer } from '../http/server.ts'
 import { processMetrics } from '../metrics/process-metrics.ts'
-import { buildAdminApp } from './app.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -36,4 +44,36 @@ function createPage(registry: Registry) {
   for (const part of [registry, processMetrics()])
     for (const metric of part.getMetricsAsArray()) page.registerMetric(metric as unknown as Metric)
   return page
+}
+
+/** A scrape is one small packet. */
+const timeoutMs = 5_000
+
+/** The page: its text, made for each request, and its type. */
+interface Page {
+  readonly contentType: string
+  metrics(): Promise<string>
+}
+
+/** Builds the application of the page at /metrics; it listens to nothing yet. */
+export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
+  const app = createServer(logger)
+  await app.register(responseHeaders)
+  await app.register(errorHandler)
+  await app.register(connections, {
+    headersTimeoutMs: timeoutMs,
+    requestTimeoutMs: timeoutMs,
+    maxConnections: 100
+  })
+  await app.register(protocol)
+  await app.register(shutdown)
+  await app.register(methods)
+  app.addHook('onError', async (_, __, error) => {
+    if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
+  })
+  app.get('/metrics', { config: { isInternal: true } }, async (_, reply) =>
+    reply.type(page.contentType).send(await page.metrics())
+  )
+  app.rejectOtherMethods()
+  return app
 }

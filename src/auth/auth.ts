@@ -1,30 +1,30 @@
-/** Who may call: the bearer token of each request, and the caller that it stands for. */
+/** Authentication: the bearer token of each request, and the caller whose it is. */
 import bearerAuth from '@fastify/bearer-auth'
 import type { Registry } from '@prometheus-io/client'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
-import { addGauge } from '../metrics/gauge.ts'
-import { type TokenFile, watchTokenFile } from './token-file.ts'
-import { findCaller, isTokenShaped, type Tokens } from './tokens.ts'
+import { addGauge } from '../metrics/metrics.ts'
+import type { SecretFile } from '../secret-file.ts'
+import { findCaller, isTokenShaped, type Tokens, watchTokenFile } from './tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Refuses a request without a good token, before any of its body is read. */
+    /** Refuses a request without a valid token, before any of its body is read. */
     authenticate: onRequestHookHandler
-    /** Reads the file of tokens anew, if there is one. */
+    /** Reads the file of tokens again, if there is one. */
     reloadTokens(): Promise<void>
   }
   interface FastifyRequest {
-    /** The name of the token that the request came with; empty until that is known. */
+    /** The name of the request's token; empty until it is authenticated. */
     caller: string
   }
 }
 
 interface Options {
   tokens: Tokens
-  /** Where the tokens came from, if from a file: it is followed. */
-  file?: TokenFile | undefined
+  /** The file that the tokens came from, if any: it is watched. */
+  file?: SecretFile | undefined
   registry: Registry
 }
 

@@ -5,7 +5,7 @@ import { Failure } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Counts a request for its caller, who must be known, and refuses it beyond the limit. */
+    /** Counts a request for its caller, who must be authenticated, and refuses it beyond the limit. */
     limitRate: onRequestHookHandler
   }
 }
@@ -31,7 +31,7 @@ export default fp<Options>(
     }
     const windows = new Map<string, Window>()
 
-    /** Returns the window of a caller, a new one where the last is over. Those of callers that have gone are dropped then. */
+    /** Returns the window of a caller. When it begins a new one, it drops all that are over. */
     function windowOf(caller: string): Window {
       const now = performance.now()
       const current = windows.get(caller)

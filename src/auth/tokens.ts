@@ -1,6 +1,8 @@
-/** The access tokens: how they are written in the configuration, and how one is recognised. */
+/** The access tokens: how they are written in the configuration or in a file, and how one is recognised. */
 import { hash, randomBytes } from 'node:crypto'
+import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from '../failures/startup-fault.ts'
+import { type FollowedFile, type SecretFile, watchSecretFile } from '../secret-file.ts'
 
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */
 export type Tokens = ReadonlyMap<string, string>
@@ -12,12 +14,12 @@ const digest = /^[0-9a-f]{64}$/
 const b64token = /^[A-Za-z0-9\-._~+/]+=*$/
 const minimumLength = 16
 const secretBytes = 32
-/** What a script writes that hashes a variable which is not set. */
+/** The mistake of a script that hashes an unset variable. */
 const digestOfNothing = hash('sha256', '')
 
 /**
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
- * Gives the tokens and a readable line for each entry that breaks a rule; no line holds a secret.
+ * Returns the tokens, and a readable line for each entry that breaks a rule; no line holds a secret.
  */
 export function parseTokens(text: string): { tokens: Tokens; faults: string[] } {
   const tokens = new Map<string, string>()
@@ -67,16 +69,33 @@ export function createToken(caller: string): { secret: string; entry: string } {
   return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
 }
 
-/** Tells whether a text has the form of a bearer token (RFC 6750, section 2.1). */
+/** Returns whether a text has the form of a bearer token (RFC 6750, section 2.1). */
 export function isTokenShaped(text: string): boolean {
   return b64token.test(text)
 }
 
 /**
- * Gives the name of the caller whose secret this is, or undefined.
- * The look-up is by digest, in a hash table: its time does not depend on the number of tokens, and what it tells of a
- * digest tells nothing of the secret, since nobody can choose a guess by its digest.
+ * Returns the name of the caller whose secret this is, or undefined.
+ * The look-up is by digest, in a hash table. Its time does not depend on the number of tokens. What it reveals about a
+ * digest does not help to guess the secret, since nobody can choose a guess by its digest.
  */
 export function findCaller(tokens: Tokens, secret: string): string | undefined {
   return tokens.get(hash('sha256', secret))
+}
+
+/** A file of tokens that is watched. */
+interface FollowedTokens extends FollowedFile {
+  /** The tokens of the last valid text. */
+  current(): Tokens
+}
+
+/** Watches the file, which held `tokens` at first. A broken file leaves the tokens as they were. */
+export function watchTokenFile(file: SecretFile, tokens: Tokens, log: FastifyBaseLogger): FollowedTokens {
+  let current = tokens
+  const followed = watchSecretFile('AUTH_TOKENS_FILE', file, log, (text) => {
+    const { tokens, faults } = parseTokens(text)
+    if (faults.length === 0) current = tokens
+    return { faults, facts: { tokens: tokens.size } }
+  })
+  return { ...followed, current: () => current }
 }

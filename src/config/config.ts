@@ -1,47 +1,17 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { isIP } from 'node:net'
-import type { Tokens } from '../auth/tokens.ts'
 import type { MigrationOptions } from '../database/migrate.ts'
-import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/startup-fault.ts'
 import type { WriteLimits } from '../plants/repository.ts'
-import type { SecretFile } from '../secret-file.ts'
-import { checkCrossRules } from './cross-rules.ts'
+import { checkCrossRules } from './rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'
-import { readSettings } from './settings.ts'
-import { readTrustProxy, type TrustProxy } from './trust-proxy.ts'
+import { readSettings, readTrustProxy } from './settings.ts'
 
 /** What the service needs to know; names as in docs/configuration.md, times in ms, sizes in bytes. */
-export interface Config {
-  readonly host: string
-  readonly port: number
-  readonly basePath: string
-  /** Whether the page for people is served. */
-  readonly docs: boolean
-  /** Undefined where the metrics are off. */
-  readonly metrics: { readonly host: string; readonly port: number } | undefined
-  readonly logLevel: string
-  readonly trustProxy: TrustProxy
-  readonly rateLimit: number
-  readonly bodyLimitBytes: number
-  readonly bodyMemoryBytes: number
-  readonly maxConnections: number
-  readonly headersTimeoutMs: number
-  readonly requestTimeoutMs: number
-  readonly startupTimeoutMs: number
-  readonly shutdownDelayMs: number
-  readonly shutdownTimeoutMs: number
-  readonly write: WriteLimits
-  readonly database: ConnectionOptions
-  /** Where the database's URL came from, if from a file. */
-  readonly databaseFile: SecretFile | undefined
-  readonly tokens: Tokens
-  /** Where the tokens came from, if from a file. */
-  readonly tokenFile: SecretFile | undefined
-}
+export type Config = ReturnType<typeof readConfig>
 
 /** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
-export function readConfig(env: Environment): Config {
+export function readConfig(env: Environment) {
   return check((faults) => {
     const settings = readSettings(env, faults)
     if (faults.length === 0) checkCrossRules(settings, faults)
@@ -50,6 +20,7 @@ export function readConfig(env: Environment): Config {
       port: settings.PORT,
       basePath: settings.BASE_PATH,
       docs: settings.DOCS === 'on',
+      /** Undefined where the metrics are off. */
       metrics:
         settings.METRICS_PORT === 'off'
           ? undefined
@@ -72,7 +43,7 @@ export function readConfig(env: Environment): Config {
         batchBytes: settings.WRITE_BATCH_BYTES,
         queueRows: settings.WRITE_QUEUE_ROWS,
         queueBytes: settings.WRITE_QUEUE_BYTES
-      },
+      } satisfies WriteLimits,
       ...readDatabase(env, ['DATABASE_URL'], faults),
       ...readTokens(env, faults)
     }
@@ -91,14 +62,14 @@ export function readMigrationConfig(env: Environment): MigrationOptions {
   })
 }
 
-/** Reads where a process beside the service finds it: the URL of HOST and PORT, with the loopback for all addresses. */
+/** Reads the URL at which another process of this machine finds the service: of HOST and PORT, or the loopback for all addresses. */
 export function readProbeUrl(env: Environment): string {
   const { HOST, PORT } = check((faults) => readSettings(env, faults))
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST
   return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
 }
 
-function check<T>(read: (faults: string[]) => T): T {
+function check<T>(read: (faults: string[]) => T): Readonly<T> {
   const faults: string[] = []
   const config = read(faults)
   if (faults.length > 0) throw new StartupFault(faults)

@@ -1,4 +1,4 @@
-/** The settings that are secret: each from the environment or from a file, and never in a fault's text. */
+/** The secret settings: each comes from the environment or a file, and never appears in the text of a fault. */
 import { readFileSync } from 'node:fs'
 import { parseTokens, type Tokens } from '../auth/tokens.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from '../database/url.ts'
@@ -35,11 +35,11 @@ type SecretName = keyof typeof secrets
 
 interface Secret {
   text: string
-  /** Where it came from, if from a file. */
+  /** The file that it came from, if any. */
   file: SecretFile | undefined
 }
 
-/** A secret stands in NAME or in the file that NAME_FILE names. */
+/** Reads a secret from NAME, or from the file that NAME_FILE names. */
 function readSecret(env: Environment, name: SecretName, faults: string[]): Secret | undefined {
   const text = env[name]
   const path = env[`${name}_FILE`]
@@ -55,8 +55,8 @@ function readSecret(env: Environment, name: SecretName, faults: string[]): Secre
 }
 
 /**
- * Reads a database's URL from the first of the variables that is set, and which file it came from, if from one; adds a
- * line to `faults` for each that is bad.
+ * Reads a database's URL from the first of the variables that is set, or from its file; adds a line to `faults` for each
+ * bad one.
  */
 export function readDatabase(
   env: Environment,
@@ -78,7 +78,7 @@ export function readDatabase(
   return { database: {}, databaseFile: undefined }
 }
 
-/** Reads AUTH_TOKENS, and which file they came from, if from one; adds a line to `faults` for each that is bad. */
+/** Reads AUTH_TOKENS, or its file; adds a line to `faults` for each bad entry. */
 export function readTokens(
   env: Environment,
   faults: string[]

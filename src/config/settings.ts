@@ -1,4 +1,4 @@
-/** The plain settings: what each is for, its default and its range. docs/configuration.md is made from them. */
+/** The settings that are not secret: what each is for, its default and its range. docs/configuration.md is made from them. */
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -19,7 +19,7 @@ const onOff = (purpose: string) =>
 /** An address without a zone, which a URL cannot hold. */
 FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
 
-/** Behind a name Fastify would open a server for each of its addresses, and the contract would hold for one of them. */
+/** Given a name, Fastify opens one server per address, and only one would keep the contract. */
 const address = (fallback: string, purpose: string) =>
   Type.String({
     default: fallback,
@@ -28,7 +28,7 @@ const address = (fallback: string, purpose: string) =>
     purpose
   })
 
-/** Longer than Node's timers can wait. */
+/** The longest that Node's timers can wait. */
 const maximumMs = 2 ** 31 - 1
 
 /** The plain settings; `description` completes the sentence "NAME must be …", `purpose` is a text of its own. */
@@ -122,7 +122,7 @@ export const Settings = Type.Object({
 })
 export type Settings = Static<typeof Settings>
 
-/** Reads them; adds a line to `faults` for each that is bad. */
+/** Reads the settings; adds a line to `faults` for each bad one. */
 export function readSettings(env: Environment, faults: string[]): Settings {
   const given: Record<string, unknown> = {}
   for (const [name, property] of Object.entries(Settings.properties)) {
@@ -136,4 +136,34 @@ export function readSettings(env: Environment, faults: string[]): Settings {
     }
   }
   return settings
+}
+
+/** Whose X-Forwarded-For counts: networks, or (address, hop) for a number of hops; false for nobody's. */
+type TrustProxy = false | string[] | ((address: string, hop: number) => boolean)
+
+const maximumHops = 32
+
+/** The variable, as docs/configuration.md has it. */
+export const trustProxy = {
+  default: '',
+  description: `a number of hops from 1 to ${maximumHops}, or addresses and networks such as 10.0.0.0/8,::1`,
+  purpose:
+    "Proxies whose `X-Forwarded-For` gives the client's address. Use hops only where every request passes that many proxies."
+}
+
+/** Reads TRUST_PROXY; adds a line to `faults` where it is bad. */
+export function readTrustProxy(text: string | undefined, faults: string[]): TrustProxy {
+  if (!text) return false
+  if (/^[1-9]\d?$/.test(text) && Number(text) <= maximumHops) return (_, hop) => hop < Number(text)
+  const networks = text.split(',').map((entry) => entry.trim())
+  if (networks.every(isNetwork)) return networks
+  faults.push(`TRUST_PROXY must be ${trustProxy.description}`)
+  return false
+}
+
+/** An address, or one with the length of its prefix; not all addresses, and none with a zone. */
+function isNetwork(text: string): boolean {
+  const [, address = '', prefix = '1'] = /^([^/%]+)(?:\/([1-9]\d{0,2}))?$/.exec(text) ?? []
+  const version = isIP(address)
+  return version !== 0 && Number(prefix) <= (version === 4 ? 32 : 128)
 }

@@ -1,23 +1,23 @@
-/** Backpressure: clients that come faster than they can be refused are read from no faster than that. */
+/** Backpressure: clients whose requests fail are read no faster than they can be refused. */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { addGauge } from '../metrics/gauge.ts'
+import { addGauge } from '../metrics/metrics.ts'
 import type { Connection } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Reads from every client again, as before the last responses. */
+    /** Reads from every client again: used before the last responses. */
     resumeAll(): void
   }
 }
 
 /**
- * So many failures of one turn of the event loop cost their clients nothing. Few, since libuv ends a turn only when less
- * than a thousand connections have something to read: clients that are refused and send again at once would keep
- * timers, the database's responses and new batches waiting for seconds.
+ * How many failures in one turn of the event loop cost their clients no pause. Few, since libuv ends a turn only when
+ * fewer than a thousand connections have something to read: refused clients that send again at once would keep timers,
+ * the database's responses and new batches waiting for seconds.
  */
 const failuresPerTurn = 32
 
@@ -27,7 +27,7 @@ interface Options {
 
 export default fp<Options>(
   async (app, { registry }) => {
-    /** Connections whose next request is left unread, in the order in which they go on: as many in each turn. */
+    /** Connections whose next request is left unread, in the order in which they resume: as many in each turn. */
     const paused = new Set<Socket>()
     let failures = 0
     let endsSoon = false
@@ -53,14 +53,14 @@ export default fp<Options>(
     function failed({ raw, connection }: FastifyRequest) {
       endTurnSoon()
       if (++failures <= failuresPerTurn) return
-      // Node reads on by itself until the rest of a refused body has come.
+      // Pause later: until a refused body has arrived completely, Node would resume the socket.
       if (raw.complete) pause(raw, connection)
       else raw.once('end', () => pause(raw, connection))
     }
 
     function pause(request: IncomingMessage, connection: Connection | undefined) {
       const { socket } = request
-      // What has begun to arrive is read, and so is the end of a connection that closes.
+      // A request that has begun to arrive is read to its end, and so is a connection that closes.
       if (!connection?.isIdleAfter(request)) return
       socket.pause()
       paused.add(socket)

@@ -1,18 +1,18 @@
-/** A connection from accept to close: how it is read, what it is owed, what it waits for, and how it ends. */
+/** A connection from accept to close: how it is read, which responses it is owed, what it waits for, and how it ends. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { Failure, writeResponse } from '../failures/failure.ts'
 
-/** So many requests of one connection wait for their responses, while there is room for them among all connections. */
+/** How many requests of one connection may wait for their responses, if all connections together have room for them. */
 const maximumPending = 64
 /** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
 const leastRequestBytes = 16
 /** How long a client that has all its responses must be silent before its connection is destroyed. */
 const quietMs = 1_000
-/** The same client may go on sending so long while the server closes. */
+/** How long such a client may go on sending while the server closes. */
 const lingerMs = 2_000
-/** A client that has never sent anything is owed nothing. */
+/** How long a client that has never sent anything is kept while the server closes. */
 const silentMs = 1_000
 
 const endsChunked = /(?:^|[,\s])chunked$/i
@@ -24,15 +24,15 @@ type Reader = (chunk: Buffer) => void
 
 /** What a connection needs to know of its server. */
 export interface ConnectionLimits {
-  /** How long a client may leave a request unfinished that is waited for, in ms. */
+  /** How long the server waits for the rest of a request, in ms. */
   readonly headersTimeoutMs: number
   /** How long a client may take nothing of a response, and may go on sending after its last one, in ms. */
   readonly requestTimeoutMs: number
   /** The server is about to close: the next request of each connection is its last. */
   isClosing: boolean
-  /** The server listens no more: each connection ends when its client has what it is owed. */
+  /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed: boolean
-  /** How many more requests may wait for their responses, except that each connection may always have one. */
+  /** How many more requests may wait for their responses, besides one for each connection. */
   sparePending: number
 }
 
@@ -47,11 +47,11 @@ export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1'
 }
 
-/** Who reads the body of the newest request. */
+/** The reader of the newest request's body. */
 export interface BodyReader {
-  /** Some of it has come. */
+  /** Some of the body has arrived. */
   readonly hasBegun: boolean
-  /** The rest will not come. */
+  /** Called when the rest will not arrive. */
   fail(failure: Failure): void
 }
 
@@ -74,9 +74,9 @@ export class Connection {
   /** Bytes that are certainly of the newest request's body: they hold no other request. */
   #bodyBytes = 0
   #awaits100 = false
-  /** What Node has called late although it was not read from: the newest request's body, or the header after it. */
+  /** What Node has reported as late while the connection was not read: the newest request's body, or the header after it. */
   #late: IncomingMessage | 'header' | undefined = undefined
-  /** Times in ms: when it has last waited for us, when its client last took and sent bytes, and since when it is waited for. */
+  /** Times in ms: when it last waited for the service, when its client last took and sent bytes, since when its client is waited for. */
   #heldAt = Number.NEGATIVE_INFINITY
   #takenAt = 0
   #takenBytes = -1
@@ -99,9 +99,9 @@ export class Connection {
     const [parse] = socket.listeners('data') as [Reader]
     socket.off('data', parse)
     socket.on('data', (chunk: Buffer) => this.#read(chunk, parse))
-    // Node takes its own listener away before a CONNECT; a reset would then end the process.
+    // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
-    // Node calls this after the last response, and its own would destroy the socket at once.
+    // Node calls this after the last response. Its own version would destroy the socket at once.
     socket.destroySoon = () => {
       if (!this.#writeOwed) this.finish()
     }
@@ -112,17 +112,17 @@ export class Connection {
     return this.#pending.size
   }
 
-  /** Whether no byte counts any more. */
+  /** Whether all further bytes are ignored. */
   get isOver(): boolean {
     return this.#state === 'over' || this.#state === 'finished'
   }
 
-  /** Whether the newest request has not come whole. */
+  /** Whether the newest request has not arrived completely. */
   get isArriving(): boolean {
     return this.#newest?.complete === false
   }
 
-  /** What has broken this request, the rest of which is not read. */
+  /** The failure that broke this request off, if any. Its rest is not read. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#newestFailure : undefined
   }
@@ -162,10 +162,10 @@ export class Connection {
     this.#awaits100 = awaits100(request)
     this.#pending.set(response, undefined)
     this.#limits.sparePending--
-    // After a request to upgrade, Node drops what it has of the next.
+    // After a request to upgrade, Node drops what it has read of the next.
     if (this.#limits.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
       this.#state = 'last'
-    // Its body is not read either: a refusal needs none.
+    // Not even its body is read: a refusal needs none.
     if (this.isExcess) this.#state = 'over'
     response.on('close', () => this.#settle(response))
   }
@@ -175,12 +175,12 @@ export class Connection {
     this.#pending.set(response, reply)
   }
 
-  /** Takes note of who reads the body of the newest request. */
+  /** Registers the reader of the newest request's body. */
   startBody(reader: BodyReader): void {
     this.#bodyReader = reader
   }
 
-  /** A body is read no more. The next request may have been parsed before the end of this one's body is told. */
+  /** Unregisters a reader, unless the next request, which may be parsed before this body's end is reported, has another. */
   endBody(reader: BodyReader): void {
     if (this.#bodyReader === reader) this.#bodyReader = undefined
   }
@@ -191,9 +191,9 @@ export class Connection {
   }
 
   /**
-   * Ends a connection that cannot be read on. Requests that came in whole get their responses first, in their order;
-   * then the one that did not gets the failure from Fastify. Where none has begun, the failure is written as it stands,
-   * with this request id, and `onWritten` is called.
+   * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
+   * order. Then an incomplete one gets the failure from Fastify. Without one, the failure is written directly, with this
+   * request id, and `onWritten` is called.
    */
   refuse(failure: Failure, requestId: string, onWritten: () => void): void {
     if (this.isOver) return
@@ -211,8 +211,8 @@ export class Connection {
   }
 
   /**
-   * Tells whether a request is late that Node's time-outs name, in ms of the clock. Not while it waits for us:
-   * then it has its time again.
+   * Returns whether a request that exceeded a time-out of Node's is late, at a time in ms. It is not while it waits for
+   * the service: then its time begins again.
    */
   isLate(now: number): boolean {
     if (!this.#waitsForUs && now - this.#heldAt > this.#limits.headersTimeoutMs) return true
@@ -229,11 +229,11 @@ export class Connection {
     this.#state = 'finished'
     this.#waitingSince = undefined
     this.socket.end()
-    // Nothing of it is parsed any more: whatever has paused it, it is to be read out.
+    // Nothing is parsed any more, so no reason to pause it counts: what arrives is read and dropped.
     this.socket.resume()
   }
 
-  /** Lets go of all that its client was owed, once its socket has closed. */
+  /** Gives up all pending responses, once the socket has closed. */
   close(): void {
     this.#bodyReader?.fail(this.#newestFailure ?? brokenOff())
     // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
@@ -241,8 +241,8 @@ export class Connection {
   }
 
   /**
-   * Looks at all that is waited for, at a time in ms; to be called several times a second. Destroys a client that has
-   * gone quiet after its last response or takes nothing of one (`stalled`); returns `late` for one to be refused.
+   * Checks all time limits, at a time in ms; call it several times a second. Destroys the socket of a client that has
+   * gone quiet after its last response, or that takes nothing of one (`stalled`). Returns `late` for one to be refused.
    */
   check(now: number): 'stalled' | 'late' | undefined {
     if (this.#waitsForUs) this.#heldAt = now
@@ -257,7 +257,7 @@ export class Connection {
       if (socket.writableFinished) this.#checkEnd(now)
     } else if (socket.bytesRead > 0)
       return this.#hasWaited(now, this.#isWaiting, headersTimeoutMs) ? 'late' : undefined
-    // Node's own time-outs have ended with the server; until then they see to it.
+    // Until the server closes, Node's own time-outs handle this; then they have ended.
     else if (this.#hasWaited(now, hasClosed, silentMs)) socket.destroy()
     return undefined
   }
@@ -283,7 +283,7 @@ export class Connection {
     return now - (this.#waitingSince ?? now) > limitMs
   }
 
-  /** Whether its client cannot be late: we do not read it, or it waits for its 100 behind other responses. */
+  /** Whether its client cannot be late: we do not read it, or it waits for its 100 after other responses. */
   get #waitsForUs(): boolean {
     if (this.socket.isPaused() || this.socket.readableLength > 0) return true
     return this.isArriving && this.#awaits100 && this.#pending.size > 1
@@ -299,9 +299,9 @@ export class Connection {
   }
 
   /**
-   * Stands between the socket and Node's parser, which would parse whatever has been read: up to 64 KiB, and so
-   * thousands of requests, at a time. The parser gets pieces that cannot hold more requests than may wait, and nothing
-   * after the last request of the connection.
+   * Stands between the socket and Node's parser, which would parse all that has been read: up to 64 KiB at a time, and so
+   * thousands of requests. The parser gets pieces that cannot hold more requests than may wait, and nothing after the
+   * last request of the connection.
    */
   #read(chunk: Buffer, parse: Reader) {
     const { socket } = this
@@ -310,7 +310,7 @@ export class Connection {
       const room = this.#room
       if ((room <= 0 && !this.isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
-      // Without room the newest is read to its end, in pieces too short for another.
+      // Without room, the newest request is read to its end, in pieces too short to hold another.
       const bytes = Math.max(room, 0.5) * leastRequestBytes
       const to = from + Math.max(bytes, this.#bodyBytes)
       const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
@@ -361,7 +361,7 @@ function bytesTaken({
   return Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
 }
 
-/** While much waits to be written Node's parser takes no bytes, whatever has made the socket flow; Node itself resumes it. */
+/** While much waits to be written, Node's parser takes no bytes, even from a socket that flows. Node itself resumes it. */
 function isPausedByNode(socket: Socket & { _paused?: boolean }): boolean {
   return socket._paused === true
 }

@@ -14,9 +14,9 @@ declare module 'fastify' {
     connections: Connections
     /** The open connections, and the requests that have no complete response yet. */
     inFlight(): { connections: number; requests: number }
-    /** Calls a listener for each response that is over: sent, or given up because its connection has closed before. What is injected has no end. */
+    /** Calls a listener for each response that has been sent, or given up because its connection closed. Not for injected requests. */
     onClosed(listener: ClosedListener): void
-    /** Reads a connection no further, and ends it with this failure after the responses that it is owed. */
+    /** Stops reading a connection, and ends it with this failure after the responses that are pending. */
     rejectConnection(socket: Socket, failure: Failure): void
     /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
     rejectUnreadable(error: NodeJS.ErrnoException, socket: Socket): void
@@ -33,15 +33,15 @@ interface Options {
   headersTimeoutMs: number
   /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
   requestTimeoutMs: number
-  /** How many connections are served; some more get one response and are closed, and those beyond are closed at once. */
+  /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
   maxConnections: number
   /** Called for each failure that is written without Fastify. */
   onRejected?: (failure: Failure) => void
 }
 
-/** For probes, and for the responses to those who are refused. */
+/** Connections beyond the limit that still get one response: to a probe, or a refusal. */
 const spareConnections = 1_000
-/** Requests that may wait for their responses, together, after the first of their connections. */
+/** How many requests may wait for their responses on all connections together, besides the first of each. */
 const sparePending = 4_096
 const checkMs = 250
 
@@ -63,7 +63,7 @@ export default fp<Options>(
     server.headersTimeout = headersTimeoutMs
     server.requestTimeout = requestTimeoutMs
     server.maxConnections = maxConnections + spareConnections
-    Object.assign(server, { httpAllowHalfOpen: true }) // a client may say that it sends no more, and wait
+    Object.assign(server, { httpAllowHalfOpen: true }) // a client may half-close, and wait for its responses
 
     function onClosed(reply: FastifyReply) {
       const isSent = reply.raw.writableFinished
@@ -71,7 +71,7 @@ export default fp<Options>(
     }
 
     function check() {
-      // Those whose last response said nothing of the closing, and has been flushed by now.
+      // Some got their last response before the shutdown began, and have been flushed since.
       if (connections.hasClosed) server.closeIdleConnections()
       const now = performance.now()
       for (const [socket, connection] of connections) {
@@ -85,12 +85,12 @@ export default fp<Options>(
     }
 
     server.once('listening', () => {
-      // What the process could not read while it stood still has come in time.
+      // Checked after the poll phase: what arrived while the process stood still is read first, and was in time.
       const timer = setInterval(setImmediate, checkMs, check).unref()
       server.once('close', () => clearInterval(timer))
     })
     server.on('connection', (socket: Socket) => {
-      // Node tells the address of a socket that has closed only if it was asked for it before.
+      // After a socket has closed, Node knows its address only if it was read before.
       void socket.remoteAddress
       const connection = new Connection(socket, connections, connections.size >= maxConnections, onClosed)
       connections.set(socket, connection)
@@ -120,7 +120,7 @@ export default fp<Options>(
     app.decorate('rejectUnreadable', ({ code = '' }, socket) => {
       const connection = connections.get(socket)
       const isTimeout = code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      // A client that has gone, or that never spoke, is owed no response; nor is what follows a request that closes.
+      // No response for a client that has gone or has never sent anything, nor for bytes after a request that closes.
       if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
       else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
       else if (!isTimeout || connection?.isLate(performance.now()))

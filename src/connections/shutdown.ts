@@ -6,13 +6,13 @@ import type { Connections } from './connections.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The service is about to close: it is not ready any more, and still serves. */
-    isDraining: boolean
+    /** The service is about to close: it is no longer ready, but still serves. */
+    isShuttingDown: boolean
     /**
-     * Makes the service not ready, serves on for `delayMs` while balancers notice, and then for a second in which every
-     * response tells its client that the connection closes. To be followed by `close`.
+     * Makes the service not ready, and serves for `delayMs` while balancers notice, then for a second in which every
+     * response tells its client that the connection closes. Call `close` afterwards.
      */
-    drain(delayMs: number): Promise<void>
+    announceShutdown(delayMs: number): Promise<void>
   }
 }
 
@@ -20,8 +20,8 @@ declare module 'fastify' {
 export const noticeMs = 1_000
 
 /**
- * Keeps `server.closeIdleConnections()`, and with it `close()`, from destroying connections whose responses are not
- * flushed, or whose client still sends what is dropped: Node takes both for idle.
+ * Keeps `server.closeIdleConnections()`, and so `close()`, from destroying connections whose responses are not flushed,
+ * or whose client still sends a body that is dropped: Node considers both idle.
  */
 function keepBusy(server: Server, connections: Connections): void {
   const closeIdleConnections = server.closeIdleConnections.bind(server)
@@ -38,30 +38,30 @@ export default fp(
     const { connections, server } = app
     keepBusy(server, connections)
 
-    app.decorate('isDraining', false)
-    app.decorate('drain', async (delayMs) => {
-      app.isDraining = true
+    app.decorate('isShuttingDown', false)
+    app.decorate('announceShutdown', async (delayMs) => {
+      app.isShuttingDown = true
       app.log.info({ delayMs }, 'draining: not ready any more')
       await sleep(delayMs)
       connections.isClosing = true
-      // What they have sent by now gets its response before the notice is over.
+      // Requests that paused connections have sent get their responses during the notice.
       app.resumeAll()
-      // Where nobody is connected, nobody needs a notice.
+      // Without connections, nobody needs the notice.
       if (connections.size > 0) await sleep(noticeMs)
     })
 
     app.addHook('onSend', (request, reply, payload, done) => {
       const { raw, connection, awaits100 } = request
-      // Whether its body comes is the client's choice.
+      // Refused before its 100, a client may send the body or not: what follows cannot be told apart.
       const isUninvited = awaits100 && !raw.complete
       if (connection?.isNewest(raw) && (connection.endsWithNewest || isUninvited)) {
         reply.header('connection', 'close')
         connection.stopReading()
       }
-      // Node closes after a body that came without its 100, with the responses after this one unsent.
+      // Without this, Node would close after a body that was sent without waiting for 100, and lose the later responses.
       else if (awaits100 && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
-      // Fastify closes after a refused body, which may reset the connection, and while it closes itself, which would
-      // cut off the responses after this one. The rest of the body is read and dropped instead.
+      // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would
+      // lose the later responses. Instead, the rest of the body is read and dropped.
       else if (reply.hasHeader('connection') || connections.isClosing) reply.removeHeader('connection')
       done(null, payload)
     })

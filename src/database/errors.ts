@@ -1,7 +1,7 @@
-/** What PostgreSQL and its driver report, and what it means (PostgreSQL manual, appendix A, "Error Codes"). */
+/** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { WriteFailure } from '../group-commit/types.ts'
 
-/** Thrown when there is no connection to be had: no statement was sent. */
+/** Thrown when no connection is available: no statement was sent. */
 export class NoConnection extends Error {
   override readonly name = 'NoConnection'
 
@@ -23,7 +23,7 @@ type Meaning = readonly [codes: RegExp, whose: WriteFailure['whose'], again: Wri
 
 /** What an error means of a statement that is rolled back; the first that has the code. */
 const meanings: readonly Meaning[] = [
-  // A read-only server, no connection left, a prepared statement that is lost or does not fit the table any more.
+  // A read-only server, no connection left, a prepared statement that is lost or no longer fits the table.
   [/^(25006|26000|53300|0A000)$/, 'database', 'later'],
   // A serialization failure, a deadlock.
   [/^(40001|40P01)$/, 'unclear', 'now'],
@@ -36,22 +36,22 @@ const meanings: readonly Meaning[] = [
   // The data is at fault.
   [/^/, 'row', 'never']
 ]
-/** A connection exception, a server that ends, a completion that is unknown: of another session, if this one lives. */
+/** A connection exception, a server that stops, an unknown completion; of another session, if this one survives. */
 const open = /^(08...|25P04|40003|57P0[1-5])$/
 /**
- * The source files in which Citus speaks to its workers: where a connection breaks in the midst of a transaction, it
- * has no better codes than those of an internal error and of an I/O error.
+ * The source files in which Citus communicates with its workers. When such a connection breaks in a transaction, Citus
+ * reports no better codes than those of an internal error and of an I/O error.
  */
 const broken = /^(XX000|58030)$/
 const onWorkers =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
 /** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
 const refused = /^(22|23|38|44|54|P0)/
-/** Classes that PostgreSQL leaves to those who write triggers (the SQL standard, "SQLSTATE"). */
+/** Classes that PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE"). */
 const custom = /^[6-9I-OQ-WYZ]/
-/** A session that has lost its statements, or whose server is not the primary. */
+/** A session that has lost its prepared statements, or whose server is not the primary. */
 const stale = /^(25006|26000|0A000)$/
-/** A session that a time-out has ended; its server serves on. */
+/** A session that was ended by a time-out; its server still serves. */
 const timedOut = /^(25P0[34]|57P05)$/
 
 interface Report {
@@ -68,29 +68,29 @@ function codeOf(error: unknown): string | undefined {
   return severity === undefined ? undefined : code
 }
 
-/** Tells whether a row may be what an error is about: a function, such as a trigger, or a policy has met it. */
+/** Returns whether an error may be a row's: one in a function, such as a trigger, or of a policy. */
 const mayBeRows = ({ where, routine }: Report) => where !== undefined || routine === 'ExecWithCheckOptions'
 
-/** Tells whether an error is the server's word; the session lives if it also says that it is ready. */
+/** Returns whether the server itself reported an error. If the server then is ready, the session survives. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Tells whether a session that lives is of no more use after this error, and others of its server's neither. */
+/** Returns whether this error makes a surviving session useless, and all others of its server. */
 export const isStale = (error: unknown): boolean =>
   stale.test(codeOf(error) ?? '') && !mayBeRows(error as Report)
 
-/** Tells whether the end of a session by this error says nothing about others. */
+/** Returns whether the end of a session by this error says nothing about others. */
 export const isTimedOut = (error: unknown): boolean => timedOut.test(codeOf(error) ?? '')
 
-/** Tells whether the data of a row breaks a rule of the table. */
+/** Returns whether the data of a row breaks a rule of the table. */
 export function breaksRule(error: unknown): boolean {
   const code = String(codeOf(error))
   return refused.test(code) || custom.test(code)
 }
 
-/** Says what an error means for the rows of the statement that met it. */
+/** Returns what an error means for the rows of its statement. */
 export function diagnose(error: unknown): WriteFailure {
   const { routine, file } = error as Report
-  // Near the wraparound of transaction ids nothing is written before the operator's vacuum; the code is that of too large data.
+  // Near the wraparound of transaction ids, nothing is written until the operator's vacuum. The code is that of too much data.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId')
     return { error, written: 'no', whose: 'database', again: 'later' }
   const code = codeOf(error)
@@ -100,4 +100,10 @@ export function diagnose(error: unknown): WriteFailure {
   const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as Meaning
   const isEverybodys = whose !== 'database' || !mayBeRows(error as Report)
   return { error, written: 'no', whose: isEverybodys ? whose : 'unclear', again }
+}
+
+/** Returns whether PostgreSQL has refused a statement because the table, or a column of it, is not there. */
+export function isUnmigrated(error: unknown): boolean {
+  const { code } = error as { code?: unknown }
+  return code === '42P01' || code === '42703'
 }

@@ -2,28 +2,28 @@
 import pg from 'pg'
 import type { ConnectionOptions } from './url.ts'
 
-/** A host that says nothing keeps a connection from the others for so long at the most. */
+/** How long a host that does not respond may keep a connection from trying the others. */
 const hostLimitMs = 5_000
 
 /**
- * Makes a class of clients for these options. A client connects to one host: the one that served last, or the one behind
- * it when that has failed. Connecting fails where the host is read-only and must not be. With several hosts each has
- * its part of `connectionTimeoutMillis`.
+ * Makes a class of clients for these options. A client connects to one host: the one that served last or, if that has
+ * failed, the next. Connecting fails if the host is read-only and must not be. Several hosts share
+ * `connectionTimeoutMillis` equally.
  */
 export function createClientClass({ hosts = [{}], target_session_attrs }: ConnectionOptions) {
   let current = 0
 
   return class HostClient extends pg.Client {
     readonly #index: number
-    /** What the server reports when it lets in. */
+    /** What the server reports when it accepts the connection. */
     readonly #parameters = new Map<string, string>()
 
     constructor(config: pg.ClientConfig = {}) {
-      // The pool hides the password from those who list its options.
+      // The pool makes the password non-enumerable: spreading its options would lose it.
       const { password, connectionTimeoutMillis: limitMs } = config
       super({ ...config, ...hosts[current], password, connectionTimeoutMillis: divide(limitMs) })
       this.#index = current
-      // Until the pool has it nobody listens; a connection that ends then would end the process.
+      // Until the pool has it, nobody listens for its errors: without a listener, one would end the process.
       this.on('error', () => {})
       this.connection.on('parameterStatus', ({ parameterName, parameterValue }) =>
         this.#parameters.set(parameterName, parameterValue)
@@ -47,13 +47,13 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
         }
         return this
       } catch (error) {
-        // Another client may have found out before, and the host behind it may serve by now.
+        // Unless another client has moved on already: then the next host may be serving by now.
         if (current === this.#index) current = (current + 1) % hosts.length
         throw error
       }
     }
 
-    /** PostgreSQL says it unasked since its version 14; others, and poolers, do not. */
+    /** PostgreSQL reports it unasked since version 14; poolers and other engines do not. */
     async #isReadOnly(): Promise<boolean> {
       const standby = this.#parameters.get('in_hot_standby')
       const byDefault = this.#parameters.get('default_transaction_read_only')
@@ -72,8 +72,8 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
 export const countHosts = ({ hosts }: ConnectionOptions) => hosts?.length ?? 1
 
 /**
- * Opens a connection of its own to the first host that will have it, in the time for each that `createClientClass` has.
- * Rejects with what the host says, or all of them.
+ * Opens a connection outside of the pool to the first host that accepts it, within the time for each that
+ * `createClientClass` grants. Rejects with the host's error, or those of all.
  */
 export async function connect(options: ConnectionOptions, limits: pg.ClientConfig): Promise<pg.Client> {
   const Client = createClientClass(options)
@@ -93,7 +93,7 @@ export async function connect(options: ConnectionOptions, limits: pg.ClientConfi
   throw new AggregateError(failures, lines.join('; '))
 }
 
-/** Gives the message of a failed connection; that of a name with several addresses has only a code. */
+/** Returns the message of a failed connection, or its code: the error of a name with several addresses has no message. */
 export function messageOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   return message || String(code)

@@ -1,4 +1,4 @@
-/** Bringing the database to the shape that this build needs. */
+/** Migrating the database to the schema that this build needs. */
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { StartupFault } from '../failures/startup-fault.ts'
@@ -6,22 +6,22 @@ import { connect } from './hosts.ts'
 import type { ConnectionOptions } from './url.ts'
 import { checkEncoding, waitForDatabase } from './wait-for-database.ts'
 
-/** What to migrate, and how patiently. */
+/** What to migrate, and how long to wait. */
 export interface MigrationOptions {
   readonly database: ConnectionOptions
   /** How long to wait for the database, and for a lock, in ms. */
   readonly startupTimeoutMs: number
-  /** False for an engine without advisory locks: the caller sees to it that one migrates at a time. */
+  /** False for an engine without advisory locks: the caller ensures that one process migrates at a time. */
   readonly lock?: boolean
-  /** Is told what keeps it waiting. */
+  /** Called with what it is waiting for. */
   readonly tell?: (missing: string) => void
 }
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 
 /**
- * Applies every migration that is missing (`up`) or takes the newest one back (`down`), and gives their names.
- * Waits for the database and, unless `lock` is false, for others who migrate at the same time, up to
+ * Applies every migration that is missing (`up`) or reverts the newest one (`down`), and returns their names.
+ * Waits for the database and, unless `lock` is false, for other processes that migrate at the same time, up to
  * `startupTimeoutMs` each.
  * Throws a StartupFault when either takes longer.
  */

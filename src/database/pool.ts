@@ -1,5 +1,4 @@
-/** The connections to the database: lent, given back, and all replaced when one shows that the server has changed. */
-
+/** The connections to the database: lent, returned, and all replaced when one shows that the server has changed. */
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
 import { isTimedOut, NoConnection } from './errors.ts'
@@ -10,9 +9,9 @@ import type { ConnectionOptions } from './url.ts'
 /** Runs statements, each on a connection of the pool. */
 export interface Database {
   /**
-   * Runs one statement. It is cancelled at the server when `signal` aborts or when it takes longer than the limit, and
-   * the promise rejects within a second; at once while it waits for a connection, for which it has the limit, too.
-   * Rejects with what PostgreSQL or the driver reports.
+   * Runs one statement. When `signal` aborts, or when it takes longer than the limit, it is cancelled at the server, and
+   * the promise rejects within a second. While it waits for a connection, for which the same limit holds, the promise
+   * rejects at once. Rejects with what PostgreSQL or the driver reports.
    */
   query<Row extends pg.QueryResultRow>(
     statement: pg.QueryConfig,
@@ -20,17 +19,17 @@ export interface Database {
   ): Promise<pg.QueryResult<Row>>
   /** Replaces all connections, for a reason that was found over one of them. */
   reset(cause: unknown): void
-  readonly state: PoolState
-  /** How connections are opened by now. */
+  readonly state: PoolStats
+  /** The options with which connections are opened now. */
   readonly connection: ConnectionOptions
-  /** Connects as these options say from now on; connections that there are end, busy ones when they are back. */
+  /** Uses these options from now on. Existing connections end, busy ones when they are returned. */
   reconnect(connection: ConnectionOptions): void
-  /** Closes the connections, busy ones when they are back. */
+  /** Closes the connections, busy ones when they are returned. */
   end(): Promise<void>
 }
 
 /** The connections as they are now. */
-export interface PoolState {
+export interface PoolStats {
   readonly total: number
   readonly idle: number
   /** Statements that wait for one. */
@@ -41,14 +40,14 @@ export interface PoolState {
 
 interface Options {
   connection: ConnectionOptions
-  /** Connections at the most; none is opened before it is needed. */
+  /** The most connections; none is opened before it is needed. */
   size: number
-  /** How long a connection may take to be had, and then a statement to be answered, in ms. */
+  /** How long a statement may wait for a connection, and then take, in ms. */
   limitMs: number
   log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-/** pg's own note that a connection was ended by us; its pool reads it, too. */
+/** pg's own mark of a connection that was ended on purpose; its pool reads it, too. */
 type Ending = pg.PoolClient & { _ending: boolean }
 
 const maximumAgeSeconds = 1_800
@@ -59,9 +58,9 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
   let Client = createClientClass(connection)
   let pool = open()
   let resets = 0
-  /** Those who wait for a connection: each asks the pool, as it is then. */
+  /** The statements that wait for a connection: each function asks the current pool. */
   const waiting = new Set<() => void>()
-  /** Connections with a statement, which tells what their end means. */
+  /** Connections that run a statement, whose own error reports their end. */
   const lent = new WeakSet<pg.PoolClient>()
 
   function open() {
@@ -74,10 +73,10 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
       connectionTimeoutMillis: limitMs,
       maxLifetimeSeconds: maximumAgeSeconds
     })
-    // Without listeners the failure of a connection would end the process.
+    // Without a listener, the failure of a connection would end the process.
     fresh.on('error', () => {})
     fresh.on('connect', (client) => {
-      // One that was ended may be reported a quarter of an hour later, when TCP has given up: that says nothing any more.
+      // The end of a closed connection may be reported a quarter of an hour later, when TCP gives up, and means nothing.
       const isTold = (error: Error) => lent.has(client) || (client as Ending)._ending || isTimedOut(error)
       client.on('error', (error) => isTold(error) || resetPool(fresh, error))
       client.on('notice', ({ routine }) => onNotice(client, routine))
@@ -85,7 +84,7 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
     return fresh
   }
 
-  /** What one connection met in a failover all others will meet: idle ones end now, busy ones when they are back. */
+  /** In a failover, all connections will meet what one has met: idle ones end now, busy ones when they are returned. */
   function resetPool(failed: pg.Pool, error: unknown) {
     if (failed !== pool || failed.ending) return
     log.warn({ err: error }, 'a database connection failed, all are replaced')
@@ -97,11 +96,11 @@ export function createPool({ connection: initial, size, limitMs, log }: Options)
     const last = pool
     pool = open()
     void last.end()
-    // A pool that ends serves nobody any more.
+    // The old pool lends no more connections.
     for (const ask of waiting) ask()
   }
 
-  /** Gives a connection of the pool that is the last one by then, in the limit's time and unless the signal aborts. */
+  /** Lends a connection of the current pool, even if it is replaced meanwhile, within the limit and unless the signal aborts. */
   function lend(signal: AbortSignal | undefined) {
     const { promise, resolve, reject } = Promise.withResolvers<{ from: pg.Pool; client: pg.PoolClient }>()
     let isOver = false

@@ -1,21 +1,21 @@
-/** Whether the database can take plants now: what the service waits for at start-up, and probes for in an outage and while idle. */
+/** Whether the database can take plants now: the service waits for that at start-up, and probes it in an outage and while idle. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { diagnose } from './errors.ts'
 import type { Database } from './pool.ts'
 import type { Check } from './wait-for-database.ts'
 
 const statementLimitMs = 2_000
-/** A server that takes a connection and says nothing holds it for as long as any statement may wait for one. */
+/** A probe may take no longer: a server that accepts a connection and then says nothing would hold it. */
 const limitMs = 3_000
 const idleProbeEveryMs = 5_000
 
-/** It must take writes: a standby does not, nor a server whose disk an operator protects. */
+/** The database must accept writes: a standby does not, nor a server that an operator has made read-only. */
 export const checkWritable: Check = async (client) => {
   const { rows } = await client.query('show transaction_read_only')
   return rows[0].transaction_read_only === 'off' ? undefined : 'the database is read-only'
 }
 
-// One row in any case.
+// The left join returns one row in any case.
 const writeStatement = (selectRequired: string) => ({
   text: `
     select current_setting('transaction_read_only') as read_only
@@ -23,8 +23,8 @@ const writeStatement = (selectRequired: string) => ({
 })
 
 /**
- * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and takes writes;
- * rejects in 3 s at the most.
+ * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
+ * rejects otherwise. Takes 3 s at most.
  */
 export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
   const answer = database.query(writeStatement(selectRequired), AbortSignal.timeout(statementLimitMs))
@@ -34,7 +34,7 @@ export async function checkReadiness(database: Database, selectRequired: string)
   const { rows } = await Promise.race([answer, end])
   if (rows[0]?.read_only === 'off') return
   const error = new Error('the database is read-only')
-  // The address may lead to the primary by now: a connection that is asked again and again would never be given up.
+  // The address may lead to the primary by now, but a connection that every probe uses would never be closed.
   database.reset(error)
   throw error
 }
@@ -43,11 +43,11 @@ interface IdleProbe {
   /** Rejects while the database does not serve. */
   probe(): Promise<void>
   isIdle(): boolean
-  /** Is told since when, by `performance.now()`, no probe has found the database. */
+  /** Called with the time, by `performance.now()`, since when no probe has found the database. */
   onAway(since: number): void
 }
 
-/** Probes the database while it is idle, as only a create would notice its loss. Returns what ends that. */
+/** Probes the database while no create would notice its loss. Returns a function that stops it. */
 export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void {
   let awaySince: number | undefined
   let timer = setTimeout(look, idleProbeEveryMs).unref()
@@ -68,7 +68,7 @@ export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void
   }
 }
 
-/** A database that answers is not away, if only that a table is missing, or locked until the probe was cancelled. */
+/** A database that responds is not away, even if a table is missing, or locked until the probe was cancelled. */
 function isLost(error: unknown): boolean {
   const { written, whose, again } = diagnose(error)
   return written === 'maybe' || (whose === 'database' && again !== 'never')

@@ -1,16 +1,49 @@
-/** A statement on a connection: its limit, its cancelling, and whether its success is worth anything. */
+/** A statement on a connection: its time limit, its cancelling, and whether its success can be trusted. */
+import { connect } from 'node:net'
 import type pg from 'pg'
-import { cancelStatement, type Target } from './cancel.ts'
 import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
 
-const cancelGraceMs = 1_000
+const cancelRequestCode = 80_877_102
+const cancelLimitMs = 5_000
+
+/** What identifies a connection at its server. */
+interface Target {
+  processID: number
+  secretKey: number
+  host: string
+  port: number
+}
+
+/**
+ * Asks the server to cancel what a connection is running (PostgreSQL manual, "Canceling Requests in Progress"): a
+ * request on a connection of its own, without a response and without a guarantee that it is in time.
+ */
+export function cancelStatement({ processID, secretKey, host, port }: Target): void {
+  const request = Buffer.alloc(16)
+  const fields = [request.length, cancelRequestCode, processID, secretKey]
+  for (const [index, field] of fields.entries()) request.writeInt32BE(field, index * 4)
+  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
+  socket.on('error', () => {}) // if the server cannot be reached, the statement fails, too
+  socket.setTimeout(cancelLimitMs, () => socket.destroy())
+  socket.end(request)
+  socket.resume()
+}
+
+/** A server that does not react to a cancel request within this time is not waited for. */
+export const cancelGraceMs = 1_000
+
+/** A statement has a third of its write's deadline, so that a repeat on another connection is in time. */
+export const statementsPerDeadline = 3
+
+/** Returns how long a statement of a write may take, the wait for its connection included. */
+export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
 
 /** Connections whose last commit was cancelled while it waited for a synchronous standby. */
 const unreplicated = new WeakSet<pg.PoolClient>()
 
 /**
- * PostgreSQL cannot take back a commit that waits for its standby: when it is cancelled there it reports success, with
- * a warning (the manual, "Synchronous Replication"), which its code is the only sign of in every language.
+ * PostgreSQL cannot undo a commit that waits for its standby. Cancelled while it waits, it reports success with a warning
+ * (the manual, "Synchronous Replication"). The warning's text is translated, so only its routine identifies it.
  */
 export function onNotice(client: pg.PoolClient, routine: string | undefined) {
   if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)
@@ -19,7 +52,7 @@ export function onNotice(client: pg.PoolClient, routine: string | undefined) {
 /** What the driver keeps to itself. */
 type Session = pg.PoolClient & Target & { readyForQuery: boolean; connection: NodeJS.EventEmitter }
 
-/** After an error a server says that it is ready; it does not if the error has ended the session, whatever its code. */
+/** Returns whether an error has ended the session: then the server does not say that it is ready for the next statement. */
 async function hasEnded(session: Session): Promise<boolean> {
   if (session.readyForQuery) return false
   const { promise, resolve } = Promise.withResolvers<boolean>()
@@ -33,7 +66,7 @@ async function hasEnded(session: Session): Promise<boolean> {
   return result
 }
 
-/** Runs a statement on a connection and gives the connection back, or ends it when it is of no more use. */
+/** Runs a statement on a connection, and releases the connection or, when it is of no more use, ends it. */
 export async function runStatement(
   client: pg.PoolClient,
   statement: pg.QueryConfig,
@@ -47,14 +80,14 @@ export async function runStatement(
   const silence = Promise.withResolvers<never>()
   const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
   const cancel = () => {
-    // The signal is that of an attempt, which goes on with its next statement.
+    // The signal is that of a whole attempt, which may be at a later statement.
     if (isOver) return
     isCancelled = true
     cancelStatement(session)
-    // A server that does not react is not waited for: to end its connection may take as long as TCP tries.
+    // If the server does not react, give up: its connection may take as long to end as TCP retries.
     graceTimer ??= setTimeout(() => setImmediate(giveUp), cancelGraceMs)
   }
-  // After a standstill of the process the timers come first, and the result waits in the socket.
+  // After a standstill of the process, timers run first, while the result may be waiting in the socket: read that first.
   const cancelSoon = () => void setImmediate(cancel)
   const timer = setTimeout(cancelSoon, limitMs)
   signal?.addEventListener('abort', cancelSoon)
@@ -73,9 +106,9 @@ export async function runStatement(
   isOver = true
   clearTimeout(timer)
   clearTimeout(graceTimer)
-  // A cancel request that comes late would meet the next statement of this connection.
+  // After a cancel, too: a late cancel request would cancel the next statement of this connection.
   client.release(isLost || isServerLost || isCancelled)
-  // A success that was cancelled may be such a commit, too.
+  // A success after a cancel may be such a commit, too, even without the notice.
   if (!unreplicated.delete(client) && !(isCancelled && result)) return { result, error, isServerLost }
   return { result: undefined, error: new OutcomeUnknown('the commit is not replicated'), isServerLost }
 }

@@ -1,13 +1,13 @@
-/** The database URL of a file, read anew whenever it changes. */
+/** The database URL of a file, read again whenever it changes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { type FollowedFile, type SecretFile, watchSecretFile } from '../secret-file.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
 import { type Check, findMissing } from './wait-for-database.ts'
 
-/** A file with a database URL that is followed. */
-export interface FollowedUrl extends FollowedFile {
-  /** The options of the last URL that the database has let in. */
+/** A file with a database URL that is watched. */
+interface FollowedUrl extends FollowedFile {
+  /** The options of the last URL that has worked. */
   current(): ConnectionOptions
 }
 
@@ -15,20 +15,20 @@ interface Options {
   file: SecretFile
   /** What the file held at first. */
   connection: ConnectionOptions
-  /** What a database must pass before its URL counts. */
+  /** What a database must pass before its URL is used. */
   checks: Check[]
   log: FastifyBaseLogger
-  /** Called with the options of each URL that counts. */
+  /** Called with the options of each URL that works. */
   onChange(connection: ConnectionOptions): void
 }
 
 const tryMs = 5_000
-/** PostgreSQL logs each try with a wrong password. */
+/** Not shorter, since PostgreSQL logs each try with a wrong password. */
 const pauseMs = 1_000
 
 /**
- * Follows the file. A new URL counts from when the database lets in with it and passes the checks: a password may change
- * in the file first or in the database first, and a wrong one replaces no right one.
+ * Watches the file. A new URL is used once it connects and the database passes the checks. So a password may change in
+ * the file or in the database first, and a wrong one never replaces a right one.
  */
 export function watchDatabaseUrl({ file, connection, checks, log, onChange }: Options): FollowedUrl {
   let current = connection

@@ -4,7 +4,7 @@ import { parse, toClientConfig } from 'pg-connection-string'
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
 const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
 
-/** What of libpq's parameters the service keeps, besides those of the driver; the first is what counts without any. */
+/** The values that the service accepts for parameters of libpq; the first is the default. */
 const choices: Record<string, string[]> = {
   sslmode: ['disable', 'require', 'verify-ca', 'verify-full'],
   target_session_attrs: ['any', 'read-write'],
@@ -17,19 +17,19 @@ export interface Host {
   readonly port?: number | undefined
 }
 
-/** Where and how to connect: what pg takes as a client's options, and what database/hosts makes of several hosts. */
+/** Where and how to connect: pg's options for a client, and those of database/hosts for several hosts. */
 export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
   /** In the order in which they are tried; none where there is only one. */
   readonly hosts?: readonly Host[]
-  /** `read-write` takes only a server that takes writes. */
+  /** `read-write` accepts only a server that accepts writes. */
   readonly target_session_attrs?: string
 }
 
 /**
  * Reads a `postgres://` or `postgresql://` URL. `sslmode` means what the PostgreSQL manual says (libpq, "SSL Support"):
  * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too. Several hosts,
- * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts"), but among several hosts
- * only one that takes writes will do.
+ * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts"), but of several hosts,
+ * only one that accepts writes is used.
  * Throws an Error whose message names the rule that is broken and never holds the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {

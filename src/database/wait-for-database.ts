@@ -1,15 +1,15 @@
-/** Waiting, at start-up, for a database that this build can serve from. */
+/** Waiting, at start-up, for a database that this build can use. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../failures/startup-fault.ts'
+import { isUnmigrated } from './errors.ts'
 import { connect, messageOf } from './hosts.ts'
-import { isUnmigrated } from './required-schema.ts'
 import type { ConnectionOptions } from './url.ts'
 
 const pauseMs = 250
-/** A server that says nothing is a cause after this. */
+/** A server that does not respond for so long is reported. */
 const tryMs = 30_000
-/** A cause that lasts is told again after this. */
+/** What is missing for so long is reported again. */
 const reminderMs = 60_000
 
 /** What a database lacks; undefined when it has all that is asked for. */
@@ -55,9 +55,9 @@ export const checkMigrated =
   }
 
 /**
- * Returns as soon as the database that `current` gives by then answers and passes every check; tries again until
- * `timeoutMs` is over. Tells what it waits for: at once, when that changes, and every minute. Throws a StartupFault that
- * says what was still missing at the end.
+ * Returns as soon as the database that `current` returns can be reached and passes every check; tries again until
+ * `timeoutMs` is over. Calls `tell` with what it waits for: at once, when that changes, and every minute. Throws a
+ * StartupFault that says what was still missing at the end.
  */
 export async function waitForDatabase(
   current: () => ConnectionOptions,
@@ -73,7 +73,7 @@ export async function waitForDatabase(
     const missing = await findMissing(current(), Math.min(tryMs, deadline - performance.now()), checks)
     if (missing === undefined) return
     const now = performance.now()
-    // An attempt that our own limit has cut short says less than the one before.
+    // An attempt cut short by our own deadline says less than the one before.
     if (now < deadline) known = missing
     if (deadline - now < pauseMs) throw new StartupFault([known ?? missing])
     if (missing !== told || now - toldAt >= reminderMs) {
@@ -86,8 +86,8 @@ export async function waitForDatabase(
 }
 
 /**
- * Connects once and runs the checks, in `timeoutMs`; gives the first thing that is missing, or undefined.
- * Rejects with a StartupFault for what waiting does not mend.
+ * Connects once and runs the checks, within `timeoutMs`; returns the first thing that is missing, or undefined.
+ * Rejects with a StartupFault for what waiting cannot fix.
  */
 export async function findMissing(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
   const limit = Math.max(1, Math.ceil(timeoutMs))
@@ -100,7 +100,7 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
     if (error instanceof StartupFault) throw error
     missing = `the database cannot be reached: ${messageOf(error)}`
   } finally {
-    // A stalled server would keep end() waiting for its farewell.
+    // Not awaited: a stalled server would keep end() waiting.
     void client?.end()
   }
   return missing

@@ -1,7 +1,7 @@
 /** The catalogue of failures. */
 
 /** Which requests meet a failure that no route declares. */
-export type Scope = 'any request' | 'requests for other paths' | 'requests with other methods'
+type Scope = 'any request' | 'requests for other paths' | 'requests with other methods'
 
 /** An entry of the catalogue. */
 export interface Entry {

@@ -1,9 +1,21 @@
 /** A failure of the catalogue, and the one mapping from anything thrown to the interface's response. */
 import { catalogue, type Entry, type FailureName } from './catalogue.ts'
-import { StacklessError } from './stackless-error.ts'
 
-/** What a failure may carry beside its entry: a message for the client, header fields, the cause for the log. */
-export interface FailureDetails {
+/**
+ * The base of errors that become responses: without a stack. Its name and cause say enough, and under overload or in an
+ * outage, with thousands a second, collecting stacks would cost more than the rest of the responses.
+ */
+export class StacklessError extends Error {
+  constructor(message: string, cause?: unknown) {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
+    super(message, cause === undefined ? undefined : { cause })
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
+
+/** What a failure may have besides its entry: a message for the client, header fields, the cause for the log. */
+interface FailureDetails {
   message?: string
   headers?: Record<string, string>
   cause?: unknown
@@ -29,28 +41,28 @@ const clientErrors = new Map<unknown, FailureName>([
   ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'UnsupportedMediaType']
 ])
 
-/** Gives the failure for anything thrown; what is not known to be the client's doing is internal. Never throws. */
+/** Returns the failure for anything thrown: internal, unless the client is known to be its cause. Never throws. */
 export function toFailure(thrown: unknown): Failure {
   try {
     if (thrown instanceof Failure) return thrown
     const name = thrown instanceof Error && 'code' in thrown ? clientErrors.get(thrown.code) : undefined
     return new Failure(name ?? 'Internal', { cause: thrown })
   } catch (error) {
-    // What was thrown cannot even be looked at.
+    // Even to inspect what was thrown throws.
     return new Failure('Internal', { cause: error })
   }
 }
 
-/** Gives the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. */
+/** Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. */
 export function toResponse({ name, error, message, headers }: Failure) {
   const fields = { 'error-name': name, ...headers }
   return { status: 400, headers: fields, body: JSON.stringify({ error, message }) } as const
 }
 
 /**
- * Returns the header fields of the response to a request: its id, and that the response is no page
- * (content-security-policy, for a browser that shows one all the same), is of the type that it says, and is kept by no
- * cache. The balancer says what there is to say of TLS.
+ * Returns the header fields of every response: the request's id, and that the response is no page (for a browser that
+ * shows it as one all the same), has the type that it claims, and must not be cached. What concerns TLS is the
+ * balancer's task.
  */
 export function responseHeaders(requestId: string) {
   return {

@@ -1,6 +1,6 @@
 /** What keeps the process from starting. */
 
-/** Thrown before the service listens; `faults` holds one readable line each, none of which holds a secret. */
+/** Thrown before the service listens; `faults` holds a readable line for each fault, and no secret. */
 export class StartupFault extends Error {
   readonly faults: readonly string[]
 

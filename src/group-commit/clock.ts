@@ -1,10 +1,10 @@
-/** The time that passes, and how long to let it pass. */
+/** The clock, and the pauses after failures. */
 import type { Clock } from './types.ts'
 
 const shortestPauseMs = 20
 const longestPauseMs = 1000
 
-/** The machine's. */
+/** The machine's clock. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   random: Math.random,
@@ -15,15 +15,15 @@ export const systemClock: Clock = {
   }
 }
 
-/** Returns the pause after so many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter against steps in time. */
+/** Returns the pause after this many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter so that lanes and replicas spread. */
 export function pauseMs(failures: number, clock: Clock): number {
   return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
 }
 
-/** What is not tried while the database does not serve. */
+/** What is held back while the database does not serve. */
 export type Held = 'nothing' | 'suspects' | 'everything'
 
-/** Makes the pauses of all lanes together: they grow until something is written. Calls back when one ends. */
+/** Makes the common pauses of all lanes, which grow until something is written. Calls back when one ends. */
 export function createBackOff(clock: Clock, onEnd: () => void) {
   let held: Held = 'nothing'
   let failures = 0
@@ -40,7 +40,7 @@ export function createBackOff(clock: Clock, onEnd: () => void) {
     get held() {
       return held
     },
-    /** Begins a pause; one that is on already may hold more than before. */
+    /** Begins a pause; if one is on already, it may hold more than before. */
     begin(what: Held) {
       if (held === 'nothing') cancel = clock.after(pauseMs(failures++, clock), end)
       if (held !== 'everything') held = what

@@ -1,4 +1,4 @@
-/** Group commit: concurrent rows share durable transactions, and each caller gets its own row's answer. */
+/** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
 import { createBackOff, pauseMs, systemClock } from './clock.ts'
 import { createOutage } from './outage.ts'
 import { type Batch, createQueue } from './queue.ts'
@@ -17,15 +17,15 @@ import { createEvidence, judge } from './verdict.ts'
 import { createWaitEstimate } from './wait-estimate.ts'
 
 const repeatsOfMissing = 3
-/** New rows are refused while the others would take more of the deadline: they could not be stored in time either. */
+/** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
 const mostOfDeadline = 0.8
-/** Rows that have failed together are tried in so many parts, fewer where attempts take long. */
+/** Into how many parts rows that have failed together are split at most; fewer if attempts take long. */
 const mostParts = 4
-/** The attempts with these parts may take one of so many parts of the deadline together. */
+/** The attempts with these parts may together take the deadline divided by this. */
 const partsOfDeadline = 8
-/** An attempt with suspects may take so many times as long as recent attempts, less where time runs out. */
+/** How many times as long as recent attempts an attempt with suspects may take: the least if time runs out. */
 const patience = { most: 2, least: 1.5 }
-/** And at least so much of the deadline, or a tenth of it where what is written shows how long attempts take now. */
+/** The share of the deadline that it may take in any case; a tenth of that if writes show how long attempts take now. */
 const shareOfSuspects = 1 / 24
 
 interface Options {
@@ -36,9 +36,9 @@ interface Options {
 }
 
 /**
- * Makes a group commit over a store. An idle lane takes what has come by the end of the event loop's turn, without a
- * timer; while all lanes are busy rows gather into the next batch. A lane takes rows, writes them and applies the
- * verdict; rows that have failed wait in the queue, by themselves or all together.
+ * Makes a group commit over a store. An idle lane takes all rows that have come by the end of the event loop's turn,
+ * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, writes them and applies the
+ * verdict. Rows that have failed wait in the queue, by themselves or all together.
  */
 export function createGroupCommit<T extends Item, R>(
   store: Store<T, R>,
@@ -60,8 +60,8 @@ export function createGroupCommit<T extends Item, R>(
   let closed = false
 
   /**
-   * Stores an item. Calls `resolve` with the store's result for it once it is durable, or else `reject` with the store's
-   * error for it or with a NotCommitted, one of them once, by the deadline. Neither may call back into group commit, nor throw.
+   * Stores an item. Calls one of the two once, by the deadline: `resolve` with the store's result once the item is durable,
+   * or `reject` with the store's error for it or a NotCommitted. Neither may call back into group commit, nor throw.
    */
   function submit(item: T, resolve: (result: R) => void, reject: (error: unknown) => void): void {
     const reason = refusal(item.portion)
@@ -76,8 +76,8 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /**
-   * Says why an item would be refused now, or returns undefined where it would not. The wait is shared as other budgets
-   * are (shares.ts): a caller alone may fill half of the deadline, one with a small `portion` of what waits comes after it.
+   * Returns why an item would be refused now, or undefined. The wait is shared like other budgets (shares.ts): a caller alone
+   * may fill half of the deadline, and one with a small `portion` of what waits may come after that.
    */
   function refusal(portion = 1) {
     if (closed) return 'closed'
@@ -89,8 +89,8 @@ export function createGroupCommit<T extends Item, R>(
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
 
   /**
-   * Many requests come in one turn: a lane that took the first of them alone would be busy when the others are read. A
-   * batch that is full gains nothing by waiting.
+   * Starts at the end of the turn, or when a batch is full. Many requests arrive in one turn: a lane that took the first of
+   * them alone would be busy when the others are read.
    */
   function startSoon() {
     if (busyLanes === limits.lanes) return
@@ -150,11 +150,11 @@ export function createGroupCommit<T extends Item, R>(
 
   const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience.most)
 
-  /** How long suspects may take, so that those behind them have their turn. */
+  /** How long suspects may take, so that the rows after them have their turn. */
   function limitMs({ rows, partsToCome }: Batch<T, R>) {
     const [any] = rows as [Row<T, R>]
     const leftMs = any.deadline - clock.now()
-    // A canary that takes more leaves the others no time to take as long.
+    // If a canary took longer, the others would have no time to take as long.
     const wasWritten = evidence.wasWritten(any.failedSince)
     if (any.hasTime)
       return wasWritten ? Math.min(leftMs / 2, limits.deadlineMs / partsOfDeadline) : leftMs / 2
@@ -165,7 +165,7 @@ export function createGroupCommit<T extends Item, R>(
     return Math.max(leastMs, Math.min(mostMs, leftMs / (1 + partsToCome)))
   }
 
-  /** Answers the rows that an attempt has decided, and judges the others. */
+  /** Settles the rows that an attempt has decided, and judges the others. */
   function apply(
     { rows, isSuspect }: Batch<T, R>,
     { results, failure }: Written<R>,
@@ -175,7 +175,7 @@ export function createGroupCommit<T extends Item, R>(
     if (failure === undefined) {
       const isSlow = ms > slowMs()
       waitEstimate.learn(rows.length, bytesOf(rows), ms)
-      // Suspects that were cut off before had too little time: they are slow as a whole.
+      // Suspects that were cut off before had too little time: not one row is slow, but all.
       if (isSlow) queue.regroup(Math.ceil(limits.batchRows / parts()))
     }
     let decided = 0
@@ -202,28 +202,28 @@ export function createGroupCommit<T extends Item, R>(
     else for (const row of undecided) miss(row)
   }
 
-  /** Decides on what is left of the rows that have failed together. */
+  /** Judges the remaining rows that have failed together. */
   function blame(
     rows: Row<T, R>[],
     failure: WriteFailure,
     { failed, isSuspect, isCutOff }: { failed: number; isSuspect: boolean; isCutOff: boolean }
   ) {
     const [any] = rows
-    // An attempt that was given up says nothing.
+    // Nobody waited for the attempt: it was given up, which says nothing.
     if (any === undefined) return
     const isAlone = failed === 1
     const since = any.failedSince as number
     evidence.add(failure, { isAlone, isCutOff })
     const isEverybodys = evidence.isEverybodys(since)
     const wasWritten = evidence.wasWritten(since)
-    // While nothing is written, single rows tell soonest whether it is everybody's; a slow one would take too long.
+    // While nothing is written, single rows show soonest whether the failure is everybody's. Not if slow ones would hold the lane.
     const isDeep = isSuspect && !isCutOff && !wasWritten
-    // Neighbours by their ids may be at fault together.
+    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
     shuffle(rows, clock)
     const isOpen = failure.whose === 'unclear' && (isEverybodys || (isCutOff && !wasWritten))
     const canary = isOpen ? rows.find(({ rests }) => rests === 0) : undefined
     const first: Row<T, R>[] = []
-    // Where others fail, too, new rows must not all become suspects.
+    // If others fail, too, hold new rows back: otherwise all of them would become suspects.
     if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
       backOff.begin('everything')
     for (const row of rows) {
@@ -235,11 +235,11 @@ export function createGroupCommit<T extends Item, R>(
           fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)
           break
         case 'wait': {
-          // Only what may be stored waits for the repair of what is broken; new rows get the error.
+          // Only rows that may be stored wait for the repair of what is broken. New rows get the error.
           const isBroken = failure.again === 'never'
           if (isBroken) row.company = Math.min(row.company, limits.batchRows)
           backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
-          // Some of these may be at fault all the same: next time it is the turn of others.
+          // Unless the failure is the database's, some of these may be at fault: try others before them.
           if (failure.whose === 'database') first.push(row)
           else if (row === canary) first.push(sendAhead(row))
           else queue.enter(row)
@@ -264,7 +264,7 @@ export function createGroupCommit<T extends Item, R>(
     for (const row of first.reverse()) queue.enter(row, 'unshift')
   }
 
-  /** Makes a row the canary of those that failed with it: alone it tells whether the database serves, the first with time. */
+  /** Makes a row the canary of those that failed with it: alone it shows whether the database serves. The first has more time. */
   function sendAhead(row: Row<T, R>) {
     row.company = 1
     row.hasTime = evidence.wasWritten(canarySince)
@@ -272,13 +272,13 @@ export function createGroupCommit<T extends Item, R>(
     return row
   }
 
-  /** Tries a row again that is neither written nor in anybody's way, some times. */
+  /** Tries a row again, a few times, that was neither written nor conflicts with another. */
   function miss(row: Row<T, R>) {
     if (row.misses++ < repeatsOfMissing) rest(row)
     else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
-  /** Lets a row wait by itself, outside the lanes; afterwards it is tried alone. */
+  /** Lets a row wait outside of the queue, by itself; afterwards it is tried alone. */
   function rest(row: Row<T, R>) {
     row.state = 'resting'
     row.company = 1
@@ -300,14 +300,14 @@ export function createGroupCommit<T extends Item, R>(
     queue.release(row)
   }
 
-  /** Answers a row whose deadline has passed. */
+  /** Rejects a row whose deadline has passed. */
   function giveUp(row: Row<T, R>) {
     outage.expired(row.deadline - limits.deadlineMs)
     const isTried = row.state === 'trying'
     pendingRows.settle(row)
     row.reject(new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause))
     if (isTried) {
-      // What an attempt may still write keeps its id until the attempt has ended.
+      // The attempt may still write the row, which therefore holds its id until the attempt has ended.
       if (row.attempt && --row.attempt.waiting === 0) row.attempt.giveUp()
       return
     }
@@ -315,7 +315,7 @@ export function createGroupCommit<T extends Item, R>(
     queue.withdraw(row)
   }
 
-  /** Refuses new rows; resolves when every row has its answer and no attempt runs. */
+  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
   function close(): Promise<void> {
     closed = true
     start()
@@ -326,11 +326,11 @@ export function createGroupCommit<T extends Item, R>(
     submit,
     refusal,
     close,
-    /** Takes note that somebody else has not found the database since then, in ms of the clock. */
+    /** Call it when a probe has not found the database since a time, in ms of the clock. */
     noteAway(since: number) {
       if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
     },
-    /** Rows that wait for their answer. */
+    /** Rows that wait for their outcome. */
     get rows() {
       return pendingRows.rows
     },
@@ -363,12 +363,12 @@ function shuffle<E>(elements: E[], clock: Clock) {
   }
 }
 
-/** The database has looked at the rows, if only to refuse them. */
+/** Whether the database has processed the rows, if only to refuse them. */
 const isAlive = ({ written, whose, again }: WriteFailure) =>
   written === 'no' && (whose !== 'database' || again === 'never')
 
 const outcomeOf = (failure: WriteFailure | undefined) =>
   failure === undefined ? 'written' : failure.written === 'maybe' ? 'unknown' : failure.whose
 
-/** What callers use. */
+/** What `createGroupCommit` returns. */
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

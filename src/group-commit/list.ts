@@ -1,4 +1,4 @@
-/** A doubly linked list: unlike an array it gives up any element in constant time. */
+/** A doubly linked list: unlike an array, it removes any element in constant time. */
 
 /** An element's place in a list. */
 export interface Place<E> {
@@ -11,7 +11,7 @@ export interface Place<E> {
 export class List<E> {
   #first: Place<E> | undefined = undefined
   #last: Place<E> | undefined = undefined
-  /** How many elements it has. */
+  /** The number of elements. */
   length = 0
 
   /** The place of the first element, or undefined. */
@@ -44,7 +44,7 @@ export class List<E> {
     return place
   }
 
-  /** Takes an element out, once. */
+  /** Removes an element; call it once. */
   remove(place: Place<E>) {
     const { before, after } = place
     if (before) before.after = after
@@ -52,7 +52,7 @@ export class List<E> {
     if (after) after.before = before
     else this.#last = before
     this.length--
-    // A removed place that has grown old would keep the younger ones from the minor garbage collections.
+    // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
     place.before = place.after = undefined
   }
 }

@@ -1,12 +1,12 @@
-/** Whether the database has been down for too long to wait for it, and the probe that finds it back. */
+/** Whether the database has been down for too long to wait for it, and the probe that detects its return. */
 import type { Clock } from './types.ts'
 
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is down, and what to do when that changes. When nothing was heard of
- * the database in the whole time of a row that has expired, it is probed: that row alone may have lost its sessions. An
- * outage begins when the probe fails. It has a probe every 500 ms, and ends by one that succeeds or by any other sign of life.
+ * Takes the probe, which rejects while the database is down, and a callback for changes. If the database gave no sign of
+ * life during the whole time of a row that has expired, it is probed, since perhaps only that row lost its sessions. An
+ * outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,
@@ -38,7 +38,7 @@ export function createOutage(
     onChange(isDown)
   }
 
-  /** The database has answered, if only with an error. */
+  /** The database has responded, if only with an error. */
   function signOfLife() {
     lastSignOfLife = clock.now()
     stop()
@@ -55,15 +55,15 @@ export function createOutage(
     get databaseDown() {
       return databaseDown
     },
-    /** A row that arrived then, in ms of the clock, has expired. */
+    /** A row that arrived at this time, in ms of the clock, has expired. */
     expired(arrival: number) {
       if (isSuspected || lastSignOfLife >= arrival) return
       isSuspected = true
-      // One that was begun before may still be under way: it serves this suspicion.
+      // A probe that is under way already serves this suspicion, too.
       if (!probing) void look()
     },
     signOfLife,
-    /** Ends it without a sign of life. */
+    /** Stops probing, without a sign of life. */
     stop
   }
 }

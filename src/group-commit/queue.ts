@@ -1,4 +1,4 @@
-/** The rows that wait for a lane: in order of arrival, one of an id at a time, those that have failed apart. */
+/** The rows that wait for a lane: in order of arrival, one of an id at a time, and those that have failed in lists of their own. */
 import type { Held } from './clock.ts'
 import { List } from './list.ts'
 import type { Row } from './rows.ts'
@@ -9,13 +9,13 @@ export interface Batch<T extends Item, R> {
   readonly rows: Row<T, R>[]
   /** They have failed before. */
   readonly isSuspect: boolean
-  /** So many more such batches wait, if they are as large. */
+  /** How many more batches of this size wait. */
   readonly partsToCome: number
 }
 
 /**
  * Makes an empty queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
- * holds the id, in the queue and in a lane, until it is released; the others wait behind it, outside the lines.
+ * holds the id, in the queue and in a lane, until it is released; the others wait for it, outside of the lists.
  */
 export function createQueue<T extends Item, R>({
   batchRows,
@@ -24,23 +24,23 @@ export function createQueue<T extends Item, R>({
   let holders = new Map<bigint, Row<T, R>>()
   const fresh = new List<Row<T, R>>()
   const suspects = new List<Row<T, R>>()
-  /** Suspects that have failed alone: the others go first. */
+  /** Suspects that have failed alone: the other suspects go first. */
   const rested = new List<Row<T, R>>()
-  /** One batch of them at a time: neither locks nor slow rows must take every lane. */
+  /** At most one batch of suspects is tried at a time: locks and slow rows must not take every lane. */
   let isSuspectTried = false
-  /** How long suspects have held a lane while others waited, less what the others had, in ms. */
-  let owedMs = 0
+  /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
+  let suspectMs = 0
   let addedToMap = 0
 
-  const lineOf = ({ company, rests }: Row<T, R>) =>
+  const listOf = ({ company, rests }: Row<T, R>) =>
     company > batchRows ? fresh : rests > 0 ? rested : suspects
 
   function enter(row: Row<T, R>, place: 'push' | 'unshift' = 'push') {
     row.state = 'waiting'
-    row.inQueue = lineOf(row)[place](row)
+    row.inQueue = listOf(row)[place](row)
   }
 
-  /** Ends the hold of a row on its id: the next of that id enters. */
+  /** Releases the id of a row: the next row of that id enters the queue. */
   function release(row: Row<T, R>) {
     const { next } = row
     if (next === undefined) {
@@ -70,11 +70,11 @@ export function createQueue<T extends Item, R>({
     row.inQueue = undefined
   }
 
-  function takeFrom(line: List<Row<T, R>>, isSuspect: boolean): Batch<T, R> | undefined {
+  function takeFrom(list: List<Row<T, R>>, isSuspect: boolean): Batch<T, R> | undefined {
     const rows: Row<T, R>[] = []
     let room = batchRows
     let bytes = 0
-    for (let row = line.first; row; row = line.first) {
+    for (let row = list.first; row; row = list.first) {
       room = Math.min(room, row.company)
       bytes += row.item.bytes
       if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
@@ -91,7 +91,7 @@ export function createQueue<T extends Item, R>({
     enter,
     release,
 
-    /** Takes a new row in. */
+    /** Adds a new row. */
     add(row: Row<T, R>) {
       const holder = holders.get(row.item.id)
       if (holder === undefined) {
@@ -104,7 +104,7 @@ export function createQueue<T extends Item, R>({
       }
     },
 
-    /** Takes out a row that has expired and is in no attempt. Rows of one id expire in order. */
+    /** Removes a row that has expired and is in no attempt. Rows of one id expire in order. */
     withdraw(row: Row<T, R>) {
       const holder = holders.get(row.item.id) as Row<T, R>
       if (holder === row) {
@@ -116,11 +116,11 @@ export function createQueue<T extends Item, R>({
       }
     },
 
-    /** Takes the next rows out, or returns undefined. */
+    /** Removes and returns the next batch, or returns undefined. */
     take(held: Held): Batch<T, R> | undefined {
       if (held === 'everything') return undefined
-      if (!fresh.first) owedMs = 0
-      if (held === 'nothing' && !isSuspectTried && owedMs <= 0) {
+      if (!fresh.first) suspectMs = 0
+      if (held === 'nothing' && !isSuspectTried && suspectMs <= 0) {
         const batch = takeFrom(suspects, true) ?? takeFrom(rested, true)
         isSuspectTried = batch !== undefined
         if (batch) return batch
@@ -128,14 +128,14 @@ export function createQueue<T extends Item, R>({
       return takeFrom(fresh, false)
     },
 
-    /** Takes note of an attempt that has ended: rows that fail and the others have equal time while both wait. */
-    leave(isSuspect: boolean, ms: number, isOwed: boolean) {
+    /** Records an attempt that has ended: while both wait, rows that fail and the others get equal time in the lanes. */
+    leave(isSuspect: boolean, ms: number, ofSuspects: boolean) {
       if (isSuspect) isSuspectTried = false
-      // What the others had before their last attempt is no credit: suspects must not hold a lane for long at a time.
-      owedMs = isOwed ? owedMs + ms : Math.max(-ms, owedMs - ms)
+      // Suspects get credit for the last attempt of the others only, so that they do not hold a lane for long at a time.
+      suspectMs = ofSuspects ? suspectMs + ms : Math.max(-ms, suspectMs - ms)
     },
 
-    /** Lets the suspects that have not failed alone be tried in company again. */
+    /** Lets the suspects that have not failed alone be tried together with so many others again. */
     regroup(company: number) {
       for (let place = suspects.begin; place; place = place.after) place.element.company = company
     }

@@ -1,23 +1,23 @@
-/** The rows that wait for their answer: how many, how large, and until when. */
+/** The rows that wait for their outcome: how many, how large, and until when. */
 import { List, type Place } from './list.ts'
 import type { AttemptRow, Clock, Item } from './types.ts'
 
-/** A submitted item with its caller, its deadline and its place. */
+/** A submitted item with its callbacks, its deadline and its places in the lists. */
 export class Row<T extends Item, R> implements AttemptRow<T> {
   readonly item: T
   readonly deadline: number
   readonly resolve: (result: R) => void
   readonly reject: (error: unknown) => void
-  /** `done` has its answer, though an attempt may still have it. */
+  /** `done`: its caller has the outcome, though an attempt may still hold the row. */
   state: 'waiting' | 'trying' | 'resting' | 'done' = 'waiting'
   mayBeStored = false
-  /** How many rows it may be tried with; fewer than any batch has make it a suspect. */
+  /** How many rows a batch with it may have. Less than the largest batch makes it a suspect. */
   company = Number.POSITIVE_INFINITY
-  /** It is a canary that may take long. */
+  /** It is a canary with more time. */
   hasTime = false
-  /** How often something had been written when the attempt began that it has failed in first. */
+  /** The moment, by the evidence, at which its first failed attempt began. */
   failedSince: number | undefined = undefined
-  /** How often chance has failed it, it was missing, and it has rested. */
+  /** How often it failed by chance, was missing, and rested. */
   repeats = 0
   misses = 0
   rests = 0
@@ -26,7 +26,7 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   /** The attempt that it is in. */
   attempt: Attempt | undefined = undefined
   endRest: () => void = () => {}
-  /** The next of its id, and the last one if it is the first. */
+  /** The next row of its id; and the last one, if this is the first. */
   next: Row<T, R> | undefined = undefined
   last: Row<T, R> = this
   /** Its place among the rows that wait for a lane, and among all. */
@@ -41,15 +41,15 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   }
 }
 
-/** An attempt, given up when none of its rows is waited for any more. */
+/** An attempt, given up when no caller waits for any of its rows. */
 export interface Attempt {
   waiting: number
   giveUp(): void
 }
 
 /**
- * Makes an empty list; all rows in it wait equally long. When the deadlines of some have passed, `onExpired` is called
- * for each, and has to settle it, then `onEnd` once.
+ * Makes an empty list, whose rows all have the same time. When the deadlines of some have passed, it calls `onExpired`
+ * for each, which has to settle it, then `onEnd` once.
  */
 export function createPendingRows<T extends Item, R>(
   deadlineMs: number,
@@ -63,7 +63,7 @@ export function createPendingRows<T extends Item, R>(
   let bytes = 0
   let cancelDeadline: (() => void) | undefined
 
-  /** The answers that have reached the process by now count: after a standstill they are read behind the timers. */
+  /** Results that have reached the process by now are in time: after a standstill they are read only after the timers. */
   function expireSoon() {
     clock.afterPoll(expire)
   }
@@ -89,7 +89,7 @@ export function createPendingRows<T extends Item, R>(
       return bytes
     },
 
-    /** Takes in a row that has just arrived. */
+    /** Adds a row that has just arrived. */
     add(row: Row<T, R>) {
       row.inOrder = list.push(row)
       rows++
@@ -97,7 +97,7 @@ export function createPendingRows<T extends Item, R>(
       cancelDeadline ??= clock.after(deadlineMs, expireSoon)
     },
 
-    /** Takes out a row that gets its answer now. */
+    /** Removes a row whose caller gets the outcome now. */
     settle(row: Row<T, R>) {
       row.state = 'done'
       list.remove(row.inOrder as Place<Row<T, R>>)
@@ -105,7 +105,7 @@ export function createPendingRows<T extends Item, R>(
       bytes -= row.item.bytes
     },
 
-    /** Ends the timer, once there are no rows any more. */
+    /** Stops the timer; call it when there are no more rows. */
     stop() {
       cancelDeadline?.()
     }

@@ -1,7 +1,7 @@
 /** What group commit takes and returns: items, the store that writes them, limits, and why a row has no result. */
-import { StacklessError } from '../failures/stackless-error.ts'
+import { StacklessError } from '../failures/failure.ts'
 
-/** What a caller hands in; the store gets it back as it is. */
+/** What a caller submits; the store gets it unchanged. */
 export interface Item {
   /** Two items with one id are never written at the same time. */
   readonly id: bigint
@@ -18,22 +18,22 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/** Why an attempt, or a part of it, has decided nothing. */
+/** Why an attempt, or a part of it, is undecided. */
 export interface WriteFailure {
   readonly error: unknown
   /** Whether the attempt may have stored the rows all the same. */
   readonly written: 'no' | 'maybe'
-  /** Whose failure it is: that of all rows, that of one or some of these, or either. */
+  /** Whose failure it is: the database's and so every row's, that of one or some of these rows, or either. */
   readonly whose: 'database' | 'row' | 'unclear'
-  /** When the same rows may succeed: at once, as it was chance; when what is in the way has gone; never. */
+  /** When the same rows may succeed: at once, since it was chance; later, when an obstacle has gone; never. */
   readonly again: 'now' | 'later' | 'never'
 }
 
-/** What an attempt has made of its rows. */
+/** The outcome of an attempt for each of its rows. */
 export interface Written<R> {
   /** For each row in order the caller's result, the caller's error, or undefined; it may be shorter than the rows. */
   readonly results: readonly (R | Error | undefined)[]
-  /** Why rows are undefined; without a failure they are neither written nor in anybody's way. */
+  /** Why results are undefined. Without a failure, their rows were neither written nor conflict with another row. */
   readonly failure?: WriteFailure
 }
 
@@ -56,7 +56,7 @@ export interface Limits {
   readonly batchRows: number
   /** A single row may be larger: it goes alone. */
   readonly batchBytes: number
-  /** How long a row waits for its answer. */
+  /** How long a row waits for its outcome. */
   readonly deadlineMs: number
 }
 
@@ -68,19 +68,19 @@ export interface AttemptReport {
   readonly outcome: 'written' | WriteFailure['whose'] | 'unknown'
 }
 
-/** The time and the chance that tests replace. */
+/** Time and chance, which tests replace. */
 export interface Clock {
   /** In ms, never going back. */
   now(): number
   /** From 0 up to 1. */
   random(): number
-  /** Calls back once, when what has reached the process by now is read. */
+  /** Calls back once, after what has reached the process by now was read. */
   afterPoll(callback: () => void): void
   /** Calls back once after `ms`, unless the function that it returns is called before. */
   after(ms: number, callback: () => void): () => void
 }
 
-/** Why a row got no answer from the store, and whether it may be stored. */
+/** Why the store decided nothing about a row, and whether the row may be stored. */
 export const reasons = {
   full: 'the rows that wait will take too long; the row was not tried',
   closed: 'the service is closing; the row was not tried',

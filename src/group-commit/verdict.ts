@@ -1,11 +1,11 @@
 /** What becomes of rows whose attempt has failed: a table, and the evidence that it is the database's failure. */
 import type { WriteFailure } from './types.ts'
 
-/** So often in a row chance may fail the same rows. */
+/** How often in succession the same rows may fail by chance. */
 const chances = 3
 /** What a failure weighs: of a row alone, and of a batch that was cut off. */
 const weights = { alone: 1, cutOff: 2 }
-/** So much in a row is everybody's failure: 16 rows alone, or 8 batches. */
+/** The weight in succession that makes it everybody's failure: 16 rows alone, or 8 batches. */
 const enough = 16
 
 /**
@@ -14,23 +14,23 @@ const enough = 16
  */
 export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 
-/** What is known beside the failure. */
+/** What is known besides the failure. */
 interface Circumstances {
   /** The row was alone in what has failed. */
   readonly isAlone: boolean
   /** The attempt took longer than suspects may. */
   readonly isCutOff: boolean
-  /** The evidence says that all fail. */
+  /** According to the evidence, all rows fail. */
   readonly isEverybodys: boolean
   /** An attempt may have stored the row. */
   readonly mayBeStored: boolean
-  /** How often chance has failed the row. */
+  /** How often the row has failed by chance. */
   readonly repeats: number
 }
 
 /**
- * Judges the failure of a row's attempt. One that may be the row's or everybody's is taken for the row's until the
- * evidence says otherwise: its neighbours are told apart from it by smaller batches.
+ * Judges the failure of a row's attempt. A failure that may be the row's or everybody's counts as the row's until the
+ * evidence says otherwise: smaller batches separate the row from its neighbours.
  */
 export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
@@ -38,7 +38,7 @@ export function judge(
 ): Verdict {
   // Rows that are cut off together would only be cut off again.
   const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone && !isCutOff)
-  // What may be stored is asked for until the deadline, unless its data is at fault: what is broken can be repaired.
+  // Unless its data is at fault, a row that may be stored is looked up until its deadline: what is broken can be repaired.
   const isFinal = again === 'never' && (whose === 'row' || !mayBeStored)
   if (isFinal) return isDatabases || isAlone ? 'fail' : 'split'
   if (isDatabases) return 'wait'
@@ -48,7 +48,7 @@ export function judge(
 
 /**
  * Collects what has failed since the last success, as far as it could be one row's failure. What was collected before
- * rows had failed themselves says nothing of them: others may have been at fault.
+ * a row first failed says nothing about it: other rows may have been at fault.
  */
 export function createEvidence() {
   let total = 0
@@ -62,13 +62,13 @@ export function createEvidence() {
     wasWritten: (since = 0) => clearedAt > since,
     /** Whether what has failed since a moment is everybody's failure. */
     isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
-    /** Takes in a failure. */
+    /** Records a failure. */
     add({ whose }: WriteFailure, { isAlone, isCutOff }: { isAlone: boolean; isCutOff: boolean }) {
       if (whose !== 'unclear') return
       if (isCutOff) total += weights.cutOff
       else if (isAlone) total += weights.alone
     },
-    /** Something was written. */
+    /** Records that something was written. */
     clear() {
       clearedAt = ++total
     }

@@ -1,13 +1,12 @@
-/** How fast batches are written, and how long what waits will take. */
+/** An estimate of how long the waiting rows will take, from how fast batches were written. */
 import type { Limits } from './types.ts'
 
-/** What a full batch counts in the average. One slow row makes a batch slow: some of them must not refuse the others. */
+/** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */
 const weights = { quicker: 1 / 4, slower: 1 / 16 }
 
 /**
- * Learns from the attempts that were written, and from no others: a failure says nothing of the store's speed, and an
- * outage is waited for. An attempt counts by how full it was, since only full ones tell what a full one takes. Nothing
- * is expected to take long until that is learnt.
+ * Learns only from attempts that were written: a failure says nothing about the store's speed. An attempt counts by how
+ * full it was, since only full ones show what a full one takes. Until then, nothing is expected to take long.
  */
 export function createWaitEstimate({
   lanes,
@@ -17,11 +16,11 @@ export function createWaitEstimate({
   let batchMs = 0
   let attemptMs = 0
 
-  /** How many batches these are, by the limit that makes them more. */
+  /** How many batches these make, by the stricter of the two limits. */
   const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
 
   return {
-    /** Takes the time of an attempt that was written. */
+    /** Records the time of an attempt that was written. */
     learn(rows: number, bytes: number, ms: number) {
       const fill = batches(rows, bytes)
       // A row that is larger than a batch goes alone, and counts for several.
@@ -29,7 +28,7 @@ export function createWaitEstimate({
       const change = ms / Math.max(1, fill) - batchMs
       batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
     },
-    /** What the slowest of the last attempts took, of whatever size, in ms. */
+    /** What the slowest of the last attempts of any size took, in ms. */
     get attemptMs() {
       return attemptMs
     },

@@ -1,9 +1,9 @@
-/** Admission: requests that there is no room for are refused before anything of their bodies is read. */
+/** Admission: a request without room is refused before any of its body is read. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
-import { addGauge } from '../metrics/gauge.ts'
+import { addGauge } from '../metrics/metrics.ts'
 import { Shares } from '../shares.ts'
 import body, { tooManyBodies } from './body.ts'
 
@@ -11,7 +11,7 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** For any operation: returns the failure of a request that comes over a connection beyond the limit. */
     admitRequest(request: FastifyRequest): Failure | undefined
-    /** For an operation with a body: returns the failure of a request whose body has no room beside those that are being read. */
+    /** For an operation with a body: returns the failure of a request whose body finds no room. */
     admitBody(request: FastifyRequest): Failure | undefined
   }
 }

@@ -1,20 +1,19 @@
-/** How a request's body is read: into one buffer, for as long as there is room for it, and as JSON with an exact id. */
+/** Reading a request's body: into one buffer, as long as there is room for it, then as JSON with an exact id. */
 import { isUtf8 } from 'node:buffer'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { BodyReader } from '../connections/connection.ts'
 import { Failure } from '../failures/failure.ts'
 import type { Shares } from '../shares.ts'
-import { parseWithExactId } from './exact-id.ts'
 import { releaseHead } from './head.ts'
-import { NestedTooDeeply } from './json-scan.ts'
+import { NestedTooDeeply, parseWithExactId } from './json.ts'
 
 interface Options {
   /** Bytes of the bodies that may be arriving at the same time, for each caller. */
   bodies: Shares
 }
 
-/** What a client is told whose body finds no room. */
+/** The message for a client whose body finds no room. */
 export const tooManyBodies = {
   message: 'too many bodies are arriving, this request has stored nothing: try again'
 }
@@ -24,7 +23,7 @@ const noTrailers = { trailers: {}, rawTrailers: [] }
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/** Reads one body. What it holds is one buffer: of the announced length, or twice what a chunked body has needed before. */
+/** Reads one body into one buffer: of the announced length, or, for a chunked body, doubled when it is full. */
 class Body implements BodyReader {
   readonly #request: FastifyRequest
   readonly #bodies: Shares
@@ -60,7 +59,7 @@ class Body implements BodyReader {
   readonly #add = (chunk: Buffer) => {
     const length = this.#length + chunk.length
     if (length > this.#limitBytes) return this.fail(new Failure('BodyTooLarge'))
-    // A body that comes in one piece is parsed in this turn.
+    // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
     if (length === this.#announced && this.#length === 0) this.#buffer = chunk
     else if (this.#hasRoom(length)) this.#buffer.set(chunk, this.#length)
     else return this.fail(new Failure('Overloaded', tooManyBodies))
@@ -83,7 +82,7 @@ class Body implements BodyReader {
     if (length <= this.#buffer.length) return true
     const { caller } = this.#request
     const bytes = this.#announced ?? Math.min(this.#limitBytes, Math.max(leastBytes, 2 * length))
-    // Both buffers are there for the copy only, and so for one body at a time.
+    // The old buffer does not count: both exist only during the copy, so for one body at a time.
     this.#bodies.release(caller, this.#held)
     this.#held = 0
     if (!this.#bodies.take(caller, bytes)) return false

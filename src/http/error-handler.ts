@@ -1,4 +1,4 @@
-/** The one error handler: whatever is thrown becomes the interface's failure response. */
+/** The one error handler: everything that is thrown becomes the interface's failure response. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
@@ -10,7 +10,7 @@ declare module 'fastify' {
   }
 }
 
-/** Answers a request with the failure for whatever was thrown. */
+/** Responds with the failure for what was thrown. */
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = toFailure(thrown)
   request.failure = failure

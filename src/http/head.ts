@@ -1,14 +1,14 @@
-/** A request's header: the rules that neither Node nor Fastify keeps, and how long it is held. */
+/** A request's header: the rules that neither Node nor Fastify enforces, and how long it is held. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 
-/** Fields that a request has once at the most; of most of them Node would silently keep the first. */
+/** Fields that may occur once. Of most of them, Node would silently keep the first. */
 const singletons = ['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key']
 const bits = new Map(singletons.map((name, index) => [name, 1 << index]))
 
-/** As Apache, Envoy and HAProxy have it. A field can take ten times its bytes of memory. */
+/** The default of Apache, Envoy and HAProxy. A field can take ten times its bytes of memory. */
 export const maximumFields = 100
 
 const json = 'application/json'
@@ -27,7 +27,7 @@ const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
  * (RFC 9110, section 10.1.1).
  */
 export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage): Failure | undefined {
-  // Node's parser takes 0.9 and 2.0 too.
+  // Node's parser accepts 0.9 and 2.0, too.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return new Failure('VersionNotSupported')
   if (rawHeaders.length > 2 * maximumFields) {
     return new Failure('HeadersTooLarge', {
@@ -59,8 +59,8 @@ function findRepeated(rawHeaders: string[]): string | undefined {
 }
 
 /**
- * Gives the failure of what a request's header says of its body, if it has one: whether there is one, its type, its
- * charset (RFC 8259, section 8.1: UTF-8), its content coding, its length (`limitBytes`).
+ * Returns the failure of what a request's header says about its body, if it has one: whether there is a body, its type,
+ * its charset (RFC 8259, section 8.1: UTF-8), its content coding, its length (`limitBytes`).
  */
 export function checkBodyHead(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
   const {
@@ -78,7 +78,7 @@ export function checkBodyHead(headers: IncomingHttpHeaders, limitBytes: number):
   return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
 }
 
-/** Gives the failure of a media type that is not JSON in UTF-8. */
+/** Returns the failure of a media type that is not JSON in UTF-8. */
 function checkType(type: string): Failure | undefined {
   const parts = ['']
   for (const [piece] of type.matchAll(pieces)) {
@@ -97,15 +97,15 @@ const noFields = Object.freeze({})
 const noRawFields: string[] = []
 
 /**
- * Lets go of a request's header, path and query: up to 16 kB, and several times as much memory, that nobody needs while its
- * body arrives, its plant waits, or its response is not read.
+ * Lets go of a request's header, path and query: up to 16 kB, which take several times as much memory. Nobody needs them
+ * while its body arrives, its plant waits, or its response is not read.
  */
 export function releaseHead(request: FastifyRequest): void {
   Object.assign(request.raw, { headers: noFields, rawHeaders: noRawFields, url: '', originalUrl: '' })
   request.params = noFields
 }
 
-/** Returns the client's address; the connection's where a proxy that is trusted put something else in its place. */
+/** Returns the client's address, or the connection's where a trusted proxy sent something that is no address. */
 export function findClient({ ip, socket }: FastifyRequest): string | undefined {
   const { remoteAddress } = socket
   return ip === remoteAddress || isIP(ip) === 0 ? remoteAddress : ip

@@ -1,12 +1,14 @@
-/** The routes with their declarations, and the methods that their paths do not have. */
+/** The routes with their declarations, and the requests that meet none: of an unknown path or of another method. */
+import type { IncomingMessage } from 'node:http'
 import { METHODS } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the route's requests can meet, beside the failures of the catalogue that have a scope. */
+    /** What the route's requests can meet, besides the failures of the catalogue that have a scope. */
     failures?: readonly FailureName[]
     /** The route is no part of the interface, and not in its OpenAPI document. */
     isInternal?: true
@@ -14,18 +16,23 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The routes of this server. */
     routes: readonly Route[]
-    /** Answers every other method of the paths with MethodNotAllowed. To be called when all routes are registered. */
+    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
     rejectOtherMethods(): void
+    /** Rejects a request whose path cannot be decoded; Fastify itself would run no hooks for it. */
+    rejectBadUrl(request: FastifyRequest, reply: FastifyReply): void
   }
 }
 
 /** A registered route. */
-export interface Route {
+interface Route {
   readonly method: string
   readonly url: string
   readonly failures: readonly FailureName[]
   readonly isInternal: boolean
 }
+
+/** A path that no route can have. */
+export const noPath = '//'
 
 export default fp(
   async (app) => {
@@ -37,6 +44,18 @@ export default fp(
       for (const one of [method].flat()) routes.push({ method: one, url, failures, isInternal })
     })
 
+    const badUrls = new WeakSet<IncomingMessage>()
+    app.decorate('rejectBadUrl', ({ raw: request }, { raw: response }) => {
+      badUrls.add(request)
+      request.url = noPath
+      app.routing(request, response)
+    })
+    // After the protocol's hook, and before Fastify reads and judges the body, which it does even for an unknown path.
+    app.addHook('onRequest', (request, _, done) => {
+      if (request.is404) done(new Failure(badUrls.has(request.raw) ? 'MalformedRequest' : 'NotFound'))
+      else done()
+    })
+
     // Node's parser knows more methods than Fastify has routes for.
     for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
       app.addHttpMethod(method)
@@ -44,7 +63,7 @@ export default fp(
       isComplete = true
       for (const [url, ofPath] of Map.groupBy(routes, (route) => route.url)) {
         const allowed = ofPath.map(({ method }) => method).sort()
-        // Before anything else of the request is judged.
+        // In onRequest, before anything else of the request is judged.
         const reject = () => {
           throw new Failure('MethodNotAllowed', { headers: { allow: allowed.join(', ') } })
         }
@@ -54,5 +73,5 @@ export default fp(
       }
     })
   },
-  { name: 'methods' }
+  { name: 'methods', dependencies: ['protocol'] }
 )

@@ -1,4 +1,4 @@
-/** HTTP below the routes: what Node would answer by itself, and every request's header. */
+/** HTTP before the routes: what Node would respond to by itself, and every request's header. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { METHODS } from 'node:http'
 import type { Socket } from 'node:net'
@@ -6,11 +6,11 @@ import fp from 'fastify-plugin'
 import { awaits100, type Connection } from '../connections/connection.ts'
 import { Failure } from '../failures/failure.ts'
 import { checkHead, findClient, maximumFields } from './head.ts'
-import { findTraceId } from './request-id.ts'
+import { findTraceId } from './request-log.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Its connection; undefined for what was injected. */
+    /** Its connection; undefined for an injected request. */
     connection: Connection | undefined
     /** Its client may wait for 100 before it sends the body. */
     awaits100: boolean
@@ -27,16 +27,17 @@ const ignore = () => {}
 export default fp(
   async (app) => {
     const { server, connections } = app
-    // Node drops the fields beyond this count silently, the token among them: the first that is too many is kept.
+    // Node silently drops the fields beyond this count, the token perhaps among them. One more than the limit is kept, so
+    // that too many are noticed.
     server.maxHeadersCount = maximumFields + 1
 
     server.prependListener('request', (request: IncomingMessage) => {
       request.on('error', ignore)
-      // The parser knows methods of HTTP/2 and RTSP, too. After PRI Node would destroy the connection and all that it
-      // owes, and for the others Fastify has no response.
+      // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with the responses
+      // that it still owes. For the others, Fastify has no response.
       if (!methods.has(request.method as string)) request.method = 'UNLINK'
     })
-    // Both are judged later, in their turn; Node would respond at once.
+    // Node would respond to both at once. They are judged later, after the requests before them.
     server.on('checkContinue', (request, response) => server.emit('request', request, response))
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (_, socket: Socket) => {
@@ -51,7 +52,7 @@ export default fp(
     app.addHook('onRequest', (request, reply, done) => {
       const { raw } = request
       const connection = connections.get(raw.socket)
-      // A request after the last response of its connection is owed none, and must not be carried out.
+      // After the last response of its connection, a request gets none, and must not be carried out.
       if (!(connection?.owes(reply.raw) ?? !raw.socket.destroyed)) {
         reply.hijack()
         return
@@ -72,7 +73,7 @@ export default fp(
   { name: 'protocol', dependencies: ['connections'] }
 )
 
-/** Sends 100 (RFC 9110, section 10.1.1) in its turn: Node would put it in the midst of a response that has to wait. */
+/** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node would write it into the middle of one. */
 function inviteBody(response: ServerResponse) {
   if (response.socket !== null) response.writeContinue()
   else response.once('socket', () => response.headersSent || response.writeContinue())

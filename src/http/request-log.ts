@@ -1,9 +1,87 @@
-/** One log line for each request. */
-import type { FastifyReply } from 'fastify'
+/** What is logged of a request: its id, a logger that writes it, and one line when its response has ended. */
+import { randomUUID } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import { createSuccessLine } from './success-line.ts'
+import { type DestinationStream, type Logger, pino } from 'pino'
 
-/** Gives the fields of a request's line. */
+const requestId = /^[A-Za-z0-9._-]{1,128}$/
+/** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
+const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
+export function identifyRequest(headers: IncomingHttpHeaders): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && requestId.test(given) ? given : randomUUID()
+}
+
+/** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
+export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string | undefined {
+  return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
+}
+
+type Bindings = Parameters<FastifyBaseLogger['child']>[0]
+
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent', 'child'] as const
+
+/** A logger whose pino child is made with its first line: to make one takes longer than a line, and most requests need none. */
+class RequestLogger {
+  readonly #parent: FastifyBaseLogger
+  readonly #bindings: Bindings
+  #child: FastifyBaseLogger | undefined
+
+  constructor(parent: FastifyBaseLogger, bindings: Bindings) {
+    this.#parent = parent
+    this.#bindings = bindings
+  }
+
+  static {
+    for (const name of levels) {
+      Object.defineProperty(RequestLogger.prototype, name, {
+        value(this: RequestLogger, ...given: unknown[]) {
+          this.#child ??= this.#parent.child(this.#bindings)
+          return (this.#child[name] as (...given: unknown[]) => unknown)(...given)
+        }
+      })
+    }
+  }
+}
+
+/** Returns the logger of a request, whose lines carry the bindings. For Fastify's `childLoggerFactory`; ignores a route's own level. */
+export const createRequestLogger = (logger: FastifyBaseLogger, bindings: Bindings): FastifyBaseLogger =>
+  new RequestLogger(logger, bindings) as unknown as FastifyBaseLogger
+
+/** The fields of a success. None needs escaping: the alphabet of each has no quotes and no backslashes. */
+interface Success {
+  traceId: string | undefined
+  method: string
+  route: string | undefined
+  caller: string | undefined
+  batchRows: number | undefined
+  /** In ms. */
+  durationMs: number
+  client: string | undefined
+}
+
+/**
+ * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There
+ * is one such line for each plant, so it is written without pino's generic serialisation.
+ */
+function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, success: Success) => void {
+  if (!(logger as Logger).isLevelEnabled('info')) return () => {}
+  const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
+  const field = (name: string, value: string | number | undefined) =>
+    value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
+  return (requestId, { traceId, method, route, caller, batchRows, durationMs, client }) => {
+    stream.write(
+      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
+        `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
+        `"durationMs":${durationMs},${field('client', client)}"msg":"created"}\n`
+    )
+  }
+}
+
+/** Returns the fields of a request's line. */
 function describe(reply: FastifyReply) {
   const { request } = reply
   return {
@@ -24,13 +102,13 @@ export default fp(
     app.onClosed((reply, isSent) => {
       const { id, failure, log, method } = reply.request
       const line = describe(reply)
-      // Its plant may be stored.
+      // Without a failure: its plant may be stored.
       if (!isSent) log.info({ ...line, failure: undefined }, 'the client has left before its response')
       else if (failure?.error === 500) log.error({ ...line, err: failure }, failure.message)
       else if (failure?.error === 503) log.warn({ ...line, cause: failure.cause }, failure.message)
       else if (failure) log.info(line, failure.message)
       else if (method === 'POST') logCreated(id, line)
-      // A probe comes every second, and says nothing as long as all is well.
+      // Probes come every second, and matter only when they fail.
       else log.debug(line, 'responded')
     })
   },

@@ -2,9 +2,7 @@
 import { Counter, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
-import { addGauge } from '../metrics/gauge.ts'
-import { addHistogram } from '../metrics/histogram.ts'
-import { memoize } from '../metrics/memoize.ts'
+import { addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -12,7 +10,7 @@ declare module 'fastify' {
     exemplar: string | undefined
   }
   interface FastifyInstance {
-    /** Counts a failure that is sent below the routes, where no request is measured. */
+    /** Counts a failure that is sent without Fastify, where no request is measured. */
     countFailure(name: FailureName): void
   }
 }
@@ -23,7 +21,7 @@ interface Options {
   maxConnections: number
 }
 
-/** All others count as one: a client chooses them. */
+/** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
@@ -73,7 +71,7 @@ export default fp<Options>(
     gauge('http_connections', 'Open connections of clients', () => app.connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => maxConnections)
 
-    // A series that begins with its first failure has no increase: Prometheus must see it at 0.
+    // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
     app.addHook('onReady', (done) => {
       for (const { url, method, isInternal } of app.routes)
         if (!isInternal) for (const failure of [0, 500, 503]) durationOf(url)(method)(failure)

@@ -1,9 +1,9 @@
-/** What is measured of the process and its build, once for the process. */
+/** The metrics of the process and its build, one set in a process. */
 import { Counter, collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client'
 import { lostLines } from '../logger.ts'
 import { version } from '../version.ts'
 
-/** Those of the library whose names promtool refuses; others hold nearly the same. */
+/** Metrics of the library whose names promtool refuses; others hold nearly the same. */
 const misnamed = [
   'nodejs_active_handles_total',
   'nodejs_active_requests_total',
@@ -14,7 +14,7 @@ const misnamed = [
 
 let registry: Registry | undefined
 
-/** Gives the registry of the process; measuring begins with the first call and ends with the process. */
+/** Returns the registry of the process; measuring begins with the first call and ends with the process. */
 export function processMetrics(): Registry {
   registry ??= start()
   return registry

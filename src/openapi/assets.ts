@@ -1,4 +1,4 @@
-/** The files of the page for people: all in public/docs, those of Swagger UI by `npm run prepare`. Read once, and kept. */
+/** The files of the page for people, in public/docs, where `npm run prepare` puts those of Swagger UI. Read once, and kept. */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
@@ -14,7 +14,7 @@ export interface Asset {
   /** Changes with the bytes. */
   readonly hash: string
   readonly bytes: Buffer
-  /** Gives the bytes compressed by gzip, which are made when they are first asked for. */
+  /** Returns the bytes compressed by gzip, which happens once, when they are first asked for. */
   gzipped(): Promise<Buffer>
 }
 
@@ -42,8 +42,8 @@ function toAsset(name: string, bytes: Buffer): Asset {
 }
 
 /**
- * Reads the page in a directory and what it refers to, as `{name}`; in the place of that it gets the name with the hash.
- * Rejects with a StartupFault where that was not prepared.
+ * Reads the page in a directory, and the files that it refers to as `{name}`, which becomes the name with the hash.
+ * Rejects with a StartupFault where a file was not prepared.
  */
 export async function readPage(directory: URL): Promise<{ page: Asset; assets: Asset[] }> {
   const template = await readFile(new URL('index.html', directory), 'utf8')

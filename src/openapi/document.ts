@@ -1,9 +1,76 @@
-/** The OpenAPI document: the interface for machines, made from the schemas that validate and the failures that the routes declare. */
-import { catalogue } from '../failures/catalogue.ts'
+/** The OpenAPI document, made from the schemas that validate and the failures that the routes declare. */
+import type { TSchema } from '@sinclair/typebox'
+import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { failures as declared } from '../plants/route.ts'
+import { ErrorBody, int64, NewPlant, Plant } from '../plants/schema.ts'
 import { version } from '../version.ts'
-import { exemplify, failuresOf, numbersWith, tabulate } from './examples.ts'
-import { schemas } from './schemas.ts'
+
+const entries = Object.entries(catalogue) as [FailureName, Entry][]
+
+/** InvalidPlant always names the field and its rule. */
+const invalidPlants = {
+  InvalidPlant: `id must be ${NewPlant.properties.id.rule}`,
+  MissingField: 'name is required'
+}
+
+/** Returns the failures of an operation: those that it declares, and those that any request can meet. */
+function failuresOf(declared: readonly FailureName[]): [FailureName, Entry][] {
+  return entries.filter(([name, { scope }]) => declared.includes(name) || scope === 'any request')
+}
+
+function example({ error, advice }: Entry, message: string) {
+  return { summary: `${error}: ${message}`, description: advice, value: { error, message } }
+}
+
+/** Returns the failures' examples by name. */
+function exemplify(failures: [FailureName, Entry][]) {
+  const examples = failures.flatMap(([name, entry]) => {
+    const messages = name === 'InvalidPlant' ? invalidPlants : { [name]: entry.message }
+    return Object.entries(messages).map(([key, message]) => [key, example(entry, message)])
+  })
+  return Object.fromEntries(examples)
+}
+
+/** Returns the failures as a table in Markdown. */
+function tabulate(failures: [FailureName, Entry][]): string {
+  const rows = failures.map(([, { error, message, advice }]) => `| ${error} | ${message} | ${advice} |`)
+  return ['| error | message | what to do |', '|---|---|---|', ...rows].join('\n')
+}
+
+/** Returns the numbers of the failures that have a header field, such as "429 and 503". */
+function numbersWith(field: string, failures: [FailureName, Entry][]): string {
+  const have = failures.filter(
+    ([, { headers = {}, fields = [] }]) => field in headers || fields.includes(field)
+  )
+  return [...new Set(have.map(([, { error }]) => error))].join(' and ')
+}
+
+/** Returns a value that JSON.stringify writes with exactly these digits. ECMAScript has rawJSON, TypeScript's library not yet. */
+const exactNumber = (value: bigint) =>
+  (JSON as unknown as { rawJSON(text: string): number }).rawJSON(`${value}`)
+
+const exactInteger = {
+  type: 'integer',
+  format: 'int64',
+  minimum: exactNumber(int64.minimum),
+  maximum: exactNumber(int64.maximum)
+}
+
+/** Returns a schema in the terms of JSON Schema 2020-12 alone; `int64` becomes an integer with exact bounds. */
+function toPublic(schema: TSchema): object {
+  const { rule: _, int64: isInt64, properties, ...rest } = schema
+  if (isInt64) return { ...exactInteger, ...rest }
+  if (properties === undefined) return rest
+  const entries = Object.entries(properties as Record<string, TSchema>)
+  return { ...rest, properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
+}
+
+/** The interface's types by their names. */
+const schemas = {
+  NewPlant: toPublic(NewPlant),
+  Plant: toPublic(Plant),
+  Error: toPublic(ErrorBody)
+}
 
 const description = `One operation: create a plant. An acknowledged plant is durable, and a request that is sent again creates nothing twice.
 
@@ -114,7 +181,7 @@ Another path gets ${catalogue.NotFound.error}, another method ${catalogue.Method
   }
 }
 
-/** Gives the document's text (OpenAPI 3.1, JSON) for a service whose paths begin with `basePath`. */
+/** Returns the document's text (OpenAPI 3.1, JSON) for a service whose paths begin with `basePath`. */
 export function writeDocument(basePath: string): string {
   const document = {
     openapi: '3.1.1',

@@ -1,6 +1,7 @@
-/** The interface for people: Swagger UI, from this origin alone. */
+/** The interface for machines, /openapi.json, and for people: Swagger UI, from this origin alone. */
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { type Asset, readPage } from './assets.ts'
+import { writeDocument } from './document.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
 const policy = [
@@ -14,7 +15,7 @@ const policy = [
   "frame-ancestors 'none'"
 ].join('; ')
 
-/** RFC 9110, section 12.5.3, as far as it speaks of gzip by name. */
+/** Accepts gzip by its name (RFC 9110, section 12.5.3); wildcards are not considered. */
 const gzip = /(?:^|,)\s*gzip\s*(?:$|,|;\s*q=(?!0(?:\.0*)?\s*(?:$|,)))/i
 
 async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyReply) {
@@ -26,7 +27,19 @@ async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyRep
 const directory = new URL('../../public/docs/', import.meta.url)
 const config = { isInternal: true } as const
 
-const docs: FastifyPluginAsync = async (app) => {
+interface Options {
+  /** What the operation's path begins with. */
+  basePath: string
+  /** Whether the page for people is served. */
+  docs: boolean
+}
+
+const openapi: FastifyPluginAsync<Options> = async (app, { basePath, docs }) => {
+  const document = Buffer.from(writeDocument(basePath))
+  app.get('/openapi.json', { config }, (_, reply) =>
+    reply.header('content-type', 'application/json').send(document)
+  )
+  if (!docs) return
   const { page, assets } = await readPage(directory)
   for (const url of ['/', '/docs']) {
     app.get(url, { config }, (request, reply) =>
@@ -36,7 +49,7 @@ const docs: FastifyPluginAsync = async (app) => {
   for (const asset of assets) {
     const url = `/docs/${asset.name}`
     app.get(url, { config }, (request, reply) => {
-      // While replicas are replaced, a page of one may ask another for what that does not have.
+      // Not for another hash: while replicas are replaced, the page of one may ask another, of another version, for its files.
       if (request.url.endsWith(`?v=${asset.hash}`))
         reply.header('cache-control', 'public, max-age=31536000, immutable')
       return send(asset, request, reply)
@@ -44,4 +57,4 @@ const docs: FastifyPluginAsync = async (app) => {
   }
 }
 
-export default docs
+export default openapi

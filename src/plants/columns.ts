@@ -28,7 +28,7 @@ export const columns = {
   tag: { name: 'tag', ...nullable(text) }
 } satisfies { [Field in keyof Required<NewPlant>]: { name: string } & ColumnType<NewPlant[Field]> }
 
-/** The same for loops, which lose which value goes with which column. */
+/** Any column: in a loop, TypeScript does not know which value belongs to which column. */
 type AnyColumn = { name: string } & ColumnType<NewPlant[keyof NewPlant]>
 const entries = Object.entries(columns) as [keyof NewPlant, AnyColumn][]
 
@@ -56,17 +56,20 @@ export const writeContent = (plant: NewPlant): string =>
     .map(([field, { toElement }]) => `${field}:${toElement(plant[field])}`)
     .join()
 
+/** What a row counts for besides its texts, in bytes: ids, values of a fixed size, and its place in memory. */
+export const rowBytes = 64
+
 const texts = (plant: NewPlant): string[] =>
   entries.map(([field]) => plant[field]).filter((value) => typeof value === 'string')
 
-/** Returns the bytes of a plant's texts, as they are sent to the database. */
-export const countTextBytes = (plant: NewPlant): number =>
-  texts(plant).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+/** Returns what a plant counts for in a batch: the bytes that are sent to the database. */
+export const countBytes = (plant: NewPlant): number =>
+  texts(plant).reduce((sum, text) => sum + Buffer.byteLength(text), rowBytes)
 
 /** What JSON escapes, and some control characters more. */
 const escaped = /["\\\p{Cc}]/u
 
-/** Returns half of the bytes that a plant's texts hold until their client has the response: as strings, and as JSON. */
+/** Returns what a plant counts for while its texts are held, as strings and as JSON: half of their bytes. */
 export const countHeldBytes = (plant: NewPlant): number =>
   texts(plant).reduce((sum, text) => {
     const bytes = Buffer.byteLength(text)
@@ -74,4 +77,4 @@ export const countHeldBytes = (plant: NewPlant): number =>
     const inMemory = bytes === text.length ? bytes : 2 * text.length
     const asJson = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : bytes
     return sum + Math.ceil((inMemory + asJson) / 2)
-  }, 0)
+  }, rowBytes)

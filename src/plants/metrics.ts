@@ -1,24 +1,23 @@
-/** What is measured of the storage: plants, batches, the queue, the connections to the database. */
+/** The metrics of the writes: plants, batches, the queue, the connections to the database. */
 import { Counter, Gauge, type Registry } from '@prometheus-io/client'
-import type { PoolState } from '../database/pool.ts'
+import type { PoolStats } from '../database/pool.ts'
 import type { AttemptReport } from '../group-commit/types.ts'
-import { addGauge } from '../metrics/gauge.ts'
-import { addHistogram, type Series } from '../metrics/histogram.ts'
+import { addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import type { QueueStats, Stored, WriteLimits } from './repository.ts'
 
-/** What is read when the metrics are. */
-export interface Storage {
+/** What is read with the metrics. */
+interface RepositoryStats {
   readonly limits: WriteLimits
   readonly load: QueueStats
-  readonly pool: PoolState
+  readonly pool: PoolStats
 }
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
 const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unclear', 'unknown']
 
-/** Adds the metrics of the storage to a registry, and gives what counts them. */
-export function createStorageMetrics(registry: Registry) {
+/** Adds the metrics of the repository to a registry, and returns what counts them. */
+export function createPlantMetrics(registry: Registry) {
   const registers = [registry]
   const plants: Record<Stored, number> = { created: 0, replayed: 0 }
   new Counter({
@@ -57,8 +56,8 @@ export function createStorageMetrics(registry: Registry) {
       if (outcome === 'written') batchRows.observe(rows)
     },
 
-    /** Shows a storage's state on the page. */
-    watch({ limits, load, pool }: Storage) {
+    /** Shows a repository's state on the page. */
+    watch({ limits, load, pool }: RepositoryStats) {
       const gauge = addGauge.bind(undefined, registry)
       gauge('queue_rows', 'Plants that wait for their outcome', () => load.rows)
       gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)

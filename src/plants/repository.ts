@@ -1,4 +1,4 @@
-/** The plants of the store: one create a call, written with others in one transaction. */
+/** The repository that the route sees: one create a call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
@@ -8,37 +8,37 @@ import { createGroupCommit, type GroupCommit } from '../group-commit/group-commi
 import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { countHeldBytes, countTextBytes, writeContent } from './columns.ts'
+import { countBytes, countHeldBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import { createPlantStore, type Stored, type WriteContext } from './store.ts'
-import { deriveWriteId, randomWriteId } from './write-id.ts'
+import { createSqlStore, type Stored, type WriteContext } from './sql-store.ts'
+import { deriveWriteId, randomWriteId } from './write-key.ts'
 
-/** Who creates a plant, and by which Idempotency-Key; gets to know what became of it. */
-export interface CreateContext extends WriteContext {
-  /** Whether `release` is called, after the response: it holds the plant's texts until its client has taken it. */
+/** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
+interface CreateContext extends WriteContext {
+  /** Whether `release` will be called after the response, which holds the plant's texts until its client has taken it. */
   readonly isReleased?: boolean
-  /** Who still holds the texts: group commit, the response, both, or neither. */
+  /** How many still hold the texts: group commit, the response, both, or neither. */
   textHolders?: number
-  /** What they count for. */
+  /** The bytes that they hold. */
   queuedBytes?: number
 }
 
 /** Stores plants. */
 export interface PlantRepository {
   /**
-   * Stores a plant; when the promise resolves, to what became of it, it is durable. Rejects, by the write deadline, with the Failure
+   * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, context: CreateContext): Promise<Stored>
   /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   writeRefusal(caller: string): Failure | undefined
-  /** Takes note that a response is sent or given up: its plant's bytes are given back, unless the plant still waits. */
+  /** Call it when a response is sent or given up: releases its plant's bytes, unless the plant still waits. */
   release(context: CreateContext): void
-  /** Takes note that the database was not found since then, by `performance.now()`: for a whole deadline is an outage. */
+  /** Call it while the database cannot be reached, with the time since when, by `performance.now()`: a whole deadline is an outage. */
   noteAway(since: number): void
-  /** What waits, as it is now. */
+  /** What waits now. */
   readonly load: QueueStats
-  /** Answers what waits, and refuses what comes now. */
+  /** Stops accepting creates and waits for pending ones. */
   close(): Promise<void>
 }
 
@@ -50,7 +50,7 @@ export type QueueStats = Pick<
   'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
 >
 
-/** Is told of every create that succeeds, and of every attempt of a batch. */
+/** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
   onStored(stored: Stored): void
   onAttempt(report: AttemptReport): void
@@ -73,9 +73,6 @@ export interface WriteLimits extends Limits {
   readonly queueBytes: number
 }
 
-/** Per-row overhead in bytes: ids, other values of a fixed size, and what a row takes in memory beside its texts. */
-const fixedBytes = 64
-
 /** Makes the repository over the database. */
 export function createPlantRepository(
   database: Database,
@@ -91,7 +88,7 @@ export function createPlantRepository(
       )
     else log.info('the database is back')
   }
-  const store = createPlantStore(database)
+  const store = createSqlStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)
@@ -117,14 +114,14 @@ export function createPlantRepository(
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
-      const heldBytes = fixedBytes + countHeldBytes(plant)
+      const heldBytes = countHeldBytes(plant)
       const refusal = enqueue(caller, heldBytes)
       if (refusal) return Promise.reject(refusal)
       context.queuedBytes = heldBytes
-      const bytes = fixedBytes + countTextBytes(plant)
       context.textHolders = 1 + Number(context.isReleased === true)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
+      const bytes = countBytes(plant)
       const item = { id: plant.id, plant, writeId, bytes, portion: portionOf(caller), context, span }
       return new Promise((resolve, reject) => {
         groupCommit.submit(
@@ -144,7 +141,7 @@ export function createPlantRepository(
     writeRefusal(caller) {
       const reason = groupCommit.refusal(portionOf(caller))
       if (reason) return new Failure(byReason[reason])
-      const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, fixedBytes)
+      const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
     release,

@@ -2,8 +2,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FailureName } from '../failures/catalogue.ts'
 import { checkBodyHead } from '../http/head.ts'
-import { parseIdempotencyKey } from './idempotency-key.ts'
 import { ErrorBody, NewPlant, Plant } from './schema.ts'
+import { parseIdempotencyKey } from './write-key.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -11,15 +11,15 @@ declare module 'fastify' {
     idempotencyKey: string | undefined
     /** How many plants were in the last transaction that its plant was tried in; undefined where it was in none. */
     batchRows: number | undefined
-    /** Who holds its plant's texts, and how many bytes they are. */
+    /** How many hold its plant's texts, and how many bytes these are. */
     textHolders: number
     queuedBytes: number
-    /** Its end is told: that of an injected request is not. */
+    /** Whether its end is reported: that of an injected request is not. */
     readonly isReleased: boolean
   }
 }
 
-/** What a create can meet, beside the failures of the catalogue that have a scope. */
+/** What a create can meet, besides the failures of the catalogue that have a scope. */
 export const failures: readonly FailureName[] = [
   'MissingToken',
   'MalformedToken',
@@ -57,7 +57,7 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
     onRequest: [
       app.authenticate,
       app.limitRate,
-      // One hook for all that is decided at once: Fastify's way from one to the next costs more than most of them.
+      // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
       (request, _, done) => {
         const { headers } = request
         request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string | undefined)
@@ -72,7 +72,7 @@ const plants: FastifyPluginAsyncTypebox = async (app) => {
     handler: (request, reply) =>
       app.plants.create(request.body, request).then((stored) => {
         if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-        // The schema of the response selects the fields.
+        // The response's schema selects its fields.
         return request.body
       })
   })

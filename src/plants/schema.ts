@@ -8,8 +8,8 @@ import { Failure } from '../failures/failure.ts'
 export const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }
 
 /**
- * Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone surrogates. The pattern is for
- * readers of the OpenAPI document: over 30 MB a regular expression overflows V8's stack.
+ * Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone surrogates. The pattern is only for
+ * readers of the OpenAPI document: on a text of more than 30 MB, a regular expression overflows V8's stack.
  */
 const Text = (options: object) =>
   Type.String({
@@ -55,10 +55,10 @@ const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 export const ajv: FastifyServerOptions['ajv'] = {
   customOptions: {
     coerceTypes: false,
-    // What is not stored is not held while the plant waits.
+    // Not to hold, while the plant waits, what is not stored.
     removeAdditional: 'all',
     useDefaults: false,
-    // The schemas are this file's. To check them, too, takes a tenth of the start.
+    // The schemas are all in this file, and checking them would take a tenth of the start-up time.
     validateSchema: false,
     verbose: true,
     keywords: ['rule']

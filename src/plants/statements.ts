@@ -53,8 +53,8 @@ export const selectCanWait = { name: 'can look-ups wait', text: `select exists (
 
 const waiting = `current_setting('synchronous_commit')`
 
-// Settings stand in the statement itself: a session's would be lost, or shared, behind a pooler. A commit waits for the
-// disk and, where there is one, the synchronous standby; the only sign of one that was cancelled there is a warning.
+// The statement itself has the settings: a pooler would lose a session's, or share them. A commit waits for the disk and,
+// if there is one, the synchronous standby. The only sign of one that was cancelled there is a warning.
 const settings = (lockTimeout: string) => `
   concat(
     set_config('lock_timeout', ${lockTimeout}, true),
@@ -63,10 +63,10 @@ const settings = (lockTimeout: string) => `
   )`
 
 const fields = Object.keys(columns).length
-/** The parameter behind those of the columns. */
+/** The parameter after those of the columns. */
 const lockTimeout = `$${fields + 2}`
 
-// What comes back is counted, not what the server says that it has inserted: Citus counts the rows that were sent, also
+// The returned rows are counted, not those that the server reports as inserted: Citus reports all that were sent, even
 // those whose id is taken (citusdata/citus#3377).
 const createOnly = 'on conflict (id) do nothing returning id'
 
@@ -84,7 +84,7 @@ const insertOne = `
   ${createOnly}`
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
-// message makes this transaction one that writes, and its commit stands behind that row's in the log.
+// message makes this transaction one that writes, and its commit comes after that row's in the log.
 const waitForStandby = `, pg_logical_emit_message(true, 'plant-store', '')`
 
 // The content is neither sent nor read: it would be megabytes for each small request that names its id.
@@ -112,7 +112,7 @@ export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
 }
 
 /**
- * Returns the statement that finds the rows with these ids, whoever has written them. What it finds is replicated when
+ * Returns the statement that finds the rows with these ids, whichever write stored them. What it finds is replicated when
  * it ends, unless the engine cannot wait for that.
  */
 export const findPlants = (ids: readonly bigint[], canWait: boolean) => ({

@@ -1,6 +1,22 @@
-/** Tracing by OpenTelemetry, set by the standard OTEL_ variables. */
+/**
+ * Tracing by OpenTelemetry, configured by the standard OTEL_ variables: the spans of requests, by @fastify/otel but with the
+ * service's own view of what is an error, and those of group commit, one for each attempt.
+ */
 import { createRequire } from 'node:module'
-import { context, DiagLogLevel, diag, SpanStatusCode, trace } from '@opentelemetry/api'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { FastifyOtelInstrumentation } from '@fastify/otel'
+import {
+  context,
+  DiagLogLevel,
+  diag,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanStatusCode,
+  TraceFlags,
+  trace
+} from '@opentelemetry/api'
+import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { PgInstrumentation } from '@opentelemetry/instrumentation-pg'
 import {
   defaultResource,
@@ -15,12 +31,12 @@ import {
   type SpanProcessor
 } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
-import { traceStore } from './batches.ts'
-import { createExporter } from './exporter.ts'
-import { traceRequests } from './requests.ts'
-import type { Tracing } from './tracing.ts'
+import fp from 'fastify-plugin'
+import { StartupFault } from '../failures/startup-fault.ts'
+import type { Store } from '../group-commit/types.ts'
+import type { TracedItem, Tracing } from './tracing.ts'
 
-/** What PostgreSQL says of an error can quote a row: pg's spans keep its code in their event, and no message. */
+/** PostgreSQL's messages can quote a row. So pg's spans have none; their event has the error's code. */
 class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
   onEnding(span: Parameters<NonNullable<SpanProcessor['onEnding']>>[0]) {
     if (span.instrumentationScope.name !== '@opentelemetry/instrumentation-pg') return
@@ -28,7 +44,7 @@ class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
   }
 }
 
-/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not here. */
+/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
 export function startTracing(
   env: Record<string, string | undefined>,
   log: Pick<FastifyBaseLogger, 'warn'>
@@ -46,9 +62,9 @@ export function startTracing(
     spanProcessors: [new WithoutMessages(), new BatchSpanProcessor(exporter)]
   })
   provider.register()
-  // Without a parent it would trace the probes. Parameters stay out: enhancedDatabaseReporting is off.
+  // Without requireParentSpan it would trace the probes. Parameters are not recorded: enhancedDatabaseReporting is off.
   new PgInstrumentation({ requireParentSpan: true })
-  // It wraps methods of pg's classes as soon as somebody requires pg, whoever has imported it before.
+  // It wraps the methods of pg's classes when pg is required, even if pg was imported before.
   createRequire(import.meta.url)('pg')
   return {
     requests: traceRequests(() => provider.shutdown()),
@@ -56,3 +72,100 @@ export function startTracing(
     traceStore
   }
 }
+
+/** By the values of OTEL_EXPORTER_OTLP_PROTOCOL; the exporters read their other variables themselves. */
+const exporters: Record<string, new () => JsonExporter | ProtobufExporter> = {
+  'http/protobuf': ProtobufExporter,
+  'http/json': JsonExporter
+}
+
+/** Makes the exporter. Throws a StartupFault where the variables ask for one that is not supported. */
+function createExporter(env: Record<string, string | undefined>) {
+  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp') {
+    throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])
+  }
+  const protocol =
+    env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL || 'http/protobuf'
+  const Exporter = exporters[protocol]
+  if (Exporter === undefined) {
+    throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json'])
+  }
+  return new Exporter()
+}
+
+/** How long the last spans may take: an unreachable collector must not hold up the end of the process. */
+const shutdownLimitMs = 2_000
+const probes = /^\/(livez|readyz)(\?|$)/
+
+/** Makes the plugin; `shutdown` sends the spans that are left. */
+function traceRequests(shutdown: () => Promise<void>) {
+  const instrumentation = new FastifyOtelInstrumentation({
+    instrumentHooks: false,
+    instrumentHandler: false,
+    ignorePaths: ({ url }) => probes.test(url),
+    requestHook(span, request) {
+      const { method, url, routeOptions } = request
+      if (span.isRecording()) request.exemplar = span.spanContext().traceId
+      span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
+      // Without the query string, which may hold anything.
+      span.setAttribute('url.path', url.replace(/\?.*/s, ''))
+    }
+  })
+  return fp(
+    async (app) => {
+      await app.register(instrumentation.plugin())
+      // Its hook would mark every failure as an error, even a client's, and quote it. No route has such a hook of its own.
+      app.addHook('onRoute', (route) => {
+        delete route.onError
+      })
+      // The span ends after this, in the routes' own onSend.
+      app.addHook('onSend', (request, _, payload, done) => {
+        const { failure } = request
+        if (failure && (failure.error === 500 || failure.error === 503)) {
+          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: failure.name })
+        }
+        done(null, payload)
+      })
+      // The context is lost while the body is read.
+      app.addHook('preHandler', (request, _, done) => {
+        context.with(request.opentelemetry().context ?? context.active(), done)
+      })
+      app.addHook('onClose', async () => {
+        const flushed = shutdown().catch((err) => app.log.warn({ err }, 'the last spans are lost'))
+        await Promise.race([flushed, sleep(shutdownLimitMs)])
+      })
+    },
+    { name: 'trace-requests' }
+  )
+}
+
+/**
+ * Returns the same store with a span around each attempt. It belongs to the trace of the first sampled request, so that
+ * the sampler decides once, and is linked to all of them; without a sampled request there is no span.
+ */
+function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
+  const tracer = trace.getTracer('plant-store')
+  return {
+    async write(rows, signal) {
+      const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
+      const [first] = callers
+      // A lane may run in the context of any request, the one that has woken it.
+      if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
+      const span = tracer.startSpan(
+        'write plants',
+        {
+          links: callers.map((context) => ({ context })),
+          attributes: { 'db.operation.batch.size': rows.length }
+        },
+        trace.setSpanContext(ROOT_CONTEXT, first)
+      )
+      const written = await context.with(trace.setSpan(ROOT_CONTEXT, span), () => store.write(rows, signal))
+      if (written.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: written.failure.whose })
+      span.end()
+      return written
+    },
+    probe: () => context.with(ROOT_CONTEXT, () => store.probe())
+  }
+}
+
+const isSampled = ({ traceFlags }: SpanContext) => (traceFlags & TraceFlags.SAMPLED) !== 0

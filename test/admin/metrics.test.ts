@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { until } from '../../dev/until.ts'
-import { buildAdminApp } from '../../src/admin/app.ts'
+import { buildAdminApp } from '../../src/admin/admin.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
@@ -317,7 +317,7 @@ t.test('METRICS_PORT=off: no listener', async (t) => {
   t.notMatch(service.logText(), /Metrics/)
 })
 
-t.test('promtool finds nothing to mend on the page', async (t) => {
+t.test('promtool finds no fault on the page', async (t) => {
   const service = await start(t)
   await service.post({ id: 50, name: 'n' })
   const input = await service.metrics()

@@ -30,7 +30,7 @@ t.test('on one connection each request is of the caller whose token it has', asy
   t.strictSame(callers(), names)
 })
 
-t.test('behind a good token of a connection no other is good, and the good one stays so', async (t) => {
+t.test('after a good token of a connection no other is good, and the good one stays so', async (t) => {
   const good = by('alice')
   const others = ['', 'Bearer ', good.slice(0, -1), `${good}0`, `${good.slice(0, -1)}0`, good.toUpperCase()]
   for (const other of others) {

@@ -39,7 +39,7 @@ let lastId = 0
 const post = (secret: string, init: RequestInit = {}) =>
   service.post({ id: ++lastId, name: 'n' }, { ...by(secret), ...init })
 
-/** Sends requests of a new caller one after the other within one second, however often a slow machine has to begin anew. */
+/** Sends requests of a new caller one after the other within one second, however often a slow machine has to begin again. */
 async function inOneSecond<T>(send: (secret: string) => (() => Promise<T>)[]): Promise<T[]> {
   for (;;) {
     const calls = send(secretOf(newCaller()))
@@ -74,7 +74,7 @@ t.test('a caller is one however many tokens it has, and another caller has room 
   t.strictSame(responses, [created(2), created(1), created(0), refused, created(2)])
 })
 
-t.test('429 comes before the Idempotency-Key and the body are looked at, and behind 401', async (t) => {
+t.test('429 comes before the Idempotency-Key and the body are looked at, and after 401', async (t) => {
   const ask = (secret: string) => () =>
     service.post('not json', { headers: { ...by(secret).headers, 'idempotency-key': '' } })
   const malformed = (remaining: number) =>

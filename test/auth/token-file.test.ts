@@ -2,8 +2,7 @@
 import { mkdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { watchTokenFile } from '../../src/auth/token-file.ts'
-import { parseTokens } from '../../src/auth/tokens.ts'
+import { parseTokens, watchTokenFile } from '../../src/auth/tokens.ts'
 import { createLogger } from '../../src/logger.ts'
 import { digestOf } from '../../src/secret-file.ts'
 
@@ -69,7 +68,7 @@ async function becomes(t: Test, { callers }: { callers: () => string[] }, ...nam
   t.strictSame(callers(), names)
 }
 
-/** Gives the lines of the log after more readings than a line takes. */
+/** Returns the lines of the log after more readings than a line takes. */
 async function logged({ log }: { log: () => object[] }) {
   await readAgain(4)
   return log()

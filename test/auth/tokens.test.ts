@@ -6,7 +6,7 @@ import { createToken, findCaller, isTokenShaped, parseTokens } from '../../src/a
 const secret = 'abcdefghijklmnop'
 const other = 'ponmlkjihgfedcba'
 
-/** Gives the callers of a list without faults, by digest. */
+/** Returns the callers of a list without faults, by digest. */
 function callers(text: string) {
   const { tokens, faults } = parseTokens(text)
   if (faults.length > 0) throw new Error(faults.join())

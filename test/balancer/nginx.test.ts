@@ -24,7 +24,7 @@ const authority = createAuthority('plants authority')
 const { key, cert } = createCertificate('plants.test', authority)
 const tls = { servername: 'plants.test', ca: authority.cert }
 
-/** Starts nginx over two ports; ends it at teardown. Gives its addresses, the second one with TLS. */
+/** Starts nginx over two ports; ends it at teardown. Returns its addresses, the second one with TLS. */
 async function startNginx(t: Test, [first, second]: [number, number]) {
   const [port, tlsPort] = [await freePort(), await freePort()]
   const directory = t.testdir({ 'plant-store.pem': `${cert}${key}` })

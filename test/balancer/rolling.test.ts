@@ -12,7 +12,7 @@ import { startBalancer } from './balancer.ts'
 
 const clients = 32
 
-/** A request whose connection the balancer closes behind its response. */
+/** A request whose connection the balancer closes after its response. */
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
 
 /** Three instances on ports of their own, each of which can be started again. */

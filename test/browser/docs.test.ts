@@ -56,7 +56,7 @@ async function authorize(page: Page) {
   await dialog.getByRole('button', { name: 'Close', exact: true }).click()
 }
 
-/** Sends a body by the form, and gives the status and the body that the page shows. */
+/** Sends a body by the form, and returns the status and the body that the page shows. */
 async function execute(page: Page, body: string) {
   await page.locator('textarea').first().fill(body)
   const responded = page.waitForResponse((response) => response.request().method() === 'POST')

@@ -55,7 +55,7 @@ async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
   return all
 }
 
-/** Gives all their responses, taken apart. */
+/** Returns all their responses, taken apart. */
 const read = (all: Client[]) => all.flatMap(({ received }) => parseResponses(Buffer.from(received, 'latin1')))
 
 /** Waits until each has so many responses, and nobody is held any more. */
@@ -115,7 +115,7 @@ t.test('the last response of a connection closes it', async (t) => {
   t.equal(held.size, 0)
 })
 
-t.test('so does what is no request behind it', async (t) => {
+t.test('so does what is no request after it', async (t) => {
   const all = await hammer(t, `${refused()}?\r\n\r\n`, 2)
   await Promise.all(all.map(({ socket }) => once(socket, 'close')))
   t.strictSame(

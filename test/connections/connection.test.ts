@@ -143,7 +143,7 @@ t.test(
   }
 )
 
-t.test('a client that waits for its 100 behind another response is not late', async (t) => {
+t.test('a client that waits for its 100 after another response is not late', async (t) => {
   const service = await start(t, { HEADERS_TIMEOUT_MS: String(shortMs), REQUEST_TIMEOUT_MS: String(shortMs) })
   const { create } = service.app.plants
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()

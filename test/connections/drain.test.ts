@@ -14,7 +14,7 @@ const DATABASE_URL = await createDatabase(t)
 let lastId = 0
 const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
 
-/** Connects, and gives the code of the error where that fails. */
+/** Connects, and returns the code of the error where that fails. */
 async function tryToConnect(url: string): Promise<string | undefined> {
   const socket = connectTo(url)
   return once(socket, 'connect').then(
@@ -28,7 +28,7 @@ const delayMs = scaled(4_000)
 const startService = (t: Test, env: Record<string, string> = {}) =>
   startProcess(t, { DATABASE_URL, SHUTDOWN_DELAY_MS: String(delayMs), ...env })
 
-/** Asks on a connection that is kept alive; gives the status, the body and what is said of the connection. */
+/** Asks on a connection that is kept alive; returns the status, the body and what is said of the connection. */
 function ask(url: string, agent: Agent, body?: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }

@@ -43,7 +43,7 @@ const served = async ({ app }: { app: { connections: Map<Socket, unknown> } }) =
 
 const noToken = '400 {"error":401,"message":"a bearer token is required"}'
 
-t.test('what comes behind the response to an uninvited body is read and dropped, not parsed', async (t) => {
+t.test('what comes after the response to an uninvited body is read and dropped, not parsed', async (t) => {
   const client = await start(t)
   const socket = await served(client)
   const uninvited = request('', { expect: '100-continue', authorization: undefined, 'content-length': '5' })
@@ -57,27 +57,24 @@ t.test('what comes behind the response to an uninvited body is read and dropped,
   t.strictSame(client.responses(), [noToken])
 })
 
-t.test(
-  'of a connection beyond the limit the first response is the last, whatever comes behind',
-  async (t) => {
-    const client = await start(t, { MAX_CONNECTIONS: '1' })
-    const second = connectTo(client.url, { allowHalfOpen: true })
-    t.teardown(() => second.destroy())
-    await until('both are connected', () => client.app.connections.size === 2)
-    const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
-    let text = ''
-    second.on('data', (chunk) => {
-      text += chunk
-    })
-    second.write(probe + flood)
-    await until('all is read', () => excess.bytesRead === probe.length + flood.length)
-    t.equal(client.seen() <= 64, true, `${client.seen()} requests of one connection`)
-    second.end()
-    await ended(second)
-    t.equal(text.split('HTTP/1.1 ').length - 1, 1)
-    t.match(text, /connection: close/)
-  }
-)
+t.test('of a connection beyond the limit the first response is the last, whatever comes after', async (t) => {
+  const client = await start(t, { MAX_CONNECTIONS: '1' })
+  const second = connectTo(client.url, { allowHalfOpen: true })
+  t.teardown(() => second.destroy())
+  await until('both are connected', () => client.app.connections.size === 2)
+  const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
+  let text = ''
+  second.on('data', (chunk) => {
+    text += chunk
+  })
+  second.write(probe + flood)
+  await until('all is read', () => excess.bytesRead === probe.length + flood.length)
+  t.equal(client.seen() <= 64, true, `${client.seen()} requests of one connection`)
+  second.end()
+  await ended(second)
+  t.equal(text.split('HTTP/1.1 ').length - 1, 1)
+  t.match(text, /connection: close/)
+})
 
 t.test('at most 64 requests of a connection wait, and all of them get 200 in the end', async (t) => {
   const client = await start(t)
@@ -118,7 +115,7 @@ t.test('a client that has said all, and waits, gets every response', async (t) =
   )
 })
 
-t.test('bodies longer than a piece, one behind the other, by length and in chunks', async (t) => {
+t.test('bodies longer than a piece, one after the other, by length and in chunks', async (t) => {
   const client = await start(t)
   const name = 'n'.repeat(100_000)
   const chunks = (body: string) => `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
@@ -178,7 +175,7 @@ t.test('a connection that is reset while responses are owed leaves nothing behin
   t.equal(await until('their timers are gone', timers, (count) => count <= before), before)
 })
 
-t.test('behind a request to upgrade nothing is carried out, and its response is the last', async (t) => {
+t.test('after a request to upgrade nothing is carried out, and its response is the last', async (t) => {
   const client = await start(t)
   const upgrade = { connection: 'upgrade', upgrade: 'h2c' }
   const hidden = request('', { 'content-length': undefined }, 'GET /nope HTTP/1.1')

@@ -15,8 +15,8 @@ const halfBody = request('{"id":2,"name":"n"}').slice(0, -5)
 
 /** In the first two the response to the probe says that the rest, which came with it, has been read too. */
 const cases: [what: string, bytes: string][] = [
-  ['CONNECT behind a request', probe + connecting],
-  ['half a body behind a request', probe + halfBody],
+  ['CONNECT after a request', probe + connecting],
+  ['half a body after a request', probe + halfBody],
   ['CONNECT', connecting],
   ['a create', request('{"id":1,"name":"n"}')],
   ['bytes that are no request', 'hello\r\n\r\n']
@@ -27,7 +27,7 @@ for (const [what, bytes] of [...cases, ['half a body', halfBody] as const]) {
     ['the service', url],
     ['the metrics', new URL(metricsUrl).origin]
   ] as const) {
-    t.test(`a reset behind ${what}, at ${name}: the process lives on`, async (t) => {
+    t.test(`a reset after ${what}, at ${name}: the process lives on`, async (t) => {
       // Half a body alone gets no response to wait for.
       for (const isAwaited of bytes === halfBody ? [false] : [true, false]) {
         const socket = connectTo(target)

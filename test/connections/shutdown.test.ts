@@ -33,7 +33,7 @@ async function startSlow(t: Test, limits: Record<string, string> = {}) {
   return { ...service, letGo }
 }
 
-/** Opens a connection; gives what is written and, when the server has closed it, all the responses. */
+/** Opens a connection; returns what is written and, when the server has closed it, all the responses. */
 async function open(url: string) {
   const socket = connectTo(url)
   const chunks: Buffer[] = []
@@ -57,25 +57,25 @@ async function open(url: string) {
 const cases: [string, string, string, string[]][] = [
   ['a request in flight gets 200', request(plant()), '', [created]],
   [
-    'requests in flight one behind the other get 200',
+    'requests in flight one after the other get 200',
     request(plant()) + request(plant()),
     '',
     [created, created]
   ],
   [
-    'garbage behind a request in flight gets 400 behind its response',
+    'garbage after a request in flight gets 400 after its response',
     request(plant()),
     '\x01\r\n\r\n',
     [created, malformed]
   ],
   [
-    'a request without a token behind one in flight gets 401 behind its response',
+    'a request without a token after one in flight gets 401 after its response',
     request(plant()),
     request('{}', { authorization: undefined }),
     [created, noToken]
   ],
   [
-    'a request behind one in flight gets 200 behind its response',
+    'a request after one in flight gets 200 after its response',
     request(plant()),
     request(plant()),
     [created, created]
@@ -85,13 +85,13 @@ const cases: [string, string, string, string[]][] = [
   ['a body that is completed gets 200', request('{"id":9000,', head), '        "name":"n"}', [created]],
   ['a body that is never completed gets 408', request('{"id":', head), '', [tooSlow]],
   [
-    'half a body behind a request in flight gets 408 behind its response',
+    'half a body after a request in flight gets 408 after its response',
     request(plant()) + request('{', head),
     '',
     [created, tooSlow]
   ],
   [
-    'half a header behind a request in flight is told by the response before it that the connection closes',
+    'half a header after a request in flight is told by the response before it that the connection closes',
     request(plant()) + half,
     '',
     [created]
@@ -208,7 +208,7 @@ t.test(
 )
 
 t.test(
-  'while the service closes, the first request that comes is the last, whatever comes behind',
+  'while the service closes, the first request that comes is the last, whatever comes after',
   async (t) => {
     const { app, url, letGo } = await startSlow(t)
     const { send, end } = await open(url)

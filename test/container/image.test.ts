@@ -28,7 +28,7 @@ function runAsRoot(script: string) {
   return docker(['run', '--rm', '--user=0', '--entrypoint=sh', tag, '-c', script])
 }
 
-/** Runs the image as a stranger to it, with nothing that a container can do without; gives the container's name. */
+/** Runs the image as a stranger to it, with nothing that a container can do without; returns the container's name. */
 async function runHardened(t: Test, flags: string[], command: string[] = []) {
   const name = `${tag}-${randomBytes(4).toString('hex')}`
   const uid = randomInt(100_000, 60_000_000)

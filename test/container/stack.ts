@@ -10,7 +10,7 @@ import { execute } from '../../dev/execute.ts'
 import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
 import { until } from '../../dev/until.ts'
 
-/** Copies the checkout, without what Git ignores, and gives commands that run there; removes all of it at teardown. */
+/** Copies the checkout, without what Git ignores, and returns commands that run there; removes all of it at teardown. */
 export async function copyStack(t: Test, settings: Record<string, string> = {}) {
   const cwd = await mkdtemp(join(tmpdir(), 'plant-store-stack-'))
   const listed = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--deduplicate']
@@ -50,14 +50,14 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     token: (caller = 'dev') => compose('run', '--rm', '-T', 'setup', caller),
     /** The containers of a service that run. */
     running: async (service: string) => (await compose('ps', '--quiet', service)).split('\n').filter(Boolean),
-    /** The lines that a query gives. */
+    /** The lines that a query returns. */
     query: (sql: string) => psql('db', 'plants', sql),
     /** The plants with ids in a range. */
     async plants(firstId?: number, lastId?: number): Promise<StoredRow[]> {
       const lines = await psql('db', 'plants', selectRows(firstId, lastId))
       return lines.map((line) => JSON.parse(line))
     },
-    /** Returns when Prometheus gives this value for the sum that a query names. */
+    /** Returns when Prometheus returns this value for the sum that a query names. */
     async metric(query: string, value: number) {
       const ask = ['exec', '-T', 'prometheus', 'promtool', 'query', 'instant', 'http://127.0.0.1:9090', query]
       await until(`${query} is ${value}`, async () => (await compose(...ask)).startsWith(`{} => ${value} @`))

@@ -9,7 +9,7 @@ export interface Step {
   output: string[]
 }
 
-/** Reads the indented lines of a section: a command each, or, behind "# ", a line that the command above it prints. */
+/** Reads the indented lines of a section: a command each, or, after "# ", a line that the command above it prints. */
 export function readSteps(heading: string): Step[] {
   const readme = readFileSync(join(root, 'README.md'), 'utf8')
   const section = readme.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? ''
@@ -27,7 +27,7 @@ export function toScript(steps: Step[]): string {
   return ['set -euo pipefail', ...lines].join('\n')
 }
 
-/** Tells whether what a command printed is what the README says. */
+/** Returns whether what a command printed is what the README says. */
 export function isPrinted({ output }: Step, text: string): boolean {
   if (output.length === 0) return true
   const lines = text.split('\n').map((line) => line.trimEnd())

@@ -19,7 +19,7 @@ const faults: string[] = []
 let sent = 0
 let next = 0
 
-/** Every exchange has a seed of its own, so that each is the same whatever runs beside it. */
+/** Every exchange has a seed of its own, so that each is the same whatever else runs. */
 async function fuzz(index: number) {
   const random = createRandom(seed + index)
   const whole = Array.from({ length: random.oneIn(2) ? 0 : random.integer(4) }, (_, place) => {

@@ -2,8 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { parseWithExactId } from '../../src/http/exact-id.ts'
-import { NestedTooDeeply } from '../../src/http/json-scan.ts'
+import { NestedTooDeeply, parseWithExactId } from '../../src/http/json.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,
@@ -205,7 +204,7 @@ const harmless = fc
   )
   .map(([name, value]) => `${name}:${value}`)
 
-/** Sends a good request with these header lines among its own; gives the responses. */
+/** Sends a good request with these header lines among its own; returns the responses. */
 async function sendWith(lines: string[], at: number) {
   const [start = '', ...own] = request(`{"id":${++lastId},"name":"n"}`).split('\r\n')
   own.splice(at, 0, ...lines)

@@ -6,9 +6,9 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { cancelStatement } from '../../src/database/cancel.ts'
+import { cancelStatement } from '../../src/database/statement.ts'
 
-/** Listens like PostgreSQL; gives all that the first client sends. */
+/** Listens like PostgreSQL; returns all that the first client sends. */
 async function listen(t: Test, where: { host: string; port: number } | { path: string }) {
   const server = createServer()
   server.listen(where)

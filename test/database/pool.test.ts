@@ -95,7 +95,7 @@ async function createPoolBehind(t: Test, limitMs: number) {
   return { proxy, pool }
 }
 
-t.test('a connection that falls silent behind an error is given up, and the pool goes on', async (t) => {
+t.test('a connection that falls silent after an error is given up, and the pool goes on', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
   proxy.silenceAfterError()

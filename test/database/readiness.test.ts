@@ -49,6 +49,6 @@ t.test('it tells since when the database is lost; one that answers or is in use 
   )
   const [[, first], [, second], [, third]] = told as [[number, number], [number, number], [number, number]]
   t.equal(second, first)
-  t.ok(third > second, 'it begins anew')
+  t.ok(third > second, 'it begins again')
   t.strictSame(pauses, Array(looks.length).fill(5_000), 'closed, it asks no more')
 })

@@ -6,7 +6,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
-import { databaseChecks } from '../../src/plants/storage.ts'
+import { databaseChecks } from '../../src/plants/plugin.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { failure, headers, replay, startService, success } from '../support/service.ts'
 
@@ -25,7 +25,7 @@ function urlOf(role: string, database: string) {
 const drop = (...roles: string[]) =>
   query(server, roles.map((role) => `drop role if exists ${role};`).join(' '))
 
-/** Runs the file as an operator with this URL, migrates as the owner, and gives the URL of the service. */
+/** Runs the file as an operator with this URL, migrates as the owner, and returns the URL of the service. */
 async function setUp(operator: string, database: string) {
   // A release before may have migrated already, and the file can be run again.
   await query(operator, sql)

@@ -47,7 +47,7 @@ function urlOf(host: string, query: string): string {
   return url.href
 }
 
-/** Tells whether the server calls the connection encrypted. */
+/** Returns whether the server calls the connection encrypted. */
 async function isEncrypted(url: string): Promise<boolean> {
   const client = new pg.Client(parseDatabaseUrl(url))
   await client.connect()

@@ -18,7 +18,7 @@ const clients = 8
 /** A file with the URL of a new role of a new database, and the service that follows it, under load until teardown. */
 async function startUnderLoad(t: Test) {
   const databaseUrl = await createDatabase(t)
-  // Behind the teardown of the service, which ends the role's connections.
+  // After the teardown of the service, which ends the role's connections.
   const role = await createRole(t, databaseUrl, 'first')
   const path = join(t.testdir({}), 'database-url')
   const write = async (user: string, password: string) => {

@@ -11,7 +11,7 @@ const minutes = 10
 const single = ['node1', 'node2', 'node3', 'etcd1', 'etcd2', 'etcd3', 'primary', 'balancer']
 const services = [...single.map((service) => `${service}-1`), ...replicas]
 
-/** Plays the rounds of a seed on the stack of deploy/ha, and gives what they did. */
+/** Plays the rounds of a seed on the stack of deploy/ha, and returns what they did. */
 async function play(seed: number) {
   const virtual = createVirtualClock()
   const clock = {

@@ -8,7 +8,7 @@ import { startPostgres } from '../../dev/embedded-postgres.ts'
 import { execute } from '../../dev/execute.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
+import { deriveWriteId, randomWriteId } from '../../src/plants/write-key.ts'
 import { query, setServer } from '../support/database.ts'
 import { startServer } from '../support/server.ts'
 import { failure, headers, startService } from '../support/service.ts'
@@ -17,7 +17,7 @@ const key = 'standby'
 const duplicate = failure(409, 'a plant with this id exists already')
 const reused = failure(422, 'the Idempotency-Key was used for this id with other content')
 
-/** A server and a standby that its commits wait for; gives a function that stops the standby's replication. */
+/** A server and a standby that its commits wait for; returns a function that stops the standby's replication. */
 async function startPair(t: Test) {
   const primary = await startServer(t)
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))

@@ -152,7 +152,7 @@ t.test('one row that never ends, and attempts that take long: few of the others 
   }
 })
 
-t.test('rows that come behind a batch with a row that never ends are stored', async (t) => {
+t.test('rows that come after a batch with a row that never ends are stored', async (t) => {
   const { submit, clock, count, answers } = setUp()
   submit(plants(batchRows, { 0: 'never ends' }))
   submit(plants(batchRows, {}, 1_000))
@@ -290,7 +290,7 @@ t.test('many rows at fault: next to no innocent row gets an error', async (t) =>
     adjacent: (_bad: number, at: number) => at,
     spread: (bad: number, at: number) => Math.floor(((at + 0.5) * rows) / bad)
   }
-  /** How many innocent rows are lost at most of 200 and those that come behind, by how many never end. */
+  /** How many innocent rows are lost at most of 200 and those that come after, by how many never end. */
   const bounds: Record<number, number> = { 1: 0, 4: 0, 17: 0, 40: 56, 80: 105 }
   for (const fault of ['broken', 'lost', 'locked', 'never ends'] as const) {
     for (const bad of [1, 4, 17, 40, 80]) {

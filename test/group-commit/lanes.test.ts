@@ -139,7 +139,7 @@ t.test('one id', async (t) => {
     t.match(outcomes, { '1d': 'stored 1d', '1e': 'stored 1e' })
   })
 
-  t.test('a row may join behind its id after all who waited there have expired', async (t) => {
+  t.test('a row may wait for its id after all that waited there have expired', async (t) => {
     const { submit, log, attempts, last, outcomes, clock, group } = setUp({ lanes: 2, deadlineMs: 100 })
     submit('1a', '2', '1b')
     await clock.move(50)

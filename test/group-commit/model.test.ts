@@ -100,7 +100,7 @@ const sumBytes = (plants: { bytes: number }[]) => plants.reduce((sum, { bytes })
 
 const isOpen = ({ accepted, answer }: Call) => accepted && answer === undefined
 
-/** Plays a scenario, with the rules of each moment checked as it goes, and gives the calls and the table. */
+/** Plays a scenario, with the rules of each moment checked as it goes, and returns the calls and the table. */
 async function play({ limits, arrivals, weathers, outage, locks, random }: Scenario) {
   let dice = 0
   const clock = createVirtualClock(() => random[dice++ % random.length] as number)

@@ -1,4 +1,4 @@
-/** Rows whose attempt has failed, beside the others. The store's attempts are ended by hand. */
+/** Rows whose attempt has failed, and the others meanwhile. The store's attempts are ended by hand. */
 import t from 'tap'
 import { setUp } from '../support/scripted-store.ts'
 
@@ -197,7 +197,7 @@ t.test('a row that fails alone', async (t) => {
     t.equal(clock.now(), 10_000)
   })
 
-  t.test('is tried alone from then on, and so is the row behind it', async (t) => {
+  t.test('is tried alone from then on, and so is the row after it', async (t) => {
     const { submit, last, log, clock } = setUp()
     submit('1a')
     await last().fail('busy')
@@ -239,7 +239,7 @@ t.test('a row that fails alone', async (t) => {
     t.same(log().slice(2), ['3', '1', '4', '5', '6', '2'])
   })
 
-  t.test('that held a lane goes behind the others until they had as much time', async (t) => {
+  t.test('that held a lane goes after the others until they had as much time', async (t) => {
     const { submit, last, log, clock } = setUp({ batchRows: 1 })
     submit('1', '2', '3', '4')
     await clock.move(2_000)

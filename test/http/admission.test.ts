@@ -222,7 +222,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     await shows(t, service, 'http_body_bytes', 0)
   })
 
-  t.test('what comes behind a response takes no room', async (t) => {
+  t.test('what comes after a response takes no room', async (t) => {
     const service = await start(t, { BODY_LIMIT_BYTES: '100', BODY_MEMORY_BYTES: '1000' })
     const early: [string, RegExp][] = [
       [request('', chunked, 'GET /livez HTTP/1.1'), /alive/],

@@ -47,7 +47,7 @@ app.get('/done', { onRequest: (_, __, done) => done(thrown as Error) }, () => 'n
 t.teardown(() => app.close())
 const url = await app.listen({ host: '127.0.0.1', port: 0 })
 
-/** Requests a path; gives the response, and the log lines that it left. */
+/** Requests a path; returns the response, and the log lines that it left. */
 async function get(path: string) {
   lines.length = 0
   const response = await fetch(`${url}${path}`)
@@ -237,7 +237,7 @@ t.test('of a chain of causes the log has the first six', async (t) => {
   t.equal(levels, 6)
 })
 
-t.test("an error is the client's doing by its code, and by nothing else", async (t) => {
+t.test("only an error's code makes it the client's", async (t) => {
   const coded = (code: string) => Object.assign(new Error('x'), { code })
   const cases: [thrown: unknown, name: string][] = [
     [coded('FST_ERR_CTP_INVALID_MEDIA_TYPE'), 'UnsupportedMediaType'],

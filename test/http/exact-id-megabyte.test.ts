@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { cases } from '../../bench/json-cases.ts'
 import { scaled } from '../../dev/slowness.ts'
-import { parseWithExactId } from '../../src/http/exact-id.ts'
+import { parseWithExactId } from '../../src/http/json.ts'
 import { toInt64 } from '../support/json-texts.ts'
 
 /** The exact id by JSON.parse's own account of where a value stood: a call for each value, hence slow. */

@@ -1,6 +1,6 @@
 /** Exact ids out of JSON texts. */
 import t from 'tap'
-import { parseWithExactId } from '../../src/http/exact-id.ts'
+import { parseWithExactId } from '../../src/http/json.ts'
 
 const read = (text: string) => parseWithExactId(Buffer.from(text))
 const id = (text: string) => (read(text) as { id: unknown }).id

@@ -1,10 +1,10 @@
 /** One pass over a JSON text: where the id is, and how deep the text nests. Long texts are read four bytes at a time. */
 import t from 'tap'
-import { findId, NestedTooDeeply } from '../../src/http/json-scan.ts'
+import { findId, NestedTooDeeply } from '../../src/http/json.ts'
 
 const scan = (text: string) => findId(Buffer.from(text, 'latin1'))
 
-t.test('the offset is behind the colon of the last id of the outermost object', async (t) => {
+t.test('the offset is after the colon of the last id of the outermost object', async (t) => {
   t.equal(scan('{"id":7}'), 6)
   t.equal(scan('{ "id" : 7 }'), 8)
   t.equal(scan('{"id":1,"id":2}'), 13)

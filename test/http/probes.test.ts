@@ -20,7 +20,7 @@ import {
 
 const readOnly = 'default_transaction_read_only'
 
-/** Passes connections on to a port; gives its own, and how many there were. */
+/** Passes connections on to a port; returns its own, and how many there were. */
 async function startRelay(t: Test, target: number) {
   const relay = { port: 0, connections: 0 }
   const server = createServer((client) => {

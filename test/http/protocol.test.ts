@@ -50,7 +50,7 @@ const cases: [string, Part[], string[]][] = [
   ['2.3: no version', ['POST /plants\r\n\r\n'], [version]],
   ['2.3: HTTP/1.0 without Host', [request(plant(), { host: undefined }, 'POST /plants HTTP/1.0')], [created]],
   [
-    '2.3: the method of the HTTP/2 preface without a version, behind a good request',
+    '2.3: the method of the HTTP/2 preface without a version, after a good request',
     [`${request(plant())}PRI /plants\r\n\r\n`],
     [created, version]
   ],
@@ -95,7 +95,7 @@ const cases: [string, Part[], string[]][] = [
   ],
   ['3.2.3: CONNECT', ['CONNECT test:80 HTTP/1.1\r\nhost: test:80\r\n\r\n'], [noMethod]],
   [
-    '3.2.3: CONNECT behind a good request',
+    '3.2.3: CONNECT after a good request',
     [`${request(plant())}CONNECT test:80 HTTP/1.1\r\nhost: test:80\r\n\r\n`],
     [created, noMethod]
   ],
@@ -252,7 +252,7 @@ const cases: [string, Part[], string[]][] = [
   ],
   ['10.1.1: 100-continue', [request(plant(), { expect: '100-Continue' })], ['100 ', created]],
   [
-    '10.1.1: 100-continue behind requests that wait for their responses, the body still to come',
+    '10.1.1: 100-continue after requests that wait for their responses, the body still to come',
     [
       request(plant()) + request('', { expect: '100-continue', 'content-length': '24' }),
       /100 Continue/,
@@ -261,7 +261,7 @@ const cases: [string, Part[], string[]][] = [
     [created, '100 ', malformed]
   ],
   [
-    '10.1.1: 100-continue behind a request that waits, the body cut off',
+    '10.1.1: 100-continue after a request that waits, the body cut off',
     [request(plant()) + request('{', { expect: '100-continue', 'content-length': '9' })],
     [created, malformed]
   ],
@@ -271,7 +271,7 @@ const cases: [string, Part[], string[]][] = [
     [created]
   ],
   [
-    '10.1.1: 100-continue with its body, behind a request and before one: there is nothing to wait for',
+    '10.1.1: 100-continue with its body, after a request and before one: there is nothing to wait for',
     [request(plant()) + request(plant(), { expect: '100-continue' }) + request(plant())],
     [created, created, created]
   ],
@@ -284,7 +284,7 @@ const cases: [string, Part[], string[]][] = [
     [failed(401, 'a bearer token is required')]
   ],
   [
-    '10.1.1: 100-continue refused behind a request that waits, and a request that breaks off',
+    '10.1.1: 100-continue refused after a request that waits, and a request that breaks off',
     [
       request(plant()) +
         request('1', { expect: '100-continue', authorization: undefined }) +
@@ -339,7 +339,7 @@ const cases: [string, Part[], string[]][] = [
     [created, malformed]
   ],
   [
-    '9.6: nothing behind a request that closes',
+    '9.6: nothing after a request that closes',
     [request(plant(), { connection: 'close' }) + request(plant())],
     [created]
   ],
@@ -353,7 +353,7 @@ const cases: [string, Part[], string[]][] = [
     [request('{"id":1', { 'content-length': '100' })],
     [malformed]
   ],
-  ['9.6: half-closing behind a whole request', [request(plant())], [created]]
+  ['9.6: half-closing after a whole request', [request(plant())], [created]]
 ]
 
 for (const [title, parts, expected] of cases) {
@@ -421,7 +421,7 @@ t.test('a body that does not arrive in time gets 408', async (t) => {
   t.ok(performance.now() - started < requestTimeoutMs + scaled(17_000))
 })
 
-t.test('a slow body behind a response is cut off without a second one', async (t) => {
+t.test('a slow body after a response is cut off without a second one', async (t) => {
   const parts = [request('', { 'content-length': '100', authorization: undefined })]
   const responses = parseResponses(await exchange(hurried.url, parts))
   t.strictSame(
@@ -474,7 +474,7 @@ t.test('a client that keeps a refused connection open is cut off, sooner when it
 
 const isBetween = (ms: number, least: number, most: number) => ms > least && ms < most
 
-/** Gives how long a refused connection is kept, in ms, whose client sends a byte every so often, or nothing more. */
+/** Returns how long a refused connection is kept, in ms, whose client sends a byte every so often, or nothing more. */
 async function cutAfter(everyMs?: number): Promise<number> {
   const socket = connectTo(hurried.url, { allowHalfOpen: true })
   socket.on('error', () => {}).resume()
@@ -503,7 +503,7 @@ t.test(
   }
 )
 
-t.test('a connection is used again behind a refused request', async (t) => {
+t.test('a connection is used again after a refused request', async (t) => {
   const parts = [request('x'.repeat(100), { authorization: undefined }) + request(plant())]
   const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
   t.strictSame(

@@ -1,5 +1,5 @@
 /**
- * An adversary: connections of all kinds that make the service hold something, beside good clients, against a process
+ * An adversary: connections of all kinds that make the service hold something, among good clients, against a process
  * with a small heap. `--seed` repeats a run, `--minutes` lengthens it, `--kinds a,b` leaves out the others, and
  * `--shrink` looks for the fewest kinds that still fail.
  */
@@ -30,14 +30,14 @@ export interface Report {
 
 const badConnections = 120
 const goodClients = 60
-/** Some of the adversary's connections stay until the end, whatever they have sent; so many at most. */
+/** How many of the adversary's connections at most stay until the end, whatever they have sent. */
 const mostStaying = 300
-/** Of which each may hold so much when its requests are over. */
+/** How many bytes each of these may hold when its requests are over. */
 const idleBytes = 16_384
 /** How long a connection of the adversary lives beyond what it sends, at most. */
 const longestHoldMs = 3_000
 const warmUpMs = 1_500
-/** In which all that the clients have left behind is done with. */
+/** How long the service may take to clear up after the clients. */
 const restMs = 30_000
 
 /** Compiled code and caches that a first load leaves behind. */
@@ -128,7 +128,7 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
       const more = (await service.held()) - before
       if (more > limit) found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before`)
     }
-    // Whoever stays has got its response by now, or has been cut off.
+    // Every client has got its response by now, or has been cut off.
     for (const name of loads) await service.shows(name, 0)
     const { staying } = attack
     await check(`for ${staying.length} idle connections`, marginBytes + staying.length * idleBytes)
@@ -171,7 +171,7 @@ const runAlone = (options: Options): Promise<Report> =>
     summary: ''
   }))
 
-/** Gives the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
+/** Returns the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
 async function shrink(options: Options): Promise<readonly Kind[]> {
   const fails = async (kinds: readonly Kind[]) => {
     const { faults } = await runAlone({ ...options, kinds })

@@ -6,7 +6,7 @@ import { request } from '../support/raw.ts'
 export interface Script {
   /** Sent one after the other. */
   parts: string[]
-  /** The pause behind each part, in ms. */
+  /** The pause after each part, in ms. */
   gapMs: number
   /** Whether the responses are taken: as they come, or never. */
   reads: boolean
@@ -91,7 +91,7 @@ export const kinds = {
   'unread creates': (world) =>
     repeat(10 + world.random.integer(30), () => request(plant(world, 'n'.repeat(300_000)), world.caller)),
   'long creates': (world) => repeat(5, () => request(plant(world, 'n'.repeat(900_000)), world.caller)),
-  'refused bodies behind others': (world) => [
+  'refused bodies after others': (world) => [
     repeat(30, () => get('/openapi.json')).join('') + request(plant(world, 'n'), world.caller),
     request('', { ...unchunked, authorization: undefined }),
     '1\r\n \r\n'.repeat(10_000)

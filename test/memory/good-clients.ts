@@ -11,7 +11,7 @@ interface Response {
 
 const pauseMs = 50
 
-/** Starts so many clients with this secret; ids behind this one are theirs. */
+/** Starts so many clients with this secret; ids after this one are theirs. */
 export function startGoodClients(url: string, secret: string, count: number, before = 2 ** 40) {
   const agent = new Agent({ keepAlive: true, maxSockets: count })
   const created: string[] = []
@@ -71,7 +71,7 @@ export function startGoodClients(url: string, secret: string, count: number, bef
       await all
       agent.destroy()
     },
-    /** Gives a line for each acknowledged plant that is not in the table exactly once. */
+    /** Returns a line for each acknowledged plant that is not in the table exactly once. */
     async compare(databaseUrl: string): Promise<string[]> {
       const rows = await query(
         databaseUrl,

@@ -2,8 +2,7 @@
 import { Histogram, Registry } from '@prometheus-io/client'
 import fc from 'fast-check'
 import t from 'tap'
-import { addHistogram } from '../../src/metrics/histogram.ts'
-import { memoize } from '../../src/metrics/memoize.ts'
+import { addHistogram, memoize } from '../../src/metrics/metrics.ts'
 
 const buckets = [0.001, 0.5, 1, 10]
 const config = { name: 'plant_store_test_seconds', help: 'What "is" measured', buckets }

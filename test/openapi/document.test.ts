@@ -74,7 +74,7 @@ t.test('every failure of the operation is an example with its number', async (t)
   }
 })
 
-t.test('the table has each message once, and the text behind it the numbers of other requests', async (t) => {
+t.test('the table has each message once, and the text after it the numbers of other requests', async (t) => {
   const { description } = operation.responses[400]
   const messages = [...description.matchAll(/^\| \d+ \| (.+?) \|/gm)].map(([, message]) => message)
   t.equal(new Set(messages).size, messages.length)

@@ -109,7 +109,7 @@ t.test('another method of any of these paths gets 405', async (t) => {
   }
 })
 
-t.test('there is nothing beside them', async (t) => {
+t.test('there is nothing else', async (t) => {
   for (const path of ['//', '/docs/', '/docs/index.html', '/docs/..%2fpackage.json', '/v1', '/v1/docs']) {
     t.strictSame(await read(await get(path)), failure(404, 'there is nothing at this path'), path)
   }

@@ -2,8 +2,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { writeContent } from '../../src/plants/columns.ts'
-import { parseIdempotencyKey } from '../../src/plants/idempotency-key.ts'
-import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-id.ts'
+import {
+  deriveFormerWriteId,
+  deriveWriteId,
+  isOfSameKey,
+  parseIdempotencyKey,
+  randomWriteId
+} from '../../src/plants/write-key.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'
@@ -24,7 +29,7 @@ const newPlant = () => ({ id: ++lastId, name: 'Monstera', tag: 'tropical' })
 const created = success({ name: 'Monstera', tag: 'tropical' })
 const replayed = replay({ name: 'Monstera', tag: 'tropical' })
 
-/** Creates a new plant, with a key or without, and gives it. */
+/** Creates a new plant, with a key or without, and returns it. */
 async function create(t: Test, init?: RequestInit) {
   const plant = newPlant()
   t.strictSame(await service.post(plant, init), created)

@@ -30,7 +30,7 @@ function environmentOf(container: Manifest): Record<string, string> {
   )
 }
 
-t.test('each kustomization names what stands beside it, and nothing else', async (t) => {
+t.test('each kustomization names the files next to it, and nothing else', async (t) => {
   const files = globSync(`${directory}/**/kustomization.yaml`, { cwd: root })
   t.equal(files.length, 5)
   for (const file of files) {

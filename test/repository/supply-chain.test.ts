@@ -25,7 +25,7 @@ t.test(
 const workflows = globSync('.github/workflows/*.yml', { cwd: root })
 
 t.test(
-  'actions are pinned by commit, with their version beside it, and see no credentials that stay',
+  'actions are pinned by commit, with their version in a comment, and see no credentials that stay',
   async (t) => {
     for (const workflow of workflows) {
       const text = readFileSync(join(root, workflow), 'utf8')

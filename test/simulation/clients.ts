@@ -17,11 +17,11 @@ export interface Order {
   readonly tries: number
 }
 
-/** A request, and what only the model knows of it; its key is that of its caller alone. */
+/** A request, and what only the model knows about it; its key belongs to its caller alone. */
 export interface Request extends Operation {
   /** The process that it was sent to. */
   readonly process: Process
-  /** Its row is recognised by it; absent where it was not taken. */
+  /** The id of its row's write; absent if the create was not accepted. */
   writeId?: string
   /** When its process has responded, and what; `ended` is when its client has the response. */
   respondedAt?: number
@@ -36,15 +36,15 @@ const worthAnotherTry = new Set([408, 429, 500, 503])
 /** How much longer than the deadline a create may take: timers ring in whole milliseconds. */
 const slackMs = 5
 
-/** Sends orders, again and again as the responses say. */
+/** Sends orders, and repeats them as the responses say. */
 export class Clients {
   readonly requests: Request[] = []
-  /** So many of the next responses get lost. */
+  /** How many of the next responses get lost. */
   lostResponses = 0
-  /** Nothing goes wrong any more. */
+  /** From now on nothing goes wrong. */
   isCalm = false
   readonly #simulation: Simulation
-  /** Creates that services have taken and not responded to. */
+  /** Creates that services have accepted and not responded to. */
   readonly #open = new Set<Request>()
 
   constructor(simulation: Simulation) {

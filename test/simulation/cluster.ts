@@ -6,15 +6,15 @@ import type { World } from './world.ts'
 export class Cluster {
   readonly world: World
   readonly nodes: readonly [Postgres, Postgres]
-  /** The one that was made the primary last; there can be another that does not know that yet. */
+  /** The server that became the primary last. Another may not know that yet. */
   leader: Postgres
   /** The standby that the leader's commits wait for: the only one that may replace it. */
   standby: Postgres | undefined
-  /** What is sent between the servers gets there. */
+  /** Whether the servers reach each other. */
   isLinked = true
   /** How much longer the standby takes, in ms. */
   lagMs = 0
-  /** Until then the address leads to the server that is not the leader, once in so many times. */
+  /** Until when the address leads to the other server than the leader, and how often. */
   #stale = { until: 0, oneIn: 1 }
   /** Called when connections may deliver again what they could not. */
   onReachable = () => {}
@@ -32,7 +32,7 @@ export class Cluster {
     return this.nodes[node === this.nodes[0] ? 1 : 0]
   }
 
-  /** Gives the server behind an address: that of one of them, or the one that follows the leader. */
+  /** Returns the server behind an address: that of one of them, or the one that follows the leader. */
   route = (address: string): Postgres =>
     this.nodes.find(({ name }) => name === address) ??
     (this.#stale.until > this.world.now && this.world.random.oneIn(this.#stale.oneIn)
@@ -66,7 +66,7 @@ export class Cluster {
     this.ship()
   }
 
-  /** Nothing gets through between the servers for a while. */
+  /** Separates the servers for a while. */
   part(ms: number) {
     this.#links++
     this.isLinked = false
@@ -133,7 +133,7 @@ export class Cluster {
     return leader.isConfirmed && leader.locks.size === 0
   }
 
-  /** Ends whatever is wrong with the servers. */
+  /** Repairs the servers. */
   heal() {
     this.lagMs = 0
     this.#stale.until = 0

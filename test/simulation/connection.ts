@@ -2,7 +2,7 @@
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** How long something is on its way. */
+/** How long something is under way. */
 export const typicalMs = 0.15
 
 /** What a peer meets: bytes, the end of the stream, or the loss of the connection. */
@@ -10,7 +10,7 @@ export interface Endpoint {
   receive(bytes: Buffer): void
   /** Bytes are in the buffers of its kernel; `receive` is called when the process reads them. */
   arrive?(bytes: Buffer): void
-  /** Nothing comes any more. */
+  /** The stream has ended. */
   onEnd(reason: 'ended' | 'reset'): void
 }
 
@@ -19,7 +19,7 @@ export interface Host {
   readonly name: string
   /** It runs; otherwise it refuses connections and resets what it does not know. */
   readonly isUp: boolean
-  /** It has vanished: packets to it have no answer. */
+  /** It has vanished: packets to it get no response. */
   readonly isSilent: boolean
   accept(connection: Connection): Endpoint
 }
@@ -39,7 +39,7 @@ class Pipe {
   readonly #deliver: (item: Item) => void
   readonly #queue: Item[] = []
   #isMoving = false
-  /** After so many more bytes the connection breaks. */
+  /** After how many more bytes the connection breaks. */
   cutAfter: number | undefined = undefined
 
   constructor(connection: Connection, bytesPerMs: number, deliver: (item: Item) => void) {
@@ -139,7 +139,7 @@ export class Connection {
     if (!this.host.isSilent) this.toClient.send(reason)
   }
 
-  /** It breaks, for both. */
+  /** The connection breaks for both peers. */
   reset() {
     this.toHost.replace('reset')
     this.toClient.replace('reset')
@@ -149,7 +149,7 @@ export class Connection {
     return this.process === process && this.host === host
   }
 
-  /** Nothing gets through any more, and nobody is told. */
+  /** From now on nothing gets through, and neither peer is told. */
   deafen() {
     this.#isDeaf = true
   }

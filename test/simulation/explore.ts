@@ -5,10 +5,10 @@ import { Worker } from 'node:worker_threads'
 import type { LieName } from './lies.ts'
 import type { Schedule } from './schedule.ts'
 
-/** What a thread is asked: the first seed that fails, or what happens in one. */
+/** A thread's task: to find the first seed that fails, or to show what happens in one. */
 export type Asked = { from: number; to: number; breaks: RegExp } | { seed: number; isShrunk: boolean }
 
-/** What it tells. */
+/** Its result. */
 export interface Told {
   /** Absent where none has failed. */
   seed?: number
@@ -34,7 +34,7 @@ interface Search extends Partial<Subject> {
 
 const sources = `${import.meta.dirname}/../../src`
 
-/** So many seeds are handed to a thread at once. */
+/** How many seeds a thread gets at once. */
 const portion = 50
 
 async function ask(worker: Worker, asked: Asked): Promise<Told> {
@@ -53,7 +53,7 @@ async function withWorker<Result>(
   return use(worker).finally(() => worker.terminate())
 }
 
-/** Simulates `count` seeds; gives the first of them that breaks a rule, or such a rule. */
+/** Simulates `count` seeds; returns the first of them that breaks a rule, or such a rule. */
 export async function explore(count: number, options: Search = {}): Promise<Told> {
   const { breaks = /./, from: start = 0 } = options
   const end = start + count

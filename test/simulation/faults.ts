@@ -82,7 +82,7 @@ function connectionOf({ network }: Simulation, { dice }: Fault, context: unknown
   return session?.connection ?? pick([...network.connections], dice)
 }
 
-/** Gives the session of a point, or any other of the primary. */
+/** Returns the session of a point, or any other of the primary. */
 function sessionOf({ cluster }: Simulation, { dice }: Fault, context: unknown): Session | undefined {
   return context instanceof Statement ? context.session : pick([...cluster.leader.sessions.values()], dice)
 }

@@ -1,4 +1,4 @@
-/** Services that tell something else than what has happened: the judge must find each of them. */
+/** Services whose responses are not true: the judge must find each of them. */
 import { currentProcess } from './process.ts'
 import type { Response, Service } from './service.ts'
 import type { Loaded } from './simulation.ts'
@@ -6,7 +6,7 @@ import type { Loaded } from './simulation.ts'
 /** A lie, and what the judge must say of it. */
 interface Lie {
   readonly finds: RegExp
-  /** Gives what is told instead; undefined for no response at all. */
+  /** Returns what is told instead; undefined for no response at all. */
   readonly tell: (response: Response, name: string) => Response | undefined
   /** It is told before anything is stored, or so much later. */
   readonly when?: 'at once' | 'late'

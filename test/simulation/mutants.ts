@@ -48,7 +48,7 @@ export const mutants: readonly Mutant[] = [
       'faults/bad-rows'
     ]
   ]),
-  ...inFile('plants/write-id.ts', /two keys/, [
+  ...inFile('plants/write-key.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
   ...inFile('plants/repository.ts', /drawn for a key/, [
@@ -65,7 +65,7 @@ export const mutants: readonly Mutant[] = [
       "unknown: 'DeadlineExceeded'"
     ]
   ]),
-  ...inFile('plants/store.ts', falsehood, [
+  ...inFile('plants/sql-store.ts', falsehood, [
     [
       'created and replayed are swapped',
       "key === undefined || mayBeStored ? 'created' : 'replayed'",
@@ -84,25 +84,27 @@ export const mutants: readonly Mutant[] = [
     ],
     ['any key is the same', 'key === undefined || !isOfSameKey(found, item.writeId)', 'key === undefined']
   ]),
-  ...inFile('plants/store.ts', failure, [
+  ...inFile('plants/sql-store.ts', failure, [
     [
       'a look-up that fails costs all',
       'return { results, failure: {',
       'return { results: [], failure: {',
-      'plants/store'
+      'plants/sql-store'
     ]
   ]),
-  ...inFile('plants/store.ts', /./, [
+  ...inFile('plants/sql-store.ts', /./, [
     [
       'a look-up without the signal',
       'findPlants(ids, canWait), signal',
       'findPlants(ids, canWait)',
-      'plants/storage'
+      'plants/plugin'
     ]
   ]),
-  ...inFile('plants/storage.ts', failure, [
-    ['a statement has the whole deadline', 'attemptsPerDeadline = 3', 'attemptsPerDeadline = 1'],
-    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0', 'plants/storage']
+  ...inFile('database/statement.ts', failure, [
+    ['a statement has the whole deadline', 'statementsPerDeadline = 3', 'statementsPerDeadline = 1']
+  ]),
+  ...inFile('plants/plugin.ts', failure, [
+    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0', 'plants/plugin']
   ]),
   ...inFile('database/errors.ts', openOutcome, [
     [
@@ -259,7 +261,7 @@ export const mutants: readonly Mutant[] = [
   ])
 ]
 
-/** What tests need of the project, beside the sources, the tests and their tools. */
+/** What tests need of the project, besides the sources, the tests and their tools. */
 const linked = ['node_modules', 'package.json', 'migrations', 'public']
 
 /** Calls back with a copy of the project that has the edits. Throws where a text is not there exactly once. */

@@ -10,7 +10,7 @@ export class Network {
   readonly world: World
   readonly connections = new Set<Connection>()
   readonly #parted = new Map<string, number>()
-  /** Gives the host that an address leads to now. */
+  /** Returns the host that an address leads to now. */
   readonly route: (address: string) => Host
   /** How fast each connection is. */
   readonly bytesPerMs: Speed

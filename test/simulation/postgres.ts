@@ -137,7 +137,7 @@ export class Postgres implements Host {
   }
 
   /**
-   * Locks a row, or waits: a statement that updates waits for whoever holds it, one that does nothing where the id is
+   * Locks a row, or waits: a statement that updates waits for its holder, one that does nothing where the id is
    * taken only for a writer. `done` is called when nobody is in the way.
    */
   lock(transaction: Transaction, id: string, updates: boolean, done: () => void) {

@@ -8,16 +8,16 @@ const drained = () => new Promise<void>((resolve) => realSetImmediate(resolve))
 /** The process whose code runs now. */
 let current: Process | undefined
 
-/** Gives the process whose code runs now; undefined outside of all. */
+/** Returns the process whose code runs now; undefined outside of all. */
 export const runningProcess = (): Process | undefined => current
 
-/** Gives the process whose code runs now. */
+/** Returns the process whose code runs now. */
 export function currentProcess(): Process {
   if (!current) throw new Error('no simulated process is running')
   return current
 }
 
-/** What `setTimeout` gives. */
+/** What `setTimeout` returns. */
 export class Timer {
   readonly owner: Process
   readonly at: number
@@ -41,7 +41,7 @@ export class Process {
   readonly world: World
   /** Stands for `connect` of `node:net`. */
   readonly connect: (port: number, address: string) => unknown
-  /** How far its clocks are from the world's: that of the wall can jump, the other has its own beginning. */
+  /** How far its clocks are from the world's: the wall clock can jump, the monotonic one starts with the process. */
   wallOffsetMs: number
   readonly clockOffsetMs: number
   isDead = false
@@ -49,7 +49,7 @@ export class Process {
   lastUuid: string | undefined = undefined
   /** Called when it dies. */
   readonly onDeath: (() => void)[] = []
-  /** When it has last been stopped, and is since running again. */
+  /** When it last resumed after it was stopped. */
   resumedAt = 0
   /** It stands still, as SIGSTOP and a paused machine make it. */
   isPaused = false

@@ -17,13 +17,13 @@ export interface Cause {
   readonly trouble?: Trouble
   /** The error comes with the commit, after the result. */
   readonly isDeferred?: boolean
-  /** Each statement that inserts it takes so much longer, in ms. */
+  /** How much longer each statement takes that inserts it, in ms. */
   readonly ms?: number
-  /** It gets in, and whatever reads its content fails. */
+  /** It is stored, but reading its content fails. */
   readonly isDamaged?: boolean
   /** A trigger stores this name instead. */
   readonly storedAs?: string
-  /** A trigger leaves it out without a word. */
+  /** A trigger silently leaves it out. */
   readonly isSkipped?: boolean
   /** Its name has so many letters more. */
   readonly letters?: number
@@ -63,15 +63,15 @@ export const causes = {
 
 export type CauseName = keyof typeof causes
 
-/** Gives what a plant with this name causes; undefined for a good one. */
+/** Returns what a plant with this name causes; undefined for a good one. */
 export const causeOf = (name: string | null | undefined): Cause | undefined =>
   (causes as Record<string, Cause>)[name?.split('.')[0] ?? '']
 
-/** Gives the name of a plant that is such a cause. */
+/** Returns the name of a plant that is such a cause. */
 export const nameOf = (cause: CauseName): string => {
   const { letters = 0 }: Cause = causes[cause]
   return letters > 0 ? `${cause}.${'x'.repeat(letters)}` : cause
 }
 
-/** Gives the name that the table holds when a plant with this name is stored. */
+/** Returns the name that the table holds when a plant with this name is stored. */
 export const storedNameOf = (name: string): string => causeOf(name)?.storedAs ?? name

@@ -10,10 +10,10 @@ import type { Columns } from './sql.ts'
 /** How long a service may take to notice that the database is back: a probe that hangs, and the pause to the next. */
 export const recoveryMs = 5_000
 
-/** Less than this is no time for a repeat: an attempt over a lost connection takes a third of it and a second. */
+/** The shortest deadline that has time for a repeat: an attempt over a lost connection takes a third of the deadline and a second. */
 const patientMs = 3000
 
-/** Gives a line for each violation. */
+/** Returns a line for each violation. */
 export function judge(simulation: Simulation, healedAt: number): string[] {
   const { cluster, clients, world } = simulation
   const { requests } = clients
@@ -46,7 +46,7 @@ const isInternal = (request: Request) => messageOf(request) === 'internal error'
 const isRefused = (request: Request) => messageOf(request)?.includes('breaks a rule') === true
 const isWronglyRefused = (request: Request) => causeOf(request.name) === undefined && isRefused(request)
 
-/** Leaves out what only the model knows. */
+/** Removes what only the model knows. */
 const toOperation = ({ process: _, writeId: __, ...operation }: Request): Operation => operation
 
 const toStoredRow = ({ id, name, tag }: Columns): StoredRow => ({
@@ -125,7 +125,7 @@ class Attribution {
     return row && this.#byWrite.get(`${row.id} ${row.write_id}`)?.[0]?.key
   }
 
-  /** Whether a row of this request's write is its doing, and cannot be that of another request with its key. */
+  /** Whether a row of this request's write was stored by this request, and cannot be another's with its key. */
   #hasInserted(request: Request, row: Columns): boolean {
     const { id, writeId, process } = request
     const insert = this.#simulation.world.inserts.get(row.transaction ?? '')
@@ -147,7 +147,7 @@ class Attribution {
 
 /**
  * Judges what the service owes while nothing is wrong with the database and the network, before all is healed and
- * after: a create that is no failure's cause, and does not wait behind one, has a response that is no failure.
+ * after: a create that is no failure's cause, and does not wait for one, has a response that is no failure.
  */
 function judgeLiveness({ clients, settings, world }: Simulation, healedAt: number): string[] {
   const { requests } = clients

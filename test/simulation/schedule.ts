@@ -23,7 +23,7 @@ export interface Schedule {
 
 /** How long the faults and the orders last at the most. */
 const loadMs = 12_000
-/** Ids are these and those behind them: int64 has more digits than a number of JavaScript. */
+/** Ids are these and those after them: int64 has more digits than a number of JavaScript. */
 const firstIds = [1n, 1n, 1n, -4n, 2n ** 53n - 4n, 2n ** 63n - 200_000n, -(2n ** 63n)]
 /** A plant that is large to those who get it back. */
 const bigName = `big.${'x'.repeat(2_000)}`

@@ -38,13 +38,13 @@ export interface Settings {
   hasHosts: boolean
 }
 
-/** Loads the sources below a folder, once the machine's time is replaced; gives what makes a service. */
+/** Loads the sources below a folder, once the machine's time is replaced; returns what makes a service. */
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure } = await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
-  const { createPlantStorage } = await load<typeof import('../../src/plants/storage.ts')>('plants/storage.ts')
+  const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
-  const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
+  const { deriveWriteId } = await load<typeof import('../../src/plants/write-key.ts')>('plants/write-key.ts')
   const { writeContent } = await load<typeof import('../../src/plants/columns.ts')>('plants/columns.ts')
   const writeIdOf = (caller: string, key: string, plant: Create['plant']) =>
     deriveWriteId(caller, key, writeContent(plant))
@@ -58,7 +58,7 @@ export async function loadService(src: string) {
     const hosts = hasHosts ? 'a:5432,b:5432' : 'database:5432'
     const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
     const observer = { onStored() {}, onAttempt() {} }
-    const { database, plants, close } = createPlantStorage({ connection: connect(), write }, log, observer)
+    const { database, plants, close } = openRepository({ connection: connect(), write }, log, observer)
     return {
       create({ plant, caller, key }, respond) {
         const { name, tag } = plant

@@ -51,14 +51,14 @@ export class Session implements Endpoint {
     return this.connection.process.name
   }
 
-  /** Gives a setting of the session, or of the server where its client has asked for none. */
+  /** Returns a setting of the session, or of the server where its client has asked for none. */
   setting(name: string): string | undefined {
     const option = new RegExp(`-c ${name}=(\\w+)`).exec(this.#parameters.get('options') ?? '')?.[1]
     return this.#parameters.get(name) ?? option ?? this.node.settings.get(name)
   }
 
   /**
-   * Ends it, with a word to its client or without; what its statement has put into the log stays there. PostgreSQL tells
+   * Ends it, and tells its client or not. What its statement has put into the log stays there. PostgreSQL tells
    * nothing to one that waits for the standby, as that transaction is committed; what is in between can tell anything.
    */
   terminate(trouble?: Trouble, isTold = this.#statement?.phase !== 'waits') {

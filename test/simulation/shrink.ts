@@ -1,4 +1,4 @@
-/** Makes a schedule smaller that fails. */
+/** Shrinks a schedule that fails. */
 import type { Schedule } from './schedule.ts'
 import { type Loaded, Simulation } from './simulation.ts'
 

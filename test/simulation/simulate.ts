@@ -26,7 +26,7 @@ async function show(seed: number) {
   process.exitCode = whole.violations?.length ? 1 : 0
 }
 
-/** Tells whether a test passes in a copy of the project; it finds its server in TEST_DATABASE_URL. */
+/** Returns whether a test passes in a copy of the project; it finds its server in TEST_DATABASE_URL. */
 const passes = (test: string, project: string) =>
   execute(process.execPath, [join(project, 'test', `${test}.test.ts`)], { env: { TAP_TIMEOUT: '600' } }).then(
     () => true,

@@ -12,10 +12,10 @@ import type { Statement } from './statement.ts'
 import { Watch } from './watch.ts'
 import { World } from './world.ts'
 
-/** What the sources under simulation give. */
+/** What the sources under simulation export. */
 export type Loaded = Awaited<ReturnType<typeof loadService>>
 
-/** How long it may take after the last fault until nothing of it is left: the longest stall of a disk. */
+/** How long the effects of the last fault may last: the longest stall of a disk. */
 const wholeMs = 60_000
 
 /** A service in its process. */
@@ -128,7 +128,7 @@ export class Simulation {
     })
   }
 
-  /** Lets it happen; gives the rules that were broken. */
+  /** Runs the simulation; returns the rules that were broken. */
   async run(): Promise<string[]> {
     const { world, clients, schedule } = this
     for (let index = 0; index < schedule.services; index++) this.#start(index)

@@ -102,7 +102,7 @@ export class Statement {
     else this.#insert(0)
   }
 
-  /** Returns a row of the table. Gives false where that has failed. */
+  /** Returns a row of the table. Returns false where that has failed. */
   #return(row: Columns): boolean {
     const { returning } = this.command
     // What is in memory only is whole.

@@ -43,9 +43,9 @@ export async function startCollector(t: Test) {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     resources,
-    /** All that has come, as text. */
+    /** All that has arrived, as text. */
     text: () => text,
-    /** Gives the spans of a name as soon as there are `count`. */
+    /** Returns the spans of a name as soon as there are `count`. */
     async named(name: string, count = 1) {
       const found = () => spans.filter((span) => span.name === name)
       return until(`${count} spans ${name}`, found, ({ length }) => length >= count)

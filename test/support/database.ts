@@ -17,7 +17,7 @@ interface Options {
   encoding?: string
 }
 
-/** Makes a database with a random name on the server that `npm test` has started; drops it at teardown. Gives its URL. */
+/** Makes a database with a random name on the server that `npm test` has started; drops it at teardown. Returns its URL. */
 export async function createDatabase(t: Teardown, { migrated = true, encoding = 'UTF8' }: Options = {}) {
   const server = process.env.TEST_DATABASE_URL
   if (server === undefined) throw new Error('TEST_DATABASE_URL is not set: run the tests by npm test')
@@ -31,7 +31,7 @@ export async function createDatabase(t: Teardown, { migrated = true, encoding = 
   return url.href
 }
 
-/** Makes a role that may do what the service does, until teardown. Gives its name and how to change its password. */
+/** Makes a role that may do what the service does, until teardown. Returns its name and how to change its password. */
 export async function createRole(t: Teardown, url: string, password: string) {
   const name = `role_${randomBytes(8).toString('hex')}`
   await query(url, `create role ${name} login password '${password}'`)
@@ -43,7 +43,7 @@ export async function createRole(t: Teardown, url: string, password: string) {
   return { name, setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`) }
 }
 
-/** Runs a statement on a connection that stays open until teardown, and gives the connection. */
+/** Runs a statement on a connection that stays open until teardown, and returns the connection. */
 export async function openSession(t: Teardown, url: string, sql: string) {
   const client = new pg.Client(url)
   client.on('error', () => {})
@@ -53,7 +53,7 @@ export async function openSession(t: Teardown, url: string, sql: string) {
   return client
 }
 
-/** Keeps everybody else from the table until the session that it gives rolls back. */
+/** Keeps everybody else from the table until the session that it returns rolls back. */
 export const lockTable = (t: Teardown, url: string) =>
   openSession(t, url, 'begin; lock table plants in access exclusive mode')
 

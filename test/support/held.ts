@@ -10,7 +10,7 @@ let lastIndex = 0
 const uncounted = 6
 
 /**
- * Brings `count` connections into a state, one by one, and gives the bytes that the service then holds for each. All
+ * Brings `count` connections into a state, one by one, and returns the bytes that the service then holds for each. All
  * of them are closed afterwards. A few more, which are not counted, make the service compile and cache what it needs.
  */
 export async function heldEach(t: Test, service: Measured, count: number, bring: Bring): Promise<number> {

@@ -61,7 +61,7 @@ const choices = fc.oneof(
   { weight: 1, arbitrary: fc.array(fc.nat({ max: 9 }), { minLength: 1, maxLength: 7 }) }
 )
 
-/** Gives a JSON string for each text of an arbitrary, in any spelling. */
+/** Returns a JSON string for each text of an arbitrary, in any spelling. */
 export const stringOf = (texts: fc.Arbitrary<string>): fc.Arbitrary<Node & { kind: 'string' }> =>
   fc.tuple(texts, choices).map(([value, how]) => ({ kind: 'string', text: spell(value, how), value }))
 
@@ -115,7 +115,7 @@ const movedPoint = fc
 /** Any JSON number in any spelling. */
 export const anyNumber = fc.oneof(anySpelling, movedPoint, fc.integer().map(String))
 
-/** Gives the integer of 64 bits that a JSON number stands for, or undefined; by exact arithmetic on its text. */
+/** Returns the integer of 64 bits that a JSON number stands for, or undefined; by exact arithmetic on its text. */
 export function toInt64(text: string): bigint | undefined {
   const [mantissa = '', power = '0'] = text.toLowerCase().split('e')
   const [front = '', back = ''] = mantissa.split('.')

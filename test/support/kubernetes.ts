@@ -33,6 +33,6 @@ export function readPlain(): Manifest[] {
   )
 }
 
-/** Gives the one of this kind, or the first of them. */
+/** Returns the one of this kind, or the first of them. */
 export const findKind = (manifests: Manifest[], kind: string) =>
   manifests.find((one) => one.kind === kind) as Manifest

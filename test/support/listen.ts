@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
-/** Listens on a free port until teardown, and gives a database URL that leads there. */
+/** Listens on a free port until teardown, and returns a database URL that leads there. */
 export async function listen(t: Test, onConnection: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {

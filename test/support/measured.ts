@@ -41,9 +41,9 @@ export async function startMeasured(
   return {
     ...service,
     databaseUrl,
-    /** Gives what the process holds after a collection. */
+    /** Returns what the process holds after a collection. */
     holds,
-    /** Gives the value of `plant_store_<name>`. */
+    /** Returns the value of `plant_store_<name>`. */
     metric,
     /** Waits for `plant_store_<name>` to have this value. */
     shows: (name: string, value: number) =>
@@ -59,7 +59,7 @@ export async function startMeasured(
         () => metric(name),
         (seen) => seen > before
       ),
-    /** Gives the bytes of the heap and of what it refers to outside, after a collection. */
+    /** Returns the bytes of the heap and of what it refers to outside, after a collection. */
     held: async () => (await holds()).bytes
   }
 }

@@ -73,7 +73,7 @@ export async function startProxy(t: Test, port: number) {
     lose(count: number) {
       losses += count
     },
-    /** Lets the next error through, if it begins a packet, and nothing behind it. */
+    /** Lets the next error through, if it begins a packet, and nothing after it. */
     silenceAfterError() {
       isSilentAfterError = true
     },
@@ -81,7 +81,7 @@ export async function startProxy(t: Test, port: number) {
     cut() {
       for (const socket of sockets) socket.destroy()
     },
-    /** Takes new connections from now on, and never says a word on them. */
+    /** Accepts new connections from now on, but sends nothing on them. */
     answerNobody() {
       isAnswering = false
     },

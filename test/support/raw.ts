@@ -1,4 +1,4 @@
-/** A client that sends bytes as they are, and reads whatever comes back. */
+/** A client that sends raw bytes, and reads all that comes back. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
@@ -134,7 +134,7 @@ export async function open(t: { teardown(callback: () => void): void }, url: str
         const end = () => {
           look()
           const text = Buffer.concat(chunks).toString('latin1').slice(-500)
-          reject(new Error(`the connection has ended behind ${JSON.stringify(text)}`))
+          reject(new Error(`the connection has ended after ${JSON.stringify(text)}`))
         }
         look()
         if (socket.readableEnded || socket.closed) end()

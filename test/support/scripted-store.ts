@@ -14,7 +14,7 @@ type Meaning = Omit<WriteFailure, 'error'>
 
 /** Failures of an attempt, by what causes them. */
 export const failures = {
-  /** There is no connection to be had. */
+  /** No connection is available. */
   away: { written: 'no', whose: 'database', again: 'later' },
   /** The connection is lost. */
   lost: { written: 'maybe', whose: 'unclear', again: 'later' },
@@ -44,7 +44,7 @@ export interface Plant {
   label: string
 }
 
-/** The result of a row that is neither written nor in anybody's way. */
+/** The result of a row that was neither written nor conflicts with another. */
 export const undecided = Symbol('undecided')
 
 interface Attempt {
@@ -67,7 +67,7 @@ export const roomy: Limits = {
   deadlineMs: 10_000
 }
 
-/** Makes it; `random` is what the clock gives for chance. */
+/** Makes it; `random` is what the clock returns for chance. */
 export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: AttemptReport) => void, random = 0) {
   const clock = createVirtualClock(() => random)
   const attempts: Attempt[] = []

@@ -57,13 +57,13 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   }
 }
 
-/** Posts a body and gives the whole response, without the header fields that say nothing of the failure. */
+/** Posts a body and returns the whole response, without the header fields that say nothing of the failure. */
 export async function post(url: string, body: unknown, init: RequestInit = {}) {
   const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
   return read(await fetch(url, { method: 'POST', headers, body: text as string, ...init }))
 }
 
-/** Gives a response's status, body, and its header fields without those of the transport. */
+/** Returns a response's status, body, and its header fields without those of the transport. */
 export async function read(response: Response) {
   const fields = Object.fromEntries(response.headers)
   const transport = ['date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']
@@ -97,7 +97,7 @@ const exact: [error: number, part: RegExp, name: FailureName][] = [
   [503, /./, 'NotReady']
 ]
 
-/** Gives the name of the failure with this number and message. */
+/** Returns the name of the failure with this number and message. */
 function findName(error: number, message: string): FailureName | undefined {
   const entries = Object.entries(catalogue) as [FailureName, Entry][]
   const known = entries.find(([, entry]) => entry.error === error && entry.message === message)

@@ -9,7 +9,7 @@ interface Timer {
 /** Lets everything run that needs no time. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Makes a clock at 0 ms; `random` always gives 0 by default, which halves each pause. */
+/** Makes a clock at 0 ms; `random` always returns 0 by default, which halves each pause. */
 export function createVirtualClock(random = () => 0) {
   const timers = new Set<Timer>()
   const queue: (() => void)[] = []

@@ -4,9 +4,9 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { createPool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { createPlantStorage } from '../../src/plants/storage.ts'
-import { createPlantStore } from '../../src/plants/store.ts'
-import { randomWriteId } from '../../src/plants/write-id.ts'
+import { openRepository } from '../../src/plants/plugin.ts'
+import { createSqlStore } from '../../src/plants/sql-store.ts'
+import { randomWriteId } from '../../src/plants/write-key.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
 
 /** A database with the function `pass_gate()`, which returns true when the gate is open. */
@@ -47,7 +47,7 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
   await run('create trigger wait before insert on plants for each row execute function wait()')
   const many = 1_000_000
   const write = { lanes: 2, batchRows: 100, batchBytes: many, queueRows: many, queueBytes: many }
-  const { database, plants, close } = createPlantStorage(
+  const { database, plants, close } = openRepository(
     { connection, write: { ...write, deadlineMs: scaled(60_000) } },
     { warn() {}, error() {}, info() {} } as never,
     { onStored() {}, onAttempt() {} }
@@ -67,7 +67,7 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
 t.test('an attempt that is given up while it looks a row up ends', async (t) => {
   const { url, connection, run, open, areRunning } = await createGate(t)
   await run(`insert into plants values (1, 'theirs', null, gen_random_uuid())`)
-  // Whoever reads that row waits at the gate, and no superuser does.
+  // A query that reads that row waits at the gate, except a superuser's.
   const { name: user } = await createRole(t, url, 'secret')
   await run('alter table plants enable row level security')
   await run('create policy may_insert on plants for insert with check (true)')
@@ -82,7 +82,7 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   const plant = { id: 1n, name: 'ours' }
   const item = { id: 1n, plant, writeId: randomWriteId(), bytes: 1, context: { caller: 'tester' } }
   const controller = new AbortController()
-  const written = createPlantStore(pool).write([{ item, mayBeStored: false }], controller.signal)
+  const written = createSqlStore(pool).write([{ item, mayBeStored: false }], controller.signal)
   await areRunning(1, 'join plants')
   controller.abort()
   await areRunning(0, 'join plants')

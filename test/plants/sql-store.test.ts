@@ -4,12 +4,12 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { createPlantStore, type PlantItem } from '../../src/plants/store.ts'
-import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
+import { createSqlStore, type PlantItem } from '../../src/plants/sql-store.ts'
+import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-key.ts'
 
 type Result = object[] | Error
 
-/** A database that gives these rows, one list after the other. */
+/** A database that returns these rows, one list after the other. */
 function createStore(...results: Result[]) {
   const statements: QueryConfig[] = []
   const database = {
@@ -22,7 +22,7 @@ function createStore(...results: Result[]) {
     }
   }
   return {
-    store: createPlantStore(database as unknown as Database),
+    store: createSqlStore(database as unknown as Database),
     database,
     names: () => statements.map(({ name }) => name),
     lockTimeouts: () => statements.map(({ values }) => values?.at(-1))

@@ -1,4 +1,4 @@
-/** The store of plants that group commit writes to: runs the statements, and says what became of each plant. */
+/** The SQL store that group commit writes to: runs the statements, and says what became of each plant. */
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
@@ -14,7 +14,7 @@ import {
   selectCanWait,
   selectRequired
 } from './statements.ts'
-import { deriveFormerWriteId, isOfSameKey } from './write-id.ts'
+import { deriveFormerWriteId, isOfSameKey } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
 export interface WriteContext {
@@ -40,15 +40,15 @@ type PlantRow = AttemptRow<PlantItem>
 const shortestLockMs = 25
 const longestLockMs = 250
 
-/** Makes the store of plants over the database. */
-export function createPlantStore(database: Database): Store<PlantItem, Stored> {
-  /** What fast writes take: an id that another replica writes is locked for so long. */
+/** Makes the store over the database. */
+export function createSqlStore(database: Database): Store<PlantItem, Stored> {
+  /** How long fast writes take, and so how long another replica's write locks an id. */
   let usualMs: number | undefined
   /** Whether look-ups can wait for the standby, by the database that was asked. */
   const waits = new WeakMap<ConnectionOptions, boolean>()
 
   async function insert(items: readonly PlantItem[], signal: AbortSignal): Promise<Set<string>> {
-    // A locked id holds up its batch for this long; its row is tried again and again.
+    // A locked id delays its whole batch for this long. Its row is tried again.
     const lockMs = Math.min(longestLockMs, Math.max(shortestLockMs, Math.ceil(2 * (usualMs ?? 0))))
     const began = performance.now()
     const { rows } = await database.query<{ id: string }>(createPlants(items, lockMs), signal)
@@ -89,7 +89,7 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
           results: rows.map((row, index) => results[index] ?? outcomeOf(row, found.get(String(row.item.id))))
         }
       } catch (error) {
-        // Whatever has become of the look-up, these rows were not inserted now.
+        // The look-up may have failed in any way: these rows were not inserted now.
         return { results, failure: { ...diagnose(error), written: 'no' } }
       }
     },
@@ -98,11 +98,11 @@ export function createPlantStore(database: Database): Store<PlantItem, Stored> {
   }
 }
 
-/** Says what became of a plant that was not inserted, by the write that has stored what is in its place. */
+/** Returns what became of a plant that was not inserted, given the write id of the row with its id. */
 function outcomeOf({ item, mayBeStored }: PlantRow, found: string | undefined): Stored | Error | undefined {
   if (found === undefined) return undefined
   const { caller, idempotencyKey: key } = item.context
-  // What our own earlier attempt may have stored is new to its client.
+  // A plant that our own earlier attempt stored is new to its client.
   if (found === item.writeId) return key === undefined || mayBeStored ? 'created' : 'replayed'
   if (key === undefined || !isOfSameKey(found, item.writeId)) return new Failure('DuplicatePlant')
   return found === deriveFormerWriteId(caller, key) ? 'replayed' : new Failure('ReusedKey')

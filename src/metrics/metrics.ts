@@ -1,19 +1,22 @@
-/** A histogram that costs a request a few additions: the library's takes its labels apart for each value. */
-import type { Metric, Registry } from '@prometheus-io/client'
+/**
+ * Gauges that are read with the page, and a histogram that costs a request only a few additions: the library's processes
+ * its labels for each value.
+ */
+import { Gauge, type Metric, type Registry } from '@prometheus-io/client'
 
 /** The values that have one set of labels. */
 export interface Series {
-  /** Takes a value; the newest of each bucket with a trace id is its exemplar where the page is OpenMetrics. */
+  /** Records a value. The newest value of a bucket that has a trace id is the bucket's exemplar in OpenMetrics. */
   observe(value: number, traceId?: string): void
 }
 
-/** Gives the series of a set of labels. It is looked up once: whoever observes keeps it. */
+/** Returns a new series with a set of labels. Call it once for each set, and keep the series. */
 export type Histogram = (labels?: Record<string, string | number>) => Series
 
 interface Options {
   name: string
   help: string
-  /** Upper bounds, ascending, as Prometheus has them: a value belongs to the first that is not below it. */
+  /** Upper bounds, ascending, as in Prometheus: a value belongs to the first that is not below it. */
   buckets: readonly number[]
 }
 
@@ -23,7 +26,7 @@ interface Bucket {
   exemplar?: { labelSet: { trace_id: string }; value: number; timestamp: number }
 }
 
-/** Adds a histogram to a registry, which reads it when its page is asked for. */
+/** Adds a histogram to a registry, which reads it with its page. */
 export function addHistogram(registry: Registry, { name, help, buckets: bounds }: Options): Histogram {
   const all: { labels: Record<string, string | number>; buckets: Bucket[]; sum: number }[] = []
   const get = () => {
@@ -53,5 +56,30 @@ export function addHistogram(registry: Registry, { name, help, buckets: bounds }
           bucket.exemplar = { labelSet: { trace_id: traceId }, value, timestamp: Date.now() / 1000 }
       }
     }
+  }
+}
+
+/** Adds the gauge `plant_store_<name>` to a registry; `read` returns its value. */
+export function addGauge(registry: Registry, name: string, help: string, read: () => number): void {
+  new Gauge({
+    name: `plant_store_${name}`,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(read())
+    }
+  })
+}
+
+/** Returns a function that calls `make` once for each key, of which there must be few, and remembers what it returned. */
+export function memoize<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
+  const made = new Map<Key, Value>()
+  return (key) => {
+    let value = made.get(key)
+    if (value === undefined) {
+      value = make(key)
+      made.set(key, value)
+    }
+    return value
   }
 }

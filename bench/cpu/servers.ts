@@ -52,11 +52,11 @@ async function listen(app: FastifyInstance): Promise<Server> {
   return app.server
 }
 
-/** The contenders by their names, in the order of the table. */
-export const contenders = {
+/** The servers by their names, in the order of the table. */
+export const servers = {
   'node:http': startNode,
   'bare Fastify': async () => listen(buildBare(repository())),
   'as documented': async () => listen(await buildDocumented(repository())),
   service: async () => listen(await buildService())
 }
-export type Name = keyof typeof contenders
+export type Name = keyof typeof servers

@@ -1,9 +1,10 @@
-/** The repositories and, under them, the database connections' whole life. */
+/** The repository and, under it, the database connections' whole life. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { createPool } from '../database/pool.ts'
 import { checkReadiness, checkWritable, probeWhileIdle } from '../database/readiness.ts'
+import { statementLimitMs } from '../database/statement.ts'
 import type { ConnectionOptions } from '../database/url.ts'
 import { watchDatabaseUrl } from '../database/url-file.ts'
 import {
@@ -13,19 +14,19 @@ import {
   checkMigrated,
   checkRights
 } from '../database/wait-for-database.ts'
-import { addGauge } from '../metrics/gauge.ts'
+import { addGauge } from '../metrics/metrics.ts'
 import type { SecretFile } from '../secret-file.ts'
 import type { Tracing } from '../tracing/tracing.ts'
-import { createStorageMetrics } from './metrics.ts'
+import { createPlantMetrics } from './metrics.ts'
 import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
 import { selectMissingRights, selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     plants: PlantRepository
-    /** Where the database is by now. */
+    /** The options of the database that is in use. */
     currentDatabase(): ConnectionOptions
-    /** Reads the file with the database's URL anew, if there is one. */
+    /** Reads the file with the database's URL again, if there is one. */
     reloadDatabaseUrl(): Promise<void>
   }
 }
@@ -33,15 +34,13 @@ declare module 'fastify' {
 interface Options {
   registry: Registry
   connection: ConnectionOptions
-  /** Where the connection's URL came from, if from a file: it is followed. */
+  /** The file that the connection's URL came from, if any: it is watched. */
   file?: SecretFile | undefined
   write: WriteLimits
   tracing?: Tracing | undefined
 }
 
-/** A statement has a third of the deadline, so that a repeat on another connection is in time. */
-const attemptsPerDeadline = 3
-/** For the probe of an outage, beside the lanes. */
+/** For the probe of an outage, besides those of the lanes. */
 const probeConnections = 1
 
 /** What the database must pass before the service uses it. */
@@ -49,22 +48,22 @@ export const databaseChecks: Check[] = [
   checkEncoding,
   checkCommits,
   checkWritable,
-  // First: without its rights the role cannot see what is migrated.
+  // Before the migrations: without its rights, the role cannot see the table.
   checkRights(selectMissingRights),
   checkMigrated(selectRequired)
 ]
 
 /** Makes the repository and its connections. */
-export function createPlantStorage(
+export function openRepository(
   { connection, write, tracing }: Pick<Options, 'connection' | 'write' | 'tracing'>,
   log: FastifyBaseLogger,
   observer: Observer
 ) {
-  // The pool of writes and probes. Reads would take the lanes' connections: they get a pool of their own.
+  // The pool of writes and probes. Reads would need a pool of their own, or they would take the lanes' connections.
   const database = createPool({
     connection,
     size: write.lanes + probeConnections,
-    limitMs: Math.ceil(write.deadlineMs / attemptsPerDeadline),
+    limitMs: statementLimitMs(write.deadlineMs),
     log
   })
   const plants = createPlantRepository(database, write, log, observer, tracing)
@@ -81,8 +80,8 @@ export function createPlantStorage(
 export default fp<Options>(
   async (app, { registry, file, ...options }) => {
     const { connection, write } = options
-    const metrics = createStorageMetrics(registry)
-    const { database, plants, close } = createPlantStorage(options, app.log, metrics)
+    const metrics = createPlantMetrics(registry)
+    const { database, plants, close } = openRepository(options, app.log, metrics)
     const followed =
       file &&
       watchDatabaseUrl({
@@ -102,7 +101,7 @@ export default fp<Options>(
       else app.log.info('there is no DATABASE_URL_FILE to read again')
     })
     let endProbes = () => {}
-    // Before, the start waits for the database and tells so.
+    // Not earlier: until then, the start waits for the database and reports that.
     app.addHook('onListen', async () => {
       endProbes = probeWhileIdle({
         probe: () => checkReadiness(database, selectRequired),
@@ -116,5 +115,5 @@ export default fp<Options>(
       await close()
     })
   },
-  { name: 'storage' }
+  { name: 'plants' }
 )

@@ -1,4 +1,4 @@
-/** The server of an application: what Node and Fastify would respond by themselves goes to our handlers. */
+/** The server of an application: what Node and Fastify would respond to by themselves goes to our handlers. */
 import type { Server } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
@@ -6,12 +6,11 @@ import Fastify, {
   type FastifyInstance,
   LogController
 } from 'fastify'
-import { identifyRequest } from './request-id.ts'
-import { createRequestLogger } from './request-logger.ts'
+import { createRequestLogger, identifyRequest } from './request-log.ts'
 
 const noQuery = {}
 
-/** Makes an application that logs here, with its own options beside those that all of this process share. */
+/** Makes an application that logs here, with options of its own in addition to the common ones. */
 export function createServer(
   logger: FastifyBaseLogger,
   options: FastifyHttpOptions<Server> = {}
@@ -21,7 +20,7 @@ export function createServer(
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
     childLoggerFactory: createRequestLogger,
     genReqId: ({ headers }) => identifyRequest(headers),
-    // No route takes a query. One of 16 kB would be an object of ten times as much.
+    // No route takes a query. Parsed, one of 16 kB would be an object ten times as large.
     routerOptions: { querystringParser: () => noQuery },
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     return503OnClosing: false,

@@ -1,0 +1,118 @@
+/** Reading a JSON text whose member "id" is an exact integer: what JSON.parse alone rounds. */
+
+const number = /(-?)(\d+(\.\d+)?)(?:[eE]([+-]?)0*(\d+))?/g
+const nonZero = /[1-9]/g
+const int64Digits = 19
+// 19 digits and a point.
+const int64Characters = 20
+
+/**
+ * Parses a JSON text (RFC 8259) in UTF-8. A member "id" of the outermost object that is mathematically an integer of up
+ * to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any other number stays as JSON.parse returns it.
+ * Throws a SyntaxError for what is not JSON, and NestedTooDeeply.
+ */
+export function parseWithExactId(body: Buffer): unknown {
+  // First, since it limits the depth: JSON.parse takes up to 100 MB of memory for a megabyte of brackets.
+  const idAt = findId(body)
+  const text = body.toString()
+  const value = JSON.parse(text)
+  if (!isObject(value) || typeof value.id !== 'number') return value
+  // The offset counts bytes. In an ASCII text, and in any text that is read as Latin-1, they are characters.
+  const exact = toInteger(text.length === body.length ? text : body.toString('latin1'), idAt)
+  if (exact !== undefined) value.id = exact
+  return value
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Returns the integer that the JSON number at an offset stands for, or undefined for a fraction or over 19 digits. */
+function toInteger(text: string, at: number): bigint | undefined {
+  number.lastIndex = at
+  const [source, sign, mantissa = '', fraction = '', direction = '', power] = number.exec(
+    text
+  ) as RegExpExecArray
+  if (fraction === '' && power === undefined && mantissa.length <= int64Digits) return BigInt(source)
+  const first = mantissa.search(nonZero)
+  if (first === -1) return 0n
+  nonZero.lastIndex = first + int64Characters
+  if (nonZero.test(mantissa)) return undefined
+  const significant = mantissa.slice(first, first + int64Characters).replace(/[0.]+$/, '')
+  const pastPoint = first + significant.length - (mantissa.length - fraction.length)
+  const places = pastPoint > 0 ? pastPoint - 1 : pastPoint
+  const digits = significant.replace('.', '')
+  const zeros = Number(direction + (power ?? '0').slice(0, 20)) - places
+  if (zeros < 0 || digits.length + zeros > int64Digits) return undefined
+  return BigInt(sign + digits + '0'.repeat(zeros))
+}
+
+/** Thrown for a text whose arrays and objects are nested more than 1,000 deep. */
+export class NestedTooDeeply extends Error {
+  override readonly message = 'the body is nested too deeply'
+}
+
+const maximumDepth = 1_000
+const [quote, colon, backslash] = [0x22, 0x3a, 0x5c]
+const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
+const [letterI, letterD] = [0x69, 0x64]
+const escapedIds = ['\\u0069d', 'i\\u0064', '\\u0069\\u0064']
+
+// Long texts are read four bytes at a time. For a short text, making the view takes longer than reading it byte by byte.
+const longText = 256
+const noWords = new DataView(new ArrayBuffer(0))
+
+/**
+ * Returns the offset after the colon of the last member "id" of the outermost object, or -1; for a text that is not JSON,
+ * any offset. Throws NestedTooDeeply.
+ */
+export function findId(bytes: Buffer): number {
+  const { length } = bytes
+  const words = length < longText ? noWords : new DataView(bytes.buffer, bytes.byteOffset, length)
+  const lastWord = words.byteLength - 4
+  let depth = 0
+  let keyStart = 0
+  let keyEnd = 0
+  let idAt = -1
+  for (let at = 0; at < length; at++) {
+    while (at < lastWord && isBetweenTokens(words.getInt32(at))) at += 4
+    const byte = bytes[at]
+    if (byte === quote) {
+      keyStart = at + 1
+      for (at = keyStart; at < length; at++) {
+        while (at < lastWord && isPlainText(words.getInt32(at))) at += 4
+        if (bytes[at] === quote) break
+        if (bytes[at] === backslash) at++
+      }
+      keyEnd = at
+    } else if (byte === colon) {
+      if (depth === 1 && isId(bytes, keyStart, keyEnd)) idAt = at + 1
+    } else if (byte === openArray || byte === openObject) {
+      if (++depth > maximumDepth) throw new NestedTooDeeply()
+    } else if (byte === closeArray || byte === closeObject) depth--
+  }
+  return idAt
+}
+
+/** Whether none of four bytes outside of strings is a quote, a colon, a bracket or a brace; an f may count as one. */
+function isBetweenTokens(word: number): boolean {
+  // Of all such bytes only " : [ { and f have bit 1 and equal bits 3 and 4, only ] and } have bits 2, 3 and 4.
+  const opening = word & ~((word >>> 2) ^ (word >>> 3)) & 0x02020202
+  const closing = word & (word >>> 1) & (word >>> 2) & 0x04040404
+  return (opening | closing) === 0
+}
+
+/** Whether none of four bytes is a quote or a backslash. */
+function isPlainText(word: number): boolean {
+  // Where a byte is 0 after the exclusive or, and only there, the subtraction sets a high bit that was clear.
+  const quotes = word ^ 0x22222222
+  const backslashes = word ^ 0x5c5c5c5c
+  const zeros = ((quotes - 0x01010101) & ~quotes) | ((backslashes - 0x01010101) & ~backslashes)
+  return (zeros & 0x80808080) === 0
+}
+
+function isId(bytes: Buffer, start: number, end: number): boolean {
+  const length = end - start
+  if (length === 2) return bytes[start] === letterI && bytes[start + 1] === letterD
+  return (length === 7 || length === 12) && escapedIds.includes(bytes.toString('latin1', start, end))
+}
