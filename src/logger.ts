@@ -57,6 +57,7 @@ export const lostLines = (): number => lost
 function bufferOutput(): DestinationStream & { flushSync(): void } {
   const output = pino.destination({ dest: 1, sync: true, maxLength: maximumKept })
   // Nothing to do: what could not be written is kept, and written with the next piece.
+  output.removeAllListeners('error') // pino's own writes nothing more once a reader has gone
   output.on('error', () => {})
   output.on('drop', (piece: string) => (lost += piece.split('\n').length - 1))
   let lines = ''

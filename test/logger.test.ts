@@ -96,3 +96,16 @@ t.test('when the disk has room again, what was kept is written, and in order', a
     Array.from({ length: 600 }, (_, n) => String(n))
   )
 })
+
+t.test('when its reader has gone the process lives on, and counts the lines that it loses', async (t) => {
+  const program = `
+    import { lostLines } from ${JSON.stringify(logger)}
+    process.stdin.once('end', () => {
+      for (let n = 0; n < 20_000; n++) log.info({ n, text: 'x'.repeat(100) }, 'a line')
+      console.error(lostLines())
+    }).resume()`
+  const child = run(t, program, ['pipe', 'pipe', 'pipe'])
+  child.stdout?.destroy()
+  child.stdin?.end()
+  t.ok(Number(await text(child.stderr as Readable)) > 10_000)
+})

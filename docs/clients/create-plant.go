@@ -96,6 +96,9 @@ func send(body []byte, key string) (created Plant, err error) {
 	if err := decoder.Decode(failure); err != nil {
 		return created, err
 	}
+	if response.StatusCode != http.StatusBadRequest {
+		return created, fmt.Errorf("status %d is not the service's", response.StatusCode)
+	}
 	return created, failure
 }
 

@@ -23,8 +23,10 @@ async function createPlant({ id, ...rest }, key) {
     try {
       const response = await fetch(PLANTS_URL, { ...request, signal: AbortSignal.timeout(30_000) })
       const body = await response.json()
-      if (response.ok) return body
-      isFinal = body.error !== undefined && !worthAnotherTry.has(body.error)
+      if (response.status === 200 && body.name !== undefined) return body
+      // Anything else is a proxy's.
+      const isOurs = response.status === 400 && Number.isInteger(body.error)
+      isFinal = isOurs && !worthAnotherTry.has(body.error)
       if (!isFinal && response.headers.get('Write-Outcome') !== 'none') writeOutcome = 'unknown'
       const errorName = response.headers.get('Error-Name')
       failure = Object.assign(new Error(body.message), { error: body.error, errorName })

@@ -49,10 +49,12 @@ def create_plant(plant, key):
         is_final = False
         try:
             status, headers, body = send(plant, key)
-            if status == 200:
+            if status == 200 and "name" in body:
                 return body
             failure = f"{body['error']} {headers['Error-Name']}: {body['message']}"
-            is_final = body["error"] not in WORTH_ANOTHER_TRY
+            # Anything else is a proxy's.
+            is_ours = status == 400 and isinstance(body["error"], int)
+            is_final = is_ours and body["error"] not in WORTH_ANOTHER_TRY
             if not is_final and headers["Write-Outcome"] != "none":
                 outcome = "unknown"
             seconds += int(headers.get("Retry-After", 0))

@@ -7,10 +7,11 @@ create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2
     response=$(curl -sSi --max-time 30 "$PLANTS_URL" -d "$1" -H "Authorization: Bearer $PLANTS_TOKEN" \
       -H 'Content-Type: application/json' -H "Idempotency-Key: $2") || response=
     body=$(printf '%s\n' "$response" | tail -n 1)
-    case $body in
-      '{"name":'*) printf '%s\n' "$body" && return ;;
-      '{"error":408,'* | '{"error":429,'* | '{"error":500,'* | '{"error":503,'*) ;;
-      '{"error":'*) break ;;
+    status=$(printf '%s\n' "$response" | awk '/^HTTP/ { status = $2 } END { print status }')
+    case $status$body in
+      '200{"name":'*) printf '%s\n' "$body" && return ;;
+      '400{"error":408,'* | '400{"error":429,'* | '400{"error":500,'* | '400{"error":503,'*) ;;
+      '400{"error":'[0-9]*) break ;;
     esac
     printf '%s\n' "$response" | grep -qi '^write-outcome: none' || outcome=unknown
     after=$(printf '%s\n' "$response" | awk -F: 'tolower($1) == "retry-after" { print int($2) }')

@@ -46,6 +46,7 @@ alter default privileges for role owner in schema public grant select, insert on
 do $$
 begin
   if to_regclass('public.plants') is not null then
+    revoke all on public.plants from service;
     grant select, insert on public.plants to service;
   end if;
 end

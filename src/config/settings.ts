@@ -111,7 +111,7 @@ export const Settings = Type.Object({
     8_192,
     1,
     1_000_000,
-    'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS` gives 503, too.'
+    'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS`, for small callers four fifths, gives 503, too.'
   ),
   WRITE_QUEUE_BYTES: integer(
     33_554_432,

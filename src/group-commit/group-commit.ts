@@ -31,7 +31,7 @@ const shareOfSuspects = 1 / 24
 interface Options {
   onAttempt?: (report: AttemptReport) => void
   /** Called when the database has been down for longer than the deadline, and when it is back. */
-  onOutage?: (databaseDown: boolean) => void
+  onOutage?: (databaseDown: boolean, cause?: unknown) => void
   clock?: Clock
 }
 
@@ -289,8 +289,8 @@ export function createGroupCommit<T extends Item, R>(
     })
   }
 
-  function onOutageChange(databaseDown: boolean) {
-    if (!closed) onOutage?.(databaseDown)
+  function onOutageChange(databaseDown: boolean, cause: unknown) {
+    if (!closed) onOutage?.(databaseDown, cause)
     if (!databaseDown) backOff.end()
   }
 

@@ -4,14 +4,14 @@ import type { Clock } from './types.ts'
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is down, and a callback for changes. If the database gave no sign of
+ * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If the database gave no sign of
  * life during the whole time of a row that has expired, it is probed, since perhaps only that row lost its sessions. An
  * outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,
   clock: Clock,
-  onChange: (databaseDown: boolean) => void
+  onChange: (databaseDown: boolean, cause?: unknown) => void
 ) {
   let databaseDown = false
   let isSuspected = false
@@ -21,21 +21,21 @@ export function createOutage(
 
   async function look() {
     probing = true
-    const back = await probe().then(
-      () => true,
-      () => false
+    const failure = await probe().then(
+      () => undefined,
+      (cause: unknown) => ({ cause })
     )
     probing = false
-    if (back) signOfLife()
+    if (failure === undefined) signOfLife()
     else if (isSuspected) {
       cancelProbe = clock.after(probeEveryMs, look)
-      if (!databaseDown) change(true)
+      if (!databaseDown) change(true, failure.cause)
     }
   }
 
-  function change(isDown: boolean) {
+  function change(isDown: boolean, cause?: unknown) {
     databaseDown = isDown
-    onChange(isDown)
+    onChange(isDown, cause)
   }
 
   /** The database has responded, if only with an error. */

@@ -81,9 +81,10 @@ export function createPlantRepository(
   { onStored, onAttempt }: Observer,
   tracing?: Tracing
 ): PlantRepository {
-  const onOutage = (databaseDown: boolean) => {
+  const onOutage = (databaseDown: boolean, cause: unknown) => {
     if (databaseDown)
       log.error(
+        { cause },
         'the database is away for longer than the write deadline: creates are refused until it is back'
       )
     else log.info('the database is back')

@@ -27,7 +27,7 @@ const functionOid = `
 
 // A schema without the right to use it is left out of the search path, as if the table were not there.
 const searchPath = `
-  string_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', ')`
+  regexp_split_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', *')`
 
 /** Lists the statements that grant the rights which the role lacks; none for a table or a column that is not there. */
 export const selectMissingRights = `

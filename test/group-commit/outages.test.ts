@@ -1,5 +1,8 @@
 /** A database that is down, and a service that closes. The store's attempts are ended by hand. */
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
+import { systemClock } from '../../src/group-commit/clock.ts'
+import { createOutage } from '../../src/group-commit/outage.ts'
 import { setUp } from '../support/scripted-store.ts'
 
 t.test('outages', async (t) => {
@@ -224,4 +227,22 @@ t.test('an outage that others notice begins after a deadline, unless something w
   await clock.moveTo(16_000)
   group.noteAway(5_000)
   t.same(outages, [true, false])
+})
+
+t.test('an outage comes with what its probe has met', async (t) => {
+  const told: unknown[] = []
+  const failed = new Error('no route')
+  const clock = { ...systemClock, after: () => () => {} }
+  const outage = createOutage(
+    () => Promise.reject(failed),
+    clock,
+    (...change) => told.push(change)
+  )
+  outage.expired(0)
+  await setImmediate()
+  outage.signOfLife()
+  t.strictSame(told, [
+    [true, failed],
+    [false, undefined]
+  ])
 })
