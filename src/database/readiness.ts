@@ -55,8 +55,11 @@ export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void
 
   async function look() {
     const began = performance.now()
-    const isAway = isIdle() && (await probe().then(() => false, isLost))
-    awaySince = isAway ? (awaySince ?? began) : undefined
+    // A create that waits does not end what the probe has begun to see; one that succeeds is a sign of life.
+    if (isIdle()) {
+      const isAway = await probe().then(() => false, isLost)
+      awaySince = isAway ? (awaySince ?? began) : undefined
+    }
     if (isClosed) return
     if (awaySince !== undefined) onAway(awaySince)
     timer = setTimeout(look, idleProbeEveryMs).unref()
