@@ -38,7 +38,7 @@ const idleBytes = 16_384
 const longestHoldMs = 3_000
 const warmUpMs = 1_500
 /** How long the service may take to clear up after the clients. */
-const restMs = 30_000
+const restMs = 120_000
 
 /** Compiled code and caches that a first load leaves behind. */
 export const marginBytes = 8 * 2 ** 20
