@@ -44,7 +44,7 @@ export function writeSizing(): string {
       `${count(Math.round((rate * bytesPerPlant * 86_400) / 1e9))} GB`
     ]
   })
-  const head = ['creates/s', 'replicas', 'memory', 'connections', 'PostgreSQL cores', 'disk per day']
+  const head = ['creates/s', 'replicas', 'memory', 'database connections', 'PostgreSQL cores', 'disk per day']
   return table(head, lines)
 }
 
