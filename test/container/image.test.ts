@@ -10,11 +10,12 @@ import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { assertRows } from '../support/history.ts'
 import { headers, token } from '../support/service.ts'
+import { sourceDateEpoch } from './stack.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
 const again = `${tag}-again`
 // Without the cache, which takes a file that differs in its time only for the same.
-const flags = ['--no-cache', '--build-arg=SOURCE_DATE_EPOCH=1700000000', '--build-arg=VERSION=1.2.3']
+const flags = ['--no-cache', `--build-arg=SOURCE_DATE_EPOCH=${sourceDateEpoch}`, '--build-arg=VERSION=1.2.3']
 const packageName = /^(?:@[^/]+\/)?[^/]+$/
 
 t.teardown(() => docker(['image', 'rm', '--force', tag, again]))
@@ -145,7 +146,7 @@ t.test('the same sources give the same layers, and no file is younger than SOURC
   t.strictSame(second.RootFS.Layers, first.RootFS.Layers)
   const made = files.filter(({ path }) => !/^\/(\.dockerenv$|etc\/(hosts|hostname|resolv\.conf)$)/.test(path))
   t.strictSame(
-    made.filter(({ time }) => time > 1_700_000_000),
+    made.filter(({ time }) => time > sourceDateEpoch),
     []
   )
 })

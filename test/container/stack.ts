@@ -10,6 +10,9 @@ import { execute } from '../../dev/execute.ts'
 import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
 import { until } from '../../dev/until.ts'
 
+/** When the images of the tests say that their files were made, in s. */
+export const sourceDateEpoch = 1_700_000_000
+
 /** Copies the checkout, without what Git ignores, and returns commands that run there; removes all of it at teardown. */
 export async function copyStack(t: Test, settings: Record<string, string> = {}) {
   const cwd = await mkdtemp(join(tmpdir(), 'plant-store-stack-'))
@@ -21,7 +24,14 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   // Without PLANT_STORE_IMAGE the scripts build; under a name of its own.
   const file = join(cwd, 'docker-compose.yml')
-  await writeFile(file, (await readFile(file, 'utf8')).replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`))
+  // BuildKit takes layers from a build that runs at the same time, such as image.test.ts's, whatever the times of their
+  // files: both builds set the same.
+  await writeFile(
+    file,
+    (await readFile(file, 'utf8'))
+      .replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`)
+      .replace(/^( +)VERSION: /m, `$1SOURCE_DATE_EPOCH: "${sourceDateEpoch}"\n$&`)
+  )
   // As with umask 077, and as root of a user whom no container knows.
   await execute('chmod', ['-R', 'go=', cwd])
   if (process.getuid?.() === 0) await execute('chown', ['-R', '12345:12345', cwd])
