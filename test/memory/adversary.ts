@@ -159,7 +159,7 @@ async function run(url: string, { parts, gapMs, reads, end }: Script): Promise<S
 
 /** Ends a connection after a while, or when the service does. */
 async function leave(socket: Socket, { end }: Script, holdMs: number) {
-  if (!socket.closed) await Promise.race([once(socket, 'close'), sleep(holdMs)])
+  if (!socket.closed) await Promise.race([once(socket, 'close').catch(() => {}), sleep(holdMs)])
   if (end === 'reset') socket.resetAndDestroy()
   else socket.destroy()
 }
