@@ -4,8 +4,9 @@ import type { Clock } from './types.ts'
 const probeEveryMs = 500
 
 /**
- * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If the database gave no sign of
- * life during the whole time of a row that has expired, it is probed, since perhaps only that row lost its sessions. An
+ * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If
+ * the database gave no sign of life during the whole time of a row that has expired, it is probed, since perhaps only that
+ * row lost its sessions. An
  * outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there is another sign of life.
  */
 export function createOutage(
