@@ -9,6 +9,8 @@ import type { ConnectionOptions } from './url.ts'
 const pauseMs = 250
 /** A server that does not respond for so long is reported. */
 const tryMs = 30_000
+/** An attempt with less time may end by our own deadline and say less than the one before. */
+const fullTryMs = 10_000
 /** What is missing for so long is reported again. */
 const reminderMs = 60_000
 
@@ -70,12 +72,12 @@ export async function waitForDatabase(
   let told: string | undefined
   let toldAt = 0
   for (;;) {
-    const missing = await findMissing(current(), Math.min(tryMs, deadline - performance.now()), checks)
+    const limitMs = Math.min(tryMs, deadline - performance.now())
+    const missing = await findMissing(current(), limitMs, checks)
     if (missing === undefined) return
     const now = performance.now()
-    // An attempt cut short by our own deadline says less than the one before.
-    if (now < deadline) known = missing
-    if (deadline - now < pauseMs) throw new StartupFault([known ?? missing])
+    if (known === undefined || limitMs >= Math.min(fullTryMs, timeoutMs / 2)) known = missing
+    if (deadline - now < pauseMs) throw new StartupFault([known])
     if (missing !== told || now - toldAt >= reminderMs) {
       tell(missing)
       told = missing

@@ -94,6 +94,18 @@ t.test('a server that lets in and hangs up is given up', async (t) => {
   await t.rejects(wait(url), new StartupFault([fault]))
 })
 
+t.test('an attempt that has too little time left does not change what is told', async (t) => {
+  const refusal = Buffer.from('E\0\0\0\x26SFATAL\0C57P03\0Mit is starting up\0\0', 'latin1')
+  const url = await listen(t, (socket) => {
+    socket.once('data', () => setTimeout(() => socket.end(refusal), 500))
+  })
+  const { host } = new URL(url)
+  // Each host has half of what is left: the last attempt ends before the deadline, and without the refusal.
+  const waiting = wait(`postgres://127.0.0.1:1,${host}/plants?sslmode=disable`)
+  const fault = `127.0.0.1:1 connect ECONNREFUSED 127.0.0.1:1; ${host} it is starting up`
+  await t.rejects(waiting, new StartupFault([`the database cannot be reached: ${fault}`]))
+})
+
 t.test('a refusal without a message, as of a host with several addresses, is told by its code', async (t) => {
   class Refused extends Socket {
     override connect() {
