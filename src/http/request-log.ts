@@ -20,37 +20,6 @@ export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string
   return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
 }
 
-type Bindings = Parameters<FastifyBaseLogger['child']>[0]
-
-const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent', 'child'] as const
-
-/** A logger whose pino child is made with its first line: to make one takes longer than a line, and most requests need none. */
-class RequestLogger {
-  readonly #parent: FastifyBaseLogger
-  readonly #bindings: Bindings
-  #child: FastifyBaseLogger | undefined
-
-  constructor(parent: FastifyBaseLogger, bindings: Bindings) {
-    this.#parent = parent
-    this.#bindings = bindings
-  }
-
-  static {
-    for (const name of levels) {
-      Object.defineProperty(RequestLogger.prototype, name, {
-        value(this: RequestLogger, ...given: unknown[]) {
-          this.#child ??= this.#parent.child(this.#bindings)
-          return (this.#child[name] as (...given: unknown[]) => unknown)(...given)
-        }
-      })
-    }
-  }
-}
-
-/** Returns the logger of a request, whose lines carry the bindings. For Fastify's `childLoggerFactory`; ignores a route's own level. */
-export const createRequestLogger = (logger: FastifyBaseLogger, bindings: Bindings): FastifyBaseLogger =>
-  new RequestLogger(logger, bindings) as unknown as FastifyBaseLogger
-
 /** The fields of a success. None needs escaping: the alphabet of each has no quotes and no backslashes. */
 interface Success {
   traceId: string | undefined

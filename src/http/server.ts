@@ -6,7 +6,7 @@ import Fastify, {
   type FastifyInstance,
   LogController
 } from 'fastify'
-import { createRequestLogger, identifyRequest } from './request-log.ts'
+import { identifyRequest } from './request-log.ts'
 
 const noQuery = {}
 
@@ -18,7 +18,6 @@ export function createServer(
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
-    childLoggerFactory: createRequestLogger,
     genReqId: ({ headers }) => identifyRequest(headers),
     // No route takes a query. Parsed, one of 16 kB would be an object ten times as large.
     routerOptions: { querystringParser: () => noQuery },
