@@ -8,6 +8,7 @@ import type { Config } from './config/config.ts'
 import backpressure from './connections/backpressure.ts'
 import connections from './connections/connections.ts'
 import shutdown from './connections/shutdown.ts'
+import databases from './database/databases.ts'
 import admission from './http/admission.ts'
 import errorHandler from './http/error-handler.ts'
 import methods, { noPath } from './http/methods.ts'
@@ -18,7 +19,7 @@ import requestMetrics from './http/request-metrics.ts'
 import responseHeaders from './http/response-headers.ts'
 import { createServer } from './http/server.ts'
 import openapi from './openapi/page.ts'
-import repository from './plants/plugin.ts'
+import repository, { databaseChecks } from './plants/plugin.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
 import type { Tracing } from './tracing/tracing.ts'
@@ -61,7 +62,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.rateLimit })
   const { database: connection, databaseFile: file, write } = config
-  await app.register(repository, { registry, connection, file, write, tracing })
+  await app.register(databases, { registry, connection, file, checks: databaseChecks })
+  await app.register(repository, { registry, write, tracing })
   await app.register(admission, { registry, bodyMemoryBytes })
   await app.register(probes)
   await app.register(openapi, { basePath: config.basePath, docs: config.docs })

@@ -15,8 +15,11 @@ try {
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
-    await waitForDatabase(app.currentDatabase, config.startupTimeoutMs, databaseChecks, (missing) =>
-      logger.warn({ missing }, 'waiting for the database')
+    await waitForDatabase(
+      () => app.databases.connection,
+      config.startupTimeoutMs,
+      databaseChecks,
+      (missing) => logger.warn({ missing }, 'waiting for the database')
     )
     await app.listenForMetrics()
     // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those

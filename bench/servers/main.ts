@@ -2,6 +2,7 @@
 
 import pg from 'pg'
 import { readConfig } from '../../src/config/config.ts'
+import { createDatabases } from '../../src/database/databases.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
 import { buildBare } from './bare.ts'
@@ -13,9 +14,9 @@ const config = readConfig(process.env)
 
 /** Group commit as the service has it. */
 function createGroupCommitRepository(): Repository {
-  const { database: connection, write } = config
+  const log = createLogger('silent')
   const observer = { onStored: () => {}, onAttempt: () => {} }
-  return openRepository({ connection, write }, createLogger('silent'), observer).plants
+  return openRepository(createDatabases(config.database, log), config, log, observer).plants
 }
 
 /** One prepared insert for each plant, on a pool of 10 connections: the driver's default. */

@@ -29,7 +29,7 @@ export interface Database {
 }
 
 /** The connections as they are now. */
-export interface PoolStats {
+interface PoolStats {
   readonly total: number
   readonly idle: number
   /** Statements that wait for one. */
@@ -38,7 +38,8 @@ export interface PoolStats {
   readonly resets: number
 }
 
-interface Options {
+/** What a pool is made of. */
+export interface PoolOptions {
   connection: ConnectionOptions
   /** The most connections; none is opened before it is needed. */
   size: number
@@ -53,7 +54,7 @@ type Ending = pg.PoolClient & { _ending: boolean }
 const maximumAgeSeconds = 1_800
 
 /** Makes the pool. */
-export function createPool({ connection: initial, size, limitMs, log }: Options): Database {
+export function createPool({ connection: initial, size, limitMs, log }: PoolOptions): Database {
   let connection = initial
   let Client = createClientClass(connection)
   let pool = open()

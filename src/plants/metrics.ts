@@ -1,16 +1,8 @@
-/** The metrics of the writes: plants, batches, the queue, the connections to the database. */
-import { Counter, Gauge, type Registry } from '@prometheus-io/client'
-import type { PoolStats } from '../database/pool.ts'
+/** The metrics of the writes: plants, batches, the queue. */
+import { Counter, type Registry } from '@prometheus-io/client'
 import type { AttemptReport } from '../group-commit/types.ts'
 import { addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import type { QueueStats, Stored, WriteLimits } from './repository.ts'
-
-/** What is read with the metrics. */
-interface RepositoryStats {
-  readonly limits: WriteLimits
-  readonly load: QueueStats
-  readonly pool: PoolStats
-}
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
@@ -18,13 +10,12 @@ const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unc
 
 /** Adds the metrics of the repository to a registry, and returns what counts them. */
 export function createPlantMetrics(registry: Registry) {
-  const registers = [registry]
   const plants: Record<Stored, number> = { created: 0, replayed: 0 }
   new Counter({
     name: 'plant_store_plants_total',
     help: 'Successful creates: created, or replayed for a repeated Idempotency-Key',
     labelNames: ['outcome'],
-    registers,
+    registers: [registry],
     collect() {
       this.reset()
       for (const [outcome, count] of Object.entries(plants)) this.inc({ outcome }, count)
@@ -57,7 +48,7 @@ export function createPlantMetrics(registry: Registry) {
     },
 
     /** Shows a repository's state on the page. */
-    watch({ limits, load, pool }: RepositoryStats) {
+    watch(limits: WriteLimits, load: QueueStats) {
       const gauge = addGauge.bind(undefined, registry)
       gauge('queue_rows', 'Plants that wait for their outcome', () => load.rows)
       gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
@@ -72,26 +63,6 @@ export function createPlantMetrics(registry: Registry) {
         '1 while creates are refused because the database is away',
         () => +load.databaseDown
       )
-      gauge('pool_waiting', 'Statements that wait for a connection to the database', () => pool.waiting)
-      new Gauge({
-        name: 'plant_store_pool_connections',
-        help: 'Connections to the database; busy ones are being opened or run a statement',
-        labelNames: ['state'],
-        registers,
-        collect() {
-          this.set({ state: 'idle' }, pool.idle)
-          this.set({ state: 'busy' }, pool.total - pool.idle)
-        }
-      })
-      new Counter({
-        name: 'plant_store_pool_resets_total',
-        help: 'Replacements of all connections to the database after one was lost',
-        registers,
-        collect() {
-          this.reset()
-          this.inc(pool.resets)
-        }
-      })
     }
   }
 }

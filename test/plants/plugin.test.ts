@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
+import { createDatabases } from '../../src/database/databases.ts'
 import { createPool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
@@ -47,9 +48,12 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
   await run('create trigger wait before insert on plants for each row execute function wait()')
   const many = 1_000_000
   const write = { lanes: 2, batchRows: 100, batchBytes: many, queueRows: many, queueBytes: many }
-  const { database, plants, close } = openRepository(
-    { connection, write: { ...write, deadlineMs: scaled(60_000) } },
-    { warn() {}, error() {}, info() {} } as never,
+  const log = { warn() {}, error() {}, info() {} } as never
+  const databases = createDatabases(connection, log)
+  const { database, plants } = openRepository(
+    databases,
+    { write: { ...write, deadlineMs: scaled(60_000) } },
+    log,
     { onStored() {}, onAttempt() {} }
   )
   const create = (id: bigint) => plants.create({ id, name: 'n' }, { caller: 'tester' })
@@ -61,7 +65,8 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
   t.strictSame(await areRunning(2, 'insert'), before, 'which it did not wait for')
   await open()
   t.strictSame(await Promise.all([first, second]), ['created', 'created'])
-  await close()
+  await plants.close()
+  await databases.end()
 })
 
 t.test('an attempt that is given up while it looks a row up ends', async (t) => {

@@ -42,6 +42,8 @@ export interface Settings {
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure } = await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
+  const { createDatabases } =
+    await load<typeof import('../../src/database/databases.ts')>('database/databases.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
   const { deriveWriteId } = await load<typeof import('../../src/plants/write-key.ts')>('plants/write-key.ts')
@@ -58,7 +60,8 @@ export async function loadService(src: string) {
     const hosts = hasHosts ? 'a:5432,b:5432' : 'database:5432'
     const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
     const observer = { onStored() {}, onAttempt() {} }
-    const { database, plants, close } = openRepository({ connection: connect(), write }, log, observer)
+    const databases = createDatabases(connect(), log)
+    const { plants } = openRepository(databases, { write }, log, observer)
     return {
       create({ plant, caller, key }, respond) {
         const { name, tag } = plant
@@ -74,8 +77,11 @@ export async function loadService(src: string) {
           }
         )
       },
-      reconnect: () => database.reconnect(connect()),
-      close
+      reconnect: () => databases.reconnect(connect()),
+      async close() {
+        await plants.close()
+        await databases.end()
+      }
     }
   }
 

@@ -1,0 +1,139 @@
+/** The connections' whole life: every pool is opened here, measured, moved to a new URL, and ended. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Counter, Gauge, type Registry } from '@prometheus-io/client'
+import fp from 'fastify-plugin'
+import { addGauge } from '../metrics/metrics.ts'
+import { type SecretFile, watchSecretFile } from '../secret-file.ts'
+import { createPool, type Database, type PoolOptions } from './pool.ts'
+import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
+import { type Check, findMissing } from './wait-for-database.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    databases: Databases
+    /** Reads the file with the database's URL again, if there is one. */
+    reloadDatabaseUrl(): Promise<void>
+  }
+}
+
+/** The pools of the one database. */
+export type Databases = ReturnType<typeof createDatabases>
+
+/** Makes the owner of pools, without any yet. */
+export function createDatabases(initial: ConnectionOptions, log: PoolOptions['log']) {
+  let connection = initial
+  const pools: Database[] = []
+  return {
+    /** The options with which connections are opened now. */
+    get connection() {
+      return connection
+    },
+    /** Opens a pool. Statements that only read need one of their own: in that of the writes they would take the lanes' connections. */
+    open(limits: Pick<PoolOptions, 'size' | 'limitMs'>): Database {
+      const pool = createPool({ ...limits, connection, log })
+      pools.push(pool)
+      return pool
+    },
+    /** Uses these options from now on, in all pools. */
+    reconnect(next: ConnectionOptions) {
+      connection = next
+      for (const pool of pools) pool.reconnect(next)
+    },
+    /** Returns the connections, or what concerns them, of all pools together. */
+    count: (what: keyof Database['state']) => pools.reduce((sum, { state }) => sum + state[what], 0),
+    /** Closes the connections, busy ones when they are returned. */
+    async end() {
+      await Promise.all(pools.map((pool) => pool.end()))
+    }
+  }
+}
+
+interface Options {
+  registry: Registry
+  connection: ConnectionOptions
+  /** The file that the connection's URL came from, if any: it is watched. */
+  file?: SecretFile | undefined
+  /** What a database must pass before its URL is used. */
+  checks: Check[]
+}
+
+const tryMs = 5_000
+/** Not shorter, since PostgreSQL logs each try with a wrong password. */
+const pauseMs = 1_000
+
+export default fp<Options>(
+  async (app, { registry, connection, file, checks }) => {
+    const { log } = app
+    const databases = createDatabases(connection, log)
+    let newest = connection
+
+    const followed =
+      file &&
+      watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
+        try {
+          newest = parseDatabaseUrl(text)
+        } catch (error) {
+          return { faults: [(error as Error).message] }
+        }
+        void tryOut(newest)
+        return { faults: [] }
+      })
+
+    /**
+     * Uses a new URL once it connects and the database passes the checks. So a password may change in the file or in the
+     * database first, and a wrong one never replaces a right one.
+     */
+    async function tryOut(next: ConnectionOptions) {
+      let known: string | undefined
+      for (;;) {
+        const missing = await findMissing(next, tryMs, checks).catch(({ message }) => message)
+        if (next !== newest) return
+        if (missing === undefined) break
+        if (missing !== known) log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
+        known = missing
+        await sleep(pauseMs, undefined, { ref: false })
+      }
+      databases.reconnect(next)
+      log.info('the connections are replaced by those of DATABASE_URL_FILE')
+    }
+
+    app.decorate('databases', databases)
+    app.decorate('reloadDatabaseUrl', async () => {
+      if (followed) await followed.reload()
+      else log.info('there is no DATABASE_URL_FILE to read again')
+    })
+    app.addHook('onClose', async () => {
+      followed?.close()
+      newest = databases.connection
+      await databases.end()
+    })
+
+    const { count } = databases
+    const registers = [registry]
+    const isBroken = () => (followed?.isBroken() ?? false) || newest !== databases.connection
+    const help = '1 while DATABASE_URL_FILE is broken or does not work'
+    addGauge(registry, 'database_url_file_error', help, () => +isBroken())
+    const waiting = 'Statements that wait for a connection to the database'
+    addGauge(registry, 'pool_waiting', waiting, () => count('waiting'))
+    new Gauge({
+      name: 'plant_store_pool_connections',
+      help: 'Connections to the database; busy ones are being opened or run a statement',
+      labelNames: ['state'],
+      registers,
+      collect() {
+        this.set({ state: 'idle' }, count('idle'))
+        this.set({ state: 'busy' }, count('total') - count('idle'))
+      }
+    })
+    new Counter({
+      name: 'plant_store_pool_resets_total',
+      help: 'Replacements of all connections to the database after one was lost',
+      registers,
+      collect() {
+        this.reset()
+        this.inc(count('resets'))
+      }
+    })
+  },
+  { name: 'databases' }
+)
