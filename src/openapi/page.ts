@@ -1,6 +1,9 @@
 /** The interface for machines, /openapi.json, and for people: Swagger UI, from this origin alone. */
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { type Asset, readPage } from './assets.ts'
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import type { FastifyPluginAsync } from 'fastify'
+import { StartupFault } from '../failures/startup-fault.ts'
 import { writeDocument } from './document.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
@@ -15,13 +18,35 @@ const policy = [
   "frame-ancestors 'none'"
 ].join('; ')
 
-/** Accepts gzip by its name (RFC 9110, section 12.5.3); wildcards are not considered. */
-const gzip = /(?:^|,)\s*gzip\s*(?:$|,|;\s*q=(?!0(?:\.0*)?\s*(?:$|,)))/i
+const types: Record<string, string> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml'
+}
 
-async function send(asset: Asset, { headers }: FastifyRequest, reply: FastifyReply) {
-  reply.headers({ 'content-type': asset.type, vary: 'accept-encoding' })
-  if (!gzip.test(headers['accept-encoding'] ?? '')) return reply.send(asset.bytes)
-  return reply.header('content-encoding', 'gzip').send(await asset.gzipped())
+/**
+ * Reads the page in a directory, where `npm run prepare` has put Swagger UI, and the files that it refers to as `{name}`:
+ * that becomes the name with a version, which changes with the file. Rejects with a StartupFault where a file is missing.
+ */
+export async function readPage(directory: URL) {
+  const template = await readFile(new URL('index.html', directory), 'utf8')
+  const names = [...template.matchAll(/\{(.+?)\}/g)].map(([, name]) => name as string)
+  const assets = await Promise.all(
+    names.map(async (name) => {
+      const bytes = await readFile(new URL(name, directory)).catch(() => {
+        throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
+      })
+      return {
+        name,
+        bytes,
+        type: types[extname(name)] as string,
+        version: hash('sha256', bytes).slice(0, 16)
+      }
+    })
+  )
+  const links = new Map(assets.map(({ name, version }) => [name, `${name}?v=${version}`]))
+  const page = template.replace(/\{(.+?)\}/g, (_, name) => links.get(name) as string)
+  return { page: Buffer.from(page), assets }
 }
 
 const directory = new URL('../../public/docs/', import.meta.url)
@@ -41,18 +66,13 @@ const openapi: FastifyPluginAsync<Options> = async (app, { basePath, docs }) => 
   )
   if (!docs) return
   const { page, assets } = await readPage(directory)
-  for (const url of ['/', '/docs']) {
-    app.get(url, { config }, (request, reply) =>
-      send(page, request, reply.header('content-security-policy', policy))
-    )
-  }
-  for (const asset of assets) {
-    const url = `/docs/${asset.name}`
-    app.get(url, { config }, (request, reply) => {
-      // Not for another hash: while replicas are replaced, the page of one may ask another, of another version, for its files.
-      if (request.url.endsWith(`?v=${asset.hash}`))
-        reply.header('cache-control', 'public, max-age=31536000, immutable')
-      return send(asset, request, reply)
+  const html = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }
+  for (const url of ['/', '/docs']) app.get(url, { config }, (_, reply) => reply.headers(html).send(page))
+  for (const { name, bytes, type, version } of assets) {
+    app.get(`/docs/${name}`, { config }, ({ url }, reply) => {
+      // Not for another version: while replicas are replaced, the page of one may ask another for its files.
+      if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')
+      return reply.header('content-type', type).send(bytes)
     })
   }
 }
