@@ -36,20 +36,19 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
   const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
   const app = createServer(logger, {
-    trustProxy: config.trustProxy,
-    bodyLimit: config.bodyLimitBytes,
+    bodyLimit: config.BODY_LIMIT_BYTES,
     ajv,
     keepAliveTimeout: idleMs,
     // The router would take OPTIONS * for the root.
     rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, ''))
   })
-  const { headersTimeoutMs, requestTimeoutMs, maxConnections, bodyMemoryBytes } = config
+  const maxConnections = config.MAX_CONNECTIONS
   if (tracing) await app.register(tracing.requests)
   await app.register(responseHeaders)
   await app.register(errorHandler)
   await app.register(connections, {
-    headersTimeoutMs,
-    requestTimeoutMs,
+    headersTimeoutMs: config.HEADERS_TIMEOUT_MS,
+    requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
     maxConnections,
     onRejected: ({ name }) => app.countFailure(name)
   })
@@ -60,14 +59,14 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(backpressure, { registry })
   await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
-  await app.register(rateLimit, { perSecond: config.rateLimit })
+  await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
   await app.register(repository, { registry, write, tracing })
-  await app.register(admission, { registry, bodyMemoryBytes })
+  await app.register(admission, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   await app.register(probes)
-  await app.register(openapi, { basePath: config.basePath, docs: config.docs })
-  await app.register(plants, { prefix: config.basePath })
+  await app.register(openapi, { basePath: config.BASE_PATH, docs: config.DOCS === 'on' })
+  await app.register(plants, { prefix: config.BASE_PATH })
   // Register last: if logging throws, everything else has been released.
   await app.register(requestLog)
   app.rejectOtherMethods()

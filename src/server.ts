@@ -10,21 +10,21 @@ import { isTracingOn } from './tracing/tracing.ts'
 
 try {
   const config = readConfig(process.env)
-  const logger = createLogger(config.logLevel)
+  const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(
       () => app.databases.connection,
-      config.startupTimeoutMs,
+      config.STARTUP_TIMEOUT_MS,
       databaseChecks,
       (missing) => logger.warn({ missing }, 'waiting for the database')
     )
     await app.listenForMetrics()
     // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those
     // clients hang.
-    await app.listen({ host: config.host, port: config.port, backlog: config.maxConnections })
+    await app.listen({ host: config.HOST, port: config.PORT, backlog: config.MAX_CONNECTIONS })
   } catch (error) {
     await app.close()
     throw error
@@ -32,7 +32,7 @@ try {
   // Not earlier: it would end a process that cannot listen with exit code 0.
   closeWithGrace(
     {
-      delay: config.shutdownTimeoutMs,
+      delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
       skip: ['SIGHUP'],
       onTimeout: (limitMs) => app.log.fatal({ limitMs, ...app.inFlight() }, 'closing took too long: cut off'),
@@ -41,7 +41,7 @@ try {
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
       else app.log.info({ signal }, 'closing')
-      await app.announceShutdown(config.shutdownDelayMs)
+      await app.announceShutdown(config.SHUTDOWN_DELAY_MS)
       await app.close()
       app.log.info('closed')
     }

@@ -42,7 +42,7 @@ async function startNode(): Promise<Server> {
 
 /** The service as production builds it, but for its database. */
 async function buildService(): Promise<FastifyInstance> {
-  const app = await buildApp(config, createLogger(config.logLevel))
+  const app = await buildApp(config, createLogger(config.LOG_LEVEL))
   Object.assign(app.plants, repository())
   return app
 }

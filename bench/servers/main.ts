@@ -29,4 +29,4 @@ const app =
   process.argv[2] === 'bare'
     ? buildBare(createGroupCommitRepository())
     : await buildDocumented(createInsertRepository())
-await app.listen({ host: config.host, port: config.port })
+await app.listen({ host: config.HOST, port: config.PORT })

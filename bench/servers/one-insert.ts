@@ -18,8 +18,8 @@ const repository: Pick<PlantRepository, 'create'> = {
   }
 }
 
-const app = await buildApp(config, createLogger(config.logLevel))
+const app = await buildApp(config, createLogger(config.LOG_LEVEL))
 Object.assign(app.plants, repository)
 await app.listenForMetrics()
-await app.listen({ host: config.host, port: config.port })
+await app.listen({ host: config.HOST, port: config.PORT })
 closeWithGrace({ logger: app.log }, () => app.close())

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { secrets } from '../../src/config/secrets.ts'
-import { Settings, trustProxy } from '../../src/config/settings.ts'
+import { Settings } from '../../src/config/settings.ts'
 
 export interface Variable {
   name: string
@@ -13,7 +13,7 @@ export interface Variable {
   purpose: string
 }
 
-/** What a setting, a secret and TRUST_PROXY declare of themselves. */
+/** What a setting or a secret declares of itself. */
 interface Declaration {
   default: unknown
   description: string
@@ -28,9 +28,7 @@ export const secretVariables = Object.entries(secrets).map(toVariable)
 
 const settings = Object.entries(Settings.properties) as unknown as [string, Declaration][]
 
-export const plainVariables = [...settings, ['TRUST_PROXY', trustProxy] as [string, Declaration]].map(
-  toVariable
-)
+export const plainVariables = settings.map(toVariable)
 
 /** Those of OpenTelemetry that the service or its documents name; the SDK reads more. */
 export const tracingVariables: Variable[] = [

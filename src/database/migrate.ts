@@ -11,8 +11,6 @@ export interface MigrationOptions {
   readonly database: ConnectionOptions
   /** How long to wait for the database, and for a lock, in ms. */
   readonly startupTimeoutMs: number
-  /** False for an engine without advisory locks: the caller ensures that one process migrates at a time. */
-  readonly lock?: boolean
   /** Called with what it is waiting for. */
   readonly tell?: (missing: string) => void
 }
@@ -21,25 +19,23 @@ const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 
 /**
  * Applies every migration that is missing (`up`) or reverts the newest one (`down`), and returns their names.
- * Waits for the database and, unless `lock` is false, for other processes that migrate at the same time, up to
- * `startupTimeoutMs` each.
- * Throws a StartupFault when either takes longer.
+ * Waits for the database and for other processes that migrate at the same time, up to `startupTimeoutMs` each. Throws a
+ * StartupFault when either takes longer.
  */
 export async function migrate(
-  { database, startupTimeoutMs, lock = true, tell }: MigrationOptions,
+  { database, startupTimeoutMs, tell }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
   await waitForDatabase(() => database, startupTimeoutMs, [checkEncoding], tell)
   const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
   try {
     // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.
-    if (lock) await client.query(`set lock_timeout = ${startupTimeoutMs}`)
+    await client.query(`set lock_timeout = ${startupTimeoutMs}`)
     const done = await runner({
       dbClient: client,
       dir,
       direction,
       migrationsTable: 'migrations',
-      noLock: !lock,
       advisoryLockMode: 'wait',
       log: () => {}
     }).catch((error) => {

@@ -1,6 +1,5 @@
 /** A request's header: the rules that neither Node nor Fastify enforces, and how long it is held. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 
@@ -103,12 +102,6 @@ const noRawFields: string[] = []
 export function releaseHead(request: FastifyRequest): void {
   Object.assign(request.raw, { headers: noFields, rawHeaders: noRawFields, url: '', originalUrl: '' })
   request.params = noFields
-}
-
-/** Returns the client's address, or the connection's where a trusted proxy sent something that is no address. */
-export function findClient({ ip, socket }: FastifyRequest): string | undefined {
-  const { remoteAddress } = socket
-  return ip === remoteAddress || isIP(ip) === 0 ? remoteAddress : ip
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })

@@ -5,8 +5,8 @@ import type { Socket } from 'node:net'
 import fp from 'fastify-plugin'
 import { awaits100, type Connection } from '../connections/connection.ts'
 import { Failure } from '../failures/failure.ts'
-import { checkHead, findClient, maximumFields } from './head.ts'
-import { findTraceId } from './request-log.ts'
+import { checkHead, maximumFields } from './head.ts'
+import { findForwardedFor, findTraceId } from './request-log.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,8 +16,9 @@ declare module 'fastify' {
     awaits100: boolean
     /** The trace id of its `traceparent`, 32 hex digits. */
     traceId: string | undefined
-    /** The address that it came from. */
+    /** The address that it came from, and those that it came through, as its `X-Forwarded-For` says. */
     client: string | undefined
+    forwardedFor: string | undefined
   }
 }
 
@@ -49,6 +50,7 @@ export default fp(
     app.decorateRequest('awaits100', false)
     app.decorateRequest('traceId', undefined)
     app.decorateRequest('client', undefined)
+    app.decorateRequest('forwardedFor', undefined)
     app.addHook('onRequest', (request, reply, done) => {
       const { raw } = request
       const connection = connections.get(raw.socket)
@@ -60,7 +62,8 @@ export default fp(
       request.connection = connection
       request.awaits100 = awaits100(raw)
       request.traceId = findTraceId(raw.headers)
-      request.client = findClient(request)
+      request.client = raw.socket.remoteAddress
+      request.forwardedFor = findForwardedFor(raw.headers)
       connection?.attach(reply.raw, reply)
       done(checkHead(raw))
     })

@@ -6,6 +6,8 @@ import fp from 'fastify-plugin'
 import { type DestinationStream, type Logger, pino } from 'pino'
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
+/** Addresses, separated by commas: in the log, nothing else of what a client may have sent. */
+const addresses = /^[\da-f.:, ]{1,200}$/i
 /** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
 const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
@@ -20,6 +22,11 @@ export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string
   return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
 }
 
+/** Returns the `X-Forwarded-For` of a request, or undefined where it has none, a long one, or other things than addresses. */
+export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeaders): string | undefined {
+  return typeof given === 'string' && addresses.test(given) ? given : undefined
+}
+
 /** The fields of a success. None needs escaping: the alphabet of each has no quotes and no backslashes. */
 interface Success {
   traceId: string | undefined
@@ -30,6 +37,7 @@ interface Success {
   /** In ms. */
   durationMs: number
   client: string | undefined
+  forwardedFor: string | undefined
 }
 
 /**
@@ -41,11 +49,11 @@ function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, succe
   const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
   const field = (name: string, value: string | number | undefined) =>
     value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
-  return (requestId, { traceId, method, route, caller, batchRows, durationMs, client }) => {
+  return (requestId, { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor }) => {
     stream.write(
       `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
         `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
-        `"durationMs":${durationMs},${field('client', client)}"msg":"created"}\n`
+        `"durationMs":${durationMs},${field('client', client)}${field('forwardedFor', forwardedFor)}"msg":"created"}\n`
     )
   }
 }
@@ -61,7 +69,8 @@ function describe(reply: FastifyReply) {
     failure: request.failure?.error ?? 0,
     batchRows: request.batchRows,
     durationMs: Math.round(reply.elapsedTime * 1000) / 1000,
-    client: request.client
+    client: request.client,
+    forwardedFor: request.forwardedFor
   }
 }
 

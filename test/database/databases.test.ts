@@ -30,7 +30,11 @@ t.test('each pool goes to a new URL, is counted, and ends', async (t) => {
   await databases.end()
   await until(
     'no connection is left',
-    () => query(url, `select from pg_stat_activity where application_name = 'plant-store' and datname = current_database()`),
+    () =>
+      query(
+        url,
+        `select from pg_stat_activity where application_name = 'plant-store' and datname = current_database()`
+      ),
     ({ length }) => length === 0
   )
 })

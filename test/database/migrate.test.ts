@@ -46,17 +46,6 @@ t.test('a migration that waits longer than its limit is a start-up fault', async
   )
 })
 
-t.test('without its lock a migration neither takes nor waits for one', async (t) => {
-  const url = await createDatabase(t, { migrated: false })
-  const other = new pg.Client(url)
-  await other.connect()
-  t.teardown(() => other.end())
-  await other.query('select pg_advisory_lock(7241865325823964)')
-  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 30_000, lock: false }
-  t.strictSame(await migrate(config, 'up'), migrations)
-  t.strictSame(await migrate(config, 'down'), migrations.slice(-1))
-})
-
 t.test('any other error of a migration is passed on', async (t) => {
   const url = await createDatabase(t, { migrated: false })
   await query(url, 'create table plants (id bigint)')

@@ -215,33 +215,23 @@ t.test('a client that resets before its response leaves a line', async (t) => {
   await holder.query('rollback')
 })
 
-t.test('without TRUST_PROXY X-Forwarded-For says nothing', async (t) => {
-  await create({ 'x-forwarded-for': '198.51.100.1', forwarded: 'for=198.51.100.1' })
-  t.equal(newest().client, '127.0.0.1')
-})
-
-t.test('X-Forwarded-For counts as far as TRUST_PROXY trusts, from its end', async (t) => {
-  const cases: [trust: string, forwarded: string | undefined, client: string][] = [
-    ['127.0.0.1', undefined, '127.0.0.1'],
-    ['127.0.0.1', '198.51.100.1', '198.51.100.1'],
-    ['127.0.0.1', '2001:db8::1', '2001:db8::1'],
-    ['127.0.0.1', 'forged, 198.51.100.1', '198.51.100.1'],
-    ['127.0.0.1', '203.0.113.9, 127.0.0.1, 198.51.100.1', '198.51.100.1'],
-    ['127.0.0.0/8,10.0.0.0/8', '203.0.113.9, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
-    ['127.0.0.0/8,10.0.0.0/8', '10.1.1.1, 10.2.2.2', '10.1.1.1'],
-    ['10.0.0.0/8', '198.51.100.1', '127.0.0.1'],
-    ['1', '203.0.113.9, 198.51.100.1', '198.51.100.1'],
-    ['2', '203.0.113.9, 198.51.100.1, 10.9.9.9', '198.51.100.1'],
-    ['2', '198.51.100.1', '198.51.100.1'],
-    ['1', undefined, '127.0.0.1'],
-    ['1', 'not an address', '127.0.0.1'],
-    ['1', 'fe80::1%"\\', '127.0.0.1'],
-    ['127.0.0.1', `${'x'.repeat(9_000)}`, '127.0.0.1']
-  ]
-  for (const [TRUST_PROXY, forwarded, client] of cases) {
-    const trusting = await startService(t, { TRUST_PROXY, DATABASE_URL: service.databaseUrl })
-    await create(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, trusting)
-    t.equal(newest(trusting).client, client, `${TRUST_PROXY}: ${forwarded?.slice(0, 50)}`)
-    await trusting.app.close()
+t.test(
+  'X-Forwarded-For is logged besides the address of the connection, if it has nothing but addresses',
+  async (t) => {
+    const cases: [sent: string | undefined, logged: string | undefined][] = [
+      [undefined, undefined],
+      ['198.51.100.1', '198.51.100.1'],
+      ['203.0.113.9, 2001:DB8::1,10.9.9.9', '203.0.113.9, 2001:DB8::1,10.9.9.9'],
+      ['1'.repeat(200), '1'.repeat(200)],
+      ['1'.repeat(201), undefined],
+      ['', undefined],
+      ['unknown, 198.51.100.1', undefined],
+      ['198.51.100.1"\\', undefined]
+    ]
+    for (const [sent, logged] of cases) {
+      await create(sent === undefined ? {} : { 'x-forwarded-for': sent })
+      const { client, forwardedFor } = newest()
+      t.strictSame({ client, forwardedFor }, { client: '127.0.0.1', forwardedFor: logged }, sent ?? 'none')
+    }
   }
-})
+)

@@ -60,7 +60,7 @@ t.test('the variables are settings, and the service takes their values', async (
 t.test('ports, paths, labels and secrets agree', async (t) => {
   const config = readConfig(environmentOf(api))
   t.strictSame(api.ports, [
-    { name: 'http', containerPort: config.port },
+    { name: 'http', containerPort: config.PORT },
     { name: 'metrics', containerPort: config.metrics?.port }
   ])
   const { labels, annotations } = deployment.template.metadata
@@ -107,9 +107,9 @@ t.test(
 t.test('a pod has the time that it needs to start and to leave', async (t) => {
   const config = readConfig(environmentOf(api))
   const { periodSeconds, failureThreshold } = api.startupProbe
-  t.ok(config.startupTimeoutMs >= 3_600_000, 'in an outage of the database it waits')
-  t.ok(periodSeconds * failureThreshold * 1000 > config.startupTimeoutMs, 'it ends by itself')
-  t.ok(pod.terminationGracePeriodSeconds * 1000 > config.shutdownTimeoutMs)
+  t.ok(config.STARTUP_TIMEOUT_MS >= 3_600_000, 'in an outage of the database it waits')
+  t.ok(periodSeconds * failureThreshold * 1000 > config.STARTUP_TIMEOUT_MS, 'it ends by itself')
+  t.ok(pod.terminationGracePeriodSeconds * 1000 > config.SHUTDOWN_TIMEOUT_MS)
   t.strictSame(deployment.strategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
   t.notOk('replicas' in deployment, 'the autoscaler sets them')
 })

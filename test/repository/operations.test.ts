@@ -180,7 +180,7 @@ t.test('docker compose passes on every setting of .env.example, but those that a
     [...text('docker-compose.yml').matchAll(/\$\{([A-Z_]+):-/g)].map(([, name]) => name as string)
   )
   const ownBySecrets = /^(AUTH_TOKENS|DATABASE_URL|MIGRATION_DATABASE_URL)(_FILE)?$/
-  const ownByNetwork = /^(HOST|METRICS_HOST|METRICS_PORT|TRUST_PROXY)$/
+  const ownByNetwork = /^(HOST|METRICS_HOST|METRICS_PORT)$/
   t.ok(known.length > 20)
   t.strictSame(
     known.filter((name) => !passed.has(name) && !ownBySecrets.test(name) && !ownByNetwork.test(name)),
@@ -191,7 +191,7 @@ t.test('docker compose passes on every setting of .env.example, but those that a
 t.test('the balancer opens fewer connections than a replica admits, and lets requests wait', async (t) => {
   const { balancer, api } = compose.services
   const { HAPROXY_SERVER_MAXCONN: given } = balancer.environment
-  const { maxConnections } = readConfig({
+  const { MAX_CONNECTIONS: maxConnections } = readConfig({
     DATABASE_URL: 'postgres://plants@db.test/plants',
     AUTH_TOKENS: `tester:${token}`
   })
@@ -261,7 +261,7 @@ t.test('each Compose stack leaves a replica the time to respond to what it has',
       if (given === settings && file !== 'deploy/ha/compose.yaml')
         t.equal(config.write.deadlineMs, deadlineMs)
       const [seconds] = /\d+/.exec(grace) as RegExpExecArray
-      t.ok(Number(seconds) * 1_000 > config.shutdownTimeoutMs, `${file}: ${grace}`)
+      t.ok(Number(seconds) * 1_000 > config.SHUTDOWN_TIMEOUT_MS, `${file}: ${grace}`)
     }
   }
 })

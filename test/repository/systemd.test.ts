@@ -29,7 +29,7 @@ t.test('it starts what npm starts, and has room for the default settings', async
   const command = scripts.start.replace('--env-file-if-exists=.env ', '').replace('exec ', '/usr/bin/')
   t.equal(settingOf('ExecStart'), command)
   t.equal(settingOf('ExecReload'), '/bin/kill -HUP $MAINPID')
-  const { maxConnections, shutdownTimeoutMs } = readConfig({
+  const { MAX_CONNECTIONS: maxConnections, SHUTDOWN_TIMEOUT_MS: shutdownTimeoutMs } = readConfig({
     DATABASE_URL: 'postgres://plants@db.test/plants',
     AUTH_TOKENS: `tester:${token}`
   })

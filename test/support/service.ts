@@ -33,7 +33,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     ...env
   })
   const log: string[] = []
-  const app = await buildApp(config, createLogger(config.logLevel, { write: (line) => void log.push(line) }))
+  const app = await buildApp(config, createLogger(config.LOG_LEVEL, { write: (line) => void log.push(line) }))
   checkDeclarations(t, app)
   t.teardown(() => app.close())
   await app.listenForMetrics()
@@ -53,7 +53,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     /** Rows of the table, by any query. */
     rows: (sql: string, values?: unknown[]) => query(databaseUrl, sql, values),
     /** Posts a body (text as it stands, anything else as JSON) to /plants. */
-    post: (body: unknown, init: RequestInit = {}) => post(`${url}${config.basePath}/plants`, body, init)
+    post: (body: unknown, init: RequestInit = {}) => post(`${url}${config.BASE_PATH}/plants`, body, init)
   }
 }
 
