@@ -3,19 +3,12 @@ import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Databases } from '../database/databases.ts'
-import { checkReadiness, checkWritable, probeWhileIdle } from '../database/readiness.ts'
+import { checkReadiness, probeWhileIdle } from '../database/readiness.ts'
 import { statementLimitMs } from '../database/statement.ts'
-import {
-  type Check,
-  checkCommits,
-  checkEncoding,
-  checkMigrated,
-  checkRights
-} from '../database/wait-for-database.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import { createPlantMetrics } from './metrics.ts'
 import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
-import { selectMissingRights, selectRequired } from './statements.ts'
+import { selectRequired } from './requirements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -31,16 +24,6 @@ interface Options {
 
 /** For the probe of an outage, besides those of the lanes. */
 const probeConnections = 1
-
-/** What the database must pass before the service uses it. */
-export const databaseChecks: Check[] = [
-  checkEncoding,
-  checkCommits,
-  checkWritable,
-  // Before the migrations: without its rights, the role cannot see the table.
-  checkRights(selectMissingRights),
-  checkMigrated(selectRequired)
-]
 
 /** Makes the repository, with the pool of its writes and probes. */
 export function openRepository(

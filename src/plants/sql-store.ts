@@ -6,14 +6,8 @@ import type { ConnectionOptions } from '../database/url.ts'
 import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/tracing.ts'
-import {
-  createPlants,
-  type FoundRow,
-  findPlants,
-  type PlantWrite,
-  selectCanWait,
-  selectRequired
-} from './statements.ts'
+import { selectRequired } from './requirements.ts'
+import { createPlants, type FoundRow, findPlants, type PlantWrite, selectCanWait } from './statements.ts'
 import { deriveFormerWriteId, isOfSameKey } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */

@@ -12,7 +12,7 @@ import {
   waitForDatabase
 } from '../../src/database/wait-for-database.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
-import { selectMissingRights, selectRequired } from '../../src/plants/statements.ts'
+import { selectMissingRights, selectRequired } from '../../src/plants/requirements.ts'
 import { createDatabase } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 
