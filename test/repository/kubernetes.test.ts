@@ -53,7 +53,7 @@ t.test('the variables are settings, and the service takes their values', async (
     t.match(known, new RegExp(`^#?${name}=`, 'm'))
   }
   const config = readConfig(environmentOf(api))
-  t.match(config, { host: '0.0.0.0', metrics: { host: '0.0.0.0' }, database: { host: 'db.test' } })
+  t.match(config, { HOST: '0.0.0.0', metrics: { host: '0.0.0.0' }, database: { host: 'db.test' } })
   t.equal(readMigrationConfig(environmentOf(migration)).database.user, 'owner')
 })
 
