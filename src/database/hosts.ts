@@ -15,8 +15,6 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
 
   return class HostClient extends pg.Client {
     readonly #index: number
-    /** What the server reports when it accepts the connection. */
-    readonly #parameters = new Map<string, string>()
 
     constructor(config: pg.ClientConfig = {}) {
       // The pool makes the password non-enumerable: spreading its options would lose it.
@@ -25,9 +23,6 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
       this.#index = current
       // Until the pool has it, nobody listens for its errors: without a listener, one would end the process.
       this.on('error', () => {})
-      this.connection.on('parameterStatus', ({ parameterName, parameterValue }) =>
-        this.#parameters.set(parameterName, parameterValue)
-      )
     }
 
     override connect(): Promise<pg.Client>
@@ -41,7 +36,7 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
     async #connect(): Promise<pg.Client> {
       try {
         await super.connect()
-        if (target_session_attrs === 'read-write' && (await this.#isReadOnly())) {
+        if (target_session_attrs === 'read-write' && (await isReadOnly((text) => this.query(text)))) {
           void this.end()
           throw new Error('the server is read-only')
         }
@@ -52,20 +47,17 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
         throw error
       }
     }
-
-    /** PostgreSQL reports it unasked since version 14; poolers and other engines do not. */
-    async #isReadOnly(): Promise<boolean> {
-      const standby = this.#parameters.get('in_hot_standby')
-      const byDefault = this.#parameters.get('default_transaction_read_only')
-      if (standby !== undefined && byDefault !== undefined) return standby === 'on' || byDefault === 'on'
-      const { rows } = await this.query('show transaction_read_only')
-      return rows[0].transaction_read_only === 'on'
-    }
   }
 
   function divide(limitMs = 0): number {
     return hosts.length === 1 ? limitMs : Math.ceil(Math.min(hostLimitMs, limitMs / hosts.length))
   }
+}
+
+/** Returns whether a server refuses writes: a standby does, and one that an operator has made read-only. */
+export async function isReadOnly(query: (text: string) => Promise<pg.QueryResult>): Promise<boolean> {
+  const { rows } = await query('show transaction_read_only')
+  return rows[0].transaction_read_only === 'on'
 }
 
 /** How often a connection must fail until every host has been tried. */

@@ -1,38 +1,32 @@
 /** Whether the database can take plants now: the service waits for that at start-up, and probes it in an outage and while idle. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { diagnose } from './errors.ts'
+import { isReadOnly } from './hosts.ts'
 import type { Database } from './pool.ts'
 import type { Check } from './wait-for-database.ts'
 
+/** For both statements. */
 const statementLimitMs = 2_000
 /** A probe may take no longer: a server that accepts a connection and then says nothing would hold it. */
 const limitMs = 3_000
 const idleProbeEveryMs = 5_000
 
-/** The database must accept writes: a standby does not, nor a server that an operator has made read-only. */
-export const checkWritable: Check = async (client) => {
-  const { rows } = await client.query('show transaction_read_only')
-  return rows[0].transaction_read_only === 'off' ? undefined : 'the database is read-only'
-}
-
-// The left join returns one row in any case.
-const writeStatement = (selectRequired: string) => ({
-  text: `
-    select current_setting('transaction_read_only') as read_only
-    from (values (1)) as one left join (${selectRequired}) as required on true`
-})
+/** The database must accept writes. */
+export const checkWritable: Check = async (client) =>
+  (await isReadOnly((text) => client.query(text))) ? 'the database is read-only' : undefined
 
 /**
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
  * rejects otherwise. Takes 3 s at most.
  */
 export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
-  const answer = database.query(writeStatement(selectRequired), AbortSignal.timeout(statementLimitMs))
+  const signal = AbortSignal.timeout(statementLimitMs)
+  const query = (text: string) => database.query({ text }, signal)
+  const answer = query(selectRequired).then(() => isReadOnly(query))
   const end = sleep(limitMs, undefined, { ref: false }).then(() => {
     throw new Error(`no answer within ${limitMs} ms`)
   })
-  const { rows } = await Promise.race([answer, end])
-  if (rows[0]?.read_only === 'off') return
+  if (!(await Promise.race([answer, end]))) return
   const error = new Error('the database is read-only')
   // The address may lead to the primary by now, but a connection that every probe uses would never be closed.
   database.reset(error)

@@ -116,7 +116,7 @@ const answerOf = (text: string) => {
   return Buffer.concat([message('T', column), message('D', row), message('C', Buffer.from('SHOW\0')), ready])
 }
 
-t.test('a server that does not report whether it is read-only is asked', async (t) => {
+t.test('a server is asked whether it is read-only', async (t) => {
   const asked: string[] = []
   const hostOf = async (answer: string) => {
     const url = await listen(t, (socket) => {

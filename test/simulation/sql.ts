@@ -6,7 +6,7 @@
  * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::bigint[]) as asked (id)`. Of
  *   columns, and of `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
  * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
- * - `current_setting('transaction_read_only')`, `show`, and whether `pg_proc` has `pg_logical_emit_message`.
+ * - `show transaction_read_only`, `select … from plants limit 0`, and whether `pg_proc` has `pg_logical_emit_message`.
  */
 import pg from 'pg'
 
@@ -67,7 +67,7 @@ const insert =
 const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
 const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)|unnest\(\$(\d+)::bigint\[\]\) as \w+ \(id\)/
 const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
-const readiness = /^(?:select current_setting\('transaction_read_only'\) as (?<as>\w+) |show (?<show>\w+)$)/
+const readiness = /^(?:show (?<as>\w+)|select .* from plants limit 0)$/
 const canWait = /^select exists \(.*'pg_logical_emit_message'.*\) as (?<as>\w+)$/
 
 const known = new Map<string, Bind>()
@@ -133,9 +133,10 @@ function parse(text: string): Bind {
     )
   const asked = readiness.exec(text)?.groups ?? canWait.exec(text)?.groups
   if (asked) {
-    const name = (asked.as ?? asked.show) as string
+    const { as } = asked
     const isBoolean = canWait.test(text)
-    const returning = [fromRow(name, isBoolean ? 'can wait' : 'transaction_read_only', isBoolean)]
+    const column = isBoolean ? 'can wait' : 'transaction_read_only'
+    const returning = as === undefined ? [] : [fromRow(as, column, isBoolean)]
     return (values) => ({ kind: 'readiness', settings: settingsOf(values), returning })
   }
   return parseInsert(text, settingsOf) ?? parseFind(text, settingsOf)
