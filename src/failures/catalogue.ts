@@ -116,7 +116,7 @@ export const catalogue = {
   ReusedKey: {
     error: 422,
     message: 'the Idempotency-Key was used for this id with other content',
-    advice: 'Use another `Idempotency-Key`, or the same name and tag.'
+    advice: 'Use another `Idempotency-Key`, or the same content.'
   },
   RateLimited: {
     error: 429,

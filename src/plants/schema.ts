@@ -11,17 +11,17 @@ export const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }
  * Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone surrogates. The pattern is only for
  * readers of the OpenAPI document: on a text of more than 30 MB, a regular expression overflows V8's stack.
  */
-const Text = (options: object) =>
+const Text = (description: string) =>
   Type.String({
-    ...options,
+    description,
     pattern: '^[^\\u0000\\ud800-\\udfff]*$',
     rule: 'a string without U+0000 and without lone surrogates'
   })
 
 /** The fields of a plant; `rule` completes the sentence "the field must be …". */
 const fields = {
-  name: Text({ description: 'The name of the plant' }),
-  tag: Type.Optional(Text({ description: 'Tag that specifies the type of the plant' }))
+  name: Text('The name of the plant'),
+  tag: Type.Optional(Text('Tag that specifies the type of the plant'))
 }
 
 /** What a client gets back. */

@@ -43,8 +43,9 @@ const toBody = (plant: Values) => JSON.stringify(plant)
 
 t.test('a wrong value gets 422 with the rule of its field', async (t) => {
   for (const field of fields) {
-    const { rule } = properties[field]
+    const { rule, description } = properties[field]
     t.match(rule, /^an? .+/, field)
+    t.match(description, /^[A-Z].+/, `${field} has a description`)
     const answer = await service.post({ id: ++lastId, ...full, [field]: {} })
     t.strictSame(answer, failure(422, `${field} must be ${rule}`), field)
   }
@@ -66,6 +67,38 @@ t.test('the table has a column for each field, which may be null where the field
   const indexes = await service.rows(`select indexdef from pg_indexes where tablename = 'plants'`)
   t.strictSame(indexes, [{ indexdef: 'CREATE UNIQUE INDEX plants_pkey ON public.plants USING btree (id)' }])
 })
+
+/** The bits of PostgreSQL's integers. */
+const integerBits: Record<string, bigint> = { smallint: 16n, integer: 32n, bigint: 64n }
+
+t.test(
+  'an integer that its column cannot hold is refused by its rule, and one at its bounds is stored',
+  async (t) => {
+    const integers = fields.filter((field) => columns[field].type in integerBits)
+    t.ok(integers.includes('id'))
+    for (const field of integers) {
+      const { name, type } = columns[field]
+      const end = 2n ** ((integerBits[type] as bigint) - 1n)
+      const { rule, minimum = -end, maximum = end - 1n }: Values = properties[field]
+      // As text, since JSON.stringify would round.
+      const send = (value: unknown) => {
+        const plant = JSON.stringify({ id: ++lastId, ...full, [field]: 0 })
+        return service.post(plant.replace(`"${field}":0`, `"${field}":${value}`))
+      }
+      for (const value of [-end - 1n, end]) {
+        t.strictSame(await send(value), failure(422, `${field} must be ${rule}`), `${field} ${value}`)
+      }
+      for (const value of [minimum, maximum]) {
+        t.equal((await send(value)).status, 200, `${field} ${value}`)
+        t.equal(
+          (await service.rows(`select from plants where ${name} = ${value}`)).length,
+          1,
+          `${field} ${value}`
+        )
+      }
+    }
+  }
+)
 
 t.test('each field is stored and comes back, with a key or without one', async (t) => {
   for (const init of [{}, keyed('stored')]) {
