@@ -10,16 +10,6 @@ export interface SecretFile {
   readonly digest: string
 }
 
-/** A file that is followed. */
-export interface FollowedFile {
-  /** Whether the newest text is broken, so that an earlier one stays in use. */
-  isBroken(): boolean
-  /** Reads the file now, and uses what it holds. Never rejects. */
-  reload(): Promise<void>
-  /** Stops watching. */
-  close(): void
-}
-
 /** What is wrong with a text, if anything, without its secrets; and what the log says about a good one. */
 interface Judgement {
   faults: readonly string[]
@@ -36,14 +26,19 @@ export const digestOf = (text: string) => hash('sha256', text)
  * Follows the file that the setting `name` names, and hands each new text to `take`, which uses it unless it is broken.
  * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename and
  * a swapped link on every file system. A text takes effect when two readings in a row agree, since half of a secret can
- * be a valid one. A broken file is logged once for each of its texts.
+ * be a valid one. A broken file is logged once for each of its texts. Without a file, nothing is followed.
  */
 export function watchSecretFile(
   name: string,
-  { path, digest }: SecretFile,
+  file: SecretFile | undefined,
   log: FastifyBaseLogger,
   take: (text: string) => Judgement
-): FollowedFile {
+) {
+  if (file === undefined) {
+    const reload = async () => log.info(`there is no ${name} to read again`)
+    return { isBroken: () => false, reload, close() {} }
+  }
+  const { path, digest } = file
   let judged = digest
   let latest = digest
   let isBroken = false
@@ -66,12 +61,15 @@ export function watchSecretFile(
   }
 
   return {
+    /** Whether the newest text is broken, so that an earlier one stays in use. */
     isBroken: () => isBroken,
+    /** Reads the file now, and uses what it holds. Never rejects. */
     async reload() {
       const read = await readText(path)
       latest = read.digest
       judge(read)
     },
+    /** Stops watching. */
     close() {
       isClosed = true
       clearTimeout(timer)

@@ -54,7 +54,7 @@ change without a restart, [several hosts](decisions/hosts-in-database-url.md) re
 
 ${tabulate(plainVariables)}
 
-${crossRules.map(({ name, rule }) => `- ${code(name)} must be ${markNames(rule)}.`).join('\n')}
+${crossRules.map(({ name, sum }) => `- ${code(name)} must be at least ${markNames(sum)}.`).join('\n')}
 
 How to choose them: [sizing](running.md#sizing), [leaving](running.md#leaving), [overload](monitoring.md#overload).
 

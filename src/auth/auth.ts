@@ -32,14 +32,11 @@ const realm = 'Bearer realm="plant-store"'
 
 export default fp<Options>(
   async (app, { tokens, file, registry }) => {
-    const followed = file && watchTokenFile(file, tokens, app.log)
+    const followed = watchTokenFile(file, tokens, app.log)
     const help = '1 while AUTH_TOKENS_FILE is broken'
-    addGauge(registry, 'tokens_file_error', help, () => +(followed?.isBroken() ?? false))
-    app.addHook('onClose', async () => followed?.close())
-    app.decorate('reloadTokens', async () => {
-      if (followed) await followed.reload()
-      else app.log.info('there is no AUTH_TOKENS_FILE to read again')
-    })
+    addGauge(registry, 'tokens_file_error', help, () => +followed.isBroken())
+    app.addHook('onClose', async () => followed.close())
+    app.decorate('reloadTokens', followed.reload)
     app.decorateRequest('caller', '')
     await app.register(bearerAuth, {
       addHook: false,
@@ -47,7 +44,7 @@ export default fp<Options>(
       verifyErrorLogLevel: 'trace',
       keys: [],
       auth: (token, request) => {
-        request.caller = findCaller(followed?.current() ?? tokens, token) ?? ''
+        request.caller = findCaller(followed.current(), token) ?? ''
         return request.caller !== ''
       }
     })

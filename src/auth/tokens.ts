@@ -2,7 +2,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from '../failures/startup-fault.ts'
-import { type FollowedFile, type SecretFile, watchSecretFile } from '../secret-file.ts'
+import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */
 export type Tokens = ReadonlyMap<string, string>
@@ -83,19 +83,14 @@ export function findCaller(tokens: Tokens, secret: string): string | undefined {
   return tokens.get(hash('sha256', secret))
 }
 
-/** A file of tokens that is watched. */
-interface FollowedTokens extends FollowedFile {
-  /** The tokens of the last valid text. */
-  current(): Tokens
-}
-
-/** Watches the file, which held `tokens` at first. A broken file leaves the tokens as they were. */
-export function watchTokenFile(file: SecretFile, tokens: Tokens, log: FastifyBaseLogger): FollowedTokens {
+/** Watches the file, if there is one, which held `tokens` at first. A broken file leaves the tokens as they were. */
+export function watchTokenFile(file: SecretFile | undefined, tokens: Tokens, log: FastifyBaseLogger) {
   let current = tokens
   const followed = watchSecretFile('AUTH_TOKENS_FILE', file, log, (text) => {
     const { tokens, faults } = parseTokens(text)
     if (faults.length === 0) current = tokens
     return { faults, facts: { tokens: tokens.size } }
   })
+  /** `current` returns the tokens of the last valid text. */
   return { ...followed, current: () => current }
 }

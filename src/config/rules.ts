@@ -5,7 +5,7 @@ import { rowBytes } from '../plants/columns.ts'
 import type { Settings } from './settings.ts'
 
 /** What `longestShutdownMs` computes, for people. */
-const shutdownRule = `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / ${statementsPerDeadline}, ${cancelGraceMs})`
+const shutdownSum = `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / ${statementsPerDeadline}, ${cancelGraceMs})`
 
 /**
  * Returns the time in ms, from the signal on, in which every create has its response and every statement has ended. After
@@ -19,42 +19,30 @@ function longestShutdownMs({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLI
 
 interface CrossRule {
   readonly name: 'BODY_MEMORY_BYTES' | 'WRITE_QUEUE_BYTES' | 'SHUTDOWN_TIMEOUT_MS'
-  /** Completes the sentence "NAME must be …". */
-  readonly rule: string
-  /** What the rule compares the setting with. */
-  limit(settings: Settings): number
-  isKept(value: number, limit: number): boolean
+  /** Completes the sentence "NAME must be at least …". */
+  readonly sum: string
+  /** What that is. */
+  least(settings: Settings): number
 }
-
-const atLeast = (value: number, limit: number) => value >= limit
-const moreThan = (value: number, limit: number) => value > limit
 
 /** The rules; of WRITE_QUEUE_BYTES, since a plant's texts take less than its body. */
 export const crossRules: readonly CrossRule[] = [
   {
     name: 'BODY_MEMORY_BYTES',
-    rule: 'at least BODY_LIMIT_BYTES',
-    limit: ({ BODY_LIMIT_BYTES }) => BODY_LIMIT_BYTES,
-    isKept: atLeast
+    sum: 'BODY_LIMIT_BYTES',
+    least: ({ BODY_LIMIT_BYTES }) => BODY_LIMIT_BYTES
   },
   {
     name: 'WRITE_QUEUE_BYTES',
-    rule: `at least BODY_LIMIT_BYTES + ${rowBytes}`,
-    limit: ({ BODY_LIMIT_BYTES }) => BODY_LIMIT_BYTES + rowBytes,
-    isKept: atLeast
+    sum: `BODY_LIMIT_BYTES + ${rowBytes}`,
+    least: ({ BODY_LIMIT_BYTES }) => BODY_LIMIT_BYTES + rowBytes
   },
-  {
-    name: 'SHUTDOWN_TIMEOUT_MS',
-    rule: `more than ${shutdownRule}`,
-    limit: longestShutdownMs,
-    isKept: moreThan
-  }
+  { name: 'SHUTDOWN_TIMEOUT_MS', sum: shutdownSum, least: longestShutdownMs }
 ]
 
 /** Adds a line to `faults` for each rule that the settings break. */
 export function checkCrossRules(settings: Settings, faults: string[]): void {
-  for (const { name, rule, limit, isKept } of crossRules) {
-    const value = limit(settings)
-    if (!isKept(settings[name], value)) faults.push(`${name} must be ${rule} (${value})`)
+  for (const { name, sum, least } of crossRules) {
+    if (settings[name] < least(settings)) faults.push(`${name} must be at least ${sum} (${least(settings)})`)
   }
 }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { parseTokens, type Tokens } from '../auth/tokens.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from '../database/url.ts'
-import { digestOf, type SecretFile } from '../secret-file.ts'
+import { digestOf } from '../secret-file.ts'
 
 /** The process's environment variables. */
 export type Environment = Record<string, string | undefined>
@@ -33,63 +33,43 @@ export const secrets = {
 
 type SecretName = keyof typeof secrets
 
-interface Secret {
-  text: string
-  /** The file that it came from, if any. */
-  file: SecretFile | undefined
-}
-
-/** Reads a secret from NAME, or from the file that NAME_FILE names. */
-function readSecret(env: Environment, name: SecretName, faults: string[]): Secret | undefined {
-  const text = env[name]
-  const path = env[`${name}_FILE`]
-  if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
-  if (!path) return text ? { text, file: undefined } : undefined
-  try {
-    const text = readFileSync(path, 'utf8').trim()
-    return { text, file: { path, digest: digestOf(text) } }
-  } catch (error) {
-    faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
-    return undefined
-  }
-}
-
-/**
- * Reads a database's URL from the first of the variables that is set, or from its file; adds a line to `faults` for each
- * bad one.
- */
-export function readDatabase(
-  env: Environment,
-  names: SecretName[],
-  faults: string[]
-): { database: ConnectionOptions; databaseFile: SecretFile | undefined } {
-  const before = faults.length
+/** Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one of them is required. */
+function readSecret(env: Environment, names: SecretName[], faults: string[]) {
   for (const name of names) {
-    const secret = readSecret(env, name, faults)
-    if (secret === undefined) continue
+    const text = env[name]
+    const path = env[`${name}_FILE`]
+    if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
+    if (!path && text) return { name, text, file: undefined }
+    if (!path) continue
     try {
-      return { database: parseDatabaseUrl(secret.text), databaseFile: secret.file }
+      const text = readFileSync(path, 'utf8').trim()
+      return { name, text, file: { path, digest: digestOf(text) } }
     } catch (error) {
-      faults.push(`${name} ${(error as Error).message}`)
-      break
+      faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
+      return undefined
     }
   }
-  if (faults.length === before) faults.push(`${names.at(-1)} is required`)
-  return { database: {}, databaseFile: undefined }
+  faults.push(`${names.at(-1)} is required`)
+  return undefined
+}
+
+/** Reads a database's URL from the first of the variables that is set, or from its file; adds a line to `faults` for each bad one. */
+export function readDatabase(env: Environment, names: SecretName[], faults: string[]) {
+  const secret = readSecret(env, names, faults)
+  let database: ConnectionOptions = {}
+  try {
+    if (secret) database = parseDatabaseUrl(secret.text)
+  } catch (error) {
+    faults.push(`${secret?.name} ${(error as Error).message}`)
+  }
+  return { database, databaseFile: secret?.file }
 }
 
 /** Reads AUTH_TOKENS, or its file; adds a line to `faults` for each bad entry. */
-export function readTokens(
-  env: Environment,
-  faults: string[]
-): { tokens: Tokens; tokenFile: SecretFile | undefined } {
-  const before = faults.length
-  const secret = readSecret(env, 'AUTH_TOKENS', faults)
-  if (secret === undefined) {
-    if (faults.length === before) faults.push('AUTH_TOKENS is required')
-    return { tokens: new Map(), tokenFile: undefined }
-  }
-  const { tokens, faults: tokenFaults } = parseTokens(secret.text)
-  faults.push(...tokenFaults.map((fault) => `AUTH_TOKENS ${fault}`))
-  return { tokens, tokenFile: secret.file }
+export function readTokens(env: Environment, faults: string[]) {
+  const secret = readSecret(env, ['AUTH_TOKENS'], faults)
+  const parsed = secret && parseTokens(secret.text)
+  for (const fault of parsed?.faults ?? []) faults.push(`AUTH_TOKENS ${fault}`)
+  const tokens: Tokens = parsed?.tokens ?? new Map()
+  return { tokens, tokenFile: secret?.file }
 }

@@ -13,9 +13,6 @@ const integer = (fallback: number, minimum: number, maximum: number, purpose: st
     purpose
   })
 
-const onOff = (purpose: string) =>
-  Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off', purpose })
-
 /** An address without a zone, which a URL cannot hold. */
 FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
 
@@ -41,7 +38,11 @@ export const Settings = Type.Object({
     description: 'empty or a path such as /v1, without a slash at its end',
     purpose: 'Path in front of `/plants`.'
   }),
-  DOCS: onOff('API reference at `/` and `/docs`, on or off. `/openapi.json` is always served.'),
+  DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], {
+    default: 'on',
+    description: 'on or off',
+    purpose: 'API reference at `/` and `/docs`, on or off. `/openapi.json` is always served.'
+  }),
   METRICS_HOST: address('127.0.0.1', 'IP address of `/metrics`.'),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
     default: 9464,

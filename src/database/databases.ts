@@ -67,17 +67,15 @@ export default fp<Options>(
     const databases = createDatabases(connection, log)
     let newest = connection
 
-    const followed =
-      file &&
-      watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
-        try {
-          newest = parseDatabaseUrl(text)
-        } catch (error) {
-          return { faults: [(error as Error).message] }
-        }
-        void tryOut(newest)
-        return { faults: [] }
-      })
+    const followed = watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
+      try {
+        newest = parseDatabaseUrl(text)
+      } catch (error) {
+        return { faults: [(error as Error).message] }
+      }
+      void tryOut(newest)
+      return { faults: [] }
+    })
 
     /**
      * Uses a new URL once it connects and the database passes the checks. So a password may change in the file or in the
@@ -98,19 +96,16 @@ export default fp<Options>(
     }
 
     app.decorate('databases', databases)
-    app.decorate('reloadDatabaseUrl', async () => {
-      if (followed) await followed.reload()
-      else log.info('there is no DATABASE_URL_FILE to read again')
-    })
+    app.decorate('reloadDatabaseUrl', followed.reload)
     app.addHook('onClose', async () => {
-      followed?.close()
+      followed.close()
       newest = databases.connection
       await databases.end()
     })
 
     const { count } = databases
     const registers = [registry]
-    const isBroken = () => (followed?.isBroken() ?? false) || newest !== databases.connection
+    const isBroken = () => followed.isBroken() || newest !== databases.connection
     const help = '1 while DATABASE_URL_FILE is broken or does not work'
     addGauge(registry, 'database_url_file_error', help, () => +isBroken())
     const waiting = 'Statements that wait for a connection to the database'

@@ -19,23 +19,14 @@ export interface Database {
   ): Promise<pg.QueryResult<Row>>
   /** Replaces all connections, for a reason that was found over one of them. */
   reset(cause: unknown): void
-  readonly state: PoolStats
+  /** The connections as they are now, the statements that wait for one, and how often all were replaced. */
+  readonly state: Readonly<Record<'total' | 'idle' | 'waiting' | 'resets', number>>
   /** The options with which connections are opened now. */
   readonly connection: ConnectionOptions
   /** Uses these options from now on. Existing connections end, busy ones when they are returned. */
   reconnect(connection: ConnectionOptions): void
   /** Closes the connections, busy ones when they are returned. */
   end(): Promise<void>
-}
-
-/** The connections as they are now. */
-interface PoolStats {
-  readonly total: number
-  readonly idle: number
-  /** Statements that wait for one. */
-  readonly waiting: number
-  /** How often all were replaced. */
-  readonly resets: number
 }
 
 /** What a pool is made of. */
@@ -151,19 +142,9 @@ export function createPool({ connection: initial, size, limitMs, log }: PoolOpti
       return result as pg.QueryResult
     },
     reset: (cause) => resetPool(pool, cause),
-    state: {
-      get total() {
-        return pool.totalCount
-      },
-      get idle() {
-        return pool.idleCount
-      },
-      get waiting() {
-        return pool.waitingCount
-      },
-      get resets() {
-        return resets
-      }
+    get state() {
+      const { totalCount: total, idleCount: idle, waitingCount: waiting } = pool
+      return { total, idle, waiting, resets }
     },
     get connection() {
       return connection

@@ -17,22 +17,25 @@ const reminderMs = 60_000
 /** What a database lacks; undefined when it has all that is asked for. */
 export type Check = (client: pg.Client) => Promise<string | undefined>
 
-/** The encoding must be UTF8: in any other, PostgreSQL cannot hold every name unchanged. */
-export const checkEncoding: Check = async (client) => {
-  const { rows } = await client.query('show server_encoding')
-  const encoding = rows[0].server_encoding
-  if (encoding !== 'UTF8') throw new StartupFault([`the database's encoding must be UTF8, it is ${encoding}`])
-  return undefined
-}
+/** Makes the check of a setting that waiting does not change. */
+const checkSetting =
+  (name: string, good: RegExp, rule: string): Check =>
+  async (client) => {
+    const { rows } = await client.query(`show ${name}`)
+    const value = rows[0][name]
+    if (!good.test(value)) throw new StartupFault([`${rule}, it is ${value}`])
+    return undefined
+  }
+
+/** In any other encoding, PostgreSQL cannot hold every name unchanged. */
+export const checkEncoding = checkSetting('server_encoding', /^UTF8$/, "the database's encoding must be UTF8")
 
 /** A commit must wait for the disk, and for a synchronous standby where there is one. */
-export const checkCommits: Check = async (client) => {
-  const { rows } = await client.query('show synchronous_commit')
-  const value = rows[0].synchronous_commit
-  if (['off', 'local'].includes(value))
-    throw new StartupFault([`synchronous_commit must be remote_write, on or remote_apply, it is ${value}`])
-  return undefined
-}
+export const checkCommits = checkSetting(
+  'synchronous_commit',
+  /^(?!off$|local$)/,
+  'synchronous_commit must be remote_write, on or remote_apply'
+)
 
 /** Returns the check that the role has every right: `selectMissing` lists, as `sql`, the statements that grant those it lacks. */
 export const checkRights =

@@ -183,7 +183,7 @@ t.test('a queue, or a memory for bodies, that could not hold the largest body is
   t.strictSame(faults({ WRITE_QUEUE_BYTES: '1048640' }), [])
 })
 
-t.test('a limit for leaving that is not longer than the slowest create is a fault', async (t) => {
+t.test('a limit for the shutdown that is shorter than the slowest create is a fault', async (t) => {
   const cases: [longestMs: number, env: Environment][] = [
     [5_000 + 1_000 + 10_000 + 10_000 + 3_334, {}],
     [0 + 1_000 + 10_000 + 10_000 + 3_334, { SHUTDOWN_DELAY_MS: '0' }],
@@ -195,10 +195,10 @@ t.test('a limit for leaving that is not longer than the slowest create is a faul
   const rule =
     'SHUTDOWN_DELAY_MS + 1000 + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / 3, 1000)'
   for (const [longestMs, env] of cases) {
-    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs) }), [
-      `SHUTDOWN_TIMEOUT_MS must be more than ${rule} (${longestMs})`
+    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs - 1) }), [
+      `SHUTDOWN_TIMEOUT_MS must be at least ${rule} (${longestMs})`
     ])
-    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs + 1) }), [])
+    t.strictSame(faults({ ...env, SHUTDOWN_TIMEOUT_MS: String(longestMs) }), [])
   }
 })
 
