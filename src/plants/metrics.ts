@@ -48,20 +48,20 @@ export function createPlantMetrics(registry: Registry) {
     },
 
     /** Shows a repository's state on the page. */
-    watch(limits: WriteLimits, load: QueueStats) {
+    watch(limits: WriteLimits, load: () => QueueStats) {
       const gauge = addGauge.bind(undefined, registry)
-      gauge('queue_rows', 'Plants that wait for their outcome', () => load.rows)
+      gauge('queue_rows', 'Plants that wait for their outcome', () => load().rows)
       gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
-      gauge('queue_bytes', 'Bytes of the plants whose response is not taken', () => load.bytes)
+      gauge('queue_bytes', 'Bytes of the plants whose response is not taken', () => load().bytes)
       gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
       const expected = 'Expected wait of a new plant'
-      gauge('queue_expected_seconds', expected, () => load.expectedMs / 1000)
-      gauge('lanes_busy', 'Lanes with a batch', () => load.busyLanes)
+      gauge('queue_expected_seconds', expected, () => load().expectedMs / 1000)
+      gauge('lanes_busy', 'Lanes with a batch', () => load().busyLanes)
       gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
       gauge(
         'database_away',
         '1 while creates are refused because the database is away',
-        () => +load.databaseDown
+        () => +load().databaseDown
       )
     }
   }

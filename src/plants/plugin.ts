@@ -41,7 +41,7 @@ export default fp<Options>(
   async (app, { registry, ...options }) => {
     const metrics = createPlantMetrics(registry)
     const { database, plants } = openRepository(app.databases, options, app.log, metrics)
-    metrics.watch(options.write, plants.load)
+    metrics.watch(options.write, () => plants.load)
     app.decorate('plants', plants)
     let endProbes = () => {}
     // Not earlier: until then, the start waits for the database and reports that.

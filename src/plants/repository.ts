@@ -147,22 +147,9 @@ export function createPlantRepository(
     },
     release,
     noteAway: groupCommit.noteAway,
-    load: {
-      get rows() {
-        return queueRows.held
-      },
-      get bytes() {
-        return queueBytes.held
-      },
-      get expectedMs() {
-        return groupCommit.expectedMs
-      },
-      get busyLanes() {
-        return groupCommit.busyLanes
-      },
-      get databaseDown() {
-        return groupCommit.databaseDown
-      }
+    get load() {
+      const { expectedMs, busyLanes, databaseDown } = groupCommit
+      return { rows: queueRows.held, bytes: queueBytes.held, expectedMs, busyLanes, databaseDown }
     },
     close: () => groupCommit.close()
   }
