@@ -82,3 +82,59 @@ t.test('a release has its notes, the others none', async (t) => {
   t.notMatch(stdout, /^## /m)
   await t.rejects(notes('9.9.9'), /has nothing on 9\.9\.9/)
 })
+
+interface Job {
+  if?: string
+  needs?: string | string[]
+  permissions: Record<string, string>
+  steps?: { name?: string; uses?: string; run?: string }[]
+}
+
+const release = parse(readFileSync(join(root, '.github/workflows/release.yml'), 'utf8'))
+const jobs: Record<string, Job> = release.jobs
+const needs = (name: string): string[] =>
+  [jobs[name]?.needs ?? []].flat().flatMap((need) => [need, ...needs(need)])
+
+t.test('nothing is published that CI refused or skipped, and no release is dropped', async (t) => {
+  t.strictSame(release.concurrency, { group: 'release', queue: 'max' })
+  const before = needs('publish')
+  t.strictSame([...new Set(before)].sort(), ['build', 'ci', 'try'])
+  t.equal(jobs.ci?.if, "github.ref_type == 'tag'")
+  // A job with a condition of its own may run although one that it needs was skipped.
+  for (const name of ['build', 'try', 'publish']) t.notOk('if' in (jobs[name] as Job), name)
+})
+
+t.test('a job that may publish runs no package of npm, and no action of others', async (t) => {
+  const mayPublish = ({ permissions }: Job) => permissions.packages === 'write' || 'id-token' in permissions
+  const publishing = Object.entries(jobs).filter(([, job]) => mayPublish(job))
+  t.strictSame(
+    publishing.map(([name]) => name),
+    ['build', 'publish']
+  )
+  for (const { uses, run = '' } of publishing.flatMap(([, { steps = [] }]) => steps)) {
+    if (uses) t.match(uses, /^(actions|docker)\//)
+    t.notMatch(run, /\bnp[mx]\b|try-image/)
+  }
+})
+
+t.test('the week builds the newest release, and the tags of a line stay at its newest release', async (t) => {
+  const script = (job: string) => jobs[job]?.steps?.at(-1)?.run ?? ''
+  /** Runs it where GitHub has these releases; prints the other commands. */
+  const runAt = async (releases: string[], job: string, env: Record<string, string>) => {
+    const commands = `
+      gh() { if [[ $1 == release ]]; then printf '%s\\n' ${releases.join(' ')}; else echo "$@"; fi; }
+      docker() { if [[ $3 == create ]]; then echo "$5" >&2; else echo "$DIGEST"; fi; }`
+    const { stdout, stderr } = await run('bash', ['-ec', `${commands}\n${script(job)}`], {
+      env: { ...process.env, GITHUB_REPOSITORY: 'o/r', IMAGE: 'image', DIGEST: 'sha256:1', ...env }
+    })
+    return `${stdout}${stderr}`.trimEnd().split('\n')
+  }
+  t.strictSame(await runAt(['v1.9.0', 'v1.10.0', 'v1.2.0'], 'weekly', {}), [
+    'workflow run release.yml --repo o/r --ref v1.10.0'
+  ])
+  t.strictSame(await runAt([], 'weekly', {}), [''])
+  const tags = (releases: string[], VERSION: string) => runAt(releases, 'publish', { VERSION })
+  t.strictSame(await tags(['v1.2.2', 'v11.2.9'], '1.2.3'), ['image:1.2.3', 'image:1.2', 'image:1'])
+  t.strictSame(await tags(['v1.2.2', 'v1.3.0'], '1.2.3'), ['image:1.2.3', 'image:1.2'])
+  t.strictSame(await tags(['v1.2.10'], '1.2.3'), ['image:1.2.3'])
+})
