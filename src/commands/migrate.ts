@@ -8,9 +8,7 @@ try {
   if (direction !== 'up' && direction !== 'down') throw new StartupFault(['usage: migrate [up|down]'])
   const tell = (missing: string) => process.stderr.write(`plant-store: waiting: ${missing}\n`)
   const names = await migrate({ ...readMigrationConfig(process.env), tell }, direction)
-  process.stdout.write(
-    names.length > 0 ? `migrated ${direction}: ${names.join(', ')}\n` : 'nothing to migrate\n'
-  )
+  process.stdout.write(names[0] ? `migrated ${direction}: ${names.join(', ')}\n` : 'nothing to migrate\n')
 } catch (error) {
   reportStartupFault(error)
 }

@@ -1,4 +1,5 @@
 /** Migrating the database to the schema that this build needs. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { StartupFault } from '../failures/startup-fault.ts'
@@ -9,40 +10,52 @@ import { checkEncoding, waitForDatabase } from './wait-for-database.ts'
 /** What to migrate, and how long to wait. */
 export interface MigrationOptions {
   readonly database: ConnectionOptions
-  /** How long to wait for the database, and for a lock, in ms. */
+  /** How long to wait for the database, and for locks, in ms. */
   readonly startupTimeoutMs: number
   /** Called with what it is waiting for. */
   readonly tell?: (missing: string) => void
 }
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
+/** What waits for the table holds up every create: it gives up after so long, and tries again when they have passed. */
+const lockMs = 1_000
 
 /**
- * Applies every migration that is missing (`up`) or reverts the newest one (`down`), and returns their names.
- * Waits for the database and for other processes that migrate at the same time, up to `startupTimeoutMs` each. Throws a
- * StartupFault when either takes longer.
+ * Applies every migration that is missing (`up`) or reverts the newest one (`down`), and returns their names. Throws a
+ * StartupFault when it waits for longer than `startupTimeoutMs` for the database, or then for the locks.
  */
 export async function migrate(
   { database, startupTimeoutMs, tell }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
   await waitForDatabase(() => database, startupTimeoutMs, [checkEncoding], tell)
+  const deadline = performance.now() + startupTimeoutMs
   const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
+  const options = {
+    dbClient: client,
+    dir,
+    direction,
+    migrationsTable: 'migrations',
+    count: 1,
+    advisoryLockMode: 'wait' as const,
+    log: () => {}
+  }
+  const names: string[] = []
   try {
-    // The advisory lock of node-pg-migrate has no time-out of its own; lock_timeout bounds it.
-    await client.query(`set lock_timeout = ${startupTimeoutMs}`)
-    const done = await runner({
-      dbClient: client,
-      dir,
-      direction,
-      migrationsTable: 'migrations',
-      advisoryLockMode: 'wait',
-      log: () => {}
-    }).catch((error) => {
-      if (error.code !== '55P03') throw error
-      throw new StartupFault(['another migration, or a transaction on the table, holds a lock for too long'])
-    })
-    return done.map((migration) => migration.name)
+    // Bounds the advisory lock of node-pg-migrate, too, which has no time-out of its own.
+    await client.query(`set lock_timeout = ${lockMs}`)
+    for (;;)
+      try {
+        const [done] = await runner(options)
+        if (done) names.push(done.name)
+        if (!done || direction === 'down') return names
+      } catch (error) {
+        if ((error as { code?: string }).code !== '55P03') throw error
+        if (performance.now() > deadline)
+          throw new StartupFault(['another migration or transaction on the table holds a lock for too long'])
+        await client.query('rollback')
+        await sleep(lockMs)
+      }
   } finally {
     await client.end()
   }

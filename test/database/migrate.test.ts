@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
+import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
@@ -42,7 +43,45 @@ t.test('a migration that waits longer than its limit is a start-up fault', async
   const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 4_000 }
   await t.rejects(
     migrate(config, 'up'),
-    new StartupFault(['another migration, or a transaction on the table, holds a lock for too long'])
+    new StartupFault(['another migration or transaction on the table holds a lock for too long'])
+  )
+})
+
+t.test(
+  'a migration that waits for the table lets creates pass meanwhile, and ends with the table',
+  async (t) => {
+    const url = await createDatabase(t)
+    const [holder, creator] = [new pg.Client(url), new pg.Client(url)]
+    for (const client of [holder, creator]) {
+      await client.connect()
+      t.teardown(() => client.end())
+    }
+    await holder.query('begin; lock table plants in access share mode')
+    const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 120_000 }
+    const migration = migrate(config, 'down')
+    const waiting = `select 1 from pg_locks where not granted and relation = 'plants'::regclass`
+    // Twice: it goes on trying.
+    for (const id of [1, 2]) {
+      await until('the migration waits', async () => (await query(url, waiting)).length === 1)
+      await creator.query(`set lock_timeout = '60s'`)
+      await creator.query(`insert into plants (id, name, write_id) values (${id}, 'n', gen_random_uuid())`)
+    }
+    await holder.query('commit')
+    t.strictSame(await migration, migrations.slice(-1))
+    t.strictSame(await query(url, tables), [])
+  }
+)
+
+t.test('a migration that does not get the table within its limit is a start-up fault', async (t) => {
+  const url = await createDatabase(t)
+  const holder = new pg.Client(url)
+  await holder.connect()
+  t.teardown(() => holder.end())
+  await holder.query('begin; lock table plants in access share mode')
+  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 3_000 }
+  await t.rejects(
+    migrate(config, 'down'),
+    new StartupFault(['another migration or transaction on the table holds a lock for too long'])
   )
 })
 
