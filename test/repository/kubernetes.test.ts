@@ -111,6 +111,10 @@ t.test('a pod has the time that it needs to start and to leave', async (t) => {
   t.ok(periodSeconds * failureThreshold * 1000 > config.STARTUP_TIMEOUT_MS, 'it ends by itself')
   t.ok(pod.terminationGracePeriodSeconds * 1000 > config.SHUTDOWN_TIMEOUT_MS)
   t.strictSame(deployment.strategy.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
+  for (const { labelSelector, matchLabelKeys } of pod.topologySpreadConstraints) {
+    t.strictSame(labelSelector.matchLabels, deployment.template.metadata.labels)
+    t.strictSame(matchLabelKeys, ['pod-template-hash'], 'the pods of this release alone are spread')
+  }
   t.notOk('replicas' in deployment, 'the autoscaler sets them')
 })
 
