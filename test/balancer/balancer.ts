@@ -63,5 +63,5 @@ function withServers(config: string, ports: number[], control: string): string {
     .replace(/^global\n/m, `global\n  stats socket ${control}\n`)
     .replace(/ {2}server-template api .*\n/, `${servers}\n`)
     .replace(' init-state down', '') // HAProxy 3.1 and later; these servers are not found by DNS
-    .replace(' resolvers docker resolve-prefer ipv4 init-addr none', ' inter 1s')
+    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', ' inter 1s')
 }

@@ -1,8 +1,13 @@
 /** Behind a real HAProxy: instances are restarted and killed under load, and no request is lost. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { createDatabase } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
 import { type Running, startProcess } from '../support/process.ts'
@@ -71,6 +76,21 @@ t.test('an instance is killed: clients that repeat lose nothing', async (t) => {
     await load.succeed(100)
   }
   await assertHistory(t, databaseUrl, await load.stop())
+})
+
+t.test('an instance that takes longer for its checks than the time between them stays', async (t) => {
+  let checks = 0
+  const busy = createServer(async (_, response) => {
+    checks++
+    await sleep(1_500)
+    response.end()
+  })
+  t.teardown(() => busy.close())
+  await once(busy.listen(0, '127.0.0.1'), 'listening')
+  const { port } = busy.address() as AddressInfo
+  const balancer = await startBalancer(t, [port])
+  await until('it has been checked some times', async () => checks >= 4)
+  await balancer.says(port, 'UP')
 })
 
 t.test('more requests than the instances admit connections for wait in the balancer', async (t) => {
