@@ -6,68 +6,61 @@ import auth from './auth/auth.ts'
 import rateLimit from './auth/rate-limit.ts'
 import type { Config } from './config/config.ts'
 import backpressure from './connections/backpressure.ts'
-import connections from './connections/connections.ts'
-import shutdown from './connections/shutdown.ts'
 import databases from './database/databases.ts'
-import admission from './http/admission.ts'
-import errorHandler from './http/error-handler.ts'
-import methods, { noPath } from './http/methods.ts'
+import operation from './http/operation.ts'
 import probes from './http/probes.ts'
-import protocol from './http/protocol.ts'
 import requestLog from './http/request-log.ts'
 import requestMetrics from './http/request-metrics.ts'
-import responseHeaders from './http/response-headers.ts'
 import { createServer } from './http/server.ts'
 import openapi from './openapi/page.ts'
-import repository from './plants/plugin.ts'
+import store from './plants/plugin.ts'
+import type { PlantRepository } from './plants/repository.ts'
 import { databaseChecks } from './plants/requirements.ts'
-import plants from './plants/route.ts'
-import schema, { ajv } from './plants/schema.ts'
+import plants, { operations } from './plants/route.ts'
+import { ajv, schemaErrorFormatter } from './plants/schema.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
-/** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
-const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
-
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
-const idleMs = 620_000
+const keepAliveTimeout = 620_000
+
+interface Parts {
+  tracing?: Tracing | undefined
+  /** Where plants are stored, in place of the database. */
+  repository?: PlantRepository
+}
 
 /** Builds the application; it listens to nothing yet and connects to the database with its first request. */
-export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
+export async function buildApp(
+  config: Config,
+  logger: FastifyBaseLogger,
+  { tracing, repository }: Parts = {}
+) {
   // Only OpenMetrics has exemplars.
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
   const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
-  const app = createServer(logger, {
-    bodyLimit: config.BODY_LIMIT_BYTES,
-    ajv,
-    keepAliveTimeout: idleMs,
-    // The router would take OPTIONS * for the root.
-    rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, ''))
-  })
-  const maxConnections = config.MAX_CONNECTIONS
-  if (tracing) await app.register(tracing.requests)
-  await app.register(responseHeaders)
-  await app.register(errorHandler)
-  await app.register(connections, {
+  const { MAX_CONNECTIONS: maxConnections, BASE_PATH: basePath } = config
+  const app = await createServer(logger, {
+    first: tracing?.requests,
     headersTimeoutMs: config.HEADERS_TIMEOUT_MS,
     requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
     maxConnections,
-    onRejected: ({ name }) => app.countFailure(name)
+    keepAliveTimeout,
+    bodyLimit: config.BODY_LIMIT_BYTES,
+    ajv,
+    schemaErrorFormatter
   })
-  await app.register(protocol)
-  await app.register(shutdown)
-  await app.register(methods)
   await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })
-  await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
+  await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
+  await app.register(probes)
+  await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
+  await app.register(plants, { basePath })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
-  await app.register(repository, { registry, write, tracing })
-  await app.register(admission, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
-  await app.register(probes)
-  await app.register(openapi, { basePath: config.BASE_PATH, docs: config.DOCS === 'on' })
-  await app.register(plants, { prefix: config.BASE_PATH })
+  if (repository) app.decorate('plants', repository)
+  else await app.register(store, { registry, write, tracing })
   // Register last: if logging throws, everything else has been released.
   await app.register(requestLog)
   app.rejectOtherMethods()

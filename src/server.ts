@@ -12,7 +12,7 @@ try {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
-  const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
+  const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(

@@ -41,10 +41,8 @@ async function startNode(): Promise<Server> {
 }
 
 /** The service as production builds it, but for its database. */
-async function buildService(): Promise<FastifyInstance> {
-  const app = await buildApp(config, createLogger(config.LOG_LEVEL))
-  Object.assign(app.plants, repository())
-  return app
+function buildService(): Promise<FastifyInstance> {
+  return buildApp(config, createLogger(config.LOG_LEVEL), { repository: repository() })
 }
 
 async function listen(app: FastifyInstance): Promise<Server> {

@@ -10,16 +10,20 @@ import { insertOne } from './insert.ts'
 
 const config = readConfig(process.env)
 const pool = new pg.Pool(config.database)
-const repository: Pick<PlantRepository, 'create'> = {
+const repository: PlantRepository = {
   async create(plant) {
     const { rowCount } = await pool.query(insertOne(plant))
     if (rowCount === 0) throw new Failure('DuplicatePlant')
     return 'created'
-  }
+  },
+  writeRefusal: () => undefined,
+  release() {},
+  noteAway() {},
+  load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
+  close: () => pool.end()
 }
 
-const app = await buildApp(config, createLogger(config.LOG_LEVEL))
-Object.assign(app.plants, repository)
+const app = await buildApp(config, createLogger(config.LOG_LEVEL), { repository })
 await app.listenForMetrics()
 await app.listen({ host: config.HOST, port: config.PORT })
 closeWithGrace({ logger: app.log }, () => app.close())

@@ -2,6 +2,8 @@
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
+import { failuresOf } from '../../src/http/operation.ts'
 import { createLogger } from '../../src/logger.ts'
 import { code, notice, table } from './markdown.ts'
 
@@ -23,9 +25,7 @@ function fieldName(name: string): string {
 /** Returns the header fields of failures that have no column, each with its numbers. */
 function describeFields(): string {
   const found = entries.flatMap(([, { error, headers = {}, fields = [] }]) => [
-    ...Object.entries(headers)
-      .filter(([name]) => name !== 'write-outcome')
-      .map(([name, value]) => ({ error, field: `${fieldName(name)}: ${value}` })),
+    ...Object.entries(headers).map(([name, value]) => ({ error, field: `${fieldName(name)}: ${value}` })),
     ...fields.map((name) => ({ error, field: fieldName(name) }))
   ])
   return [...Map.groupBy(found, ({ field }) => field)]
@@ -37,7 +37,8 @@ function describeFields(): string {
 
 /** Returns what follows a failure's name: nothing where any request, another path or another method meets it. */
 function describeScope({ scope }: Entry, routes: string[]): string {
-  if (scope) return ''
+  if (scope === 'requests for /readyz') return ' (`/readyz`)'
+  if (scope?.includes('request')) return ''
   return routes.join() === '`POST /plants`' ? '¹' : ` (${routes.join(', ')})`
 }
 
@@ -45,13 +46,13 @@ export async function writeErrorsPage(): Promise<string> {
   const routes = await listRoutes()
   const declaring = (name: FailureName) =>
     routes
-      .filter(({ failures }) => failures.includes(name))
+      .filter(({ operation }) => operation && failuresOf(operation).some(([one]) => one === name))
       .map(({ method, url }) => code(`${method} ${url}`))
   const rows = entries.map(([name, entry]) => [
     `${entry.error}`,
     `<a id="${name.toLowerCase()}"></a>${name}${describeScope(entry, declaring(name))}`,
-    code(entry.message),
-    code(entry.headers?.['write-outcome'] ?? ''),
+    code(writeMessage(entry, true)),
+    code(entry.outcome ?? ''),
     entry.advice
   ])
   return `# Errors

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { drawCharts } from '../../bench/side-by-side/charts.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
+import { operations } from '../../src/plants/route.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
@@ -19,7 +20,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
   const { peers } = JSON.parse(readFileSync(figures, 'utf8'))
   const charts = Object.entries(drawCharts(peers.results, peers.machine))
   return new Map([
-    ['docs/openapi.json', writeDocument('')],
+    ['docs/openapi.json', writeDocument('', operations)],
     ['docs/errors.md', await writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],

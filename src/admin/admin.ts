@@ -2,13 +2,7 @@
 import { type Metric, Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import connections from '../connections/connections.ts'
-import shutdown from '../connections/shutdown.ts'
 import { toFailure } from '../failures/failure.ts'
-import errorHandler from '../http/error-handler.ts'
-import methods from '../http/methods.ts'
-import protocol from '../http/protocol.ts'
-import responseHeaders from '../http/response-headers.ts'
 import { createServer } from '../http/server.ts'
 import { processMetrics } from '../metrics/process-metrics.ts'
 
@@ -47,7 +41,7 @@ function createPage(registry: Registry) {
 }
 
 /** A scrape is one small packet. */
-const timeoutMs = 5_000
+const limits = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000, maxConnections: 100 }
 
 /** The page: its text, made for each request, and its type. */
 interface Page {
@@ -57,23 +51,11 @@ interface Page {
 
 /** Builds the application of the page at /metrics; it listens to nothing yet. */
 export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
-  const app = createServer(logger)
-  await app.register(responseHeaders)
-  await app.register(errorHandler)
-  await app.register(connections, {
-    headersTimeoutMs: timeoutMs,
-    requestTimeoutMs: timeoutMs,
-    maxConnections: 100
-  })
-  await app.register(protocol)
-  await app.register(shutdown)
-  await app.register(methods)
+  const app = await createServer(logger, limits)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })
-  app.get('/metrics', { config: { isInternal: true } }, async (_, reply) =>
-    reply.type(page.contentType).send(await page.metrics())
-  )
+  app.get('/metrics', async (_, reply) => reply.type(page.contentType).send(await page.metrics()))
   app.rejectOtherMethods()
   return app
 }

@@ -77,5 +77,5 @@ export default fp<Options>(
       if (request.failure && isSent) failed(request)
     })
   },
-  { name: 'backpressure', dependencies: ['connections', 'error-handler'] }
+  { name: 'backpressure', dependencies: ['connections'] }
 )

@@ -20,6 +20,8 @@ declare module 'fastify' {
     rejectConnection(socket: Socket, failure: Failure): void
     /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
     rejectUnreadable(error: NodeJS.ErrnoException, socket: Socket): void
+    /** Calls a listener for each failure that is written without Fastify. */
+    onRejected(listener: (failure: Failure) => void): void
   }
 }
 
@@ -28,15 +30,14 @@ export type Connections = Map<Socket, Connection> & ConnectionLimits & { stalled
 
 type ClosedListener = (reply: FastifyReply, isSent: boolean) => void
 
-interface Options {
+/** Limits of a server's connections. */
+export interface ConnectionsOptions {
   /** How long a request's header may take to arrive, or the first byte of a body, in ms. */
   headersTimeoutMs: number
   /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
   requestTimeoutMs: number
   /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
   maxConnections: number
-  /** Called for each failure that is written without Fastify. */
-  onRejected?: (failure: Failure) => void
 }
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
@@ -54,10 +55,11 @@ const byParserCode: Record<string, FailureName> = {
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
 }
 
-export default fp<Options>(
-  async (app, { headersTimeoutMs, requestTimeoutMs, maxConnections, onRejected }) => {
+export default fp<ConnectionsOptions>(
+  async (app, { headersTimeoutMs, requestTimeoutMs, maxConnections }) => {
     const { server } = app
     const listeners: ClosedListener[] = []
+    const rejectedListeners: ((failure: Failure) => void)[] = []
     const limits = { headersTimeoutMs, requestTimeoutMs, isClosing: false, hasClosed: false, sparePending }
     const connections: Connections = Object.assign(new Map(), { ...limits, stalled: 0 })
     server.headersTimeout = headersTimeoutMs
@@ -105,6 +107,7 @@ export default fp<Options>(
 
     app.decorate('connections', connections)
     app.decorate('onClosed', (listener) => void listeners.push(listener))
+    app.decorate('onRejected', (listener) => void rejectedListeners.push(listener))
     app.decorate('inFlight', () => {
       let requests = 0
       for (const { pending } of connections.values()) requests += pending
@@ -114,7 +117,7 @@ export default fp<Options>(
       const requestId = randomUUID()
       connections.get(socket)?.refuse(failure, requestId, () => {
         app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
-        onRejected?.(failure)
+        for (const listener of rejectedListeners) listener(failure)
       })
     })
     app.decorate('rejectUnreadable', ({ code = '' }, socket) => {

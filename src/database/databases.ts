@@ -1,8 +1,8 @@
 /** The connections' whole life: every pool is opened here, measured, moved to a new URL, and ended. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Counter, Gauge, type Registry } from '@prometheus-io/client'
+import { Gauge, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import { addGauge } from '../metrics/metrics.ts'
+import { addCounter, addGauge } from '../metrics/metrics.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 import { createPool, type Database, type PoolOptions } from './pool.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
@@ -104,7 +104,6 @@ export default fp<Options>(
     })
 
     const { count } = databases
-    const registers = [registry]
     const isBroken = () => followed.isBroken() || newest !== databases.connection
     const help = '1 while DATABASE_URL_FILE is broken or does not work'
     addGauge(registry, 'database_url_file_error', help, () => +isBroken())
@@ -114,21 +113,14 @@ export default fp<Options>(
       name: 'plant_store_pool_connections',
       help: 'Connections to the database; busy ones are being opened or run a statement',
       labelNames: ['state'],
-      registers,
+      registers: [registry],
       collect() {
         this.set({ state: 'idle' }, count('idle'))
         this.set({ state: 'busy' }, count('total') - count('idle'))
       }
     })
-    new Counter({
-      name: 'plant_store_pool_resets_total',
-      help: 'Replacements of all connections to the database after one was lost',
-      registers,
-      collect() {
-        this.reset()
-        this.inc(count('resets'))
-      }
-    })
+    const resets = 'Replacements of all connections to the database after one was lost'
+    addCounter(registry, 'pool_resets', resets, () => count('resets'))
   },
   { name: 'databases' }
 )

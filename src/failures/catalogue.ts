@@ -1,191 +1,136 @@
 /** The catalogue of failures. */
 
-/** Which requests meet a failure that no route declares. */
-type Scope = 'any request' | 'requests for other paths' | 'requests with other methods'
+/** Which requests meet a failure that no operation declares. */
+type Scope =
+  | 'any request'
+  | 'requests for other paths'
+  | 'requests with other methods'
+  | 'requests for /readyz'
+  | 'any operation'
+  | 'operations that write'
+  | 'operations with a body'
 
 /** An entry of the catalogue. */
 export interface Entry {
   /** The number in the body, an int32: the HTTP status code that would name the failure best. */
   readonly error: number
-  /** The text in the body, unless a more exact one is known. */
+  /** The text in the body, or its beginning (`writeMessage`), unless a more exact one is known. */
   readonly message: string
   /** What a client should do. */
   readonly advice: string
-  /** Absent where each route that can meet it declares it. */
+  /** Absent where each operation that can meet it declares it. */
   readonly scope?: Scope
+  /** What an operation that writes has stored: nothing, so the request can be repeated, or perhaps what it was asked to. */
+  readonly outcome?: 'none' | 'unknown'
   /** Header fields that always go with it. */
   readonly headers?: Readonly<Record<string, string>>
   /** Names of the header fields that always go with it and whose values depend on the request. */
   readonly fields?: readonly string[]
 }
 
-/** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
-const retryAfter = { 'retry-after': '1' }
-/** Whether the plant of the request may be stored. */
-const storedNothing = { 'write-outcome': 'none' }
-const mayBeStored = { 'write-outcome': 'unknown' }
+const entry = (error: number, message: string, advice: string, others: Partial<Entry> = {}): Entry => ({
+  error,
+  message,
+  advice,
+  ...others
+})
 
 const anyRequest = { scope: 'any request' } as const
-const challenge = { fields: ['www-authenticate'] } as const
+const anyOperation = { scope: 'any operation' } as const
+const challenge = { ...anyOperation, fields: ['www-authenticate'] } as const
+const ofBody = { scope: 'operations with a body' } as const
+/** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
+const retryAfter = { headers: { 'retry-after': '1' } }
+const later = { outcome: 'none', ...retryAfter } as const
 const sendLater = 'Send it again after `Retry-After`.'
 
 /** Every failure that a client can meet. */
 export const catalogue = {
-  MalformedRequest: {
-    error: 400,
-    message: 'the request is malformed',
-    advice: 'Correct the request.',
-    ...anyRequest
-  },
-  MalformedKey: {
-    error: 400,
-    message:
-      'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes',
-    advice: 'Correct the `Idempotency-Key`.'
-  },
-  MalformedBody: { error: 400, message: 'the body is not valid JSON', advice: 'Correct the body.' },
-  MissingToken: {
-    error: 401,
-    message: 'a bearer token is required',
-    advice: 'Send `Authorization: Bearer <token>`.',
-    ...challenge
-  },
-  MalformedToken: {
-    error: 401,
-    message: 'the Authorization header is malformed',
-    advice: 'Correct the `Authorization` header.',
-    ...challenge
-  },
-  InvalidToken: {
-    error: 401,
-    message: 'the bearer token is not valid',
-    advice: 'Get a valid token.',
-    ...challenge
-  },
-  NotFound: {
-    error: 404,
-    message: 'there is nothing at this path',
-    advice: 'Correct the path.',
+  MalformedRequest: entry(400, 'the request is malformed', 'Correct the request.', anyRequest),
+  MalformedKey: entry(
+    400,
+    'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes',
+    'Correct the `Idempotency-Key`.',
+    { scope: 'operations that write' }
+  ),
+  MalformedBody: entry(400, 'the body is not valid JSON', 'Correct the body.', ofBody),
+  MissingToken: entry(401, 'a bearer token is required', 'Send `Authorization: Bearer <token>`.', challenge),
+  MalformedToken: entry(
+    401,
+    'the Authorization header is malformed',
+    'Correct the `Authorization` header.',
+    challenge
+  ),
+  InvalidToken: entry(401, 'the bearer token is not valid', 'Get a valid token.', challenge),
+  NotFound: entry(404, 'there is nothing at this path', 'Correct the path.', {
     scope: 'requests for other paths'
-  },
-  MethodNotAllowed: {
-    error: 405,
-    message: 'this path does not have this method',
-    advice: 'Use a method in `Allow`.',
+  }),
+  MethodNotAllowed: entry(405, 'this path does not have this method', 'Use a method in `Allow`.', {
     scope: 'requests with other methods',
     fields: ['allow']
-  },
-  RequestTimeout: {
-    error: 408,
-    message: 'the request took too long to arrive',
-    advice: 'Send it again.',
-    ...anyRequest
-  },
-  DuplicatePlant: {
-    error: 409,
-    message: 'a plant with this id exists already',
-    advice: 'Choose another id.'
-  },
-  BodyTooLarge: {
-    error: 413,
-    message: 'the body is too large',
-    advice: 'Send a smaller body.',
-    ...anyRequest
-  },
-  UnsupportedMediaType: {
-    error: 415,
-    message: 'the content type must be application/json',
-    advice: 'Send `application/json` in UTF-8, not compressed.'
-  },
-  ExpectationFailed: {
-    error: 417,
-    message: 'the only expectation that can be met is 100-continue',
-    advice: 'Omit `Expect`.',
-    ...anyRequest
-  },
-  InvalidPlant: {
-    error: 422,
-    message: 'the plant is not valid',
-    advice: 'Correct the field in `message`.'
-  },
-  RefusedPlant: {
-    error: 422,
-    message: 'the plant breaks a rule of this store',
-    advice: "Ask the store's operator for the rule."
-  },
-  ReusedKey: {
-    error: 422,
-    message: 'the Idempotency-Key was used for this id with other content',
-    advice: 'Use another `Idempotency-Key`, or the same content.'
-  },
-  RateLimited: {
-    error: 429,
-    message: 'too many requests a second by this caller, this request has stored nothing: try again',
-    advice: 'Send it again after `Retry-After`, or send fewer.',
-    headers: { ...retryAfter, ...storedNothing }
-  },
-  HeadersTooLarge: {
-    error: 431,
-    message: 'the request line and header fields are too large',
-    advice: 'Send fewer or shorter header fields.',
-    ...anyRequest
-  },
-  Internal: {
-    error: 500,
-    message: 'internal error',
-    advice: 'Report the `X-Request-Id`. With an `Idempotency-Key`, send it again.',
-    headers: mayBeStored,
-    ...anyRequest
-  },
-  TransferCodingNotSupported: {
-    error: 501,
-    message: 'the only transfer coding that is understood is chunked',
-    advice: 'Use `chunked` or `Content-Length`.',
-    ...anyRequest
-  },
-  Overloaded: {
-    error: 503,
-    message: 'too many creates are waiting, this request has stored nothing: try again',
-    advice: sendLater,
-    headers: { ...retryAfter, ...storedNothing }
-  },
-  Unavailable: {
-    error: 503,
-    message: 'the database is away, this request has stored nothing: try again',
-    advice: sendLater,
-    headers: { ...retryAfter, ...storedNothing }
-  },
-  DeadlineExceeded: {
-    error: 503,
-    message: 'the plant could not be stored in time, this request has stored nothing: try again',
-    advice: sendLater,
-    headers: { ...retryAfter, ...storedNothing }
-  },
-  ShuttingDown: {
-    error: 503,
-    message: 'the service is closing, this request has stored nothing: try again',
-    advice: sendLater,
-    headers: { ...retryAfter, ...storedNothing }
-  },
-  OutcomeUnknown: {
-    error: 503,
-    message: 'the database did not answer in time, the plant may be stored: send the same request again',
-    advice: 'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
-    headers: { ...retryAfter, ...mayBeStored }
-  },
-  NotReady: {
-    error: 503,
-    message: 'the service is not ready',
-    advice: 'Ask again after `Retry-After`.',
-    headers: retryAfter
-  },
-  VersionNotSupported: {
-    error: 505,
-    message: 'the protocol must be HTTP/1.1',
-    advice: 'Use HTTP/1.1.',
-    ...anyRequest
-  }
-} as const satisfies Record<string, Entry>
+  }),
+  RequestTimeout: entry(408, 'the request took too long to arrive', 'Send it again.', anyRequest),
+  DuplicatePlant: entry(409, 'a plant with this id exists already', 'Choose another id.'),
+  BodyTooLarge: entry(413, 'the body is too large', 'Send a smaller body.', anyRequest),
+  UnsupportedMediaType: entry(
+    415,
+    'the content type must be application/json',
+    'Send `application/json` in UTF-8, not compressed.',
+    ofBody
+  ),
+  ExpectationFailed: entry(
+    417,
+    'the only expectation that can be met is 100-continue',
+    'Omit `Expect`.',
+    anyRequest
+  ),
+  InvalidPlant: entry(422, 'the plant is not valid', 'Correct the field in `message`.', ofBody),
+  RefusedPlant: entry(422, 'the plant breaks a rule of this store', "Ask the store's operator for the rule."),
+  ReusedKey: entry(
+    422,
+    'the Idempotency-Key was used for this id with other content',
+    'Use another `Idempotency-Key`, or the same content.'
+  ),
+  RateLimited: entry(
+    429,
+    'too many requests a second by this caller',
+    'Send it again after `Retry-After`, or send fewer.',
+    { ...anyOperation, ...later }
+  ),
+  HeadersTooLarge: entry(
+    431,
+    'the request line and header fields are too large',
+    'Send fewer or shorter header fields.',
+    anyRequest
+  ),
+  Internal: entry(
+    500,
+    'internal error',
+    'Report the `X-Request-Id`. With an `Idempotency-Key`, send it again.',
+    { ...anyRequest, outcome: 'unknown' }
+  ),
+  TransferCodingNotSupported: entry(
+    501,
+    'the only transfer coding that is understood is chunked',
+    'Use `chunked` or `Content-Length`.',
+    anyRequest
+  ),
+  Overloaded: entry(503, 'too many requests are waiting', sendLater, { ...anyOperation, ...later }),
+  Unavailable: entry(503, 'the database is away', sendLater, later),
+  DeadlineExceeded: entry(503, 'the request was not served in time', sendLater, later),
+  ShuttingDown: entry(503, 'the service is closing', sendLater, later),
+  OutcomeUnknown: entry(
+    503,
+    'the database did not answer in time, the plant may be stored: send the same request again',
+    'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
+    { outcome: 'unknown', ...retryAfter }
+  ),
+  NotReady: entry(503, 'the service is not ready', 'Ask again after `Retry-After`.', {
+    scope: 'requests for /readyz',
+    ...retryAfter
+  }),
+  VersionNotSupported: entry(505, 'the protocol must be HTTP/1.1', 'Use HTTP/1.1.', anyRequest)
+}
 
 /** The name of an entry of the catalogue. */
 export type FailureName = keyof typeof catalogue

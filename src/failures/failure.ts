@@ -26,6 +26,7 @@ export class Failure extends StacklessError {
   override readonly name: FailureName
   readonly error: number
   readonly headers: Record<string, string>
+  readonly outcome: Entry['outcome']
 
   constructor(name: FailureName, { message, headers, cause }: FailureDetails = {}) {
     const entry: Entry = catalogue[name]
@@ -33,30 +34,41 @@ export class Failure extends StacklessError {
     this.name = name
     this.error = entry.error
     this.headers = { ...entry.headers, ...headers }
+    this.outcome = entry.outcome
   }
 }
-
-/** Errors of Fastify by code whose cause is the client. */
-const clientErrors = new Map<unknown, FailureName>([
-  ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'UnsupportedMediaType']
-])
 
 /** Returns the failure for anything thrown: internal, unless the client is known to be its cause. Never throws. */
 export function toFailure(thrown: unknown): Failure {
   try {
     if (thrown instanceof Failure) return thrown
-    const name = thrown instanceof Error && 'code' in thrown ? clientErrors.get(thrown.code) : undefined
-    return new Failure(name ?? 'Internal', { cause: thrown })
+    const code = thrown instanceof Error && 'code' in thrown && thrown.code
+    const isOfClient = code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
+    return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
   } catch (error) {
     // Even to inspect what was thrown throws.
     return new Failure('Internal', { cause: error })
   }
 }
 
-/** Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. */
-export function toResponse({ name, error, message, headers }: Failure) {
-  const fields = { 'error-name': name, ...headers }
-  return { status: 400, headers: fields, body: JSON.stringify({ error, message }) } as const
+/** Returns a failure's message as clients get it; `writes`: from an operation that writes. */
+export function writeMessage({ message, outcome }: Entry | Failure, writes: boolean): string {
+  if (outcome !== 'none') return message
+  return `${message}${writes ? ', this request has stored nothing' : ''}: try again`
+}
+
+/**
+ * Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. That of
+ * an operation that writes says what the request has stored.
+ */
+export function toResponse(failure: Failure, writes = false) {
+  const { name, error, headers, outcome } = failure
+  const fields = { 'error-name': name, ...headers, ...(writes && outcome && { 'write-outcome': outcome }) }
+  return {
+    status: 400,
+    headers: fields,
+    body: JSON.stringify({ error, message: writeMessage(failure, writes) })
+  } as const
 }
 
 /**

@@ -61,9 +61,10 @@ export function createGroupCommit<T extends Item, R>(
 
   /**
    * Stores an item. Calls one of the two once, by the deadline: `resolve` with the store's result once the item is durable,
-   * or `reject` with the store's error for it or a NotCommitted. Neither may call back into group commit, nor throw.
+   * or `reject` with the store's error for it or a NotCommitted, and with the number of rows in its last attempt, if there
+   * was one. Neither may call back into group commit, nor throw.
    */
-  function submit(item: T, resolve: (result: R) => void, reject: (error: unknown) => void): void {
+  function submit(item: T, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']): void {
     const reason = refusal(item.portion)
     if (reason) {
       reject(new NotCommitted(reason))
@@ -126,7 +127,7 @@ export function createGroupCommit<T extends Item, R>(
       controller.abort()
     }
     const cancelLimit = isSuspect ? clock.after(limitMs(batch), cutOff) : undefined
-    const attempt = { waiting: rows.length, giveUp: () => controller.abort() }
+    const attempt = { rows: rows.length, waiting: rows.length, giveUp: () => controller.abort() }
     for (const row of rows) {
       row.state = 'trying'
       row.attempt = attempt
@@ -188,7 +189,7 @@ export function createGroupCommit<T extends Item, R>(
       else if (result instanceof Error) fail(row, result)
       else {
         pendingRows.settle(row)
-        row.resolve(result)
+        row.resolve(result, rows.length)
         queue.release(row)
       }
     }
@@ -296,7 +297,7 @@ export function createGroupCommit<T extends Item, R>(
 
   function fail(row: Row<T, R>, error: unknown) {
     pendingRows.settle(row)
-    row.reject(error)
+    row.reject(error, row.attempt?.rows)
     queue.release(row)
   }
 
@@ -305,7 +306,10 @@ export function createGroupCommit<T extends Item, R>(
     outage.expired(row.deadline - limits.deadlineMs)
     const isTried = row.state === 'trying'
     pendingRows.settle(row)
-    row.reject(new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause))
+    row.reject(
+      new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause),
+      row.attempt?.rows
+    )
     if (isTried) {
       // The attempt may still write the row, which therefore holds its id until the attempt has ended.
       if (row.attempt && --row.attempt.waiting === 0) row.attempt.giveUp()

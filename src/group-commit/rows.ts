@@ -6,8 +6,8 @@ import type { AttemptRow, Clock, Item } from './types.ts'
 export class Row<T extends Item, R> implements AttemptRow<T> {
   readonly item: T
   readonly deadline: number
-  readonly resolve: (result: R) => void
-  readonly reject: (error: unknown) => void
+  readonly resolve: (result: R, rows: number) => void
+  readonly reject: (error: unknown, rows?: number) => void
   /** `done`: its caller has the outcome, though an attempt may still hold the row. */
   state: 'waiting' | 'trying' | 'resting' | 'done' = 'waiting'
   mayBeStored = false
@@ -33,7 +33,7 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   inQueue: Place<Row<T, R>> | undefined = undefined
   inOrder: Place<Row<T, R>> | undefined = undefined
 
-  constructor(item: T, deadline: number, resolve: (result: R) => void, reject: (error: unknown) => void) {
+  constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
     this.item = item
     this.deadline = deadline
     this.resolve = resolve
@@ -43,6 +43,7 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
 
 /** An attempt, given up when no caller waits for any of its rows. */
 export interface Attempt {
+  readonly rows: number
   waiting: number
   giveUp(): void
 }

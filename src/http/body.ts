@@ -1,27 +1,21 @@
 /** Reading a request's body: into one buffer, as long as there is room for it, then as JSON with an exact id. */
 import { isUtf8 } from 'node:buffer'
+import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import fp from 'fastify-plugin'
 import type { BodyReader } from '../connections/connection.ts'
 import { Failure } from '../failures/failure.ts'
 import type { Shares } from '../shares.ts'
 import { releaseHead } from './head.ts'
-import { NestedTooDeeply, parseWithExactId } from './json.ts'
-
-interface Options {
-  /** Bytes of the bodies that may be arriving at the same time, for each caller. */
-  bodies: Shares
-}
+import { createJsonReader, NestedTooDeeply } from './json.ts'
 
 /** The message for a client whose body finds no room. */
-export const tooManyBodies = {
-  message: 'too many bodies are arriving, this request has stored nothing: try again'
-}
+export const tooManyBodies = { message: 'too many bodies are arriving' }
 
 const leastBytes = 1_024
 const noTrailers = { trailers: {}, rawTrailers: [] }
 
 type Done = (error: Error | null, body?: unknown) => void
+type Read = (body: Buffer) => unknown
 
 /** Reads one body into one buffer: of the announced length, or, for a chunked body, doubled when it is full. */
 class Body implements BodyReader {
@@ -30,17 +24,19 @@ class Body implements BodyReader {
   readonly #limitBytes: number
   /** Content-Length; undefined for a chunked body. */
   readonly #announced: number | undefined
+  readonly #read: Read
   readonly #done: Done
   #buffer: Buffer = Buffer.alloc(0)
   #length = 0
   #held = 0
 
-  constructor(request: FastifyRequest, bodies: Shares, limitBytes: number, done: Done) {
+  constructor(request: FastifyRequest, bodies: Shares, limitBytes: number, read: Read, done: Done) {
     const { 'content-length': announced } = request.headers
     this.#request = request
     this.#bodies = bodies
     this.#limitBytes = limitBytes
     this.#announced = announced === undefined ? undefined : Number(announced)
+    this.#read = read
     this.#done = done
     const { raw, connection } = request
     connection?.startBody(this)
@@ -71,7 +67,7 @@ class Body implements BodyReader {
     this.#finish()
     Object.assign(this.#request.raw, noTrailers)
     try {
-      this.#done(null, parse(body))
+      this.#done(null, parse(body, this.#read))
     } catch (error) {
       this.#done(error as Failure)
     }
@@ -103,24 +99,24 @@ class Body implements BodyReader {
 }
 
 /** Returns what a body holds. Throws a Failure. */
-function parse(body: Buffer): unknown {
+function parse(body: Buffer, read: Read): unknown {
   if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
   try {
-    return parseWithExactId(body)
+    return read(body)
   } catch (error) {
     if (error instanceof NestedTooDeeply) throw new Failure('MalformedBody', { message: error.message })
     throw new Failure('MalformedBody')
   }
 }
 
-export default fp<Options>(
-  async (app, { bodies }) => {
-    const { bodyLimit } = app.initialConfig as { bodyLimit: number }
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser('application/json', (request, _, done) => {
-      new Body(request, bodies, bodyLimit, done)
-      releaseHead(request)
-    })
-  },
-  { name: 'body' }
-)
+/**
+ * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. `bodies`: bytes that may be
+ * arriving at the same time, for each caller.
+ */
+export function createBodyParser({ properties }: TObject, bodies: Shares, limitBytes: number) {
+  const read = createJsonReader(Object.keys(properties).filter((name) => properties[name]?.int64))
+  return (request: FastifyRequest, _: unknown, done: Done) => {
+    new Body(request, bodies, limitBytes, read, done)
+    releaseHead(request)
+  }
+}

@@ -92,6 +92,23 @@ function checkType(type: string): Failure | undefined {
   return new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
 }
 
+/** RFC 9651, section 3.3.3: a string in quotes, with only quotes and backslashes escaped. */
+const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
+/** The form that many clients send: visible ASCII without quotes, and without commas, which separate repeated fields. */
+const bareKey = /^[\x21\x23-\x2b\x2d-\x7e]+$/
+const maximumKeyLength = 255
+
+/**
+ * Reads an Idempotency-Key, in quotes (IETF draft "The Idempotency-Key HTTP Header Field") or bare, which is the same key.
+ * Returns undefined where there is none. Throws a Failure for an empty, malformed, repeated or too long one.
+ */
+export function parseIdempotencyKey(value: string | undefined): string | undefined {
+  if (value === undefined) return undefined
+  const key = quotedKey.exec(value)?.[1]?.replace(/\\(.)/g, '$1') ?? bareKey.exec(value)?.[0] ?? ''
+  if (key === '' || key.length > maximumKeyLength) throw new Failure('MalformedKey')
+  return key
+}
+
 const noFields = Object.freeze({})
 const noRawFields: string[] = []
 

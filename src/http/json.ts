@@ -1,4 +1,4 @@
-/** Reading a JSON text whose member "id" is an exact integer: what JSON.parse alone rounds. */
+/** Reading a JSON text of which some members are exact integers: JSON.parse alone rounds them. */
 
 const number = /(-?)(\d+(\.\d+)?)(?:[eE]([+-]?)0*(\d+))?/g
 const nonZero = /[1-9]/g
@@ -7,24 +7,28 @@ const int64Digits = 19
 const int64Characters = 20
 
 /**
- * Parses a JSON text (RFC 8259) in UTF-8. A member "id" of the outermost object that is mathematically an integer of up
- * to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any other number stays as JSON.parse returns it.
- * Throws a SyntaxError for what is not JSON, and NestedTooDeeply.
+ * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member of the outermost object with one of these names,
+ * in ASCII, that is mathematically an integer of up to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3
+ * count); any other number stays as JSON.parse returns it. Throws a SyntaxError for what is not JSON, and NestedTooDeeply.
  */
-export function parseWithExactId(body: Buffer): unknown {
-  // First, since it limits the depth: JSON.parse takes up to 100 MB of memory for a megabyte of brackets.
-  const idAt = findId(body)
-  const text = body.toString()
-  const value = JSON.parse(text)
-  if (!isObject(value) || typeof value.id !== 'number') return value
-  // The offset counts bytes. In an ASCII text, and in any text that is read as Latin-1, they are characters.
-  const exact = toInteger(text.length === body.length ? text : body.toString('latin1'), idAt)
-  if (exact !== undefined) value.id = exact
-  return value
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+export function createJsonReader(names: readonly string[]): (body: Buffer) => unknown {
+  const keys = names.map((name) => Buffer.from(name))
+  const offsets = names.map(() => -1)
+  return (body) => {
+    // First, since it limits the depth: JSON.parse takes up to 100 MB of memory for a megabyte of brackets.
+    findMembers(body, keys, offsets)
+    const text = body.toString()
+    const value = JSON.parse(text)
+    for (let index = 0; index < names.length; index++) {
+      const name = names[index] as string
+      if (typeof value?.[name] !== 'number') continue
+      // The offset counts bytes. In an ASCII text, and in any text that is read as Latin-1, they are characters.
+      const characters = text.length === body.length ? text : body.toString('latin1')
+      const exact = toInteger(characters, offsets[index] as number)
+      if (exact !== undefined) value[name] = exact
+    }
+    return value
+  }
 }
 
 /** Returns the integer that the JSON number at an offset stands for, or undefined for a fraction or over 19 digits. */
@@ -55,25 +59,22 @@ export class NestedTooDeeply extends Error {
 const maximumDepth = 1_000
 const [quote, colon, backslash] = [0x22, 0x3a, 0x5c]
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
-const [letterI, letterD] = [0x69, 0x64]
-const escapedIds = ['\\u0069d', 'i\\u0064', '\\u0069\\u0064']
 
 // Long texts are read four bytes at a time. For a short text, making the view takes longer than reading it byte by byte.
 const longText = 256
 const noWords = new DataView(new ArrayBuffer(0))
 
 /**
- * Returns the offset after the colon of the last member "id" of the outermost object, or -1; for a text that is not JSON,
- * any offset. Throws NestedTooDeeply.
+ * Writes into `offsets`, for each key, the offset after the colon of the last such member of the outermost object; for a
+ * text that is not JSON, any offset. Throws NestedTooDeeply.
  */
-export function findId(bytes: Buffer): number {
+export function findMembers(bytes: Buffer, keys: readonly Buffer[], offsets: number[]): void {
   const { length } = bytes
   const words = length < longText ? noWords : new DataView(bytes.buffer, bytes.byteOffset, length)
   const lastWord = words.byteLength - 4
   let depth = 0
   let keyStart = 0
   let keyEnd = 0
-  let idAt = -1
   for (let at = 0; at < length; at++) {
     while (at < lastWord && isBetweenTokens(words.getInt32(at))) at += 4
     const byte = bytes[at]
@@ -86,12 +87,12 @@ export function findId(bytes: Buffer): number {
       }
       keyEnd = at
     } else if (byte === colon) {
-      if (depth === 1 && isId(bytes, keyStart, keyEnd)) idAt = at + 1
+      for (let index = 0; depth === 1 && index < keys.length; index++)
+        if (isKey(bytes, keyStart, keyEnd, keys[index] as Buffer)) offsets[index] = at + 1
     } else if (byte === openArray || byte === openObject) {
       if (++depth > maximumDepth) throw new NestedTooDeeply()
     } else if (byte === closeArray || byte === closeObject) depth--
   }
-  return idAt
 }
 
 /** Whether none of four bytes outside of strings is a quote, a colon, a bracket or a brace; an f may count as one. */
@@ -111,8 +112,18 @@ function isPlainText(word: number): boolean {
   return (zeros & 0x80808080) === 0
 }
 
-function isId(bytes: Buffer, start: number, end: number): boolean {
-  const length = end - start
-  if (length === 2) return bytes[start] === letterI && bytes[start + 1] === letterD
-  return (length === 7 || length === 12) && escapedIds.includes(bytes.toString('latin1', start, end))
+/** Whether a string is this key, each of whose characters may be escaped by its four digits. */
+function isKey(bytes: Buffer, start: number, end: number, key: Buffer): boolean {
+  let at = start
+  for (let index = 0; index < key.length; index++) {
+    const character = key[index]
+    if (bytes[at] === character) at++
+    else if (
+      bytes[at] === backslash &&
+      Number.parseInt(bytes.toString('latin1', at + 2, at + 6), 16) === character
+    )
+      at += 6
+    else return false
+  }
+  return at === end
 }

@@ -1,18 +1,13 @@
 /** The routes with their declarations, and the requests that meet none: of an unknown path or of another method. */
 import type { IncomingMessage } from 'node:http'
 import { METHODS } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
+import type { RegisteredOperation } from './operation.ts'
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** What the route's requests can meet, besides the failures of the catalogue that have a scope. */
-    failures?: readonly FailureName[]
-    /** The route is no part of the interface, and not in its OpenAPI document. */
-    isInternal?: true
-  }
   interface FastifyInstance {
     /** The routes of this server. */
     routes: readonly Route[]
@@ -27,21 +22,25 @@ declare module 'fastify' {
 interface Route {
   readonly method: string
   readonly url: string
-  readonly failures: readonly FailureName[]
-  readonly isInternal: boolean
+  readonly operation: RegisteredOperation | undefined
 }
 
 /** A path that no route can have. */
 export const noPath = '//'
+
+const rejectMethod = (routes: Route[]) => {
+  const allow = [...new Set(routes.map(({ method }) => method))].sort().join(', ')
+  return new Failure('MethodNotAllowed', { headers: { allow } })
+}
 
 export default fp(
   async (app) => {
     const routes: Route[] = []
     let isComplete = false
     app.decorate('routes', routes)
-    app.addHook('onRoute', ({ method, url, config: { failures = [], isInternal = false } = {} }) => {
+    app.addHook('onRoute', ({ method, url, config }) => {
       if (isComplete) return
-      for (const one of [method].flat()) routes.push({ method: one, url, failures, isInternal })
+      for (const one of [method].flat()) routes.push({ method: one, url, operation: config?.operation })
     })
 
     const badUrls = new WeakSet<IncomingMessage>()
@@ -62,15 +61,18 @@ export default fp(
     app.decorate('rejectOtherMethods', () => {
       isComplete = true
       for (const [url, ofPath] of Map.groupBy(routes, (route) => route.url)) {
-        const allowed = ofPath.map(({ method }) => method).sort()
         // In onRequest, before anything else of the request is judged.
         const reject = () => {
-          throw new Failure('MethodNotAllowed', { headers: { allow: allowed.join(', ') } })
+          throw rejectMethod(ofPath)
         }
-        const others = app.supportedMethods.filter((name) => !allowed.includes(name))
-        const config = ofPath.some(({ isInternal }) => isInternal) ? { isInternal: true as const } : {}
-        app.route({ method: others, url, config, onRequest: reject, handler: reject })
+        const others = app.supportedMethods.filter((name) => ofPath.every(({ method }) => method !== name))
+        app.route({ method: others, url, config: { isInternal: true }, onRequest: reject, handler: reject })
       }
+    })
+    // It names no path.
+    app.server.on('connect', (_, socket: Socket) => {
+      socket.resume()
+      app.rejectConnection(socket, rejectMethod(routes.filter(({ operation }) => operation)))
     })
   },
   { name: 'methods', dependencies: ['protocol'] }

@@ -7,7 +7,7 @@ import { Failure } from '../failures/failure.ts'
 
 const probes: FastifyPluginAsync = async (app) => {
   app.get('/livez', { config: { isInternal: true } }, () => ({ status: 'alive' }))
-  app.get('/readyz', { config: { isInternal: true, failures: ['NotReady'] } }, () => {
+  app.get('/readyz', { config: { isInternal: true } }, () => {
     if (app.isShuttingDown) throw new Failure('NotReady', { message: 'the service is closing' })
     return { status: 'ready' }
   })

@@ -1,10 +1,8 @@
 /** HTTP before the routes: what Node would respond to by itself, and every request's header. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { METHODS } from 'node:http'
-import type { Socket } from 'node:net'
 import fp from 'fastify-plugin'
 import { awaits100, type Connection } from '../connections/connection.ts'
-import { Failure } from '../failures/failure.ts'
 import { checkHead, maximumFields } from './head.ts'
 import { findForwardedFor, findTraceId } from './request-log.ts'
 
@@ -41,10 +39,6 @@ export default fp(
     // Node would respond to both at once. They are judged later, after the requests before them.
     server.on('checkContinue', (request, response) => server.emit('request', request, response))
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-    server.on('connect', (_, socket: Socket) => {
-      socket.resume()
-      app.rejectConnection(socket, new Failure('MethodNotAllowed', { headers: { allow: 'POST' } }))
-    })
 
     app.decorateRequest('connection', undefined)
     app.decorateRequest('awaits100', false)

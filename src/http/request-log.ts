@@ -27,36 +27,36 @@ export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeade
   return typeof given === 'string' && addresses.test(given) ? given : undefined
 }
 
-/** The fields of a success. None needs escaping: the alphabet of each has no quotes and no backslashes. */
-interface Success {
-  traceId: string | undefined
-  method: string
-  route: string | undefined
-  caller: string | undefined
-  batchRows: number | undefined
-  /** In ms. */
-  durationMs: number
-  client: string | undefined
-  forwardedFor: string | undefined
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** How many rows were in the last transaction that it had a part in; undefined where it had in none. */
+    batchRows: number | undefined
+  }
 }
 
 /**
  * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There
- * is one such line for each plant, so it is written without pino's generic serialisation.
+ * is one such line for each plant, so it is written without pino's generic serialisation. No field needs escaping: the
+ * alphabet of each has no quotes and no backslashes.
  */
-function createSuccessLine(logger: FastifyBaseLogger): (requestId: string, success: Success) => void {
+function createSuccessLine(
+  logger: FastifyBaseLogger
+): (requestId: string, success: Line, message: string) => void {
   if (!(logger as Logger).isLevelEnabled('info')) return () => {}
   const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
   const field = (name: string, value: string | number | undefined) =>
     value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
-  return (requestId, { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor }) => {
+  return (requestId, line, message) => {
+    const { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } = line
     stream.write(
       `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
         `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
-        `"durationMs":${durationMs},${field('client', client)}${field('forwardedFor', forwardedFor)}"msg":"created"}\n`
+        `"durationMs":${durationMs},${field('client', client)}${field('forwardedFor', forwardedFor)}"msg":"${message}"}\n`
     )
   }
 }
+
+type Line = ReturnType<typeof describe>
 
 /** Returns the fields of a request's line. */
 function describe(reply: FastifyReply) {
@@ -64,7 +64,7 @@ function describe(reply: FastifyReply) {
   return {
     traceId: request.traceId,
     method: request.method,
-    route: request.routeOptions.url,
+    route: (request.operation ?? request.routeOptions).url,
     caller: request.caller || undefined,
     failure: request.failure?.error ?? 0,
     batchRows: request.batchRows,
@@ -76,19 +76,20 @@ function describe(reply: FastifyReply) {
 
 export default fp(
   async (app) => {
-    const logCreated = createSuccessLine(app.log)
+    app.decorateRequest('batchRows', undefined)
+    const logSuccess = createSuccessLine(app.log)
     app.onClosed((reply, isSent) => {
-      const { id, failure, log, method } = reply.request
+      const { id, failure, log, operation } = reply.request
       const line = describe(reply)
       // Without a failure: its plant may be stored.
       if (!isSent) log.info({ ...line, failure: undefined }, 'the client has left before its response')
       else if (failure?.error === 500) log.error({ ...line, err: failure }, failure.message)
       else if (failure?.error === 503) log.warn({ ...line, cause: failure.cause }, failure.message)
       else if (failure) log.info(line, failure.message)
-      else if (method === 'POST') logCreated(id, line)
+      else if (operation) logSuccess(id, line, operation.success.logged)
       // Probes come every second, and matter only when they fail.
       else log.debug(line, 'responded')
     })
   },
-  { name: 'request-log', dependencies: ['connections', 'auth', 'error-handler'] }
+  { name: 'request-log', dependencies: ['connections', 'auth'] }
 )

@@ -1,17 +1,13 @@
 /** What is measured of requests, failures and connections. */
 import { Counter, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import { catalogue, type FailureName } from '../failures/catalogue.ts'
-import { addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
+import { catalogue } from '../failures/catalogue.ts'
+import { addCounter, addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The id of the trace that its duration refers to; undefined where it is not traced. */
     exemplar: string | undefined
-  }
-  interface FastifyInstance {
-    /** Counts a failure that is sent without Fastify, where no request is measured. */
-    countFailure(name: FailureName): void
   }
 }
 
@@ -36,7 +32,9 @@ export default fp<Options>(
     const durationOf = memoize((route: string | undefined) =>
       memoize((method: string) =>
         memoize((failure: number) => {
-          const isOfInterface = app.routes.some(({ url, isInternal }) => url === route && !isInternal)
+          const isOfInterface = app.routes.some(
+            ({ url, operation }) => url === route && operation !== undefined
+          )
           return duration({ route: route ?? 'unknown', interface: String(isOfInterface), method, failure })
         })
       )
@@ -53,15 +51,8 @@ export default fp<Options>(
       help: 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals',
       registers
     })
-    new Counter({
-      name: 'plant_store_http_connections_stalled_total',
-      help: 'Connections cut off, as their client took nothing of a response for REQUEST_TIMEOUT_MS',
-      registers,
-      collect() {
-        this.reset()
-        this.inc(app.connections.stalled)
-      }
-    })
+    const help = 'Connections cut off, as their client took nothing of a response for REQUEST_TIMEOUT_MS'
+    addCounter(registry, 'http_connections_stalled', help, () => app.connections.stalled)
     const gauge = addGauge.bind(undefined, registry)
     gauge(
       'http_requests_in_flight',
@@ -73,22 +64,26 @@ export default fp<Options>(
 
     // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
     app.addHook('onReady', (done) => {
-      for (const { url, method, isInternal } of app.routes)
-        if (!isInternal) for (const failure of [0, 500, 503]) durationOf(url)(method)(failure)
+      for (const { url, method, operation } of app.routes)
+        if (operation) for (const failure of [0, 500, 503]) durationOf(url)(method)(failure)
       done()
     })
 
     app.decorateRequest('exemplar', undefined)
-    app.decorate('countFailure', (name) => failures.inc({ name }))
     app.server.on('drop', () => dropped.inc())
     app.onClosed((reply, isSent) => {
       if (!isSent) return
       const { request, elapsedTime } = reply
-      const { method, failure, routeOptions } = request
+      const { method, failure, operation } = request
       const known = methods.has(method) ? method : 'other'
-      durationOf(routeOptions.url)(known)(failure?.error ?? 0).observe(elapsedTime / 1000, request.exemplar)
-      if (failure) app.countFailure(failure.name)
+      durationOf((operation ?? request.routeOptions).url)(known)(failure?.error ?? 0).observe(
+        elapsedTime / 1000,
+        request.exemplar
+      )
+      if (failure) failures.inc({ name: failure.name })
     })
+    // No request is measured.
+    app.onRejected(({ name }) => failures.inc({ name }))
   },
-  { name: 'request-metrics', dependencies: ['connections', 'error-handler', 'methods'] }
+  { name: 'request-metrics', dependencies: ['connections', 'methods'] }
 )

@@ -2,7 +2,7 @@
  * Gauges that are read with the page, and a histogram that costs a request only a few additions: the library's processes
  * its labels for each value.
  */
-import { Gauge, type Metric, type Registry } from '@prometheus-io/client'
+import { Counter, Gauge, type Metric, type Registry } from '@prometheus-io/client'
 
 /** The values that have one set of labels. */
 export interface Series {
@@ -67,6 +67,19 @@ export function addGauge(registry: Registry, name: string, help: string, read: (
     registers: [registry],
     collect() {
       this.set(read())
+    }
+  })
+}
+
+/** Adds the counter `plant_store_<name>_total` to a registry; `read` returns its value. */
+export function addCounter(registry: Registry, name: string, help: string, read: () => number): void {
+  new Counter({
+    name: `plant_store_${name}_total`,
+    help,
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(read())
     }
   })
 }

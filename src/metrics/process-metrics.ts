@@ -1,7 +1,8 @@
 /** The metrics of the process and its build, one set in a process. */
-import { Counter, collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client'
+import { collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client'
 import { lostLines } from '../logger.ts'
 import { version } from '../version.ts'
+import { addCounter } from './metrics.ts'
 
 /** Metrics of the library whose names promtool refuses; others hold nearly the same. */
 const misnamed = [
@@ -30,14 +31,7 @@ function start(): Registry {
     labelNames: ['version', 'node_version'],
     registers: [registry]
   }).set({ version, node_version: process.versions.node }, 1)
-  new Counter({
-    name: 'plant_store_log_lines_lost_total',
-    help: 'Lines of the log that were lost: standard output could not be written',
-    registers: [registry],
-    collect() {
-      this.reset()
-      this.inc(lostLines())
-    }
-  })
+  const help = 'Lines of the log that were lost: standard output could not be written'
+  addCounter(registry, 'log_lines_lost', help, lostLines)
   return registry
 }

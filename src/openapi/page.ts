@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import type { FastifyPluginAsync } from 'fastify'
 import { StartupFault } from '../failures/startup-fault.ts'
+import type { Operation } from '../http/operation.ts'
 import { writeDocument } from './document.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
@@ -53,14 +54,15 @@ const directory = new URL('../../public/docs/', import.meta.url)
 const config = { isInternal: true } as const
 
 interface Options {
-  /** What the operation's path begins with. */
+  operations: readonly Operation[]
+  /** What the operations' paths begin with. */
   basePath: string
   /** Whether the page for people is served. */
   docs: boolean
 }
 
-const openapi: FastifyPluginAsync<Options> = async (app, { basePath, docs }) => {
-  const document = Buffer.from(writeDocument(basePath))
+const openapi: FastifyPluginAsync<Options> = async (app, { operations, basePath, docs }) => {
+  const document = Buffer.from(writeDocument(basePath, operations))
   app.get('/openapi.json', { config }, (_, reply) =>
     reply.header('content-type', 'application/json').send(document)
   )

@@ -21,6 +21,8 @@ interface CreateContext extends WriteContext {
   textHolders?: number
   /** The bytes that they hold. */
   queuedBytes?: number
+  /** How many plants were in the last transaction that this one was tried in; undefined where it was in none. */
+  batchRows?: number | undefined
 }
 
 /** Stores plants. */
@@ -107,7 +109,8 @@ export function createPlantRepository(
       queueBytes.release(context.caller, Number(context.queuedBytes))
   }
 
-  function dequeue(context: CreateContext) {
+  function dequeue(context: CreateContext, batchRows: number | undefined) {
+    context.batchRows = batchRows
     queueRows.release(context.caller, 1)
     release(context)
   }
@@ -127,13 +130,13 @@ export function createPlantRepository(
       return new Promise((resolve, reject) => {
         groupCommit.submit(
           item,
-          (stored) => {
-            dequeue(context)
+          (stored, rows) => {
+            dequeue(context, rows)
             onStored(stored)
             resolve(stored)
           },
-          (error) => {
-            dequeue(context)
+          (error, rows) => {
+            dequeue(context, rows)
             reject(toCreateFailure(error))
           }
         )

@@ -1,16 +1,10 @@
-/** The operation: create a plant. */
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FailureName } from '../failures/catalogue.ts'
-import { checkBodyHead } from '../http/head.ts'
-import { ErrorBody, NewPlant, Plant } from './schema.ts'
-import { parseIdempotencyKey } from './write-key.ts'
+/** The operations on plants, and what a request keeps of its plant. */
+import fp from 'fastify-plugin'
+import type { Operation } from '../http/operation.ts'
+import { NewPlant, Plant } from './schema.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The Idempotency-Key that the request came with. */
-    idempotencyKey: string | undefined
-    /** How many plants were in the last transaction that its plant was tried in; undefined where it was in none. */
-    batchRows: number | undefined
     /** How many hold its plant's texts, and how many bytes these are. */
     textHolders: number
     queuedBytes: number
@@ -19,63 +13,69 @@ declare module 'fastify' {
   }
 }
 
-/** What a create can meet, besides the failures of the catalogue that have a scope. */
-export const failures: readonly FailureName[] = [
-  'MissingToken',
-  'MalformedToken',
-  'InvalidToken',
-  'RateLimited',
-  'MalformedKey',
-  'MalformedBody',
-  'UnsupportedMediaType',
-  'InvalidPlant',
-  'DuplicatePlant',
-  'ReusedKey',
-  'RefusedPlant',
-  'Overloaded',
-  'Unavailable',
-  'DeadlineExceeded',
-  'ShuttingDown',
-  'OutcomeUnknown'
-]
+const createPlant: Operation<typeof NewPlant> = {
+  id: 'createPlant',
+  method: 'POST',
+  path: '/plants',
+  summary: 'Create a plant',
+  description: `Creates a new plant in the store. The client chooses its id; the response comes when the plant is durable.
 
-const plants: FastifyPluginAsyncTypebox = async (app) => {
-  app.decorateRequest('idempotencyKey', undefined)
-  app.decorateRequest('batchRows', undefined)
-  app.decorateRequest('textHolders', 0)
-  app.decorateRequest('queuedBytes', 0)
-  app.decorateRequest('isReleased', {
-    getter() {
-      return this.connection !== undefined
+Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round (in JavaScript \`JSON.rawJSON\` of a BigInt). Unknown properties are
+ignored.`,
+  writes: true,
+  body: {
+    schema: NewPlant,
+    examples: {
+      tagged: { summary: 'With a tag', value: { id: 1, name: 'Monstera', tag: 'tropical' } },
+      untagged: { summary: 'Without a tag', value: { id: 2, name: 'Fern' } }
     }
-  })
-  app.onClosed(({ request }) => app.plants.release(request))
-  const { bodyLimit } = app.initialConfig as { bodyLimit: number }
-  app.post('/plants', {
-    config: { failures },
-    schema: { body: NewPlant, response: { 200: Plant, 400: ErrorBody } },
-    onRequest: [
-      app.authenticate,
-      app.limitRate,
-      // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
-      (request, _, done) => {
-        const { headers } = request
-        request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string | undefined)
-        done(
-          checkBodyHead(headers, bodyLimit) ??
-            app.admitRequest(request) ??
-            app.plants.writeRefusal(request.caller) ??
-            app.admitBody(request)
-        )
-      }
-    ],
-    handler: (request, reply) =>
-      app.plants.create(request.body, request).then((stored) => {
-        if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-        // The response's schema selects its fields.
-        return request.body
-      })
-  })
+  },
+  success: {
+    description: 'The plant is stored.',
+    logged: 'created',
+    schema: Plant,
+    examples: {
+      tagged: { summary: 'With a tag', value: { name: 'Monstera', tag: 'tropical' } },
+      untagged: { summary: 'Without a tag', value: { name: 'Fern' } }
+    }
+  },
+  failures: [
+    'DuplicatePlant',
+    'ReusedKey',
+    'RefusedPlant',
+    'Unavailable',
+    'DeadlineExceeded',
+    'ShuttingDown',
+    'OutcomeUnknown'
+  ],
+  admit: ({ server, caller }) => server.plants.writeRefusal(caller),
+  handle: (request, reply) =>
+    request.server.plants.create(request.body, request).then((stored) => {
+      if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
+      // The response's schema selects its fields.
+      return request.body
+    })
 }
 
-export default plants
+/** The operations, in the order of the OpenAPI document. */
+export const operations: readonly Operation[] = [createPlant]
+
+interface Options {
+  /** What the operations' paths begin with. */
+  basePath: string
+}
+
+export default fp<Options>(
+  async (app, { basePath }) => {
+    app.decorateRequest('textHolders', 0)
+    app.decorateRequest('queuedBytes', 0)
+    app.decorateRequest('isReleased', {
+      getter() {
+        return this.connection !== undefined
+      }
+    })
+    app.onClosed(({ request }) => app.plants.release(request))
+    for (const operation of operations) app.addOperation(operation, basePath)
+  },
+  { name: 'plants-route', dependencies: ['connections', 'operation'] }
+)

@@ -14,8 +14,6 @@ import { deriveFormerWriteId, isOfSameKey } from './write-key.ts'
 export interface WriteContext {
   readonly caller: string
   readonly idempotencyKey?: string | undefined
-  /** How many plants were in the last transaction that it was tried in; undefined where it was in none. */
-  batchRows?: number | undefined
 }
 
 /** A plant on its way into the table. */
@@ -67,7 +65,6 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   return {
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
-      for (const { context } of items) context.batchRows = items.length
       let results: (Stored | Error | undefined)[] = []
       try {
         const created = await insert(items, signal)

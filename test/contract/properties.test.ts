@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { NestedTooDeeply, parseWithExactId } from '../../src/http/json.ts'
+import { createJsonReader, NestedTooDeeply } from '../../src/http/json.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,
@@ -18,6 +18,7 @@ import { exchange, request } from '../support/raw.ts'
 import { failure, startService, success, token } from '../support/service.ts'
 
 const service = await startService(t)
+const readExactly = createJsonReader(['id'])
 /** The plants that must be in the table, by id. */
 const stored = new Map<string, { name: string; tag: string | null }>()
 
@@ -289,7 +290,7 @@ t.test('an id has the same value in a long text, which is read four bytes at a t
 
 function attempt(text: string): unknown {
   try {
-    return parseWithExactId(Buffer.from(text))
+    return readExactly(Buffer.from(text))
   } catch (error) {
     return (error as Error).constructor
   }

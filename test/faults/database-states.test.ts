@@ -17,7 +17,7 @@ const retry = { 'retry-after': '1' }
 const unavailable = failure(503, 'the database is away, this request has stored nothing: try again', retry)
 const late = failure(
   503,
-  'the plant could not be stored in time, this request has stored nothing: try again',
+  'the request was not served in time, this request has stored nothing: try again',
   retry
 )
 const undecided = failure(

@@ -12,7 +12,7 @@ const start = (t: Test, env: Record<string, string>) => startService(t, { DATABA
 type Service = Awaited<ReturnType<typeof start>>
 
 const overloaded = (message: string) => failure(503, message, { 'retry-after': '1' })
-const full = overloaded('too many creates are waiting, this request has stored nothing: try again')
+const full = overloaded('too many requests are waiting, this request has stored nothing: try again')
 const connections = overloaded('too many connections, this request has stored nothing: try again')
 const bodies = overloaded('too many bodies are arriving, this request has stored nothing: try again')
 
@@ -54,7 +54,7 @@ t.test('a full queue', async (t) => {
         caller: 'tester',
         failure: 503,
         client: '127.0.0.1',
-        msg: 'too many creates are waiting, this request has stored nothing: try again'
+        msg: 'too many requests are waiting'
       })
     }
   })

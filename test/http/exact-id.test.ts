@@ -1,7 +1,8 @@
-/** Exact ids out of JSON texts. */
+/** Exact integers, such as ids, out of JSON texts. */
 import t from 'tap'
-import { parseWithExactId } from '../../src/http/json.ts'
+import { createJsonReader } from '../../src/http/json.ts'
 
+const parseWithExactId = createJsonReader(['id'])
 const read = (text: string) => parseWithExactId(Buffer.from(text))
 const id = (text: string) => (read(text) as { id: unknown }).id
 
@@ -89,4 +90,19 @@ t.test('what is not JSON throws a SyntaxError', async (t) => {
   for (const text of ['', '{', '{"id":01}', '{"id":1}}', '{"id":+1}', '{"id":.5}']) {
     t.throws(() => read(text), SyntaxError, text)
   }
+})
+
+t.test('of several names each has its own integer, by any spelling of its key', async (t) => {
+  const read = createJsonReader(['mass', 'id'])
+  const wide = 9007199254740993n
+  for (const key of ['mass', '\\u006dass', '\\u006Dass', '\\u006d\\u0061\\u0073\\u0073', 'm\\u0061ss']) {
+    const text = `{"id":${wide},"mas":1,"masss":2,"${key}":${wide + 2n},"other":5}`
+    t.strictSame(read(Buffer.from(text)), { id: wide, mas: 1, masss: 2, mass: wide + 2n, other: 5 }, key)
+  }
+  t.strictSame(read(Buffer.from(`{"mass":"x","x":{"id":1}}`)), { mass: 'x', x: { id: 1 } })
+  t.strictSame(read(Buffer.from('{"id":3}')), { id: 3n }, 'nothing is left of the text before')
+})
+
+t.test('without a name every number stays what JSON.parse returns', async (t) => {
+  t.strictSame(createJsonReader([])(Buffer.from('{"id":1}')), { id: 1 })
 })

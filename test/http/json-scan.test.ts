@@ -1,8 +1,12 @@
 /** One pass over a JSON text: where the id is, and how deep the text nests. Long texts are read four bytes at a time. */
 import t from 'tap'
-import { findId, NestedTooDeeply } from '../../src/http/json.ts'
+import { findMembers, NestedTooDeeply } from '../../src/http/json.ts'
 
-const scan = (text: string) => findId(Buffer.from(text, 'latin1'))
+const scan = (text: string) => {
+  const offsets = [-1]
+  findMembers(Buffer.from(text, 'latin1'), [Buffer.from('id')], offsets)
+  return offsets[0]
+}
 
 t.test('the offset is after the colon of the last id of the outermost object', async (t) => {
   t.equal(scan('{"id":7}'), 6)

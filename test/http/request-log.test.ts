@@ -208,7 +208,6 @@ t.test('a client that resets before its response leaves a line', async (t) => {
     method: 'POST',
     route: '/plants',
     caller: 'tester',
-    batchRows: 1,
     client: '127.0.0.1',
     msg: 'the client has left before its response'
   })

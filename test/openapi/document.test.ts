@@ -3,10 +3,11 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { catalogue } from '../../src/failures/catalogue.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
+import { operations } from '../../src/plants/route.ts'
 import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-const text = writeDocument('')
+const text = writeDocument('', operations)
 const document = JSON.parse(text)
 const { post: operation } = document.paths['/plants']
 const examples: Record<string, { summary: string; value: { error: number; message: string } }> =
@@ -35,7 +36,7 @@ t.test('it names the interface, its licence, and the path in front of it', async
   })
   t.strictSame(Object.keys(document.paths), ['/plants'])
   t.equal(document.servers[0].url, '/')
-  t.equal(JSON.parse(writeDocument('/v1')).servers[0].url, '/v1')
+  t.equal(JSON.parse(writeDocument('/v1', operations)).servers[0].url, '/v1')
   t.strictSame(document.security, [{ bearer: [] }])
   t.match(document.components.securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
 })
@@ -56,7 +57,7 @@ t.test('the bounds of an id are exact, and nothing that only the validator knows
 })
 
 t.test('the document has the routes of the interface, and no other', async (t) => {
-  const registered = service.app.routes.filter(({ isInternal }) => !isInternal)
+  const registered = service.app.routes.filter(({ operation }) => operation)
   const documented = Object.entries<object>(document.paths).flatMap(([path, item]) =>
     Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`)
   )

@@ -1,14 +1,9 @@
 /** Requests that are sent again. */
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
+import { parseIdempotencyKey } from '../../src/http/head.ts'
 import { writeContent } from '../../src/plants/columns.ts'
-import {
-  deriveFormerWriteId,
-  deriveWriteId,
-  isOfSameKey,
-  parseIdempotencyKey,
-  randomWriteId
-} from '../../src/plants/write-key.ts'
+import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-key.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'

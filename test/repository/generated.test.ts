@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { generateFiles } from '../../dev/generated/files.ts'
 import { catalogue, type Entry } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -18,13 +19,13 @@ t.test(
   'each failure has a row with its number, an anchor, its outcome, and somebody who meets it',
   async (t) => {
     const page = text('docs/errors.md')
-    for (const [name, { error, message, headers }] of Object.entries<Entry>(catalogue)) {
+    for (const [name, entry] of Object.entries<Entry>(catalogue)) {
+      const { error, outcome } = entry
       const start = `\n|${error}|<a id="${name.toLowerCase()}"></a>${name}`
       const [, row = ''] = page.split(start)
-      const outcome = headers?.['write-outcome']
       t.match(row.split('\n')[0], /\|\S[^|]*\|$/, name)
       t.notMatch(row, /^ \(\)/, `${name} is declared by no route`)
-      t.ok(row.includes(`|\`${message}\`|${outcome ? `\`${outcome}\`` : ''}|`), name)
+      t.ok(row.includes(`|\`${writeMessage(entry, true)}\`|${outcome ? `\`${outcome}\`` : ''}|`), name)
     }
   }
 )

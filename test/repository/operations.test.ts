@@ -117,7 +117,7 @@ t.test("the balancer's own responses keep the contract", async (t) => {
     t.strictSame([typeof message, others], ['string', {}], file)
     const name = headers['error-name'] as FailureName
     const entry: Entry = catalogue[name]
-    const outcome = entry.headers?.['write-outcome']
+    const { outcome } = entry
     t.equal(entry.error, error, file)
     t.equal(outcome === 'unknown', ['500.http', '502.http'].includes(file), file)
     t.strictSame(

@@ -19,7 +19,7 @@ const fail = (error: number, message: string, writeOutcome?: string) => ({
 })
 const isStored = ({ stored }: Response) => stored !== undefined
 const succeed = (name: string): Response => ({ response: { status: 200, body: { name } }, stored: 'created' })
-const nothing = 'the plant could not be stored in time, this request has stored nothing: try again'
+const nothing = 'the request was not served in time, this request has stored nothing: try again'
 
 /** The lies, by what they claim. */
 export const lies = {

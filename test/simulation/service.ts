@@ -41,7 +41,8 @@ export interface Settings {
 /** Loads the sources below a folder, once the machine's time is replaced; returns what makes a service. */
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
-  const { toFailure } = await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
+  const { toFailure, toResponse } =
+    await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
   const { createDatabases } =
     await load<typeof import('../../src/database/databases.ts')>('database/databases.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
@@ -69,11 +70,8 @@ export async function loadService(src: string) {
         plants.create(plant, { caller, idempotencyKey: key }).then(
           (stored) => respond({ response: { status: 200, body }, stored }),
           (thrown: unknown) => {
-            const { error, message, headers } = toFailure(thrown)
-            respond({
-              response: { status: 400, body: { error, message } },
-              writeOutcome: headers['write-outcome']
-            })
+            const { status, headers, body } = toResponse(toFailure(thrown), true)
+            respond({ response: { status, body: JSON.parse(body) }, writeOutcome: headers['write-outcome'] })
           }
         )
       },

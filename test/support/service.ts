@@ -4,6 +4,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
 import { createLogger } from '../../src/logger.ts'
 import { createDatabase, query } from './database.ts'
 import { checkDeclarations } from './declarations.ts'
@@ -100,17 +101,23 @@ const exact: [error: number, part: RegExp, name: FailureName][] = [
 /** Returns the name of the failure with this number and message. */
 function findName(error: number, message: string): FailureName | undefined {
   const entries = Object.entries(catalogue) as [FailureName, Entry][]
-  const known = entries.find(([, entry]) => entry.error === error && entry.message === message)
+  const known = entries.find(([, entry]) => entry.error === error && writeMessage(entry, true) === message)
   return known?.[0] ?? exact.find(([number, part]) => number === error && part.test(message))?.[2]
 }
 
-/** The whole response that a failure must get. */
+/** The whole response that a failure of a create, or of any request, must get. */
 export function failure(error: number, message: string, extra: Record<string, string> = {}) {
   const name = findName(error, message) as FailureName
-  const { headers = {} }: Entry = catalogue[name]
+  const { headers = {}, outcome }: Entry = catalogue[name]
   return {
     status: 400,
-    headers: { ...everyResponse, 'error-name': name, ...headers, ...extra },
+    headers: {
+      ...everyResponse,
+      'error-name': name,
+      ...headers,
+      ...(outcome && { 'write-outcome': outcome }),
+      ...extra
+    },
     body: JSON.stringify({ error, message })
   }
 }

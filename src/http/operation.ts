@@ -1,0 +1,130 @@
+/** The operations of the interface: what each declares, and the route that follows, which refuses before it reads a body. */
+import type { Registry } from '@prometheus-io/client'
+import type { Static, TObject } from '@sinclair/typebox'
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
+import { Failure } from '../failures/failure.ts'
+import { addGauge } from '../metrics/metrics.ts'
+import { Shares } from '../shares.ts'
+import { createBodyParser, tooManyBodies } from './body.ts'
+import { checkBodyHead, parseIdempotencyKey } from './head.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    operation?: RegisteredOperation
+    /** The route is no part of the interface, and not in its OpenAPI document. */
+    isInternal?: true
+  }
+  interface FastifyRequest {
+    /** What it asks for; undefined for a route that is no part of the interface, and for none. */
+    readonly operation: RegisteredOperation | undefined
+    /** The Idempotency-Key that it came with, if its operation writes. */
+    idempotencyKey: string | undefined
+  }
+  interface FastifyInstance {
+    /** Adds the route of an operation, below a path. */
+    addOperation(operation: Operation, basePath: string): void
+  }
+}
+
+/** A type that is sent. Its schema's title is its name in the OpenAPI document, which shows the examples by theirs. */
+interface Content<Schema extends TObject> {
+  readonly schema: Schema
+  readonly examples: Readonly<Record<string, { readonly summary: string; readonly value: object }>>
+}
+
+/** An operation. Whatever handles its requests, and the OpenAPI document, follow from this. */
+export interface Operation<Body extends TObject = TObject> {
+  /** Its name in the OpenAPI document. */
+  readonly id: string
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly summary: string
+  readonly description: string
+  /** It changes what is stored: it takes an Idempotency-Key, and its failures say what it may have stored. */
+  readonly writes: boolean
+  /** What it reads, if anything. Members of its schema with `int64` are exact. */
+  readonly body?: Content<Body>
+  readonly success: Content<TObject> & { readonly description: string; readonly logged: string }
+  /** What it can meet, besides the failures of the catalogue whose scope it is in. */
+  readonly failures: readonly FailureName[]
+  /** Returns the failure that its request would meet now, if any. Called before any of the body is read. */
+  admit(request: FastifyRequest): Failure | undefined
+  /** Returns the body of the response. */
+  handle(request: FastifyRequest<{ Body: Static<Body> }>, reply: FastifyReply): Promise<object>
+}
+
+/** An operation of a server, with its whole path. */
+export type RegisteredOperation = Operation & { readonly url: string }
+
+/** Returns the failures that an operation can meet, in the order of the catalogue. */
+export function failuresOf({ writes, body, failures }: Operation): [FailureName, Entry][] {
+  const scopes = [
+    'any request',
+    'any operation',
+    writes && 'operations that write',
+    body && 'operations with a body'
+  ]
+  const entries = Object.entries(catalogue) as [FailureName, Entry][]
+  return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
+}
+
+interface Options {
+  registry: Registry
+  /** Bytes of the bodies that may be arriving at the same time. */
+  bodyMemoryBytes: number
+}
+
+const tooManyConnections = { message: 'too many connections' }
+
+export default fp<Options>(
+  async (app, { registry, bodyMemoryBytes }) => {
+    const { bodyLimit } = app.initialConfig as { bodyLimit: number }
+    const bodies = new Shares(bodyMemoryBytes)
+    let added: RegisteredOperation | undefined
+    addGauge(registry, 'http_body_bytes', 'Bytes held for the bodies that are arriving', () => bodies.held)
+    addGauge(registry, 'http_body_bytes_limit', 'BODY_MEMORY_BYTES', () => bodyMemoryBytes)
+    app.removeAllContentTypeParsers()
+    app.decorateRequest('operation', { getter: () => undefined })
+    app.decorateRequest('idempotencyKey', undefined)
+    app.addHook('onRoute', ({ method, url, config: { isInternal, operation } = {} }) => {
+      if (isInternal || (operation && operation === added)) return
+      throw new Error(`${method} ${url} is neither a declared operation nor internal`)
+    })
+    app.decorate('addOperation', (declared, prefix) => {
+      const { method, path, writes, body, success } = declared
+      const operation = { ...declared, url: prefix + path }
+      // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
+      const admit: onRequestHookHandler = (request, _, done) => {
+        const { headers, connection, caller } = request
+        if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
+        done(
+          (body && checkBodyHead(headers, bodyLimit)) ??
+            (connection?.isExcess ? new Failure('Overloaded', tooManyConnections) : undefined) ??
+            operation.admit(request) ??
+            (body && !bodies.fits(caller, Number(headers['content-length'] ?? 1))
+              ? new Failure('Overloaded', tooManyBodies)
+              : undefined)
+        )
+      }
+      app.register(async (scope) => {
+        // A getter: it costs no request anything.
+        scope.decorateRequest('operation', { getter: () => operation })
+        if (body)
+          scope.addContentTypeParser('application/json', createBodyParser(body.schema, bodies, bodyLimit))
+        added = operation
+        scope.route({
+          method,
+          url: operation.url,
+          config: { operation },
+          schema: { body: body?.schema, response: { 200: success.schema } },
+          onRequest: [app.authenticate, app.limitRate, admit],
+          handler: operation.handle
+        })
+        added = undefined
+      })
+    })
+  },
+  { name: 'operation', dependencies: ['connections', 'auth', 'rate-limit'] }
+)

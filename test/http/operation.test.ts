@@ -1,0 +1,188 @@
+/** What follows from the declaration of an operation: of one that writes, and of one that reads. */
+import { Registry } from '@prometheus-io/client'
+import { Type } from '@sinclair/typebox'
+import type { RouteShorthandOptions } from 'fastify'
+import t from 'tap'
+import auth from '../../src/auth/auth.ts'
+import rateLimit from '../../src/auth/rate-limit.ts'
+import { parseTokens } from '../../src/auth/tokens.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { Failure } from '../../src/failures/failure.ts'
+import operations, { type Operation } from '../../src/http/operation.ts'
+import requestLog from '../../src/http/request-log.ts'
+import requestMetrics from '../../src/http/request-metrics.ts'
+import { createServer } from '../../src/http/server.ts'
+import { createLogger } from '../../src/logger.ts'
+import { writeDocument } from '../../src/openapi/document.ts'
+import { everyResponse, headers, read as readResponse, token } from '../support/service.ts'
+
+let admitted: Failure | undefined
+let thrown: Failure | undefined
+
+/** Two numbers, of which one is exact. */
+const Numbers = Type.Object(
+  { wide: Type.Unsafe<bigint>({ int64: true }), other: Type.Number() },
+  { title: 'Numbers' }
+)
+const Text = Type.Object({ text: Type.String() }, { title: 'Text' })
+
+const write: Operation<typeof Numbers> = {
+  id: 'write',
+  method: 'POST',
+  path: '/both',
+  summary: 'Write',
+  description: 'Writes.',
+  writes: true,
+  body: { schema: Numbers, examples: { one: { summary: 'One', value: { wide: 1, other: 2 } } } },
+  success: { schema: Text, examples: {}, description: 'Written.', logged: 'written' },
+  failures: ['OutcomeUnknown'],
+  admit: () => admitted,
+  async handle({ body, idempotencyKey }) {
+    if (thrown) throw thrown
+    return { text: `${typeof body.wide} ${body.wide} ${typeof body.other} ${idempotencyKey}` }
+  }
+}
+
+const read: Operation = {
+  id: 'read',
+  method: 'GET',
+  path: '/both',
+  summary: 'Read',
+  description: 'Reads.',
+  writes: false,
+  success: { schema: Text, examples: {}, description: 'Read.', logged: 'read' },
+  failures: ['NotFound'],
+  admit: () => admitted,
+  async handle({ idempotencyKey }) {
+    if (thrown) throw thrown
+    return { text: `read ${idempotencyKey}` }
+  }
+}
+
+const lines: string[] = []
+const registry = new Registry()
+const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
+  headersTimeoutMs: 60_000,
+  requestTimeoutMs: 60_000,
+  maxConnections: 100,
+  ajv: {
+    customOptions: { validateSchema: false },
+    onCreate: (ajv) => void ajv.addKeyword({ keyword: 'int64', validate: () => true })
+  }
+})
+await app.register(requestMetrics, { registry, maxConnections: 100 })
+await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`).tokens })
+await app.register(rateLimit, { perSecond: 0 })
+await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
+for (const operation of [write, read]) app.addOperation(operation, '/v1')
+await app.register(requestLog)
+await app.after()
+app.rejectOtherMethods()
+t.teardown(() => app.close())
+const url = `${await app.listen({ host: '127.0.0.1', port: 0 })}/v1/both`
+
+const body = '{"wide":9007199254740993,"other":9007199254740993}'
+const keyed = { ...headers, 'idempotency-key': 'k' }
+const both: [method: string, init: RequestInit][] = [
+  ['POST', { method: 'POST', headers: keyed, body }],
+  ['GET', { headers: keyed }]
+]
+/** Requests both operations; returns the whole responses. */
+const requestBoth = (changes: RequestInit = {}) =>
+  Promise.all(both.map(async ([, init]) => readResponse(await fetch(url, { ...init, ...changes }))))
+const errorOf = (response: { body: string }) => JSON.parse(response.body).error
+
+t.test('each is served, the key is read where it writes, and exact is what the schema says', async (t) => {
+  lines.length = 0
+  const success = (text: string) => ({ status: 200, headers: everyResponse, body: JSON.stringify({ text }) })
+  t.strictSame(await requestBoth(), [success('bigint 9007199254740993 number k'), success('read undefined')])
+  const logged = lines.map((line) => JSON.parse(line))
+  logged.sort((one, other) => (one.msg < other.msg ? 1 : -1))
+  t.match(logged, [
+    { level: 30, method: 'POST', route: '/v1/both', caller: 'tester', failure: 0, msg: 'written' },
+    { level: 30, method: 'GET', route: '/v1/both', caller: 'tester', failure: 0, msg: 'read' }
+  ])
+  t.equal(logged.length, 2)
+})
+
+t.test('each needs a token', async (t) => {
+  t.strictSame((await requestBoth({ headers: {} })).map(errorOf), [401, 401])
+})
+
+t.test('each is refused by its own admission, before its body is read', async (t) => {
+  admitted = new Failure('Unavailable')
+  t.strictSame((await requestBoth()).map(errorOf), [503, 503])
+  t.equal(errorOf(await readResponse(await fetch(url, { method: 'POST', headers, body: '{' }))), 503)
+  admitted = undefined
+})
+
+for (const [name, { error, message, outcome }] of Object.entries<Entry>(catalogue)) {
+  t.test(`with ${name} only the one that writes says what is stored`, async (t) => {
+    thrown = new Failure(name as FailureName)
+    const [written, read] = await requestBoth()
+    t.equal(written?.headers['write-outcome' as 'vary'], outcome)
+    t.equal(read?.headers['write-outcome' as 'vary'], undefined)
+    const [ending, endingOfRead] =
+      outcome === 'none' ? [', this request has stored nothing: try again', ': try again'] : ['', '']
+    t.strictSame(JSON.parse(written?.body as string), { error, message: `${message}${ending}` })
+    t.strictSame(JSON.parse(read?.body as string), { error, message: `${message}${endingOfRead}` })
+    thrown = undefined
+  })
+}
+
+t.test('another method gets 405 with those of both', async (t) => {
+  const response = await readResponse(await fetch(url, { method: 'PUT', headers, body }))
+  t.match(response, { status: 400, headers: { 'error-name': 'MethodNotAllowed', allow: 'GET, HEAD, POST' } })
+})
+
+t.test('the metrics have series of both from the start', async (t) => {
+  const page = await registry.metrics()
+  for (const method of ['GET', 'POST'])
+    t.match(page, `_count{route="/v1/both",interface="true",method="${method}",failure="500"}`)
+})
+
+t.test('the document has both, with what each can meet', async (t) => {
+  const { paths, components } = JSON.parse(writeDocument('/v1', [write, read]))
+  const { post, get } = paths['/both']
+  t.strictSame(Object.keys(paths['/both']), ['post', 'get'])
+  t.strictSame([post.operationId, get.operationId], ['write', 'read'])
+  t.strictSame(Object.keys(components.schemas), ['Numbers', 'Text', 'Error'])
+  t.strictSame([post.parameters.length, get.parameters], [1, undefined])
+  t.ok(post.requestBody)
+  t.notOk(get.requestBody)
+  const namesOf = (operation: typeof get) =>
+    Object.keys(operation.responses[400].content['application/json'].examples)
+  const ofWrite = ['MalformedKey', 'MalformedBody', 'UnsupportedMediaType', 'InvalidPlant', 'OutcomeUnknown']
+  for (const name of ofWrite)
+    t.strictSame(
+      [post, get].map((one) => namesOf(one).includes(name)),
+      [true, false],
+      name
+    )
+  for (const name of ['MissingToken', 'RateLimited', 'Overloaded', 'Internal'])
+    t.ok(namesOf(get).includes(name), name)
+  t.ok(namesOf(get).includes('NotFound'))
+  t.notOk('Write-Outcome' in get.responses[400].headers)
+  t.notMatch(JSON.stringify(get), /stored/)
+})
+
+t.test('a route that is neither internal nor added as an operation stops the start', async (t) => {
+  const routes: RouteShorthandOptions[] = [
+    {},
+    { config: {} },
+    { config: { operation: { ...read, url: '/other' } } }
+  ]
+  for (const options of routes) {
+    const bare = await createServer(createLogger('silent'), {
+      headersTimeoutMs: 1_000,
+      requestTimeoutMs: 1_000,
+      maxConnections: 1
+    })
+    await bare.register(auth, { registry: new Registry(), tokens: new Map() })
+    await bare.register(rateLimit, { perSecond: 0 })
+    await bare.register(operations, { registry: new Registry(), bodyMemoryBytes: 1 })
+    const add = () => bare.get('/other', options, () => 'never')
+    t.throws(add, { message: 'GET /other is neither a declared operation nor internal' })
+    await bare.close()
+  }
+})
