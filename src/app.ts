@@ -13,10 +13,10 @@ import requestLog from './http/request-log.ts'
 import requestMetrics from './http/request-metrics.ts'
 import { createServer } from './http/server.ts'
 import openapi from './openapi/page.ts'
-import store from './plants/plugin.ts'
+import plants from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
 import { databaseChecks } from './plants/requirements.ts'
-import plants, { operations } from './plants/route.ts'
+import { operations } from './plants/route.ts'
 import { ajv, schemaErrorFormatter } from './plants/schema.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
@@ -56,11 +56,9 @@ export async function buildApp(
   await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   await app.register(probes)
   await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
-  await app.register(plants, { basePath })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
-  if (repository) app.decorate('plants', repository)
-  else await app.register(store, { registry, write, tracing })
+  await app.register(plants, { registry, write, tracing, basePath, repository })
   // Register last: if logging throws, everything else has been released.
   await app.register(requestLog)
   app.rejectOtherMethods()

@@ -1,21 +1,15 @@
-/** docs/errors.md: the catalogue of failures, with the routes that declare them. */
-import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config/config.ts'
+/** docs/errors.md: the catalogue of failures, with the operations that meet them. */
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'
 import { failuresOf } from '../../src/http/operation.ts'
-import { createLogger } from '../../src/logger.ts'
+import { operations } from '../../src/plants/route.ts'
 import { code, notice, table } from './markdown.ts'
 
 const entries = Object.entries(catalogue) as [FailureName, Entry][]
 
-/** Returns the routes of the service; it connects to no database. */
-async function listRoutes() {
-  const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: 'nobody:0123456789abcdef' }
-  const app = await buildApp(readConfig({ ...env, METRICS_PORT: 'off' }), createLogger('silent'))
-  await app.close()
-  return app.routes
-}
+/** Returns the operations that can meet a failure. */
+const meeting = (name: FailureName) =>
+  operations.filter((operation) => failuresOf(operation).some(([one]) => one === name))
 
 /** Returns a header field's name as RFCs write it. */
 function fieldName(name: string): string {
@@ -36,21 +30,18 @@ function describeFields(): string {
 }
 
 /** Returns what follows a failure's name: nothing where any request, another path or another method meets it. */
-function describeScope({ scope }: Entry, routes: string[]): string {
+function describeScope(name: FailureName, { scope }: Entry): string {
   if (scope === 'requests for /readyz') return ' (`/readyz`)'
   if (scope?.includes('request')) return ''
-  return routes.join() === '`POST /plants`' ? '¹' : ` (${routes.join(', ')})`
+  const found = meeting(name).map(({ method, path }) => code(`${method} ${path}`))
+  if (found.join() === '`POST /plants`') return '¹'
+  return found.length === operations.length ? '' : ` (${found.join(', ')})`
 }
 
-export async function writeErrorsPage(): Promise<string> {
-  const routes = await listRoutes()
-  const declaring = (name: FailureName) =>
-    routes
-      .filter(({ operation }) => operation && failuresOf(operation).some(([one]) => one === name))
-      .map(({ method, url }) => code(`${method} ${url}`))
+export function writeErrorsPage(): string {
   const rows = entries.map(([name, entry]) => [
     `${entry.error}`,
-    `<a id="${name.toLowerCase()}"></a>${name}${describeScope(entry, declaring(name))}`,
+    `<a id="${name.toLowerCase()}"></a>${name}${describeScope(name, entry)}`,
     code(writeMessage(entry, true)),
     code(entry.outcome ?? ''),
     entry.advice

@@ -21,7 +21,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
   const charts = Object.entries(drawCharts(peers.results, peers.machine))
   return new Map([
     ['docs/openapi.json', writeDocument('', operations)],
-    ['docs/errors.md', await writeErrorsPage()],
+    ['docs/errors.md', writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],
     ['docs/running.md', fillPage('docs/running.md', { sizing: writeSizing() })],

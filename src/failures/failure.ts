@@ -15,11 +15,7 @@ export class StacklessError extends Error {
 }
 
 /** What a failure may have besides its entry: a message for the client, header fields, the cause for the log. */
-interface FailureDetails {
-  message?: string
-  headers?: Record<string, string>
-  cause?: unknown
-}
+type FailureDetails = { message?: string; headers?: Record<string, string>; cause?: unknown }
 
 /** A failure of the catalogue, thrown anywhere and sent by the error handler. */
 export class Failure extends StacklessError {

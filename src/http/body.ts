@@ -109,12 +109,16 @@ function parse(body: Buffer, read: Read): unknown {
   }
 }
 
+/** Returns the names of a schema's properties that are exact integers. */
+export const namesOfIntegers = ({ properties }: TObject) =>
+  Object.keys(properties).filter((name) => properties[name]?.int64)
+
 /**
  * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. `bodies`: bytes that may be
  * arriving at the same time, for each caller.
  */
-export function createBodyParser({ properties }: TObject, bodies: Shares, limitBytes: number) {
-  const read = createJsonReader(Object.keys(properties).filter((name) => properties[name]?.int64))
+export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
+  const read = createJsonReader(namesOfIntegers(schema))
   return (request: FastifyRequest, _: unknown, done: Done) => {
     new Body(request, bodies, limitBytes, read, done)
     releaseHead(request)

@@ -1,5 +1,4 @@
 /** The routes with their declarations, and the requests that meet none: of an unknown path or of another method. */
-import type { IncomingMessage } from 'node:http'
 import { METHODS } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -27,6 +26,8 @@ interface Route {
 
 /** A path that no route can have. */
 export const noPath = '//'
+/** What stands for a path that cannot be decoded: no client can send a space in one. */
+const badPath = '/ /'
 
 const rejectMethod = (routes: Route[]) => {
   const allow = [...new Set(routes.map(({ method }) => method))].sort().join(', ')
@@ -43,15 +44,13 @@ export default fp(
       for (const one of [method].flat()) routes.push({ method: one, url, operation: config?.operation })
     })
 
-    const badUrls = new WeakSet<IncomingMessage>()
     app.decorate('rejectBadUrl', ({ raw: request }, { raw: response }) => {
-      badUrls.add(request)
-      request.url = noPath
+      request.url = badPath
       app.routing(request, response)
     })
     // After the protocol's hook, and before Fastify reads and judges the body, which it does even for an unknown path.
     app.addHook('onRequest', (request, _, done) => {
-      if (request.is404) done(new Failure(badUrls.has(request.raw) ? 'MalformedRequest' : 'NotFound'))
+      if (request.is404) done(new Failure(request.raw.url === badPath ? 'MalformedRequest' : 'NotFound'))
       else done()
     })
 

@@ -1,13 +1,13 @@
 /** The operations of the interface: what each declares, and the route that follows, which refuses before it reads a body. */
 import type { Registry } from '@prometheus-io/client'
 import type { Static, TObject } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestHookHandler, preValidationHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import { Shares } from '../shares.ts'
-import { createBodyParser, tooManyBodies } from './body.ts'
+import { createBodyParser, namesOfIntegers, tooManyBodies } from './body.ts'
 import { checkBodyHead, parseIdempotencyKey } from './head.ts'
 
 declare module 'fastify' {
@@ -21,6 +21,8 @@ declare module 'fastify' {
     readonly operation: RegisteredOperation | undefined
     /** The Idempotency-Key that it came with, if its operation writes. */
     idempotencyKey: string | undefined
+    /** How many rows its last transaction had, for the log. */
+    batchRows: number | undefined
   }
   interface FastifyInstance {
     /** Adds the route of an operation, below a path. */
@@ -44,7 +46,8 @@ export interface Operation<Body extends TObject = TObject> {
   readonly description: string
   /** It changes what is stored: it takes an Idempotency-Key, and its failures say what it may have stored. */
   readonly writes: boolean
-  /** What it reads, if anything. Members of its schema with `int64` are exact. */
+  /** The parameters of its path. In both schemas, what has `int64` becomes an exact bigint. */
+  readonly params?: TObject
   readonly body?: Content<Body>
   readonly success: Content<TObject> & { readonly description: string; readonly logged: string }
   /** What it can meet, besides the failures of the catalogue whose scope it is in. */
@@ -70,12 +73,23 @@ export function failuresOf({ writes, body, failures }: Operation): [FailureName,
   return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
 }
 
+/** Returns a hook that makes integers of a path's parameters. */
+function readIntegers(params: TObject): preValidationHookHandler {
+  const names = namesOfIntegers(params)
+  return (request, _, done) => {
+    const given = request.params as Record<string, unknown>
+    for (const name of names) if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
+    done()
+  }
+}
+
 interface Options {
   registry: Registry
   /** Bytes of the bodies that may be arriving at the same time. */
   bodyMemoryBytes: number
 }
 
+const integer = /^-?\d{1,19}$/
 const tooManyConnections = { message: 'too many connections' }
 
 export default fp<Options>(
@@ -88,13 +102,14 @@ export default fp<Options>(
     app.removeAllContentTypeParsers()
     app.decorateRequest('operation', { getter: () => undefined })
     app.decorateRequest('idempotencyKey', undefined)
+    app.decorateRequest('batchRows', undefined)
     app.addHook('onRoute', ({ method, url, config: { isInternal, operation } = {} }) => {
       if (isInternal || (operation && operation === added)) return
       throw new Error(`${method} ${url} is neither a declared operation nor internal`)
     })
     app.decorate('addOperation', (declared, prefix) => {
-      const { method, path, writes, body, success } = declared
-      const operation = { ...declared, url: prefix + path }
+      const { method, path, writes, params, body, success } = declared
+      const operation = { ...declared, url: prefix + path.replaceAll(/{(\w+)}/g, ':$1') }
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
       const admit: onRequestHookHandler = (request, _, done) => {
         const { headers, connection, caller } = request
@@ -111,6 +126,7 @@ export default fp<Options>(
       app.register(async (scope) => {
         // A getter: it costs no request anything.
         scope.decorateRequest('operation', { getter: () => operation })
+        if (params) scope.addHook('preValidation', readIntegers(params))
         if (body)
           scope.addContentTypeParser('application/json', createBodyParser(body.schema, bodies, bodyLimit))
         added = operation
@@ -118,7 +134,11 @@ export default fp<Options>(
           method,
           url: operation.url,
           config: { operation },
-          schema: { body: body?.schema, response: { 200: success.schema } },
+          schema: {
+            ...(params && { params }),
+            ...(body && { body: body.schema }),
+            response: { 200: success.schema }
+          },
           onRequest: [app.authenticate, app.limitRate, admit],
           handler: operation.handle
         })

@@ -27,13 +27,6 @@ export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeade
   return typeof given === 'string' && addresses.test(given) ? given : undefined
 }
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** How many rows were in the last transaction that it had a part in; undefined where it had in none. */
-    batchRows: number | undefined
-  }
-}
-
 /**
  * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There
  * is one such line for each plant, so it is written without pino's generic serialisation. No field needs escaping: the
@@ -76,7 +69,6 @@ function describe(reply: FastifyReply) {
 
 export default fp(
   async (app) => {
-    app.decorateRequest('batchRows', undefined)
     const logSuccess = createSuccessLine(app.log)
     app.onClosed((reply, isSent) => {
       const { id, failure, log, operation } = reply.request

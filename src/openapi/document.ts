@@ -40,17 +40,13 @@ function tabulate(failures: Failures, { writes }: Operation): string {
 const exactNumber = (value: bigint) =>
   (JSON as unknown as { rawJSON(text: string): number }).rawJSON(`${value}`)
 
-const exactInteger = {
-  type: 'integer',
-  format: 'int64',
-  minimum: exactNumber(int64.minimum),
-  maximum: exactNumber(int64.maximum)
-}
-
 /** Returns a schema in the terms of JSON Schema 2020-12 alone; `int64` becomes an integer with exact bounds. */
 function toPublic(schema: TSchema): object {
   const { title: _, rule: __, int64: isInt64, properties, ...rest } = schema
-  if (isInt64) return { ...exactInteger, ...rest }
+  if (isInt64) {
+    const [minimum, maximum] = [exactNumber(int64.minimum), exactNumber(int64.maximum)]
+    return { type: 'integer', format: 'int64', minimum, maximum, ...rest }
+  }
   if (properties === undefined) return rest
   const entries = Object.entries(properties as Record<string, TSchema>)
   return { ...rest, properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
@@ -122,14 +118,17 @@ const contentOf = ({ schema, examples }: Operation['success' | 'body'] & object)
 
 /** Returns an operation as the document has it. */
 function describe(operation: Operation) {
-  const { id, summary, description, writes, body, success } = operation
+  const { id, summary, description, writes, params, body, success } = operation
   const failures = failuresOf(operation)
+  const inPath = Object.entries(params?.properties ?? {}).map(([name, value]) => {
+    return { name, in: 'path', required: true, schema: toPublic(value) }
+  })
   return {
     operationId: id,
     summary,
     description,
     tags: ['plants'],
-    ...(writes && { parameters: [idempotencyKey] }),
+    parameters: [...inPath, ...(writes ? [idempotencyKey] : [])],
     ...(body && { requestBody: { required: true, content: contentOf(body) } }),
     responses: {
       200: {

@@ -75,11 +75,16 @@ t.test('every kind of response is counted by route, method and failure number', 
 })
 
 t.test('what the objectives count is on the page before the first create', async (t) => {
-  const { samples } = await readPage(await start(t))
+  const service = await start(t)
+  const { samples } = await readPage(service)
   const counts = samples.filter(({ name }) => name === `${duration}_count`)
+  const ofInterface = service.app.routes.filter(({ operation }) => operation)
+  t.match(ofInterface, [{ method: 'POST', url: '/plants' }])
   t.strictSame(
     counts.map(({ labels, value }) => [...Object.values(labels), value].join(' ')),
-    ['0', '500', '503'].map((failure) => `/plants true POST ${failure} 0`)
+    ofInterface.flatMap(({ method, url }) =>
+      ['0', '500', '503'].map((failure) => `${url} true ${method} ${failure} 0`)
+    )
   )
 })
 

@@ -14,6 +14,7 @@ import requestMetrics from '../../src/http/request-metrics.ts'
 import { createServer } from '../../src/http/server.ts'
 import { createLogger } from '../../src/logger.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
+import { ajv, schemaErrorFormatter } from '../../src/plants/schema.ts'
 import { everyResponse, headers, read as readResponse, token } from '../support/service.ts'
 
 let admitted: Failure | undefined
@@ -21,7 +22,7 @@ let thrown: Failure | undefined
 
 /** Two numbers, of which one is exact. */
 const Numbers = Type.Object(
-  { wide: Type.Unsafe<bigint>({ int64: true }), other: Type.Number() },
+  { wide: Type.Unsafe<bigint>({ int64: true, rule: 'an integer' }), other: Type.Number() },
   { title: 'Numbers' }
 )
 const Text = Type.Object({ text: Type.String() }, { title: 'Text' })
@@ -59,22 +60,31 @@ const read: Operation = {
   }
 }
 
+const named: Operation = {
+  ...read,
+  id: 'named',
+  path: '/named/{wide}/{text}',
+  params: Type.Object({ wide: Numbers.properties.wide, text: Type.String() }),
+  async handle({ params }) {
+    const { wide, text } = params as { wide: bigint; text: string }
+    return { text: `${typeof wide} ${wide} ${typeof text} ${text}` }
+  }
+}
+
 const lines: string[] = []
 const registry = new Registry()
 const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
   maxConnections: 100,
-  ajv: {
-    customOptions: { validateSchema: false },
-    onCreate: (ajv) => void ajv.addKeyword({ keyword: 'int64', validate: () => true })
-  }
+  ajv,
+  schemaErrorFormatter
 })
 await app.register(requestMetrics, { registry, maxConnections: 100 })
 await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`).tokens })
 await app.register(rateLimit, { perSecond: 0 })
 await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
-for (const operation of [write, read]) app.addOperation(operation, '/v1')
+for (const operation of [write, read, named]) app.addOperation(operation, '/v1')
 await app.register(requestLog)
 await app.after()
 app.rejectOtherMethods()
@@ -103,6 +113,14 @@ t.test('each is served, the key is read where it writes, and exact is what the s
     { level: 30, method: 'GET', route: '/v1/both', caller: 'tester', failure: 0, msg: 'read' }
   ])
   t.equal(logged.length, 2)
+})
+
+t.test('parameters of the path are what their schema says', async (t) => {
+  const ask = async (path: string) =>
+    JSON.parse((await readResponse(await fetch(url.replace('both', `named/${path}`), { headers }))).body)
+  t.strictSame(await ask('-9223372036854775808/7'), { text: 'bigint -9223372036854775808 string 7' })
+  for (const wide of ['9223372036854775808', '1.0', '1e3', 'x', '%20'])
+    t.strictSame(await ask(`${wide}/7`), { error: 422, message: 'wide must be an integer' }, wide)
 })
 
 t.test('each needs a token', async (t) => {
@@ -142,12 +160,16 @@ t.test('the metrics have series of both from the start', async (t) => {
 })
 
 t.test('the document has both, with what each can meet', async (t) => {
-  const { paths, components } = JSON.parse(writeDocument('/v1', [write, read]))
+  const { paths, components } = JSON.parse(writeDocument('/v1', [write, read, named]))
   const { post, get } = paths['/both']
   t.strictSame(Object.keys(paths['/both']), ['post', 'get'])
   t.strictSame([post.operationId, get.operationId], ['write', 'read'])
   t.strictSame(Object.keys(components.schemas), ['Numbers', 'Text', 'Error'])
-  t.strictSame([post.parameters.length, get.parameters], [1, undefined])
+  t.strictSame([post.parameters.length, get.parameters], [1, []])
+  t.match(paths['/named/{wide}/{text}'].get.parameters, [
+    { name: 'wide', in: 'path', required: true, schema: { type: 'integer', format: 'int64' } },
+    { name: 'text', in: 'path', required: true, schema: { type: 'string' } }
+  ])
   t.ok(post.requestBody)
   t.notOk(get.requestBody)
   const namesOf = (operation: typeof get) =>

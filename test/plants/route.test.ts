@@ -161,7 +161,7 @@ t.test('a body above the limit gets 413', async (t) => {
 t.test('an unknown path gets 404, with or without a token', async (t) => {
   const response = failure(404, 'there is nothing at this path')
   t.strictSame(await post(`${service.url}/plan`, {}), response)
-  t.strictSame(await post(`${service.url}/plants/1`, 'not json'), response)
+  t.strictSame(await post(`${service.url}/plants/1/2`, 'not json'), response)
   t.strictSame(await post(`${service.url}/plant`, {}, { headers: {} }), response)
 })
 

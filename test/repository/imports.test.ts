@@ -52,6 +52,8 @@ t.test(
     const importing = (pattern: RegExp) =>
       [...files.keys()].filter((file) => pattern.test(readFileSync(join(root, file), 'utf8')))
     t.strictSame(new Set(importing(/from 'pg'/).map(roomOf)), new Set(['src/database']))
+    // What opens pools also moves them to a new URL, measures and ends them.
+    t.strictSame(importing(/\bcreatePool\b/), ['src/database/databases.ts', 'src/database/pool.ts'])
     t.strictSame(
       importing(/process\.env/)
         .map(roomOf)
