@@ -1,14 +1,19 @@
-/** What the write path takes of its connections, on a real PostgreSQL whose statements wait at a gate. */
+/** What the write path takes of its connections, on a real PostgreSQL whose statements wait at a gate; and a repository without any. */
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config/config.ts'
 import { createDatabases } from '../../src/database/databases.ts'
 import { createPool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
+import type { PlantRepository } from '../../src/plants/repository.ts'
 import { createSqlStore } from '../../src/plants/sql-store.ts'
 import { randomWriteId } from '../../src/plants/write-key.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
+import { post, success, token } from '../support/service.ts'
 
 /** A database with the function `pass_gate()`, which returns true when the gate is open. */
 async function createGate(t: Test) {
@@ -92,4 +97,26 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   controller.abort()
   await areRunning(0, 'join plants')
   t.match(await written, { results: [undefined], failure: { error: { code: '57014' }, written: 'no' } })
+})
+
+t.test('a repository that is given takes the creates, without a database', async (t) => {
+  const created: unknown[] = []
+  const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: token, METRICS_PORT: 'off' }
+  const repository: PlantRepository = {
+    async create(plant) {
+      created.push(plant)
+      return 'created'
+    },
+    writeRefusal: () => undefined,
+    release: () => void created.push('released'),
+    noteAway() {},
+    load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
+    async close() {}
+  }
+  const app = await buildApp(readConfig(env), createLogger('silent'), { repository })
+  t.teardown(() => app.close())
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
+  await until('the response has ended', () => created.length === 2)
+  t.strictSame(created, [{ id: 1n, name: 'n' }, 'released'])
 })
