@@ -1,6 +1,6 @@
 /** The connections' whole life: every pool is opened here, measured, moved to a new URL, and ended. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Gauge, type Registry } from '@prometheus-io/client'
+import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { addCounter, addGauge } from '../metrics/metrics.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
@@ -109,16 +109,9 @@ export default fp<Options>(
     addGauge(registry, 'database_url_file_error', help, () => +isBroken())
     const waiting = 'Statements that wait for a connection to the database'
     addGauge(registry, 'pool_waiting', waiting, () => count('waiting'))
-    new Gauge({
-      name: 'plant_store_pool_connections',
-      help: 'Connections to the database; busy ones are being opened or run a statement',
-      labelNames: ['state'],
-      registers: [registry],
-      collect() {
-        this.set({ state: 'idle' }, count('idle'))
-        this.set({ state: 'busy' }, count('total') - count('idle'))
-      }
-    })
+    const connections = 'Connections to the database; busy ones are being opened or run a statement'
+    const byState = () => ({ idle: count('idle'), busy: count('total') - count('idle') })
+    addGauge(registry, 'pool_connections', connections, byState, 'state')
     const resets = 'Replacements of all connections to the database after one was lost'
     addCounter(registry, 'pool_resets', resets, () => count('resets'))
   },

@@ -1,7 +1,7 @@
 /** What is measured of requests, failures and connections. */
-import { Counter, type Registry } from '@prometheus-io/client'
+import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import { catalogue } from '../failures/catalogue.ts'
+import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import { addCounter, addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
@@ -23,7 +23,6 @@ const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 export default fp<Options>(
   async (app, { registry, maxConnections }) => {
-    const registers = [registry]
     const duration = addHistogram(registry, {
       name: 'plant_store_http_request_duration_seconds',
       help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
@@ -39,18 +38,15 @@ export default fp<Options>(
         })
       )
     )
-    const failures = new Counter({
-      name: 'plant_store_http_failures_total',
-      help: 'Responses that are failures, by what failed',
-      labelNames: ['name'],
-      registers
-    })
-    for (const name of Object.keys(catalogue)) failures.inc({ name }, 0)
-    const dropped = new Counter({
-      name: 'plant_store_http_connections_dropped_total',
-      help: 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals',
-      registers
-    })
+    const failures = Object.fromEntries(Object.keys(catalogue).map((name) => [name, 0])) as Record<
+      FailureName,
+      number
+    >
+    const ofFailures = 'Responses that are failures, by what failed'
+    addCounter(registry, 'http_failures', ofFailures, () => failures, 'name')
+    let drops = 0
+    const ofDrops = 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals'
+    addCounter(registry, 'http_connections_dropped', ofDrops, () => drops)
     const help = 'Connections cut off, as their client took nothing of a response for REQUEST_TIMEOUT_MS'
     addCounter(registry, 'http_connections_stalled', help, () => app.connections.stalled)
     const gauge = addGauge.bind(undefined, registry)
@@ -70,7 +66,7 @@ export default fp<Options>(
     })
 
     app.decorateRequest('exemplar', undefined)
-    app.server.on('drop', () => dropped.inc())
+    app.server.on('drop', () => drops++)
     app.onClosed((reply, isSent) => {
       if (!isSent) return
       const { request, elapsedTime } = reply
@@ -80,10 +76,12 @@ export default fp<Options>(
         elapsedTime / 1000,
         request.exemplar
       )
-      if (failure) failures.inc({ name: failure.name })
+      if (failure) failures[failure.name]++
     })
     // No request is measured.
-    app.onRejected(({ name }) => failures.inc({ name }))
+    app.onRejected(({ name }) => {
+      failures[name]++
+    })
   },
   { name: 'request-metrics', dependencies: ['connections', 'methods'] }
 )

@@ -59,27 +59,40 @@ export function addHistogram(registry: Registry, { name, help, buckets: bounds }
   }
 }
 
-/** Adds the gauge `plant_store_<name>` to a registry; `read` returns its value. */
-export function addGauge(registry: Registry, name: string, help: string, read: () => number): void {
+/** A value, or one for each value of a label. */
+type Values = number | Readonly<Record<string, number>>
+
+function* toSeries(
+  values: Values,
+  label: string
+): Generator<[labels: Record<string, string>, value: number]> {
+  if (typeof values === 'number') yield [{}, values]
+  else for (const [name, value] of Object.entries(values)) yield [{ [label]: name }, value]
+}
+
+/** Adds the gauge `plant_store_<name>` to a registry; `read` returns its value, or those of `label`. */
+export function addGauge(registry: Registry, name: string, help: string, read: () => Values, label = '') {
   new Gauge({
     name: `plant_store_${name}`,
     help,
+    labelNames: label === '' ? [] : [label],
     registers: [registry],
     collect() {
-      this.set(read())
+      for (const [labels, value] of toSeries(read(), label)) this.set(labels, value)
     }
   })
 }
 
-/** Adds the counter `plant_store_<name>_total` to a registry; `read` returns its value. */
-export function addCounter(registry: Registry, name: string, help: string, read: () => number): void {
+/** Adds the counter `plant_store_<name>_total` to a registry; `read` returns its value, or those of `label`. */
+export function addCounter(registry: Registry, name: string, help: string, read: () => Values, label = '') {
   new Counter({
     name: `plant_store_${name}_total`,
     help,
+    labelNames: label === '' ? [] : [label],
     registers: [registry],
     collect() {
       this.reset()
-      this.inc(read())
+      for (const [labels, value] of toSeries(read(), label)) this.inc(labels, value)
     }
   })
 }

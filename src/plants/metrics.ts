@@ -1,7 +1,7 @@
 /** The metrics of the writes: plants, batches, the queue. */
-import { Counter, type Registry } from '@prometheus-io/client'
+import type { Registry } from '@prometheus-io/client'
 import type { AttemptReport } from '../group-commit/types.ts'
-import { addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
+import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import type { QueueStats, Stored, WriteLimits } from './repository.ts'
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -11,16 +11,8 @@ const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unc
 /** Adds the metrics of the repository to a registry, and returns what counts them. */
 export function createPlantMetrics(registry: Registry) {
   const plants: Record<Stored, number> = { created: 0, replayed: 0 }
-  new Counter({
-    name: 'plant_store_plants_total',
-    help: 'Successful creates: created, or replayed for a repeated Idempotency-Key',
-    labelNames: ['outcome'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [outcome, count] of Object.entries(plants)) this.inc({ outcome }, count)
-    }
-  })
+  const help = 'Successful creates: created, or replayed for a repeated Idempotency-Key'
+  addCounter(registry, 'plants', help, () => plants, 'outcome')
   const batchRows = addHistogram(registry, {
     name: 'plant_store_batch_rows',
     help: 'Plants in a transaction that was committed',
