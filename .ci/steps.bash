@@ -123,19 +123,24 @@ default_image() { sed -En "s/.*\\$\{$1:-([^}]+)\}.*/\1/p" "$2" | head -n 1; }
 # has_image IMAGE: it is here, or could be pulled.
 has_image() { docker image inspect "$1" || docker pull --quiet "$1"; } >/dev/null 2>&1
 
-# Finds promtool on the PATH, in Debian's package (nothing is installed), or in Prometheus's image; fails without.
+# Finds Prometheus and promtool on the PATH, in the image of docker-compose.yml, or in Debian's package; installs nothing.
 find_promtool() {
-  command -v promtool && return
-  if command -v apt-get && (cd "$scratch" && download_prometheus); then
-    PATH=$scratch/prometheus/usr/bin:$PATH
-  elif has_docker && docker pull prom/prometheus; then
-    promtool() {
-      docker run --rm --interactive --volume "$PWD:/ops:ro" --workdir /ops --entrypoint promtool prom/prometheus "$@"
-    }
-  else
-    return 1
-  fi
+  PATH=$PATH:$scratch/prometheus/usr/bin
+  has_prometheus || copy_prometheus || (cd "$scratch" && download_prometheus)
 } >/dev/null 2>&1
+
+has_prometheus() { command -v promtool && command -v prometheus; }
+
+copy_prometheus() {
+  local name container image=${PROMETHEUS_IMAGE:-$(default_image PROMETHEUS_IMAGE docker-compose.yml)}
+  has_docker && has_image "$image" && container=$(docker create "$image") || return 1
+  mkdir -p "$scratch/prometheus/usr/bin"
+  for name in promtool prometheus; do
+    docker cp "$container:/bin/$name" "$scratch/prometheus/usr/bin"
+  done
+  docker rm "$container"
+  has_prometheus
+}
 
 download_prometheus() {
   apt-get download prometheus || { apt-get update && apt-get download prometheus; } || return 1

@@ -12,14 +12,14 @@ import { until } from '../../dev/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/haproxy')
 
-/** Starts HAProxy over the ports, with so many requests at each at the most; ends it at teardown. */
-export async function startBalancer(t: Test, ports: number[], maxConnections = 1_000) {
+/** Starts HAProxy over the ports, with so many requests at each, and in all, at the most; ends it at teardown. */
+export async function startBalancer(t: Test, ports: number[], maxConnections = 1_000, inAll = 4_000) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
   const config = await readFile(join(folder, 'haproxy.cfg'), 'utf8')
   const [port, metricsPort] = [await freePort(), await freePort()]
   const file = join(directory, 'haproxy.cfg')
   const control = join(directory, 'control')
-  await writeFile(file, withServers(config, ports, control))
+  await writeFile(file, withServers(config, ports, control).replace('maxconn 4000', `maxconn ${inAll}`))
   const child = spawn('haproxy', ['-db', '-f', file], {
     env: {
       PATH: `${process.env.PATH}:/usr/sbin`,
@@ -31,7 +31,7 @@ export async function startBalancer(t: Test, ports: number[], maxConnections = 1
     stdio: ['ignore', 'ignore', 'inherit']
   })
   t.teardown(async () => {
-    if (child.exitCode === null) {
+    if (child.exitCode === null && child.signalCode === null) {
       child.kill('SIGKILL')
       await once(child, 'exit')
     }
@@ -42,6 +42,9 @@ export async function startBalancer(t: Test, ports: number[], maxConnections = 1
   return {
     /** The address that clients use. */
     url,
+    /** Where its metrics are, as host:port. */
+    metrics: `127.0.0.1:${metricsPort}`,
+    kill: () => child.kill('SIGKILL'),
     /** Returns when HAProxy's checks say this of the server at a port. */
     async says(port: number, state: 'UP' | 'DOWN') {
       await until(`${port} is ${state}`, async () => {

@@ -1,0 +1,250 @@
+/** Every alert is silent while all is well, and fires on the faults that it is for: on real pages, in a real Prometheus. */
+import { spawn, spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { freePort } from '../../dev/embedded-postgres.ts'
+import { parseMetrics } from '../../dev/metrics-page.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
+import { startBalancer } from '../balancer/balancer.ts'
+import { createDatabase, lockTable, openSession, query, untilBlocked } from '../support/database.ts'
+import { startProcess } from '../support/process.ts'
+import { startProxy } from '../support/proxy.ts'
+import { connectTo } from '../support/raw.ts'
+import { headers, patientSettings, post, token } from '../support/service.ts'
+import { startPrometheus } from './prometheus.ts'
+
+const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
+const skip =
+  ['prometheus', 'haproxy'].some((command) => spawnSync(command, ['--version'], { env }).error) &&
+  'prometheus or haproxy is not on the PATH'
+
+/** What other tests see fire, or what nothing here can. */
+const elsewhere = {
+  PlantStoreBackupOld: 'test/container/compose.test.ts',
+  PlantStoreCertificateExpiring: 'test/container/compose.test.ts',
+  PlantStoreStandbyMissing: 'deploy/ha/faults.ts',
+  PlantStoreReplicationLag: 'postgres_exporter is part of no stack',
+  PlantStoreDatabaseDiskFilling: 'node_exporter is part of no stack'
+}
+
+/** What a machine that is slow enough makes true. */
+const ofSlowMachines = [
+  'PlantStoreEventLoopSlow',
+  'PlantStoreLatencyBudgetFast',
+  'PlantStoreLatencyBudgetSlow'
+]
+
+let isOver = false
+let lastId = 0
+const plant = () => ({ id: ++lastId, name: 'n' })
+
+/** Does it again and again, whether it fails or not, until the test is over. */
+async function repeat(pauseMs: number, act: () => Promise<unknown>): Promise<void> {
+  while (!isOver) {
+    await act().catch(() => {})
+    await sleep(pauseMs)
+  }
+}
+
+/** A service on this database, with its metrics at an address of its own. */
+async function launch(t: Test, databaseUrl: string, settings: Record<string, string> = {}) {
+  const metrics = settings.METRICS_PORT ?? String(await freePort())
+  const variables = { DATABASE_URL: databaseUrl, METRICS_PORT: metrics, ...settings }
+  const service = await startProcess(t, variables)
+  return { ...service, plants: `${service.url}/plants`, target: `127.0.0.1:${metrics}` }
+}
+
+/** Connections without a request, so many at any time. */
+function hold(t: Test, url: string, count: number) {
+  const open = () => {
+    if (isOver) return
+    const socket = connectTo(url).on('error', () => {})
+    t.teardown(() => socket.destroy())
+    socket.resume().once('close', open)
+  }
+  for (let index = 0; index < count; index++) open()
+}
+
+/** A service that cannot write its log, and may open few files. */
+async function launchWithoutLog(t: Test, databaseUrl: string) {
+  const [port, metrics] = [String(await freePort()), String(await freePort())]
+  const variables = {
+    ...patientSettings,
+    DATABASE_URL: databaseUrl,
+    AUTH_TOKENS: `tester:${token}`,
+    HOST: '127.0.0.1',
+    PORT: port,
+    METRICS_PORT: metrics,
+    MAX_CONNECTIONS: '36'
+  }
+  const source = join(import.meta.dirname, '../../src/server.ts')
+  const command = `ulimit -n 64; exec ${JSON.stringify(process.execPath)} ${JSON.stringify(source)} >"$LOG"`
+  const child = spawn('bash', ['-c', command], {
+    env: { PATH: process.env.PATH, LOG: '/dev/full', ...variables },
+    stdio: 'ignore'
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const url = `http://127.0.0.1:${port}`
+  await until('it listens', async () => (await fetch(`${url}/livez`)).ok)
+  const target = `127.0.0.1:${metrics}`
+  return { pid: child.pid as number, url, plants: `${url}/plants`, target, page: `http://${target}/metrics` }
+}
+
+t.test('each alert is silent, and then fires', { skip }, async (t) => {
+  t.teardown(() => {
+    isOver = true
+  })
+  const [main, locked, broken] = [await createDatabase(t), await createDatabase(t), await createDatabase(t)]
+  const proxy = await startProxy(t, Number(new URL(main).port))
+  const proxied = Object.assign(new URL(main), { host: `127.0.0.1:${proxy.port}` }).href
+  const files = t.testdir({ tokens: `tester:${token}\n`, url: `${broken}\n` })
+  const callers = Array.from({ length: 12 }, (_, index) => `caller-${index}:${token}-${index}`)
+  const flakyMetrics = String(await freePort())
+
+  let flaky = await launch(t, main, { METRICS_PORT: flakyMetrics })
+  const [resetting, away, full, faulty, poor] = await Promise.all([
+    launch(t, main),
+    launch(t, proxied, { WRITE_DEADLINE_MS: String(scaled(6_000)) }),
+    launch(t, locked, { AUTH_TOKENS: callers.join(), WRITE_QUEUE_ROWS: '500' }),
+    launch(t, '', {
+      DATABASE_URL: '',
+      DATABASE_URL_FILE: join(files, 'url'),
+      AUTH_TOKENS: '',
+      AUTH_TOKENS_FILE: join(files, 'tokens')
+    }),
+    launchWithoutLog(t, main)
+  ])
+  const balancer = await startBalancer(t, [Number(new URL(full.url).port)], 2, 40)
+  const targets = [flaky, resetting, away, full, faulty].map(({ target }) => target)
+  const prometheus = await startPrometheus(t, {
+    'plant-store': targets,
+    haproxy: [balancer.metrics]
+  })
+  const rules = await prometheus.rules()
+  const as = (caller: number) => ({
+    headers: { authorization: `Bearer ${token}-${caller}`, 'content-type': 'application/json' }
+  })
+
+  // All is well.
+  void repeat(200, () => post(resetting.plants, plant()))
+  void repeat(500, () => post(away.plants, plant()))
+  for (const { name } of rules.filter(({ type }) => type === 'recording')) {
+    const isNumber = (values: string[]) => values.length > 0 && values[0] !== 'NaN'
+    await until(`${name} has a value`, () => prometheus.values(name), isNumber)
+  }
+  for (let look = 0; look < 8; look++) {
+    const firing = await prometheus.firing()
+    t.strictSame(
+      firing.filter((name) => !ofSlowMachines.includes(name)),
+      []
+    )
+    await sleep(500)
+  }
+
+  const seen = new Set<string>()
+  const fire = (names: string[]) =>
+    until(
+      'they fire',
+      async () => {
+        for (const name of await prometheus.firing()) seen.add(name)
+        return names.filter((name) => !seen.has(name))
+      },
+      ({ length }) => length === 0,
+      scaled(120_000)
+    )
+
+  // All faults at once.
+  proxy.answerNobody()
+  proxy.cut()
+  await writeFile(join(files, 'tokens'), '?\n')
+  await writeFile(join(files, 'url'), '?\n')
+  await query(broken, 'alter table plants rename to gone')
+  void repeat(500, () => post(faulty.plants, plant()))
+  // Its statements wait for a lock when their sessions end.
+  const terminate = `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'plant-store' and wait_event_type = 'Lock'`
+  const locker = await openSession(t, main, 'select')
+  void repeat(1_000, async () => {
+    await locker.query('begin; lock table plants in access exclusive mode')
+    await untilBlocked(main)
+    await query(main, terminate)
+    await locker.query('rollback')
+  })
+
+  const lock = await lockTable(t, locked)
+  let isLocked = true
+  const create = (url: string, caller: number) => post(url, plant(), as(caller)).catch(() => {})
+  // Before the replica is full, which then refuses at once.
+  hold(t, balancer.url, 30)
+  const waiting = Array.from({ length: 6 }, async () => {
+    while (isLocked) await create(`${balancer.url}/plants`, 0)
+  })
+  await untilBlocked(locked)
+  const creates = callers.flatMap((_, caller) =>
+    Array.from({ length: 60 }, () => create(full.plants, caller))
+  )
+
+  await prometheus.setTargets('plant-store', [...targets, poor.target])
+  // More than it keeps of a log that cannot be written.
+  const guess = {
+    ...headers,
+    authorization: 'Bearer guessed-guessed-guessed',
+    'x-request-id': 'x'.repeat(100)
+  }
+  let isKept = true
+  const guesses = Array.from({ length: 4 }, async () => {
+    while (isKept) await post(poor.plants, plant(), { headers: guess })
+  })
+  const lost = async () =>
+    parseMetrics(await (await fetch(poor.page)).text()).value('plant_store_log_lines_lost_total')
+  await until('lines are lost', lost, (count) => count > 0)
+  isKept = false
+  await Promise.all(guesses)
+  void repeat(300, () => post(poor.plants, plant(), { headers: guess }))
+  hold(t, poor.url, 30)
+  void repeat(500, async () => {
+    process.kill(poor.pid, 'SIGSTOP')
+    await sleep(250)
+    process.kill(poor.pid, 'SIGCONT')
+  })
+
+  await fire(['PlantStoreQueueFilling', 'PlantStoreShedding', 'PlantStoreBalancerQueue'])
+  isLocked = false
+  await lock.query('rollback')
+  await Promise.all([...creates, ...waiting])
+  for (let start = 0; start < 3; start++) {
+    const [before = ''] = await prometheus.values(`process_start_time_seconds{instance="${flaky.target}"}`)
+    flaky.kill('SIGKILL')
+    await flaky.ended
+    flaky = await launch(t, main, { METRICS_PORT: flakyMetrics })
+    await until(
+      'its start is known',
+      () => prometheus.values(`process_start_time_seconds{instance="${flaky.target}"}`),
+      ([now = '']) => now > before
+    )
+  }
+  const last = [
+    'PlantStoreDown',
+    'PlantStoreReplicaMissing',
+    'PlantStoreAbsent',
+    'PlantStoreBalancerWithoutReplica',
+    'PlantStoreBalancerDown'
+  ]
+  const alerts = rules.filter(({ type }) => type === 'alerting').map(({ name }) => name)
+  await fire(alerts.filter((name) => !last.includes(name) && !(name in elsewhere)))
+  isOver = true
+
+  flaky.kill('SIGKILL')
+  full.kill('SIGKILL')
+  await fire(['PlantStoreDown', 'PlantStoreReplicaMissing', 'PlantStoreBalancerWithoutReplica'])
+  balancer.kill()
+  await prometheus.setTargets('plant-store', [])
+  await fire(last)
+  t.strictSame(
+    alerts.filter((name) => !seen.has(name)),
+    alerts.filter((name) => name in elsewhere)
+  )
+})
