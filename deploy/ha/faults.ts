@@ -16,6 +16,7 @@ const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api']
   COMPOSE_FILE: ['compose.yaml', ...(isDirect ? ['compose.direct.yaml'] : []), 'small-volumes.yaml'].join(
     ':'
   ),
+  PROMETHEUS_PORT: '0',
   // The balancer must be found again after its end.
   PORT: String(await freePort())
 })
@@ -70,17 +71,30 @@ const cutOffButReachable = primaryFault(
   (node) => cluster.connect(node, 'cluster')
 )
 
+/** The last standby but one: another loss would stop the writes, and Prometheus says so. */
 const standbyKilled: Fault = (() => {
   let standby: Node
+  const ask = (query: string) =>
+    stack.exec('prometheus', 'promtool', 'query', 'instant', 'http://127.0.0.1:9090', query)
+  const alert = 'ALERTS{alertname="PlantStoreStandbyMissing", alertstate="firing"}'
   return {
     name: 'SIGKILL of a standby',
     async strike() {
+      await cluster.isWhole()
+      await stack.compose('up', '--detach', '--no-deps', 'prometheus')
+      const standbys = () => ask('sum(patroni_postgres_streaming) == 2')
+      await until('Prometheus knows both standbys', standbys, Boolean, settleMs)
       standby = otherThan(await cluster.findPrimary())
+      if (await ask(alert)) throw new Error('an alert fires on a whole cluster')
       await stack.kill(standby)
+      await until('the alert fires', () => ask(alert), Boolean, settleMs)
     },
     async repair() {
       await stack.start(standby)
       await cluster.isWhole(otherThan(standby))
+      await until('the alert ends', async () => (await ask(alert)) === '', Boolean, settleMs)
+      await stack.docker('rm', '--force', stack.container('prometheus'))
+      await stack.docker('volume', 'rm', `${stack.name}_prometheus`)
     }
   }
 })()

@@ -9,7 +9,6 @@ import { code, table } from './markdown.ts'
 
 interface Rule {
   alert?: string
-  expr: string
   for?: string
   labels: { severity: string }
 }
@@ -48,17 +47,16 @@ export async function writeMetrics(): Promise<string> {
   return table(['metric', 'type', 'meaning'], rows)
 }
 
-/** Returns each alert with its condition, how long that holds before it fires, and its severity. */
+/** Returns each alert with how long its condition holds before it fires, and its severity. */
 export function writeAlerts(): string {
   const { groups } = parse(
     readFileSync(new URL('../../ops/prometheus/rules.yml', import.meta.url), 'utf8')
   ) as { groups: { rules: Rule[] }[] }
   const alerts = groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined)
   return table(
-    ['alert', 'condition', 'for', 'severity'],
-    alerts.map(({ alert = '', expr, for: duration = '', labels }) => [
+    ['alert', 'for', 'severity'],
+    alerts.map(({ alert = '', for: duration = '', labels }) => [
       `[${alert}](#${alert.toLowerCase()})`,
-      code(expr.trim().replace(/\s+/g, ' ').replaceAll('|', '\\|')),
       duration,
       labels.severity
     ])
