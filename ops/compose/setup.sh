@@ -34,6 +34,14 @@ for part in compose grafana haproxy postgresql prometheus; do
   mv /config/.new "/config/$part"
 done
 
+# What Prometheus serves, to browsers and to itself.
+install -m 644 /ops/prometheus/web/runbook.html /pages/.new
+mv /pages/.new /pages/runbook.html
+if [ ! -e /pages/backup.prom ]; then
+  printf '# When a backup was last proved; before the first, when the stack was made.\nplant_store_backup_time_seconds %s\n' "$(date +%s)" >/pages/.new
+  mv /pages/.new /pages/backup.prom
+fi
+
 # A generator that fails ends the script before a file is made of it.
 random() { node --print 'crypto.randomBytes(32).toString("hex")'; }
 

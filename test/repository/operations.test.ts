@@ -26,6 +26,9 @@ t.test('the rules and the dashboard use metrics that exist', async (t) => {
       type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
     )
   )
+  // What scripts write for Prometheus.
+  for (const script of ['ops/nightly-backup', 'ops/compose/certificate.sh'])
+    for (const [, name = ''] of text(script).matchAll(/\b(plant_store_\w+) \$/g)) existing.add(name)
   for (const path of ['ops/prometheus/rules.yml', 'ops/grafana/dashboard.json']) {
     const names = [...new Set(namesIn(text(path)))]
     t.ok(names.length > 5)
@@ -312,7 +315,16 @@ t.test(
     const { services } = parse(text('deploy/ha/compose.yaml'), { merge: true })
     for (const name of jobs[2].dns_sd_configs[0].names)
       t.strictSame(services[name.split('.')[0]].networks.database.aliases, [name])
+    for (const { job_name: name, metrics_path: path } of jobs.slice(3)) {
+      t.equal(path, `/user/${name}.prom`)
+      t.ok(
+        ['ops/nightly-backup', 'ops/compose/certificate.sh'].some((file) =>
+          text(file).includes(`/pages/${name}.prom`)
+        )
+      )
+    }
     const { command, ports } = compose.services.prometheus
+    t.ok(command.includes('--web.user-assets=/pages'))
     t.ok(command.includes(`--web.external-url=http://${ports[0].replace(/:9090$/, '')}`), 'links open')
     t.equal(compose.services.balancer.environment.HAPROXY_METRICS_BIND, ':8405')
     t.equal(compose.services.api.environment.METRICS_HOST, '0.0.0.0')

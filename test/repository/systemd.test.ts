@@ -1,4 +1,4 @@
-/** The unit for systemd: systemd understands all of it, and it leaves the service the time and the files that it needs. */
+/** The units for systemd: systemd understands all of them, and they leave the service the time and the files that it needs. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,6 +22,28 @@ t.test('systemd understands each line', { skip }, async (t) => {
   })
   // Of what it cannot read it only warns.
   t.strictSame({ status, stdout, stderr }, { status: 0, stdout: '', stderr: '' })
+})
+
+t.test('the backup of each night begins the script that there is, as the timer says', { skip }, async (t) => {
+  const units = ['plant-store-backup.service', 'plant-store-backup.timer']
+  const script = join(import.meta.dirname, '../../ops/nightly-backup')
+  const directory = t.testdir(
+    Object.fromEntries(
+      units.map((unit) => [
+        unit,
+        readFileSync(join(path, '..', unit), 'utf8').replace('/opt/plant-store/ops/nightly-backup', script)
+      ])
+    )
+  )
+  t.match(readFileSync(join(directory, units[0] as string), 'utf8'), `ExecStart=${script} /`)
+  const files = units.map((unit) => join(directory, unit))
+  const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...files], {
+    encoding: 'utf8'
+  })
+  // Docker may have no unit here.
+  const faults = stderr.split('\n').filter((line) => line !== '' && !line.includes('docker.service'))
+  t.strictSame(faults, [])
+  if (!stderr.includes('docker.service')) t.equal(status, 0)
 })
 
 t.test('it starts what npm starts, and has room for the default settings', async (t) => {
