@@ -305,11 +305,9 @@ export function createGroupCommit<T extends Item, R>(
   function giveUp(row: Row<T, R>) {
     outage.expired(row.deadline - limits.deadlineMs)
     const isTried = row.state === 'trying'
+    const reason = row.mayBeStored || isTried ? 'unknown' : 'expired'
     pendingRows.settle(row)
-    row.reject(
-      new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause),
-      row.attempt?.rows
-    )
+    row.reject(new NotCommitted(reason, row.cause), row.attempt?.rows)
     if (isTried) {
       // The attempt may still write the row, which therefore holds its id until the attempt has ended.
       if (row.attempt && --row.attempt.waiting === 0) row.attempt.giveUp()

@@ -14,7 +14,7 @@ const sent = (began: number, ended: number, name: string, change: Partial<Operat
   ...change
 })
 const told = (failure: FailureName) => ({
-  response: { status: 400, body: JSON.parse(toResponse(new Failure(failure)).body) }
+  response: { status: 400, body: JSON.parse(toResponse(new Failure(failure), true).body) }
 })
 const got = (name: string, status = 200) => ({ response: { status, body: { name } } })
 const key = (name: string) => ({ key: name })

@@ -246,7 +246,7 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/group-commit.ts', /never ends/, [
     [
       'a create that is given up without a word',
-      "row.reject(new NotCommitted(row.mayBeStored || isTried ? 'unknown' : 'expired', row.cause))",
+      'row.reject(new NotCommitted(reason, row.cause), row.attempt?.rows)',
       ''
     ]
   ]),
