@@ -27,11 +27,11 @@ t.test(
   }
 )
 
-t.test('replicas that migrate at once wait for one another, and one does the work', async (t) => {
+t.test('replicas that migrate at once wait for one another, and each migration is done once', async (t) => {
   const url = await createDatabase(t, { migrated: false })
   const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 30_000 }
   const done = await Promise.all(Array.from({ length: 4 }, () => migrate(config, 'up')))
-  t.strictSame(done.flat(), migrations)
+  t.strictSame(done.flat().sort(), migrations)
 })
 
 t.test('a migration that waits longer than its limit is a start-up fault', async (t) => {
@@ -68,7 +68,11 @@ t.test(
     }
     await holder.query('commit')
     t.strictSame(await migration, migrations.slice(-1))
-    t.strictSame(await query(url, tables), [])
+    const done = await query(url, 'select name from migrations order by name')
+    t.strictSame(
+      done.map(({ name }) => name),
+      migrations.slice(0, -1)
+    )
   }
 )
 
