@@ -1,4 +1,5 @@
 /** Authentication: the bearer token of each request, and the caller whose it is. */
+import bearerAuth from '@fastify/bearer-auth'
 import type { Registry } from '@prometheus-io/client'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
@@ -28,8 +29,6 @@ interface Options {
 }
 
 const realm = 'Bearer realm="plant-store"'
-/** RFC 9110, section 11.1: the name of the scheme in any case, and, after a space, the token. */
-const bearer = /^bearer(?: (.*))?$/i
 
 export default fp<Options>(
   async (app, { tokens, file, registry }) => {
@@ -39,20 +38,29 @@ export default fp<Options>(
     app.addHook('onClose', async () => followed.close())
     app.decorate('reloadTokens', followed.reload)
     app.decorateRequest('caller', '')
-    app.decorate('authenticate', (request, _, done) => {
-      const match = bearer.exec(request.headers.authorization ?? '')
-      const secret = match && (match[1] ?? '').trim()
-      request.caller = (secret && findCaller(followed.current(), secret)) || ''
-      done(request.caller === '' ? toAuthFailure(secret) : undefined)
+    await app.register(bearerAuth, {
+      addHook: false,
+      specCompliance: 'rfc6749', // the scheme's name in any case, as RFC 9110 section 11.1 has it
+      verifyErrorLogLevel: 'trace',
+      keys: [],
+      auth: (token, request) => {
+        request.caller = findCaller(followed.current(), token) ?? ''
+        return request.caller !== ''
+      }
+    })
+    const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
+    app.decorate('authenticate', (request, reply, done) => {
+      verify(request, reply, (error) => done(error && toAuthFailure(request.headers.authorization)))
     })
   },
   { name: 'auth' }
 )
 
-/** Returns the failure and its challenge (RFC 6750, section 3): without an error code where no bearer token was tried. */
-function toAuthFailure(secret: string | null): Failure {
-  if (secret === null) return new Failure('MissingToken', challenge(realm))
-  if (!isTokenShaped(secret)) {
+/** The failure and its challenge, as RFC 6750 section 3 has them: no error code where no bearer token was tried. */
+function toAuthFailure(authorization: string | undefined): Failure {
+  const [scheme = '', ...rest] = (authorization ?? '').split(' ')
+  if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(realm))
+  if (!isTokenShaped(rest.join(' ').trim())) {
     return new Failure('MalformedToken', challenge(`${realm}, error="invalid_request"`))
   }
   return new Failure('InvalidToken', challenge(`${realm}, error="invalid_token"`))
