@@ -89,16 +89,14 @@ refuses_connections() {
 answers_audit() { [[ $(npm audit --json 2>/dev/null || true) == *'"vulnerabilities"'* ]]; }
 
 run_container() {
-  choose_image NODE_IMAGE node:24-trixie-slim
-  choose_image POSTGRES_IMAGE postgres:18
-  choose_image HAPROXY_IMAGE haproxy:3.2
+  choose_images
   choose_image PROMETHEUS_IMAGE prom/prometheus:v3.5.3
   run_script container
 }
 
 # run_stack NAME [FLAG]: a stack of deploy/, under the short form of its faults.
 run_stack() {
-  choose_image NODE_IMAGE node:24-trixie-slim # every stack builds the service's image
+  choose_images
   node "deploy/$1/faults.ts" "${@:2}" --short
 }
 
@@ -110,6 +108,12 @@ find_citus() {
   [[ ! -x $lab/citus || -z ${CITUS_SOURCE:-} ]] || "$lab/citus" "$CITUS_SOURCE" >/dev/null 2>&1 || true
   CITUS_IMAGE=$(docker images --format '{{.Repository}}:{{.Tag}}' citusdata/citus | head -n 1)
   [[ -n $CITUS_IMAGE ]] && export CITUS_IMAGE
+}
+
+choose_images() {
+  choose_image NODE_IMAGE node:24-trixie-slim
+  choose_image POSTGRES_IMAGE postgres:18
+  choose_image HAPROXY_IMAGE haproxy:3.2
 }
 
 # choose_image VARIABLE IMAGE: docker-compose.yml's exact release, or this image where that cannot be had.

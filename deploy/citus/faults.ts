@@ -25,7 +25,7 @@ const inDoubt: Fault = {
   async strike() {
     const [id = 0] = stack.takeIds(1)
     await cluster.leaveInDoubt(id)
-    const create = createClient(await stack.url(entry.service, entry.port))
+    const create = createClient(await stack.url(entry.service, entry.port), await stack.token())
     const response = await create(id, 'held')
     if (response !== '{"name":"held"}') throw new Error(`the id in doubt got ${response}`)
   }

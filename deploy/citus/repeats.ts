@@ -1,6 +1,6 @@
 /** What clients get who ask for an id that is taken or send a request again, many at the same time. */
 import { Failure, toResponse } from '../../src/failures/failure.ts'
-import { client, type Stack } from '../faults/stack.ts'
+import type { Stack } from '../faults/stack.ts'
 
 const plants = 64
 const rivals = [1, 2, 3, 4]
@@ -8,12 +8,12 @@ const { body: duplicate } = toResponse(new Failure('DuplicatePlant'))
 const { body: reused } = toResponse(new Failure('ReusedKey'))
 
 /** Returns a function that creates a plant, with an Idempotency-Key or without, and returns the body of its response. */
-export function createClient(url: string) {
+export function createClient(url: string, token: string) {
   return async (id: number, name: string, key?: string): Promise<string> => {
     const response = await fetch(`${url}/plants`, {
       method: 'POST',
       headers: {
-        authorization: `Bearer ${client.token}`,
+        authorization: `Bearer ${token}`,
         'content-type': 'application/json',
         ...(key && { 'idempotency-key': key })
       },
@@ -24,8 +24,8 @@ export function createClient(url: string) {
 }
 
 /** Creates plants. Throws when a response is not what was promised. */
-export async function checkRepeats(url: string, { takeIds }: Stack) {
-  const create = createClient(url)
+export async function checkRepeats(url: string, { takeIds, token }: Stack) {
+  const create = createClient(url, await token())
   const together = (ids: number[], ask: (id: number, rival: number) => Promise<string>) =>
     Promise.all(ids.map((id) => Promise.all(rivals.map((rival) => ask(id, rival)))))
 

@@ -10,7 +10,7 @@ import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createRounds, type Overlap } from './overlap.ts'
 import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
-import { client, type Stack, settleMs } from './stack.ts'
+import { type Stack, settleMs } from './stack.ts'
 
 /** What goes wrong, and how it is repaired. */
 export interface Fault {
@@ -93,11 +93,12 @@ export async function runFaults({
     say(`starting ${stack.name}`)
     await stack.up()
     const url = await stack.url(entry.service, entry.port)
+    const token = await stack.token()
     await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
     for (const [index, fault] of faults.entries()) {
       say(fault.name)
       const firstId = (index + 1) * idsPerFault
-      const { history, error } = await runFault(url, fault, firstId)
+      const { history, error } = await runFault({ url, token }, fault, firstId)
       operations.push(...history.operations)
       if (error) throw error
       await everyReplicaCreates()
@@ -163,10 +164,10 @@ export function chooseFaults(
 }
 
 /** Returns the history also where the fault throws. */
-async function runFault(url: string, fault: Fault, firstId: number) {
+async function runFault({ url, token }: Record<'url' | 'token', string>, fault: Fault, firstId: number) {
   const load = startRivals({
     urls: [url],
-    token: client.token,
+    token,
     clients,
     firstId,
     isRepeating: fault.breaksClients ?? false,

@@ -5,9 +5,6 @@ import { docker, psql, toLines } from '../../dev/docker.ts'
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
 
-/** Who creates plants in a stack, and by which token. */
-export const client = { caller: 'dev', token: 'insecure-development-token' }
-
 /** Creates a plant with the token and the id given; the key makes it safe to ask again. */
 const create = `
   const [token, id] = process.argv.slice(1)
@@ -19,9 +16,8 @@ const create = `
 export const settleMs = 600_000
 
 /**
- * Describes a stack: the folder of its compose.yaml and .env.example, what its project's name begins with, the images
- * that it builds (as they are named after the project's name), and what it is told besides .env.example. `run` is
- * Docker's command line.
+ * Describes a stack: the folder of its compose.yaml, what its project's name begins with, the images that it builds (as
+ * they are named after the project's name), and its settings. `run` is Docker's command line.
  */
 export function createStack(
   folder: string,
@@ -34,14 +30,17 @@ export function createStack(
   const variables = {
     COMPOSE_FILE: 'compose.yaml',
     COMPOSE_PROJECT_NAME: name,
-    COMPOSE_ENV_FILES: '.env.example',
-    AUTH_TOKENS: `${client.caller}:${client.token}`,
+    COMPOSE_DISABLE_ENV_FILE: 'true',
+    PLANT_STORE_IMAGE: `${name}-api`,
     PORT: '0',
     ...settings
   }
   const project = openProject(folder, variables, run)
   const { compose } = project
   let lastId = 0
+  let made: Promise<string> | undefined
+  /** The access token of a caller. */
+  const token = () => (made ??= compose('run', '--rm', '-T', 'setup', 'dev'))
 
   /** The name of a service's container. */
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
@@ -51,6 +50,7 @@ export function createStack(
   return {
     ...project,
     name,
+    token,
     exec,
     /** Runs statements in a database's container, each a transaction of its own unless they say otherwise: their lines. */
     psql: async (service: string, user: string, ...statements: string[]) =>
@@ -60,6 +60,7 @@ export function createStack(
     /** Builds and starts everything, and waits until it is healthy; shows the logs when that fails. */
     async up() {
       await compose('build', '--quiet')
+      await token() // else the service would see it up to two seconds late
       await compose('up', '--detach', '--wait').catch(async (error) => {
         process.stderr.write(await compose('logs', '--no-color', '--tail', '50'))
         throw error
@@ -79,8 +80,8 @@ export function createStack(
     kill: (service: string, index = 1) => run(['kill', '--signal', 'KILL', container(service, index)]),
     start: (service: string, index = 1) => run(['start', container(service, index)]),
     /** Creates a plant at one replica of the service, past the balancer: returns the body of the response. */
-    createAt: (index: number, id: number) =>
-      run(['exec', container('api', index), 'node', '-e', create, client.token, `${id}`]),
+    createAt: async (index: number, id: number) =>
+      run(['exec', container('api', index), 'node', '-e', create, await token(), `${id}`]),
     /** Removes containers, networks, volumes and images. */
     async down() {
       const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])

@@ -7,7 +7,7 @@ import { freePort } from '../../dev/embedded-postgres.ts'
 import { until } from '../../dev/until.ts'
 import { graceMs } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
-import { client, createStack, settleMs } from '../faults/stack.ts'
+import { createStack, settleMs } from '../faults/stack.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
 import { createScheduled, replicas } from './kinds.ts'
 
@@ -94,7 +94,7 @@ const standbyKilled: Fault = (() => {
       await cluster.isWhole(otherThan(standby))
       await until('the alert ends', async () => (await ask(alert)) === '', Boolean, settleMs)
       await stack.docker('rm', '--force', stack.container('prometheus'))
-      await stack.docker('volume', 'rm', `${stack.name}_prometheus`)
+      await stack.docker('volume', 'rm', `${stack.name}_prometheus-data`)
     }
   }
 })()
@@ -140,7 +140,7 @@ const oneLeft: Fault = (() => {
       standstill.from = performance.now()
       // By then the clients, too, have had responses to what they sent since.
       const url = `${await stack.url(entry.service, entry.port)}/plants`
-      const headers = { authorization: `Bearer ${client.token}`, 'content-type': 'application/json' }
+      const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
       const [id] = stack.takeIds(1)
       const response = await fetch(url, { method: 'POST', headers, body: `{"id":${id},"name":"n"}` })
       const body = await response.text()

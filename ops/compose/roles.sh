@@ -1,14 +1,14 @@
 #!/bin/sh
-# Brings the roles of the database to what they are to be, each time: their rights, and their passwords.
+# roles.sh [SUPERUSER]: brings the roles of the database to what they are to be, each time: their rights, and their passwords.
 # The superuser has none: it exists on the server's socket alone.
 set -eu
-exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username=plants --dbname=plants --file=/config/postgresql/roles.sql --file=- <<'SQL'
+exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username="${1:-plants}" --dbname=plants --file=/config/postgresql/roles.sql --file=- <<'SQL'
 -- Not the passwords, which the server's log may show.
 \set owner `cat /run/secrets/owner-verifier`
 \set service `cat /run/secrets/service-verifier`
 begin;
 select pg_advisory_xact_lock(hashtext('roles')) \g /dev/null
-alter role plants password null;
+alter role current_user password null;
 alter role owner login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'owner';
 alter role service login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'service';
 commit;

@@ -2,6 +2,8 @@
 # setup: makes the secrets of docker-compose.yml that are not there, and copies the configuration of the other containers.
 # setup NAME: makes an access token for this caller, too, and writes it to standard output.
 # setup --rotate: makes new passwords of the database instead.
+# OWNER_DATABASE and SERVICE_DATABASE say where the migrations and the service find the database, and /stack has what
+# another stack copies.
 # Each volume is mounted by its readers only, which run as users of their own: that is why the files can be read by all
 # of them.
 set -eu
@@ -26,12 +28,13 @@ exec 9>tokens/.lock
 flock 9
 
 # The others read these files while they run: what has not changed stays, what has is replaced by a rename.
-for part in compose grafana haproxy postgresql prometheus; do
-  ! diff -r "/ops/$part" "/config/$part" >/dev/null 2>&1 || continue
+for part in /ops/compose /ops/grafana /ops/haproxy /ops/postgresql /ops/prometheus /stack; do
+  copy=/config/${part##*/}
+  [ -e "$part" ] && ! diff -r "$part" "$copy" >/dev/null 2>&1 || continue
   rm -rf /config/.new /config/.old
-  cp -R --no-preserve=mode "/ops/$part" /config/.new
-  [ ! -e "/config/$part" ] || mv "/config/$part" /config/.old
-  mv /config/.new "/config/$part"
+  cp -R --no-preserve=mode "$part" /config/.new
+  [ ! -e "$copy" ] || mv "$copy" /config/.old
+  mv /config/.new "$copy"
 done
 
 # What Prometheus serves, to browsers and to itself.
@@ -60,19 +63,18 @@ const key = (name) => createHmac("sha256", pbkdf2Sync(password, salt, 4096, 32, 
 const stored = createHash("sha256").update(key("Client Key")).digest("base64")
 console.log(`SCRAM-SHA-256$4096:${salt.toString("base64")}$${stored}:${key("Server Key").toString("base64")}`)'
 
-# role NAME DIRECTORY: the reader of the directory gets a URL with the password, the database what recognises it.
+# role NAME DIRECTORY DATABASE: the reader of the directory gets a URL with the password, the database what recognises it.
 role() {
-  password=$(sed -n "s|^postgres://$1:\([0-9a-f]\{64\}\)@db:5432/plants\$|\1|p" "$2/database-url" 2>/dev/null || true)
-  if [ -z "$password" ] || [ "$name" = --rotate ]; then
-    password=$(random)
-    printf 'postgres://%s:%s@db:5432/plants\n' "$1" "$password" | put "$2/database-url"
-  fi
+  password=$(sed -n "s|^postgres://$1:\([0-9a-f]\{64\}\)@.*|\1|p" "$2/database-url" 2>/dev/null || true)
+  if [ -z "$password" ] || [ "$name" = --rotate ]; then password=$(random); fi
+  url=postgres://$1:$password@$3
+  [ "$(cat "$2/database-url" 2>/dev/null)" = "$url" ] || printf '%s\n' "$url" | put "$2/database-url"
   recognised=$(printf %s "$password" | node --eval "$verifier")
   printf '%s\n' "$recognised" | put "db/$1-verifier"
   rm -f "db/$1-password"
 }
-role owner migrate
-role service api
+role owner migrate "${OWNER_DATABASE:-db:5432/plants}"
+role service api "${SERVICE_DATABASE:-db:5432/plants}"
 
 # The service needs an entry to start: this one recognises nobody.
 if [ ! -s api/tokens ]; then

@@ -1,6 +1,6 @@
 /** What operators are given: rules, dashboard and documents speak of the metrics that there are. */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
@@ -175,7 +175,29 @@ interface Job {
   dns_sd_configs: [{ names: string[] }]
 }
 
-const compose = parse(text('docker-compose.yml'), { merge: true })
+/** As `parse` has no type for what it returns. */
+type Parsed = ReturnType<typeof parse>
+
+/** Joins two mappings, and the mappings in them; anything else of the first is replaced. */
+function unite(base: Parsed, own: Parsed): Parsed {
+  const isMapping = (value: unknown) => value?.constructor === Object
+  if (!isMapping(base) || !isMapping(own)) return own
+  const entries = Object.entries(own).map(([key, value]) => [key, unite(base[key], value)])
+  return { ...base, ...Object.fromEntries(entries) }
+}
+
+/** A Compose file, with what its services extend. */
+function readCompose(file: string): Parsed {
+  const { services } = parse(text(file), { merge: true, logLevel: 'error' }) // it would warn of !override
+  const whole = Object.entries<Parsed>(services).map(([name, { extends: from, ...own }]) => [
+    name,
+    from ? unite(readCompose(join(dirname(file), from.file)).services[from.service], own) : own
+  ])
+  return { services: Object.fromEntries(whole) }
+}
+
+const stacks = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
+const compose = readCompose('docker-compose.yml')
 
 t.test('docker compose passes on every setting of .env.example, but those that are its own', async (t) => {
   const known = [...text('.env.example').matchAll(/^#?([A-Z_]+)=/gm)].map(([, name]) => name as string)
@@ -192,8 +214,7 @@ t.test('docker compose passes on every setting of .env.example, but those that a
 })
 
 t.test('the balancer opens fewer connections than a replica admits, and lets requests wait', async (t) => {
-  const { balancer, api } = compose.services
-  const { HAPROXY_SERVER_MAXCONN: given } = balancer.environment
+  const { HAPROXY_SERVER_MAXCONN: given } = compose.services.balancer.environment
   const { MAX_CONNECTIONS: maxConnections } = readConfig({
     DATABASE_URL: 'postgres://plants@db.test/plants',
     AUTH_TOKENS: `tester:${token}`
@@ -201,36 +222,53 @@ t.test('the balancer opens fewer connections than a replica admits, and lets req
   const serverMaximum = Number(/\d+/.exec(given)?.[0])
   t.ok(2 * serverMaximum + 1 < maxConnections)
   const [, all] = /^ {2}maxconn (\d+)$/m.exec(text('ops/haproxy/haproxy.cfg')) ?? []
-  t.ok(api.deploy.replicas * serverMaximum < Number(all))
   t.match(text('docs/configuration.md'), `takes ${Number(all).toLocaleString('en')} connections in all`)
-  for (const file of globSync('deploy/*/compose.yaml', { cwd: root })) {
-    const { services } = parse(text(file), { merge: true })
-    t.equal(services.balancer.environment.HAPROXY_SERVER_MAXCONN, serverMaximum, file)
+  for (const file of stacks) {
+    const { balancer, api } = readCompose(file).services
+    t.equal(balancer.environment.HAPROXY_SERVER_MAXCONN, given, file)
+    t.ok(api.deploy.replicas * serverMaximum < Number(all), file)
   }
 })
 
-t.test('each service of each Compose file rotates its log, and one of a file builds an image', async (t) => {
-  const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
-  for (const file of files) {
-    const { services } = parse(text(file), { merge: true })
-    const tags: string[] = []
-    for (const [name, { logging, build, image }] of Object.entries<Record<string, unknown>>(services)) {
-      t.match(logging, { driver: 'json-file', options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }, name)
-      if (build) tags.push(String(image))
+t.test(
+  'each service of each stack is confined, has no secret in its environment, and rotates its log',
+  async (t) => {
+    t.equal(stacks.length, 4)
+    for (const file of stacks) {
+      const { services } = readCompose(file)
+      t.ok(Object.keys(services).length > 5)
+      const tags: string[] = []
+      for (const [name, service] of Object.entries<Parsed>(services)) {
+        t.match(
+          service,
+          {
+            read_only: true,
+            cap_drop: ['ALL'],
+            security_opt: ['no-new-privileges:true'],
+            deploy: { resources: { limits: { cpus: '1', memory: /^\d+[GM]$/, pids: Number } } },
+            logging: { driver: 'json-file', options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }
+          },
+          `${file}: ${name}`
+        )
+        const variables = Object.entries(service.environment ?? {}).map((entry) => entry.join('='))
+        t.strictSame(
+          variables.filter((entry) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry)),
+          [],
+          `${file}: ${name}`
+        )
+        for (const volume of service.volumes ?? []) {
+          if (volume.startsWith('.')) t.match(volume, /:ro,z$/, 'SELinux lets the container read it')
+        }
+        if (service.build) tags.push(service.image)
+      }
+      t.strictSame(tags, [...new Set(tags)], `${file}: one service builds an image`)
     }
-    t.strictSame(tags, [...new Set(tags)], file)
   }
-})
+)
 
-t.test('no token works that an example shows', async (t) => {
-  const examples = ['.env.example', ...globSync('deploy/*/.env.example', { cwd: root })]
-  t.equal(examples.length, 4)
-  for (const file of examples) {
-    t.match(text(file), /^#?AUTH_TOKENS=/m)
-    for (const [, value] of text(file).matchAll(/^#?AUTH_TOKENS=(.+)$/gm)) {
-      t.throws(() => readConfig({ DATABASE_URL: 'postgres://a@b/c', AUTH_TOKENS: value }), file)
-    }
-  }
+t.test('no token works that the example shows', async (t) => {
+  const [, value] = /^#?AUTH_TOKENS=(.+)$/m.exec(text('.env.example')) ?? []
+  t.throws(() => readConfig({ DATABASE_URL: 'postgres://a@b/c', AUTH_TOKENS: value }))
 })
 
 t.test('.env.example has the defaults', async (t) => {
@@ -244,18 +282,15 @@ t.test('.env.example has the defaults', async (t) => {
 })
 
 t.test('each Compose stack leaves a replica the time to respond to what it has', async (t) => {
-  const files = ['docker-compose.yml', ...globSync('deploy/*/compose.yaml', { cwd: root })]
-  t.equal(files.length, 4)
-  for (const file of files) {
-    const { environment, stop_grace_period: grace } = parse(text(file), { merge: true }).services.api
+  for (const file of stacks) {
+    const { environment, stop_grace_period: grace } = readCompose(file).services.api
     const faulty = file.startsWith('deploy/') ? [settings] : []
     for (const given of [{}, ...faulty] as Record<string, string>[]) {
+      const fill = (value: unknown) =>
+        String(value).replace(/^\$\{(\w+):-(.*)\}$/, (_, own, usual) => given[own] ?? usual)
       const variables = Object.entries(environment)
         .filter(([name]) => /^(SHUTDOWN|HEADERS|WRITE)_/.test(name))
-        .map(([name, value]) => [
-          name,
-          String(value).replace(/^\$\{(\w+):-\}$/, (_, own) => given[own] ?? '')
-        ])
+        .map(([name, value]) => [name, fill(value)])
       const config = readConfig({
         ...Object.fromEntries(variables),
         DATABASE_URL: 'postgres://plants@db.test/plants',
@@ -263,7 +298,7 @@ t.test('each Compose stack leaves a replica the time to respond to what it has',
       })
       if (given === settings && file !== 'deploy/ha/compose.yaml')
         t.equal(config.write.deadlineMs, deadlineMs)
-      const [seconds] = /\d+/.exec(grace) as RegExpExecArray
+      const [seconds] = /\d+/.exec(fill(grace)) as RegExpExecArray
       t.ok(Number(seconds) * 1_000 > config.SHUTDOWN_TIMEOUT_MS, `${file}: ${grace}`)
     }
   }
