@@ -13,11 +13,11 @@ import requestLog from './http/request-log.ts'
 import requestMetrics from './http/request-metrics.ts'
 import { createServer } from './http/server.ts'
 import openapi from './openapi/page.ts'
-import plants from './plants/plugin.ts'
+import store from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
 import { databaseChecks } from './plants/requirements.ts'
-import { operations } from './plants/route.ts'
-import { ajv, schemaErrorFormatter } from './plants/schema.ts'
+import plants, { operations } from './plants/route.ts'
+import schema, { ajv } from './plants/schema.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
@@ -46,11 +46,11 @@ export async function buildApp(
     maxConnections,
     keepAliveTimeout,
     bodyLimit: config.BODY_LIMIT_BYTES,
-    ajv,
-    schemaErrorFormatter
+    ajv
   })
   await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })
+  await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
   await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
@@ -58,7 +58,8 @@ export async function buildApp(
   await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
-  await app.register(plants, { registry, write, tracing, basePath, repository })
+  await app.register(store, { registry, write, tracing, repository })
+  await app.register(plants, { basePath })
   // Register last: if logging throws, everything else has been released.
   await app.register(requestLog)
   app.rejectOtherMethods()

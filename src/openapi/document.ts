@@ -3,7 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { writeMessage } from '../failures/failure.ts'
 import { failuresOf, type Operation } from '../http/operation.ts'
-import { int64 } from '../plants/schema.ts'
+import { ErrorBody, int64 } from '../plants/schema.ts'
 import { version } from '../version.ts'
 
 type Failures = [FailureName, Entry][]
@@ -50,16 +50,6 @@ function toPublic(schema: TSchema): object {
   if (properties === undefined) return rest
   const entries = Object.entries(properties as Record<string, TSchema>)
   return { ...rest, properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
-}
-
-/** What a client gets back when its request fails. */
-const error = {
-  type: 'object',
-  properties: {
-    error: { type: 'integer', format: 'int32', description: 'Numeric error value' },
-    message: { type: 'string', description: 'Error message text' }
-  },
-  required: ['error', 'message']
 }
 
 const description = `An acknowledged plant is durable, and a request that is sent again creates nothing twice.
@@ -176,7 +166,7 @@ export function writeDocument(basePath: string, operations: readonly Operation[]
       },
       schemas: {
         ...Object.fromEntries(schemas.map((schema) => [schema.title, toPublic(schema)])),
-        Error: error
+        Error: toPublic(ErrorBody)
       }
     }
   }

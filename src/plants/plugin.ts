@@ -1,4 +1,4 @@
-/** The operations over their repository, its pool, and what watches the database while it is idle. */
+/** The repository over its pool, and what watches the database while it is idle. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -9,18 +9,10 @@ import type { Tracing } from '../tracing/tracing.ts'
 import { createPlantMetrics } from './metrics.ts'
 import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
 import { selectRequired } from './requirements.ts'
-import { operations } from './route.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     plants: PlantRepository
-  }
-  interface FastifyRequest {
-    /** How many hold its plant's texts, and how many bytes these are. */
-    textHolders: number
-    queuedBytes: number
-    /** Whether its end is reported: that of an injected request is not. */
-    readonly isReleased: boolean
   }
 }
 
@@ -28,8 +20,6 @@ interface Options {
   registry: Registry
   write: WriteLimits
   tracing?: Tracing | undefined
-  /** What the operations' paths begin with. */
-  basePath: string
   /** Where plants are stored, in place of the database. */
   repository?: PlantRepository | undefined
 }
@@ -50,16 +40,7 @@ export function openRepository(
 }
 
 export default fp<Options>(
-  async (app, { registry, basePath, repository, ...options }) => {
-    app.decorateRequest('textHolders', 0)
-    app.decorateRequest('queuedBytes', 0)
-    app.decorateRequest('isReleased', {
-      getter() {
-        return this.connection !== undefined
-      }
-    })
-    app.onClosed(({ request }) => app.plants.release(request))
-    for (const operation of operations) app.addOperation(operation, basePath)
+  async (app, { registry, repository, ...options }) => {
     if (repository) {
       app.decorate('plants', repository)
       return
@@ -83,5 +64,5 @@ export default fp<Options>(
       await plants.close()
     })
   },
-  { name: 'plants', dependencies: ['databases', 'operation'] }
+  { name: 'plants', dependencies: ['databases'] }
 )

@@ -1,6 +1,17 @@
-/** The operations on plants. */
+/** The operations on plants, and their routes. */
+import fp from 'fastify-plugin'
 import type { Operation } from '../http/operation.ts'
 import { NewPlant, Plant } from './schema.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** How many hold its plant's texts, and how many bytes these are. */
+    textHolders: number
+    queuedBytes: number
+    /** Whether its end is reported: that of an injected request is not. */
+    readonly isReleased: boolean
+  }
+}
 
 const createPlant: Operation<typeof NewPlant> = {
   id: 'createPlant',
@@ -48,3 +59,23 @@ ignored.`,
 
 /** The operations, in the order of the OpenAPI document. */
 export const operations: readonly Operation[] = [createPlant]
+
+interface Options {
+  /** What the operations' paths begin with. */
+  basePath: string
+}
+
+export default fp<Options>(
+  async (app, { basePath }) => {
+    app.decorateRequest('textHolders', 0)
+    app.decorateRequest('queuedBytes', 0)
+    app.decorateRequest('isReleased', {
+      getter() {
+        return this.connection !== undefined
+      }
+    })
+    app.onClosed(({ request }) => app.plants.release(request))
+    for (const operation of operations) app.addOperation(operation, basePath)
+  },
+  { name: 'plants-route', dependencies: ['schema', 'operation', 'plants'] }
+)

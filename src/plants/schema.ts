@@ -1,6 +1,7 @@
 /** The interface's types, and how a request's body is checked against them. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyServerOptions } from 'fastify'
+import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
 
 /** The bounds of an id. */
@@ -41,6 +42,16 @@ export const NewPlant = Type.Object(
 )
 export type NewPlant = Static<typeof NewPlant>
 
+/** What a client gets back when its request fails. */
+export const ErrorBody = Type.Object(
+  {
+    error: Type.Integer({ format: 'int32', description: 'Numeric error value' }),
+    message: Type.String({ description: 'Error message text' })
+  },
+  { title: 'Error' }
+)
+export type ErrorBody = Static<typeof ErrorBody>
+
 const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /** How the server validates: nothing is coerced, unknown properties are dropped, and `int64` is exact, which a JSON number is not. */
@@ -70,17 +81,22 @@ export const ajv: FastifyServerOptions['ajv'] = {
   }
 }
 
-/** Returns the failure for what breaks a schema: it names the field and its rule. */
-export const schemaErrorFormatter: NonNullable<FastifyServerOptions['schemaErrorFormatter']> = (faults) => {
-  // Fastify keeps the faults with the failure, and Ajv those of the last body: they must not hold the body.
-  for (const fault of faults) Reflect.deleteProperty(fault, 'data')
-  const [fault] = faults
-  const { keyword, instancePath, params, parentSchema } = fault as NonNullable<typeof fault> & {
-    parentSchema: { rule: string }
-  }
-  if (keyword === 'required') {
-    return new Failure('InvalidPlant', { message: `${params.missingProperty} is required` })
-  }
-  const field = instancePath.slice(1) || 'the body'
-  return new Failure('InvalidPlant', { message: `${field} must be ${parentSchema.rule}` })
-}
+/** Makes a failure of what breaks a schema: it names the field and its rule. */
+export default fp(
+  async (app) => {
+    app.setSchemaErrorFormatter((faults) => {
+      // Fastify keeps the faults with the failure, and Ajv those of the last body: they must not hold the body.
+      for (const fault of faults) Reflect.deleteProperty(fault, 'data')
+      const [fault] = faults
+      const { keyword, instancePath, params, parentSchema } = fault as NonNullable<typeof fault> & {
+        parentSchema: { rule: string }
+      }
+      if (keyword === 'required') {
+        return new Failure('InvalidPlant', { message: `${params.missingProperty} is required` })
+      }
+      const field = instancePath.slice(1) || 'the body'
+      return new Failure('InvalidPlant', { message: `${field} must be ${parentSchema.rule}` })
+    })
+  },
+  { name: 'schema' }
+)

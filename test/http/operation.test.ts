@@ -14,7 +14,7 @@ import requestMetrics from '../../src/http/request-metrics.ts'
 import { createServer } from '../../src/http/server.ts'
 import { createLogger } from '../../src/logger.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
-import { ajv, schemaErrorFormatter } from '../../src/plants/schema.ts'
+import schema, { ajv } from '../../src/plants/schema.ts'
 import { everyResponse, headers, read as readResponse, token } from '../support/service.ts'
 
 let admitted: Failure | undefined
@@ -77,10 +77,10 @@ const app = await createServer(createLogger('info', { write: (line) => void line
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
   maxConnections: 100,
-  ajv,
-  schemaErrorFormatter
+  ajv
 })
 await app.register(requestMetrics, { registry, maxConnections: 100 })
+await app.register(schema)
 await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`).tokens })
 await app.register(rateLimit, { perSecond: 0 })
 await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
