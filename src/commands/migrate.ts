@@ -1,14 +1,13 @@
-/** The process that migrates the database: `migrate.ts [up|down]`. */
+/** The process that migrates the database. */
 import { readMigrationConfig } from '../config/config.ts'
 import { migrate } from '../database/migrate.ts'
 import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
 
 try {
-  const direction = process.argv[2] ?? 'up'
-  if (direction !== 'up' && direction !== 'down') throw new StartupFault(['usage: migrate [up|down]'])
+  if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])
   const tell = (missing: string) => process.stderr.write(`plant-store: waiting: ${missing}\n`)
-  const names = await migrate({ ...readMigrationConfig(process.env), tell }, direction)
-  process.stdout.write(names[0] ? `migrated ${direction}: ${names.join(', ')}\n` : 'nothing to migrate\n')
+  const names = await migrate({ ...readMigrationConfig(process.env), tell }, 'up')
+  process.stdout.write(names[0] ? `migrated: ${names.join(', ')}\n` : 'nothing to migrate\n')
 } catch (error) {
   reportStartupFault(error)
 }
