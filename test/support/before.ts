@@ -2,12 +2,10 @@
 import { selectRequired } from '../../src/plants/requirements.ts'
 import { createDatabase, query } from './database.ts'
 
-if (process.env.TEST_DATABASE_URL !== undefined) {
-  let drop: () => unknown = () => {}
-  const url = await createDatabase({ teardown: (callback: () => unknown) => (drop = callback) })
-  await query(url, selectRequired).catch(({ message }) => {
-    process.stderr.write(`migrations/ does not make the table of src/plants/columns.ts: ${message}\n`)
-    process.exitCode = 1
-  })
-  await drop()
-}
+let drop: () => unknown = () => {}
+const url = await createDatabase({ teardown: (callback: () => unknown) => (drop = callback) })
+await query(url, selectRequired).catch(({ message }) => {
+  process.stderr.write(`migrations/ does not make the table of src/plants/columns.ts: ${message}\n`)
+  process.exitCode = 1
+})
+await drop()
