@@ -3,7 +3,7 @@ import t from 'tap'
 import { until } from '../../dev/until.ts'
 import { lockTable } from '../support/database.ts'
 import { atMost, heldEach } from '../support/held.ts'
-import { startMeasured } from '../support/measured.ts'
+import { patience, startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
 /** What a connection and a request may take besides, and what the process itself takes or gives back meanwhile. */
@@ -13,7 +13,7 @@ const chunkedHead = { 'content-length': undefined, 'transfer-encoding': 'chunked
 
 t.test('a body of tiny chunks takes at most twice what is counted, and ends with 413', async (t) => {
   const limit = 1_000_000
-  const service = await startMeasured(t, { BODY_LIMIT_BYTES: String(limit) })
+  const service = await startMeasured(t, { ...patience, BODY_LIMIT_BYTES: String(limit) })
   const send = async (count: number) => {
     const client = await open(t, service.url)
     client.send(request('', chunkedHead))
@@ -41,7 +41,7 @@ t.test('a body of tiny chunks takes at most twice what is counted, and ends with
 })
 
 t.test('a body of announced length takes what is counted, at its first byte', async (t) => {
-  const service = await startMeasured(t)
+  const service = await startMeasured(t, patience)
   const length = 500_000
   const each = await heldEach(t, service, 20, async (client) => {
     const before = await service.metric('http_body_bytes')
@@ -53,7 +53,7 @@ t.test('a body of announced length takes what is counted, at its first byte', as
 })
 
 t.test('the body of a refused request is dropped while a response before it waits', async (t) => {
-  const service = await startMeasured(t)
+  const service = await startMeasured(t, patience)
   const holder = await lockTable(t, service.databaseUrl)
   const each = await heldEach(t, service, 6, async (client, id) => {
     const before = await service.metric('queue_rows')
@@ -79,7 +79,7 @@ const refused: [what: string, body: string][] = [
 ]
 for (const [what, body] of refused) {
   t.test(`a refused create with ${what} holds nothing while a response before it waits`, async (t) => {
-    const service = await startMeasured(t, {}, { heapMb: 1_024 })
+    const service = await startMeasured(t, patience, { heapMb: 1_024 })
     const holder = await lockTable(t, service.databaseUrl)
     const each = await heldEach(t, service, 12, async (client, id) => {
       const before = await service.metric('queue_rows')
@@ -109,7 +109,7 @@ const waiting: [what: string, body: (id: number) => string][] = [
 for (const [what, body] of waiting) {
   t.test(`creates that wait with ${what} hold what is counted`, async (t) => {
     // Room for what the first code that this was tried on held.
-    const service = await startMeasured(t, {}, { heapMb: 1_024 })
+    const service = await startMeasured(t, patience, { heapMb: 1_024 })
     const holder = await lockTable(t, service.databaseUrl)
     let counted = 0
     const each = await heldEach(t, service, 12, async (client, id) => {

@@ -1,11 +1,12 @@
 /** What an idle connection keeps of the requests that it had: nothing. */
 import t from 'tap'
 import { atMost, heldEach } from '../support/held.ts'
-import { startMeasured } from '../support/measured.ts'
+import { patience, startMeasured } from '../support/measured.ts'
 import { type Client, open, request } from '../support/raw.ts'
 
 const callers = { tester: 'tester-secret-0123456789', talker: `talker-secret-${'x'.repeat(2_000)}` }
 const service = await startMeasured(t, {
+  ...patience,
   AUTH_TOKENS: `tester:${callers.tester},talker:${callers.talker}`
 })
 /** Of a connection; what Node itself needs for one is about 5 kB. */
@@ -49,34 +50,52 @@ t.test('more than 100 header fields are refused with 431', async (t) => {
 })
 
 t.test('2,900 short header fields leave nothing on their connection', async (t) => {
-  const each = await heldEach(t, service, 20, async (client) => {
-    client.send(
-      get(2_900)
-        .slice(0, 16_000)
-        .replace(/\r\n[^\r]*$/, '\r\n\r\n')
-    )
-    await client.responses()
-  })
+  const each = await heldEach(
+    t,
+    service,
+    20,
+    async (client) => {
+      client.send(
+        get(2_900)
+          .slice(0, 16_000)
+          .replace(/\r\n[^\r]*$/, '\r\n\r\n')
+      )
+      await client.responses()
+    },
+    { most: idleBytes }
+  )
   atMost(t, each, idleBytes, 'the connection')
 })
 
 t.test('100 long header fields leave nothing on their connection', async (t) => {
-  const each = await heldEach(t, service, 50, (client) => send(client, get(mostFields, 100)))
+  const each = await heldEach(t, service, 50, (client) => send(client, get(mostFields, 100)), {
+    most: idleBytes
+  })
   atMost(t, each, idleBytes, 'an idle connection')
 })
 
 t.test('the trailers of a body leave nothing on their connection', async (t) => {
   const trailers = Array.from({ length: 1_500 }, (_, index) => `x-${index}: \r\n`).join('')
-  const each = await heldEach(t, service, 20, async (client, id) => {
-    client.send(chunked(`{"id":${id},"name":"n"}`).replace(/\r\n$/, `${trailers}\r\n`))
-    await client.responses()
-  })
+  const each = await heldEach(
+    t,
+    service,
+    20,
+    async (client, id) => {
+      client.send(chunked(`{"id":${id},"name":"n"}`).replace(/\r\n$/, `${trailers}\r\n`))
+      await client.responses()
+    },
+    { most: idleBytes }
+  )
   atMost(t, each, idleBytes, 'an idle connection')
 })
 
 t.test('a chunked body of nearly 1 MB leaves nothing on its connection', async (t) => {
-  const each = await heldEach(t, service, 10, (client, id) =>
-    send(client, chunked(`{"id":${id},"name":"${'n'.repeat(1_000_000)}"}`))
+  const each = await heldEach(
+    t,
+    service,
+    10,
+    (client, id) => send(client, chunked(`{"id":${id},"name":"${'n'.repeat(1_000_000)}"}`)),
+    { most: 2 * idleBytes }
   )
   atMost(t, each, 2 * idleBytes, 'an idle connection')
 })
@@ -84,8 +103,12 @@ t.test('a chunked body of nearly 1 MB leaves nothing on its connection', async (
 t.test('the unknown properties of a body leave nothing on its connection', async (t) => {
   const unknown = `[${'{},'.repeat(300_000)}{}]`
   for (const write of [chunked, request]) {
-    const each = await heldEach(t, service, 4, (client, id) =>
-      send(client, write(`{"id":${id},"name":"n","x":${unknown}}`))
+    const each = await heldEach(
+      t,
+      service,
+      4,
+      (client, id) => send(client, write(`{"id":${id},"name":"n","x":${unknown}}`)),
+      { most: idleBytes }
     )
     atMost(t, each, idleBytes, 'an idle connection')
   }
@@ -99,11 +122,17 @@ t.test(
       request(`{"id":${id},"name":"n"}`, { authorization: `Bearer ${callers.talker}` })
     let sent = 0
     // Longer than what it shares is the talker's token, 40 times: each connection gets another piece of memory.
-    const each = await heldEach(t, service, 40, async (client, id) => {
-      talker.send(Array.from({ length: 40 }, () => talk(-++sent)).join(''))
-      await talker.responses(sent)
-      await send(client, request(`{"id":${id},"name":"n"}`))
-    })
+    const each = await heldEach(
+      t,
+      service,
+      40,
+      async (client, id) => {
+        talker.send(Array.from({ length: 40 }, () => talk(-++sent)).join(''))
+        await talker.responses(sent)
+        await send(client, request(`{"id":${id},"name":"n"}`))
+      },
+      { most: 2 * idleBytes }
+    )
     // The requests of the talker leave something of their own.
     atMost(t, each, 2 * idleBytes, 'an idle connection')
   }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { atMost, heldEach } from '../support/held.ts'
-import { startMeasured } from '../support/measured.ts'
+import { patience, startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
 const limitMs = scaled(2_000)
@@ -65,7 +65,7 @@ for (const [what, name] of names) {
   t.test(
     `creates with ${what} whose responses are not read hold no more than is counted of them`,
     async (t) => {
-      const service = await startMeasured(t, {}, { heapMb: 1_024 })
+      const service = await startMeasured(t, patience, { heapMb: 1_024 })
       let counted = 0
       const count = 3
       const each = await heldEach(t, service, count, async (client, id) => {

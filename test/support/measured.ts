@@ -1,6 +1,7 @@
 /** The service in a process whose memory a test can look into. */
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { until } from '../../dev/until.ts'
 import { createDatabase } from './database.ts'
@@ -10,7 +11,20 @@ import type { Holdings } from './report-held.ts'
 /** Half of the memory that the container has in docker-compose.yml, in MB. */
 export const smallHeapMb = 256
 
+/** What is on its way out, such as a response that was just taken, is gone after a few looks. */
+const mostLooks = 10
+const lookEveryMs = 100
+const noiseBytes = 65_536
+
 const preload = join(import.meta.dirname, 'report-held.ts')
+
+/** Settings with which nothing ends by itself while a slow machine opens one connection after the other. */
+export const patience = {
+  HEADERS_TIMEOUT_MS: '600000',
+  REQUEST_TIMEOUT_MS: '600000',
+  WRITE_DEADLINE_MS: '600000',
+  SHUTDOWN_TIMEOUT_MS: '3600000'
+}
 
 /** The service in a process of its own. */
 export type Measured = Awaited<ReturnType<typeof startMeasured>>
@@ -59,7 +73,16 @@ export async function startMeasured(
         () => metric(name),
         (seen) => seen > before
       ),
-    /** Returns the bytes of the heap and of what it refers to outside, after a collection. */
-    held: async () => (await holds()).bytes
+    /** Returns the bytes of the heap and of what it refers to outside, after a collection, once they hardly change. */
+    held: async () => {
+      let last = Number.POSITIVE_INFINITY
+      for (let looks = 0; looks < mostLooks; looks++) {
+        const { bytes } = await holds()
+        if (Math.abs(last - bytes) < noiseBytes) return bytes
+        last = bytes
+        await sleep(lookEveryMs)
+      }
+      return last
+    }
   }
 }
