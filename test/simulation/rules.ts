@@ -37,6 +37,9 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
 /** What an internal error is told for. */
 const brokenCodes = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030']
 
+/** Where a plant makes the outcome of its whole batch open. */
+const openPoints = ['08006', 'FATAL 25P04', 'FATAL 57P01', 'FATAL XX000'].map((code) => `fails: ${code}`)
+
 const messageOf = ({ response }: Request) =>
   response && 'message' in response.body ? response.body.message : undefined
 const errorOf = ({ response }: Request) => (response && 'error' in response.body ? response.body.error : 0)
@@ -101,7 +104,8 @@ class Attribution {
       if (stored === 'replayed' && this.#hasInserted(request, row))
         return 'told "replayed" by the request that has stored it'
       // After a failure a service does not know which of its attempts was the first.
-      const isCalm = this.#simulation.world.troubles.length === 0
+      const { world } = this.#simulation
+      const isCalm = world.troubles.length === 0 && openPoints.every((point) => world.count(point) === 0)
       return isCalm && stored === 'created' && insert && insert.at < began
         ? 'told "created" of a plant that was stored before'
         : undefined
