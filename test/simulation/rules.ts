@@ -164,7 +164,7 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
 
   return requests.flatMap((request) => {
     const { began, response, id, name, ended } = request
-    const isLate = began >= healedAt
+    const isLate = began > healedAt
     const message = messageOf(request)
     const isAway = message?.includes('away')
     if (!(isLate || (isCalm(request) && ended !== undefined))) return []
