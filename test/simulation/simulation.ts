@@ -159,7 +159,6 @@ export class Simulation {
     this.clients.isCalm = true
     cluster.heal()
     network.heal()
-    for (const node of cluster.nodes) node.releaseOutside()
     for (const [index, { process }] of this.services.entries()) {
       process.resume()
       if (process.isDead) this.#start(index)
@@ -167,6 +166,8 @@ export class Simulation {
     const due = world.now + wholeMs
     while (!(cluster.isWhole && this.#closing.size === 0) && world.violations.length === 0) {
       if (!cluster.isHealthy) this.trouble(momentMs)
+      // Again and again: a server hears of a process that was killed in this instant a moment later.
+      for (const node of cluster.nodes) node.releaseOutside()
       await world.run(world.now + 10)
       if (world.now > due) world.violate('the servers and services do not become whole')
     }
