@@ -57,7 +57,7 @@ export class NestedTooDeeply extends Error {
 }
 
 const maximumDepth = 1_000
-const [quote, colon, backslash] = [0x22, 0x3a, 0x5c]
+const [quote, colon, backslash, letterU] = [0x22, 0x3a, 0x5c, 0x75]
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 // Long texts are read four bytes at a time. For a short text, making the view takes longer than reading it byte by byte.
@@ -120,6 +120,7 @@ function isKey(bytes: Buffer, start: number, end: number, key: Buffer): boolean 
     if (bytes[at] === character) at++
     else if (
       bytes[at] === backslash &&
+      bytes[at + 1] === letterU &&
       Number.parseInt(bytes.toString('latin1', at + 2, at + 6), 16) === character
     )
       at += 6

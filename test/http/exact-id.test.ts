@@ -69,6 +69,9 @@ t.test('only the member of the outermost object counts, and the last one of it',
   t.equal(id('{"id":1.00000000000000000001,"id":1}'), 1n)
   t.type(id('{"id":1,"id":1.00000000000000000001}'), 'number')
   t.equal(id('{"x":{"id":1},"\\u0069d":2}'), 2n)
+  // Escapes of one letter, before what would be the digits of the other kind.
+  for (const letter of ['b', 'f', 'n', 'r', 't', '"', '/', '\\'])
+    t.equal(id(`{"id":${wide},"\\${letter}0069d":5}`), BigInt(wide), letter)
 })
 
 t.test('what is no number, or no object, stays what JSON.parse gives', async (t) => {
