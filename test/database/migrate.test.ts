@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
@@ -34,36 +34,43 @@ t.test('replicas that migrate at once wait for one another, and each migration i
   t.strictSame(done.flat().sort(), migrations)
 })
 
-t.test('a migration that waits longer than its limit is a start-up fault', async (t) => {
-  const url = await createDatabase(t, { migrated: false })
-  const other = new pg.Client(url)
-  await other.connect()
-  t.teardown(() => other.end())
-  await other.query('select pg_advisory_lock(7241865325823964)')
-  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 4_000 }
-  await t.rejects(
-    migrate(config, 'up'),
-    new StartupFault(['another migration or transaction on the table holds a lock for too long'])
-  )
-})
+/** Opens a connection, which ends with the test, and runs a statement over it. */
+async function openWith(t: Test, url: string, sql: string) {
+  const client = new pg.Client(url)
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query(sql)
+  return client
+}
+
+const lockTable = 'begin; lock table plants in access share mode'
+const locks: [what: string, migrated: boolean, sql: string, direction: 'up' | 'down', limitMs: number][] = [
+  ['another migration', false, 'select pg_advisory_lock(7241865325823964)', 'up', 4_000],
+  ['the table', true, lockTable, 'down', 3_000]
+]
+for (const [what, migrated, sql, direction, startupTimeoutMs] of locks) {
+  t.test(`a migration that waits for ${what} longer than its limit is a start-up fault`, async (t) => {
+    const url = await createDatabase(t, { migrated })
+    await openWith(t, url, sql)
+    await t.rejects(
+      migrate({ database: parseDatabaseUrl(url), startupTimeoutMs }, direction),
+      new StartupFault(['another migration or transaction on the table holds a lock for too long'])
+    )
+  })
+}
 
 t.test(
   'a migration that waits for the table lets creates pass meanwhile, and ends with the table',
   async (t) => {
     const url = await createDatabase(t)
-    const [holder, creator] = [new pg.Client(url), new pg.Client(url)]
-    for (const client of [holder, creator]) {
-      await client.connect()
-      t.teardown(() => client.end())
-    }
-    await holder.query('begin; lock table plants in access share mode')
+    const holder = await openWith(t, url, lockTable)
+    const creator = await openWith(t, url, `set lock_timeout = '60s'`)
     const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 120_000 }
     const migration = migrate(config, 'down')
     const waiting = `select 1 from pg_locks where not granted and relation = 'plants'::regclass`
     // Twice: it goes on trying.
     for (const id of [1, 2]) {
       await until('the migration waits', async () => (await query(url, waiting)).length === 1)
-      await creator.query(`set lock_timeout = '60s'`)
       await creator.query(`insert into plants (id, name, write_id) values (${id}, 'n', gen_random_uuid())`)
     }
     await holder.query('commit')
@@ -75,19 +82,6 @@ t.test(
     )
   }
 )
-
-t.test('a migration that does not get the table within its limit is a start-up fault', async (t) => {
-  const url = await createDatabase(t)
-  const holder = new pg.Client(url)
-  await holder.connect()
-  t.teardown(() => holder.end())
-  await holder.query('begin; lock table plants in access share mode')
-  const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 3_000 }
-  await t.rejects(
-    migrate(config, 'down'),
-    new StartupFault(['another migration or transaction on the table holds a lock for too long'])
-  )
-})
 
 t.test('any other error of a migration is passed on', async (t) => {
   const url = await createDatabase(t, { migrated: false })
