@@ -81,7 +81,7 @@ export function createStack(
     start: (service: string, index = 1) => run(['start', container(service, index)]),
     /** Creates a plant at one replica of the service, past the balancer: returns the body of the response. */
     createAt: async (index: number, id: number) =>
-      run(['exec', container('api', index), 'node', '-e', create, await token(), `${id}`]),
+      run(['exec', container('api', index), 'node', '-e', create, '--', await token(), `${id}`]),
     /** Removes containers, networks, volumes and images. */
     async down() {
       const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
