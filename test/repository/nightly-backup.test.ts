@@ -4,7 +4,16 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync
+} from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
@@ -55,7 +64,7 @@ t.test('SIGKILL after each step', async (t) => {
     writeFileSync(join(directory, 'calls'), '0')
     // Runs are shorter than a second here, and a backup bears its second.
     for (const name of readdirSync(backups))
-      if (/^plants-20[2-9]\d-[^.]*$/.test(name)) rmSync(join(backups, name))
+      if (/^plants-20[2-9]\d-[^.]*$/.test(name)) rmSync(join(backups, name), { recursive: true })
     const env = { PATH: `${directory}/bin:${process.env.PATH}`, STATE: directory, AT: `${at}` }
     const child = spawn(join(directory, 'ops/nightly-backup'), [backups], {
       env,
@@ -76,7 +85,7 @@ t.test('SIGKILL after each step', async (t) => {
       break
     }
   }
-  writeFileSync(old, '')
+  mkdirSync(old)
   utimesSync(old, 0, 0)
   const began = Math.floor(Date.now() / 1_000)
   t.strictSame(await run(0), { code: 0, stderr: '' })
@@ -85,6 +94,8 @@ t.test('SIGKILL after each step', async (t) => {
     /^plant_store_backup_time_seconds (\d+)\n$/.exec(readFileSync(join(stack, 'backup.prom'), 'utf8')) ?? []
   t.ok(Number(time) >= began)
   for (const name of readdirSync(backups)) t.match(name, /^plants-20[2-9]\d-\d\d-\d\dT\d{6}$|^\.lock$/)
+  const [newest = ''] = readdirSync(backups).sort().reverse()
+  t.strictSame(readdirSync(join(backups, newest)).sort(), ['plants.dump', 'secrets.tar'])
 
   // A backup with less than the stack had, and an old one that was whole.
   writeFileSync(join(directory, 'bin/docker'), standIn.replace("pg_dump '*) cat", "pg_dump '*) head -n 1"))
