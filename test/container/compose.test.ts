@@ -16,7 +16,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { assertRows } from '../support/history.ts'
-import { connectTo } from '../support/raw.ts'
+import { connectTo, exchange, parseResponses, request as rawRequest } from '../support/raw.ts'
 import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
 
@@ -391,7 +391,7 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
   t.match(await (await fetch(link)).text(), `<h2 id="${link.hash.slice(1)}">`)
 })
 
-t.test('the profile tls: TLS 1.3 with the certificate of a file, and HSTS in every response', async (t) => {
+t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every replica has died', async (t) => {
   await stack.compose('--profile=tls', 'up', '--detach', '--wait')
   await stack.metric('sum(up{job="haproxy"})', 2)
   const pem = await stack.compose('exec', '-T', 'balancer-tls', 'cat', '/run/secrets/balancer.pem')
@@ -409,10 +409,47 @@ t.test('the profile tls: TLS 1.3 with the certificate of a file, and HSTS in eve
   const unknown = '{"error":404,"message":"there is nothing at this path"}'
   t.equal(await ask('/nowhere', {}), `400 TLSv1.3 ${unknown}`)
   await t.rejects(ask('/plants', { maxVersion: 'TLSv1.2' }), /tlsv1 alert protocol version/)
+  const deaths = await outliveReplicas(-20, 8)
   await stack.compose('kill', 'api') // the drain was seen above
+  const responses = await deaths()
   t.match(await ask('/plants', {}), '400 TLSv1.3 {"error":503,', "the balancer's own")
   await stack.compose('up', '--detach', '--wait')
+  for (const [index, [first, second, ...more]] of responses.entries()) {
+    t.match(first, { status: 200, body: '{"name":"Fern"}' })
+    // HAProxy closes a kept connection without a response, where the replica's was a kept one, too.
+    if (second) t.match(second, { status: 400, body: /^\{"error":503,"message":"the service [^"]*"\}$/ })
+    t.strictSame(more, [])
+    t.equal(await post(-20 - index, `${index}`), '200 {"name":"Moss"}', 'the same request again')
+  }
 })
+
+/**
+ * Opens connections through the balancer that are kept after a create. The function that it returns sends one more create
+ * on each, and returns all of the responses when the balancer has closed.
+ */
+async function outliveReplicas(id: number, count: number) {
+  const [url, token] = [await stack.url(), await stack.token()]
+  const create = (id: number, name: string, key: string) => {
+    const head = { authorization: `Bearer ${token}`, 'idempotency-key': key }
+    return rawRequest(JSON.stringify({ id, name }), head)
+  }
+  const died = Promise.withResolvers<void>()
+  const kept = Array.from({ length: count }, (_, index) => {
+    const isKept = Promise.withResolvers<void>()
+    const first = create(id - count - index, 'Fern', 'first')
+    const wait = () => {
+      isKept.resolve()
+      return died.promise
+    }
+    const all = exchange(url, [first, /\}$/, wait, create(id - index, 'Moss', `${index}`)])
+    return { isKept: isKept.promise, responses: all.then((bytes) => parseResponses(bytes)) }
+  })
+  await Promise.all(kept.map(({ isKept }) => isKept))
+  return () => {
+    died.resolve()
+    return Promise.all(kept.map(({ responses }) => responses))
+  }
+}
 
 /** Creates a plant, and returns its response. */
 async function post(id: number, key: string) {
