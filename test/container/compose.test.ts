@@ -429,8 +429,8 @@ t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every rep
  */
 async function outliveReplicas(id: number, count: number) {
   const [url, token] = [await stack.url(), await stack.token()]
-  const create = (id: number, name: string, key: string) => {
-    const head = { authorization: `Bearer ${token}`, 'idempotency-key': key }
+  const create = (id: number, name: string, key: string, connection?: 'close') => {
+    const head = { authorization: `Bearer ${token}`, 'idempotency-key': key, connection }
     return rawRequest(JSON.stringify({ id, name }), head)
   }
   const died = Promise.withResolvers<void>()
@@ -441,7 +441,8 @@ async function outliveReplicas(id: number, count: number) {
       isKept.resolve()
       return died.promise
     }
-    const all = exchange(url, [first, /\}$/, wait, create(id - index, 'Moss', `${index}`)])
+    const second = create(id - index, 'Moss', `${index}`, 'close')
+    const all = exchange(url, [first, /\}$/, wait, second])
     return { isKept: isKept.promise, responses: all.then((bytes) => parseResponses(bytes)) }
   })
   await Promise.all(kept.map(({ isKept }) => isKept))
