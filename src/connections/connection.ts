@@ -2,10 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
-import { Failure, writeResponse } from '../failures/failure.ts'
+import { Failure } from '../failures/failure.ts'
 
 /** How many requests of one connection may wait for their responses, if all connections together have room for them. */
 const maximumPending = 64
+/** How many requests may wait for their responses on all connections together, unless one is the first of its connection. */
+const maximumPendingTogether = 4_096
 /** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
 const leastRequestBytes = 16
 /** How long a client that has all its responses must be silent before its connection is destroyed. */
@@ -32,8 +34,8 @@ export interface ConnectionLimits {
   isClosing: boolean
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed: boolean
-  /** How many more requests may wait for their responses, besides one for each connection. */
-  sparePending: number
+  /** How many responses are not sent completely, on all connections. */
+  pending: number
 }
 
 /** Whether the end of a request cannot be trusted, and so nothing after it (RFC 9112, section 6.1). */
@@ -107,11 +109,6 @@ export class Connection {
     }
   }
 
-  /** How many responses are not sent completely. */
-  get pending(): number {
-    return this.#pending.size
-  }
-
   /** Whether all further bytes are ignored. */
   get isOver(): boolean {
     return this.#state === 'over' || this.#state === 'finished'
@@ -132,14 +129,12 @@ export class Connection {
     return this.#pending.has(response) && !this.socket.destroyed && !this.socket.writableEnded
   }
 
-  /** Whether this is the newest request, and no failure is owed after it. */
-  isNewest(request: IncomingMessage): boolean {
-    return this.#newest === request && !this.#writeOwed
-  }
-
-  /** Whether the response to the newest request is the last one. */
-  get endsWithNewest(): boolean {
-    return this.#state !== 'open' || this.#limits.isClosing || this.socket.readableEnded
+  /** Returns whether the response to this request is the last one, as it `mustEnd` or for another reason: then no further byte counts. */
+  endsWith(request: IncomingMessage, mustEnd: boolean): boolean {
+    if (this.#newest !== request || this.#writeOwed) return false
+    const isLast = mustEnd || this.#state !== 'open' || this.#limits.isClosing || this.socket.readableEnded
+    if (isLast) this.stopReading()
+    return isLast
   }
 
   /** Whether nothing has come after a request, and whether more is to be read. */
@@ -161,7 +156,7 @@ export class Connection {
     this.#bodyBytes = Number(headers['content-length'] ?? 0)
     this.#awaits100 = awaits100(request)
     this.#pending.set(response, undefined)
-    this.#limits.sparePending--
+    this.#limits.pending++
     // After a request to upgrade, Node drops what it has read of the next.
     if (this.#limits.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
       this.#state = 'last'
@@ -192,21 +187,15 @@ export class Connection {
 
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
-   * order. Then an incomplete one gets the failure from Fastify. Without one, the failure is written directly, with this
-   * request id, and `onWritten` is called.
+   * order. Then an incomplete one gets the failure from Fastify. Without one, `write` is called to write it.
    */
-  refuse(failure: Failure, requestId: string, onWritten: () => void): void {
+  refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
     this.#state = 'over'
     if (this.isArriving) {
       this.#newestFailure = failure
       this.#bodyReader?.fail(failure)
-    } else {
-      this.#writeOwed = () => {
-        this.socket.write(writeResponse(failure, requestId))
-        onWritten()
-      }
-    }
+    } else this.#writeOwed = write
     if (this.#pending.size === 0) this.#writeLast()
   }
 
@@ -324,7 +313,7 @@ export class Connection {
   /** How many more requests it may have; a connection without any may have one. */
   get #room(): number {
     const { size } = this.#pending
-    const spare = Math.min(maximumPending - size, this.#limits.sparePending)
+    const spare = Math.min(maximumPending - size, maximumPendingTogether - this.#limits.pending)
     return size === 0 ? Math.max(1, spare) : spare
   }
 
@@ -336,7 +325,7 @@ export class Connection {
   #settle(response: ServerResponse) {
     const reply = this.#pending.get(response)
     this.#pending.delete(response)
-    this.#limits.sparePending++
+    this.#limits.pending--
     const { size } = this.#pending
     if (size === maximumPending / 2 || size === 0) this.socket.resume()
     this.#forgetNewest()

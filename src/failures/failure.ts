@@ -66,32 +66,3 @@ export function toResponse(failure: Failure, writes = false) {
     body: JSON.stringify({ error, message: writeMessage(failure, writes) })
   } as const
 }
-
-/**
- * Returns the header fields of every response: the request's id, and that the response is no page (for a browser that
- * shows it as one all the same), has the type that it claims, and must not be cached. What concerns TLS is the
- * balancer's task.
- */
-export function responseHeaders(requestId: string) {
-  return {
-    'x-request-id': requestId,
-    'cache-control': 'no-store',
-    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-    'x-content-type-options': 'nosniff'
-  }
-}
-
-/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
-export function writeResponse(failure: Failure, requestId: string): string {
-  const { status, headers, body } = toResponse(failure)
-  const fields = {
-    ...responseHeaders(requestId),
-    ...headers,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    date: new Date().toUTCString(),
-    connection: 'close'
-  }
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
-}

@@ -146,5 +146,5 @@ export default fp<Options>(
       })
     })
   },
-  { name: 'operation', dependencies: ['connections', 'auth', 'rate-limit'] }
+  { name: 'operation', dependencies: ['auth', 'rate-limit'] }
 )
