@@ -37,12 +37,12 @@ export async function buildApp(
   // Only OpenMetrics has exemplars.
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
   const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
-  const { MAX_CONNECTIONS: maxConnections, BASE_PATH: basePath } = config
+  const { BASE_PATH: basePath } = config
   const app = await createServer(logger, {
     first: tracing?.requests,
     headersTimeoutMs: config.HEADERS_TIMEOUT_MS,
     requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
-    maxConnections,
+    maxConnections: config.MAX_CONNECTIONS,
     keepAliveTimeout,
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
@@ -59,7 +59,7 @@ export async function buildApp(
   await app.register(store, { registry, write, tracing, repository })
   await app.register(plants, { basePath })
   // Register last: if logging throws, everything else has been released.
-  await app.register(telemetry, { registry, maxConnections })
+  await app.register(telemetry, { registry })
   app.rejectOtherMethods()
   await app.register(admin, { registry, listen: config.metrics })
   return app

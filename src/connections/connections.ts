@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure, toResponse } from '../failures/failure.ts'
-import { Connection, type ConnectionLimits } from './connection.ts'
+import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -26,20 +26,10 @@ declare module 'fastify' {
   }
 }
 
-/** The open connections, what they share, and how many were cut off because their client took nothing of a response. */
-type Connections = Map<Socket, Connection> & ConnectionLimits & { stalled: number }
+/** The open connections, and what they share. */
+type Connections = Map<Socket, Connection> & Shared
 
 type ClosedListener = (reply: FastifyReply, isSent: boolean) => void
-
-/** Limits of a server's connections. */
-export interface ConnectionsOptions {
-  /** How long a request's header may take to arrive, or the first byte of a body, in ms. */
-  headersTimeoutMs: number
-  /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
-  requestTimeoutMs: number
-  /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
-  maxConnections: number
-}
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
 const spareConnections = 1_000
@@ -57,15 +47,15 @@ const byParserCode: Record<string, FailureName> = {
 }
 
 /** Follows the connections of an application's server. Returns how it rejects those without a request that can be responded to. */
-export function addConnections(app: FastifyInstance, { maxConnections, ...timeouts }: ConnectionsOptions) {
+export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app
   const closedListeners: ClosedListener[] = []
   const rejectedListeners: ((failure: Failure) => void)[] = []
-  const limits = { ...timeouts, isClosing: false, hasClosed: false, pending: 0 }
-  const connections: Connections = Object.assign(new Map(), { ...limits, stalled: 0 })
-  server.headersTimeout = timeouts.headersTimeoutMs
-  server.requestTimeout = timeouts.requestTimeoutMs
-  server.maxConnections = maxConnections + spareConnections
+  const shared: Shared = { ...limits, isClosing: false, hasClosed: false, pending: 0, stalled: 0 }
+  const connections: Connections = Object.assign(new Map(), shared)
+  server.headersTimeout = limits.headersTimeoutMs
+  server.requestTimeout = limits.requestTimeoutMs
+  server.maxConnections = limits.maxConnections + spareConnections
   Object.assign(server, { httpAllowHalfOpen: true }) // a client may half-close, and wait for its responses
   keepBusy(server, connections)
 
@@ -117,7 +107,12 @@ export function addConnections(app: FastifyInstance, { maxConnections, ...timeou
   server.on('connection', (socket: Socket) => {
     // After a socket has closed, Node knows its address only if it was read before.
     void socket.remoteAddress
-    const connection = new Connection(socket, connections, connections.size >= maxConnections, onClosed)
+    const connection = new Connection(
+      socket,
+      connections,
+      connections.size >= limits.maxConnections,
+      onClosed
+    )
     connections.set(socket, connection)
     socket.once('close', () => {
       connections.delete(socket)

@@ -1,4 +1,4 @@
-/** A failure of the catalogue, and the one mapping from anything thrown to the interface's response. */
+/** A failure of the catalogue, the one mapping from anything thrown to the interface's response, and faults at the start. */
 import { catalogue, type Entry, type FailureName } from './catalogue.ts'
 
 /**
@@ -65,4 +65,21 @@ export function toResponse(failure: Failure, writes = false) {
     headers: fields,
     body: JSON.stringify({ error, message: writeMessage(failure, writes) })
   } as const
+}
+
+/** Thrown before the service listens; `faults` holds a readable line for each fault, and no secret. */
+export class StartupFault extends Error {
+  readonly faults: readonly string[]
+
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
+  }
+}
+
+/** Writes a start-up failure to standard error as plain text and makes the process exit with code 1. */
+export function reportStartupFault(thrown: unknown): void {
+  const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown)]
+  for (const fault of faults) process.stderr.write(`plant-store: ${fault}\n`)
+  process.exitCode = 1
 }

@@ -10,8 +10,8 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import { awaits100, type Connection } from '../connections/connection.ts'
-import { addConnections, type ConnectionsOptions, responseHeaders } from '../connections/connections.ts'
+import { awaits100, type Connection, type ConnectionLimits } from '../connections/connection.ts'
+import { addConnections, responseHeaders } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 import { checkHead, maximumFields, releaseHead } from './head.ts'
 import type { RegisteredOperation } from './operation.ts'
@@ -45,7 +45,7 @@ interface Route {
   readonly operation: RegisteredOperation | undefined
 }
 
-interface Options extends ConnectionsOptions, FastifyHttpOptions<Server> {
+interface Options extends ConnectionLimits, FastifyHttpOptions<Server> {
   /** Sees each request before anything else does. */
   first?: FastifyPluginAsync | undefined
 }

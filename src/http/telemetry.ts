@@ -121,14 +121,8 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
   return seriesOf
 }
 
-interface Options {
-  registry: Registry
-  /** MAX_CONNECTIONS. */
-  maxConnections: number
-}
-
-export default fp<Options>(
-  async (app, { registry, maxConnections }) => {
+export default fp<{ registry: Registry }>(
+  async (app, { registry }) => {
     const { connections, server } = app
     const seriesOf = measureDurations(app, registry)
     const names = Object.keys(catalogue) as FailureName[]
@@ -144,7 +138,7 @@ export default fp<Options>(
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
-    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => maxConnections)
+    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.maxConnections)
 
     app.decorateRequest('exemplar', undefined)
     server.on('drop', () => drops++)

@@ -16,7 +16,7 @@ const app = await createServer(createLogger('info', { write: (line) => void line
   genReqId: () => 'the-id'
 })
 await app.register(auth, { registry: new Registry(), tokens: new Map() })
-await app.register(telemetry, { registry: new Registry(), maxConnections: 100 })
+await app.register(telemetry, { registry: new Registry() })
 
 let thrown: unknown
 app.get('/throws', () => {

@@ -83,7 +83,7 @@ await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`).toke
 await app.register(rateLimit, { perSecond: 0 })
 await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
 for (const operation of [write, read, named]) app.addOperation(operation, '/v1')
-await app.register(telemetry, { registry, maxConnections: 100 })
+await app.register(telemetry, { registry })
 await app.after()
 app.rejectOtherMethods()
 t.teardown(() => app.close())
