@@ -1,17 +1,16 @@
 /** The application: registrations in the order in which a request meets them. Production and tests build the same one. */
 import { Registry } from '@prometheus-io/client'
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import admin from './admin/admin.ts'
 import auth from './auth/auth.ts'
 import rateLimit from './auth/rate-limit.ts'
 import type { Config } from './config/config.ts'
 import backpressure from './connections/backpressure.ts'
 import databases from './database/databases.ts'
+import { Failure } from './failures/failure.ts'
 import operation from './http/operation.ts'
-import probes from './http/probes.ts'
-import requestLog from './http/request-log.ts'
-import requestMetrics from './http/request-metrics.ts'
 import { createServer } from './http/server.ts'
+import telemetry from './http/telemetry.ts'
 import openapi from './openapi/page.ts'
 import store from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
@@ -38,31 +37,43 @@ export async function buildApp(
   // Only OpenMetrics has exemplars.
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
   const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
-  const { MAX_CONNECTIONS: maxConnections, BASE_PATH: basePath } = config
+  const { BASE_PATH: basePath } = config
   const app = await createServer(logger, {
     first: tracing?.requests,
     headersTimeoutMs: config.HEADERS_TIMEOUT_MS,
     requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
-    maxConnections,
+    maxConnections: config.MAX_CONNECTIONS,
     keepAliveTimeout,
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
   })
-  await app.register(requestMetrics, { registry, maxConnections })
   await app.register(backpressure, { registry })
   await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
   await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
-  await app.register(probes)
+  addProbes(app)
   await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
   await app.register(store, { registry, write, tracing, repository })
   await app.register(plants, { basePath })
   // Register last: if logging throws, everything else has been released.
-  await app.register(requestLog)
+  await app.register(telemetry, { registry })
   app.rejectOtherMethods()
   await app.register(admin, { registry, listen: config.metrics })
   return app
+}
+
+/**
+ * Adds the probes of an orchestrator or a balancer. Neither asks the database: all replicas share it, and would be taken out
+ * of service at once (docs/decisions/readiness-without-the-database.md).
+ */
+function addProbes(app: FastifyInstance) {
+  const config = { isInternal: true } as const
+  app.get('/livez', { config }, () => ({ status: 'alive' }))
+  app.get('/readyz', { config }, () => {
+    if (app.isShuttingDown) throw new Failure('NotReady', { message: 'the service is closing' })
+    return { status: 'ready' }
+  })
 }

@@ -3,7 +3,7 @@ import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { readConfig } from './config/config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
-import { reportStartupFault } from './failures/startup-fault.ts'
+import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/requirements.ts'
 import { isTracingOn } from './tracing/tracing.ts'
@@ -29,14 +29,18 @@ try {
     await app.close()
     throw error
   }
+  const inFlight = ({ connections } = app) => ({
+    connections: connections.size,
+    requests: connections.pending
+  })
   // Not earlier: it would end a process that cannot listen with exit code 0.
   closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
       skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...app.inFlight() }, 'closing took too long: cut off'),
-      onSecondSignal: (signal) => app.log.fatal({ signal, ...app.inFlight() }, 'a second signal: cut off')
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...inFlight() }, 'closing took too long: cut off'),
+      onSecondSignal: (signal) => app.log.fatal({ signal, ...inFlight() }, 'a second signal: cut off')
     },
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')

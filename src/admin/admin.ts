@@ -43,14 +43,11 @@ function createPage(registry: Registry) {
 /** A scrape is one small packet. */
 const limits = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000, maxConnections: 100 }
 
-/** The page: its text, made for each request, and its type. */
-interface Page {
-  readonly contentType: string
-  metrics(): Promise<string>
-}
-
 /** Builds the application of the page at /metrics; it listens to nothing yet. */
-export async function buildAdminApp(page: Page, logger: FastifyBaseLogger) {
+export async function buildAdminApp(
+  page: { contentType: string; metrics(): Promise<string> },
+  logger: FastifyBaseLogger
+) {
   const app = await createServer(logger, limits)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')

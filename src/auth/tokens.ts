@@ -1,7 +1,7 @@
 /** The access tokens: how they are written in the configuration or in a file, and how one is recognised. */
 import { hash, randomBytes } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../failures/failure.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */

@@ -1,6 +1,6 @@
 /** The process that makes an access token and shows it once, with its entry for AUTH_TOKENS: `create-token.ts NAME`. */
 import { createToken } from '../auth/tokens.ts'
-import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
+import { reportStartupFault, StartupFault } from '../failures/failure.ts'
 
 try {
   const [name, ...rest] = process.argv.slice(2)

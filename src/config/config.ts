@@ -1,7 +1,7 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { isIP } from 'node:net'
 import type { MigrationOptions } from '../database/migrate.ts'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../failures/failure.ts'
 import type { WriteLimits } from '../plants/repository.ts'
 import { checkCrossRules } from './rules.ts'
 import { type Environment, readDatabase, readTokens } from './secrets.ts'

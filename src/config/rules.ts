@@ -1,5 +1,5 @@
 /** The rules that bind one setting to another. */
-import { noticeMs } from '../connections/shutdown.ts'
+import { noticeMs } from '../connections/connections.ts'
 import { cancelGraceMs, statementLimitMs, statementsPerDeadline } from '../database/statement.ts'
 import { rowBytes } from '../plants/columns.ts'
 import type { Settings } from './settings.ts'

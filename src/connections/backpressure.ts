@@ -21,11 +21,7 @@ declare module 'fastify' {
  */
 const failuresPerTurn = 32
 
-interface Options {
-  registry: Registry
-}
-
-export default fp<Options>(
+export default fp<{ registry: Registry }>(
   async (app, { registry }) => {
     /** Connections whose next request is left unread, in the order in which they resume: as many in each turn. */
     const paused = new Set<Socket>()
@@ -77,5 +73,5 @@ export default fp<Options>(
       if (request.failure && isSent) failed(request)
     })
   },
-  { name: 'backpressure', dependencies: ['connections'] }
+  { name: 'backpressure' }
 )

@@ -2,10 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
-import { Failure, writeResponse } from '../failures/failure.ts'
+import { Failure } from '../failures/failure.ts'
 
 /** How many requests of one connection may wait for their responses, if all connections together have room for them. */
 const maximumPending = 64
+/** How many requests may wait for their responses on all connections together, unless one is the first of its connection. */
+const maximumPendingTogether = 4_096
 /** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
 const leastRequestBytes = 16
 /** How long a client that has all its responses must be silent before its connection is destroyed. */
@@ -22,18 +24,26 @@ type State = 'open' | 'last' | 'over' | 'finished'
 
 type Reader = (chunk: Buffer) => void
 
-/** What a connection needs to know of its server. */
+/** Limits of a server's connections. */
 export interface ConnectionLimits {
-  /** How long the server waits for the rest of a request, in ms. */
+  /** How long a request's header may take to arrive, or the first byte of a body, in ms. */
   readonly headersTimeoutMs: number
-  /** How long a client may take nothing of a response, and may go on sending after its last one, in ms. */
+  /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
   readonly requestTimeoutMs: number
+  /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
+  readonly maxConnections: number
+}
+
+/** What the connections of a server share. */
+export interface Shared extends ConnectionLimits {
   /** The server is about to close: the next request of each connection is its last. */
   isClosing: boolean
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed: boolean
-  /** How many more requests may wait for their responses, besides one for each connection. */
-  sparePending: number
+  /** How many responses are not sent completely. */
+  pending: number
+  /** How many were cut off because their client took nothing of a response. */
+  stalled: number
 }
 
 /** Whether the end of a request cannot be trusted, and so nothing after it (RFC 9112, section 6.1). */
@@ -47,21 +57,16 @@ export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1'
 }
 
-/** The reader of the newest request's body. */
-export interface BodyReader {
-  /** Some of the body has arrived. */
-  readonly hasBegun: boolean
-  /** Called when the rest will not arrive. */
-  fail(failure: Failure): void
-}
+type FailBody = (failure: Failure) => void
 
 /** An open connection. Its fields are assigned in this file alone. */
 export class Connection {
   readonly socket: Socket
   /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
-  #bodyReader: BodyReader | undefined = undefined
-  readonly #limits: ConnectionLimits
+  /** Ends the reading of the newest request's body. */
+  #failBody: FailBody | undefined = undefined
+  readonly #shared: Shared
   readonly #onClosed: (reply: FastifyReply) => void
   /** The responses that are not sent completely, in the order of their requests; Fastify's reply once it has one. */
   readonly #pending = new Map<ServerResponse, FastifyReply | undefined>()
@@ -86,15 +91,10 @@ export class Connection {
   #flushedAt: number | undefined = undefined
 
   /** Takes over a socket that Node's parser reads; `onClosed` is called with each reply that is sent or given up. */
-  constructor(
-    socket: Socket,
-    limits: ConnectionLimits,
-    isExcess: boolean,
-    onClosed: (reply: FastifyReply) => void
-  ) {
+  constructor(socket: Socket, shared: Shared, isExcess: boolean, onClosed: (reply: FastifyReply) => void) {
     this.socket = socket
     this.isExcess = isExcess
-    this.#limits = limits
+    this.#shared = shared
     this.#onClosed = onClosed
     const [parse] = socket.listeners('data') as [Reader]
     socket.off('data', parse)
@@ -105,11 +105,6 @@ export class Connection {
     socket.destroySoon = () => {
       if (!this.#writeOwed) this.finish()
     }
-  }
-
-  /** How many responses are not sent completely. */
-  get pending(): number {
-    return this.#pending.size
   }
 
   /** Whether all further bytes are ignored. */
@@ -132,14 +127,12 @@ export class Connection {
     return this.#pending.has(response) && !this.socket.destroyed && !this.socket.writableEnded
   }
 
-  /** Whether this is the newest request, and no failure is owed after it. */
-  isNewest(request: IncomingMessage): boolean {
-    return this.#newest === request && !this.#writeOwed
-  }
-
-  /** Whether the response to the newest request is the last one. */
-  get endsWithNewest(): boolean {
-    return this.#state !== 'open' || this.#limits.isClosing || this.socket.readableEnded
+  /** Returns whether the response to this request is the last one, as it `mustEnd` or for another reason: then no further byte counts. */
+  endsWith(request: IncomingMessage, mustEnd: boolean): boolean {
+    if (this.#newest !== request || this.#writeOwed) return false
+    const isLast = mustEnd || this.#state !== 'open' || this.#shared.isClosing || this.socket.readableEnded
+    if (isLast) this.stopReading()
+    return isLast
   }
 
   /** Whether nothing has come after a request, and whether more is to be read. */
@@ -161,9 +154,9 @@ export class Connection {
     this.#bodyBytes = Number(headers['content-length'] ?? 0)
     this.#awaits100 = awaits100(request)
     this.#pending.set(response, undefined)
-    this.#limits.sparePending--
+    this.#shared.pending++
     // After a request to upgrade, Node drops what it has read of the next.
-    if (this.#limits.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
+    if (this.#shared.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
       this.#state = 'last'
     // Not even its body is read: a refusal needs none.
     if (this.isExcess) this.#state = 'over'
@@ -175,14 +168,14 @@ export class Connection {
     this.#pending.set(response, reply)
   }
 
-  /** Registers the reader of the newest request's body. */
-  startBody(reader: BodyReader): void {
-    this.#bodyReader = reader
+  /** Takes note that the newest request's body is read; `fail` is called when the rest will not arrive. */
+  startBody(fail: FailBody): void {
+    this.#failBody = fail
   }
 
-  /** Unregisters a reader, unless the next request, which may be parsed before this body's end is reported, has another. */
-  endBody(reader: BodyReader): void {
-    if (this.#bodyReader === reader) this.#bodyReader = undefined
+  /** Undoes that, unless the body of the next request, which may be parsed before this one's end is reported, is read. */
+  endBody(fail: FailBody): void {
+    if (this.#failBody === fail) this.#failBody = undefined
   }
 
   /** Makes the newest request the last: no byte after those that are parsed counts. */
@@ -192,21 +185,15 @@ export class Connection {
 
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
-   * order. Then an incomplete one gets the failure from Fastify. Without one, the failure is written directly, with this
-   * request id, and `onWritten` is called.
+   * order. Then an incomplete one gets the failure from Fastify. Without one, `write` is called to write it.
    */
-  refuse(failure: Failure, requestId: string, onWritten: () => void): void {
+  refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
     this.#state = 'over'
     if (this.isArriving) {
       this.#newestFailure = failure
-      this.#bodyReader?.fail(failure)
-    } else {
-      this.#writeOwed = () => {
-        this.socket.write(writeResponse(failure, requestId))
-        onWritten()
-      }
-    }
+      this.#failBody?.(failure)
+    } else this.#writeOwed = write
     if (this.#pending.size === 0) this.#writeLast()
   }
 
@@ -215,7 +202,7 @@ export class Connection {
    * the service: then its time begins again.
    */
   isLate(now: number): boolean {
-    if (!this.#waitsForUs && now - this.#heldAt > this.#limits.headersTimeoutMs) return true
+    if (!this.#waitsForUs && now - this.#heldAt > this.#shared.headersTimeoutMs) return true
     this.#late = this.isArriving ? this.#newest : 'header'
     return false
   }
@@ -235,7 +222,7 @@ export class Connection {
 
   /** Gives up all pending responses, once the socket has closed. */
   close(): void {
-    this.#bodyReader?.fail(this.#newestFailure ?? brokenOff())
+    this.#failBody?.(this.#newestFailure ?? new Failure('MalformedRequest'))
     // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
     for (const response of this.#pending.keys()) response.destroy()
   }
@@ -247,7 +234,7 @@ export class Connection {
   check(now: number): 'stalled' | 'late' | undefined {
     if (this.#waitsForUs) this.#heldAt = now
     this.#watchProgress(now)
-    const { hasClosed, headersTimeoutMs, requestTimeoutMs } = this.#limits
+    const { hasClosed, headersTimeoutMs, requestTimeoutMs } = this.#shared
     const { socket } = this
     if (now - this.#takenAt > (hasClosed ? Math.min(headersTimeoutMs, requestTimeoutMs) : requestTimeoutMs)) {
       socket.destroy()
@@ -272,7 +259,7 @@ export class Connection {
 
   #checkEnd(now: number) {
     this.#flushedAt ??= now
-    const limitMs = this.#limits.hasClosed ? lingerMs : this.#limits.requestTimeoutMs
+    const limitMs = this.#shared.hasClosed ? lingerMs : this.#shared.requestTimeoutMs
     const isQuiet = now - Math.max(this.#sentAt, this.#flushedAt) >= quietMs
     if (isQuiet || now - this.#flushedAt > limitMs) this.socket.destroy()
   }
@@ -292,9 +279,11 @@ export class Connection {
   /** Whether its client has begun or announced something that only it can finish. */
   get #isWaiting(): boolean {
     if (this.#waitsForUs || this.isOver) return false
-    const { hasClosed } = this.#limits
-    if (this.isArriving)
-      return hasClosed || this.#bodyReader?.hasBegun === false || this.#late === this.#newest
+    const { hasClosed } = this.#shared
+    if (this.isArriving) {
+      const isUnbegun = this.#failBody !== undefined && !this.#newest?.readableDidRead
+      return hasClosed || isUnbegun || this.#late === this.#newest
+    }
     return this.#late === 'header' || (hasClosed && this.#pending.size === 0)
   }
 
@@ -324,7 +313,7 @@ export class Connection {
   /** How many more requests it may have; a connection without any may have one. */
   get #room(): number {
     const { size } = this.#pending
-    const spare = Math.min(maximumPending - size, this.#limits.sparePending)
+    const spare = Math.min(maximumPending - size, maximumPendingTogether - this.#shared.pending)
     return size === 0 ? Math.max(1, spare) : spare
   }
 
@@ -336,7 +325,7 @@ export class Connection {
   #settle(response: ServerResponse) {
     const reply = this.#pending.get(response)
     this.#pending.delete(response)
-    this.#limits.sparePending++
+    this.#shared.pending--
     const { size } = this.#pending
     if (size === maximumPending / 2 || size === 0) this.socket.resume()
     this.#forgetNewest()
@@ -351,8 +340,6 @@ export class Connection {
     if (this.#pending.size === 0) this.#newest = undefined
   }
 }
-
-const brokenOff = () => new Failure('MalformedRequest')
 
 /** How many bytes a client has taken, as far as the kernel knows. */
 function bytesTaken({

@@ -1,50 +1,41 @@
-/** The connections of a server: how many there may be, and what each is checked for while it is open. */
+/** The connections of a server: how many there may be, what each is checked for, how one is rejected, and how all end. */
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyReply } from 'fastify'
-import fp from 'fastify-plugin'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { FailureName } from '../failures/catalogue.ts'
-import { Failure } from '../failures/failure.ts'
-import { Connection, type ConnectionLimits } from './connection.ts'
+import { Failure, toResponse } from '../failures/failure.ts'
+import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     /** The open connections. */
     connections: Connections
-    /** The open connections, and the requests that have no complete response yet. */
-    inFlight(): { connections: number; requests: number }
     /** Calls a listener for each response that has been sent, or given up because its connection closed. Not for injected requests. */
     onClosed(listener: ClosedListener): void
-    /** Stops reading a connection, and ends it with this failure after the responses that are pending. */
-    rejectConnection(socket: Socket, failure: Failure): void
-    /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
-    rejectUnreadable(error: NodeJS.ErrnoException, socket: Socket): void
     /** Calls a listener for each failure that is written without Fastify. */
     onRejected(listener: (failure: Failure) => void): void
+    /** The service is about to close: it is no longer ready, but still serves. */
+    isShuttingDown: boolean
+    /**
+     * Makes the service not ready, and serves for `delayMs` while balancers notice, then for a second in which every
+     * response tells its client that the connection closes. Call `close` afterwards.
+     */
+    announceShutdown(delayMs: number): Promise<void>
   }
 }
 
-/** The open connections, what they share, and how many were cut off because their client took nothing of a response. */
-export type Connections = Map<Socket, Connection> & ConnectionLimits & { stalled: number }
+/** The open connections, and what they share. */
+type Connections = Map<Socket, Connection> & Shared
 
 type ClosedListener = (reply: FastifyReply, isSent: boolean) => void
 
-/** Limits of a server's connections. */
-export interface ConnectionsOptions {
-  /** How long a request's header may take to arrive, or the first byte of a body, in ms. */
-  headersTimeoutMs: number
-  /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
-  requestTimeoutMs: number
-  /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
-  maxConnections: number
-}
-
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
 const spareConnections = 1_000
-/** How many requests may wait for their responses on all connections together, besides the first of each. */
-const sparePending = 4_096
 const checkMs = 250
+/** How long clients learn from their responses that the connections close, in ms. */
+export const noticeMs = 1_000
 
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
 const byParserCode: Record<string, FailureName> = {
@@ -55,80 +46,143 @@ const byParserCode: Record<string, FailureName> = {
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
 }
 
-export default fp<ConnectionsOptions>(
-  async (app, { headersTimeoutMs, requestTimeoutMs, maxConnections }) => {
-    const { server } = app
-    const listeners: ClosedListener[] = []
-    const rejectedListeners: ((failure: Failure) => void)[] = []
-    const limits = { headersTimeoutMs, requestTimeoutMs, isClosing: false, hasClosed: false, sparePending }
-    const connections: Connections = Object.assign(new Map(), { ...limits, stalled: 0 })
-    server.headersTimeout = headersTimeoutMs
-    server.requestTimeout = requestTimeoutMs
-    server.maxConnections = maxConnections + spareConnections
-    Object.assign(server, { httpAllowHalfOpen: true }) // a client may half-close, and wait for its responses
+/** Follows the connections of an application's server. Returns how it rejects those without a request that can be responded to. */
+export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
+  const { server } = app
+  const closedListeners: ClosedListener[] = []
+  const rejectedListeners: ((failure: Failure) => void)[] = []
+  const shared: Shared = { ...limits, isClosing: false, hasClosed: false, pending: 0, stalled: 0 }
+  const connections: Connections = Object.assign(new Map(), shared)
+  server.headersTimeout = limits.headersTimeoutMs
+  server.requestTimeout = limits.requestTimeoutMs
+  server.maxConnections = limits.maxConnections + spareConnections
+  Object.assign(server, { httpAllowHalfOpen: true }) // a client may half-close, and wait for its responses
+  keepBusy(server, connections)
 
-    function onClosed(reply: FastifyReply) {
-      const isSent = reply.raw.writableFinished
-      for (const listener of listeners) listener(reply, isSent)
-    }
+  function onClosed(reply: FastifyReply) {
+    const isSent = reply.raw.writableFinished
+    for (const listener of closedListeners) listener(reply, isSent)
+  }
 
-    function check() {
-      // Some got their last response before the shutdown began, and have been flushed since.
-      if (connections.hasClosed) server.closeIdleConnections()
-      const now = performance.now()
-      for (const [socket, connection] of connections) {
-        const fault = socket.destroyed || connection.check(now)
-        if (fault === 'late') app.rejectConnection(socket, new Failure('RequestTimeout'))
-        if (fault === 'stalled') {
-          connections.stalled++
-          app.log.info({ client: socket.remoteAddress }, 'the client takes nothing of its response: cut off')
-        }
+  /** Stops reading a connection, and ends it with this failure after the responses that are pending. */
+  function rejectConnection(socket: Socket, failure: Failure) {
+    const requestId = randomUUID()
+    connections.get(socket)?.refuse(failure, () => {
+      socket.write(writeResponse(failure, requestId))
+      app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
+      for (const listener of rejectedListeners) listener(failure)
+    })
+  }
+
+  /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
+  function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
+    const connection = connections.get(socket)
+    const isTimeout = code === 'ERR_HTTP_REQUEST_TIMEOUT'
+    // No response for a client that has gone or has never sent anything, nor for bytes after a request that closes.
+    if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
+    else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
+    else if (!isTimeout || connection?.isLate(performance.now()))
+      rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
+  }
+
+  function check() {
+    // Some got their last response before the shutdown began, and have been flushed since.
+    if (connections.hasClosed) server.closeIdleConnections()
+    const now = performance.now()
+    for (const [socket, connection] of connections) {
+      const fault = socket.destroyed || connection.check(now)
+      if (fault === 'late') rejectConnection(socket, new Failure('RequestTimeout'))
+      if (fault === 'stalled') {
+        connections.stalled++
+        app.log.info({ client: socket.remoteAddress }, 'the client takes nothing of its response: cut off')
       }
     }
+  }
 
-    server.once('listening', () => {
-      // Checked after the poll phase: what arrived while the process stood still is read first, and was in time.
-      const timer = setInterval(setImmediate, checkMs, check).unref()
-      server.once('close', () => clearInterval(timer))
+  server.once('listening', () => {
+    // Checked after the poll phase: what arrived while the process stood still is read first, and was in time.
+    const timer = setInterval(setImmediate, checkMs, check).unref()
+    server.once('close', () => clearInterval(timer))
+  })
+  server.on('connection', (socket: Socket) => {
+    // After a socket has closed, Node knows its address only if it was read before.
+    void socket.remoteAddress
+    const connection = new Connection(
+      socket,
+      connections,
+      connections.size >= limits.maxConnections,
+      onClosed
+    )
+    connections.set(socket, connection)
+    socket.once('close', () => {
+      connections.delete(socket)
+      connection.close()
     })
-    server.on('connection', (socket: Socket) => {
-      // After a socket has closed, Node knows its address only if it was read before.
-      void socket.remoteAddress
-      const connection = new Connection(socket, connections, connections.size >= maxConnections, onClosed)
-      connections.set(socket, connection)
-      socket.once('close', () => {
-        connections.delete(socket)
-        connection.close()
-      })
-    })
-    server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
-      connections.get(request.socket)?.receive(request, response)
-    })
+  })
+  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+    connections.get(request.socket)?.receive(request, response)
+  })
 
-    app.decorate('connections', connections)
-    app.decorate('onClosed', (listener) => void listeners.push(listener))
-    app.decorate('onRejected', (listener) => void rejectedListeners.push(listener))
-    app.decorate('inFlight', () => {
-      let requests = 0
-      for (const { pending } of connections.values()) requests += pending
-      return { connections: connections.size, requests }
-    })
-    app.decorate('rejectConnection', (socket, failure) => {
-      const requestId = randomUUID()
-      connections.get(socket)?.refuse(failure, requestId, () => {
-        app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
-        for (const listener of rejectedListeners) listener(failure)
-      })
-    })
-    app.decorate('rejectUnreadable', ({ code = '' }, socket) => {
-      const connection = connections.get(socket)
-      const isTimeout = code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      // No response for a client that has gone or has never sent anything, nor for bytes after a request that closes.
-      if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
-      else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
-      else if (!isTimeout || connection?.isLate(performance.now()))
-        app.rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
-    })
-  },
-  { name: 'connections' }
-)
+  app.decorate('connections', connections)
+  app.decorate('onClosed', (listener) => void closedListeners.push(listener))
+  app.decorate('onRejected', (listener) => void rejectedListeners.push(listener))
+  app.decorate('isShuttingDown', false)
+  app.decorate('announceShutdown', async (delayMs) => {
+    app.isShuttingDown = true
+    app.log.info({ delayMs }, 'draining: not ready any more')
+    await sleep(delayMs)
+    connections.isClosing = true
+    // Requests that paused connections have sent get their responses during the notice.
+    app.resumeAll()
+    // Without connections, nobody needs the notice.
+    if (connections.size > 0) await sleep(noticeMs)
+  })
+  app.addHook('preClose', (done) => {
+    connections.isClosing = connections.hasClosed = true
+    done()
+  })
+  return { rejectConnection, rejectUnreadable }
+}
+
+/**
+ * Keeps `server.closeIdleConnections()`, and so `close()`, from destroying connections whose responses are not flushed,
+ * or whose client still sends a body that is dropped: Node considers both idle.
+ */
+function keepBusy(server: Server, connections: Connections) {
+  const closeIdleConnections = server.closeIdleConnections.bind(server)
+  server.closeIdleConnections = () => {
+    const kept = [...connections].flatMap(([socket, { isBusy }]) => (isBusy ? [socket] : []))
+    for (const socket of kept) socket.destroy = () => socket
+    closeIdleConnections()
+    for (const socket of kept) Reflect.deleteProperty(socket, 'destroy')
+  }
+}
+
+/**
+ * Returns the header fields of every response: the request's id, and that the response is no page (for a browser that
+ * shows it as one all the same), has the type that it claims, and must not be cached. What concerns TLS is the
+ * balancer's task.
+ */
+export function responseHeaders(requestId: string) {
+  return {
+    'x-request-id': requestId,
+    'cache-control': 'no-store',
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+    'x-content-type-options': 'nosniff'
+  }
+}
+
+/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
+function writeResponse(failure: Failure, requestId: string): string {
+  const { status, headers, body } = toResponse(failure)
+  const fields = {
+    ...responseHeaders(requestId),
+    ...headers,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    date: new Date().toUTCString(),
+    connection: 'close'
+  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
+}

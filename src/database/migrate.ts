@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../failures/failure.ts'
 import { connect } from './hosts.ts'
 import type { ConnectionOptions } from './url.ts'
 import { checkEncoding, waitForDatabase } from './wait-for-database.ts'

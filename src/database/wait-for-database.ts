@@ -1,7 +1,7 @@
 /** Waiting, at start-up, for a database that this build can use. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../failures/failure.ts'
 import { isUnmigrated } from './errors.ts'
 import { connect, messageOf } from './hosts.ts'
 import type { ConnectionOptions } from './url.ts'

@@ -1,4 +1,4 @@
-/** A failure of the catalogue, and the one mapping from anything thrown to the interface's response. */
+/** A failure of the catalogue, the one mapping from anything thrown to the interface's response, and faults at the start. */
 import { catalogue, type Entry, type FailureName } from './catalogue.ts'
 
 /**
@@ -67,31 +67,19 @@ export function toResponse(failure: Failure, writes = false) {
   } as const
 }
 
-/**
- * Returns the header fields of every response: the request's id, and that the response is no page (for a browser that
- * shows it as one all the same), has the type that it claims, and must not be cached. What concerns TLS is the
- * balancer's task.
- */
-export function responseHeaders(requestId: string) {
-  return {
-    'x-request-id': requestId,
-    'cache-control': 'no-store',
-    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-    'x-content-type-options': 'nosniff'
+/** Thrown before the service listens; `faults` holds a readable line for each fault, and no secret. */
+export class StartupFault extends Error {
+  readonly faults: readonly string[]
+
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
   }
 }
 
-/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
-export function writeResponse(failure: Failure, requestId: string): string {
-  const { status, headers, body } = toResponse(failure)
-  const fields = {
-    ...responseHeaders(requestId),
-    ...headers,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    date: new Date().toUTCString(),
-    connection: 'close'
-  }
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
+/** Writes a start-up failure to standard error as plain text and makes the process exit with code 1. */
+export function reportStartupFault(thrown: unknown): void {
+  const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown)]
+  for (const fault of faults) process.stderr.write(`plant-store: ${fault}\n`)
+  process.exitCode = 1
 }

@@ -60,7 +60,7 @@ const maximumDepth = 1_000
 const [quote, colon, backslash, letterU] = [0x22, 0x3a, 0x5c, 0x75]
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 
-// Long texts are read four bytes at a time. For a short text, making the view takes longer than reading it byte by byte.
+// Four bytes at a time, spaces and digits take a quarter of the time. For a short text, making the view takes longer.
 const longText = 256
 const noWords = new DataView(new ArrayBuffer(0))
 
@@ -80,11 +80,7 @@ export function findMembers(bytes: Buffer, keys: readonly Buffer[], offsets: num
     const byte = bytes[at]
     if (byte === quote) {
       keyStart = at + 1
-      for (at = keyStart; at < length; at++) {
-        while (at < lastWord && isPlainText(words.getInt32(at))) at += 4
-        if (bytes[at] === quote) break
-        if (bytes[at] === backslash) at++
-      }
+      for (at = keyStart; at < length && bytes[at] !== quote; at++) if (bytes[at] === backslash) at++
       keyEnd = at
     } else if (byte === colon) {
       for (let index = 0; depth === 1 && index < keys.length; index++)
@@ -101,15 +97,6 @@ function isBetweenTokens(word: number): boolean {
   const opening = word & ~((word >>> 2) ^ (word >>> 3)) & 0x02020202
   const closing = word & (word >>> 1) & (word >>> 2) & 0x04040404
   return (opening | closing) === 0
-}
-
-/** Whether none of four bytes is a quote or a backslash. */
-function isPlainText(word: number): boolean {
-  // Where a byte is 0 after the exclusive or, and only there, the subtraction sets a high bit that was clear.
-  const quotes = word ^ 0x22222222
-  const backslashes = word ^ 0x5c5c5c5c
-  const zeros = ((quotes - 0x01010101) & ~quotes) | ((backslashes - 0x01010101) & ~backslashes)
-  return (zeros & 0x80808080) === 0
 }
 
 /** Whether a string is this key, each of whose characters may be escaped by its four digits. */

@@ -1,14 +1,14 @@
 /** The operations of the interface: what each declares, and the route that follows, which refuses before it reads a body. */
 import type { Registry } from '@prometheus-io/client'
 import type { Static, TObject } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest, onRequestHookHandler, preValidationHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
-import { Shares } from '../shares.ts'
 import { createBodyParser, namesOfIntegers, tooManyBodies } from './body.ts'
 import { checkBodyHead, parseIdempotencyKey } from './head.ts'
+import { Shares } from './shares.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -73,16 +73,6 @@ export function failuresOf({ writes, body, failures }: Operation): [FailureName,
   return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
 }
 
-/** Returns a hook that makes integers of a path's parameters. */
-function readIntegers(params: TObject): preValidationHookHandler {
-  const names = namesOfIntegers(params)
-  return (request, _, done) => {
-    const given = request.params as Record<string, unknown>
-    for (const name of names) if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
-    done()
-  }
-}
-
 interface Options {
   registry: Registry
   /** Bytes of the bodies that may be arriving at the same time. */
@@ -110,9 +100,13 @@ export default fp<Options>(
     app.decorate('addOperation', (declared, prefix) => {
       const { method, path, writes, params, body, success } = declared
       const operation = { ...declared, url: prefix + path.replaceAll(/{(\w+)}/g, ':$1') }
+      const integers = params ? namesOfIntegers(params) : []
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
       const admit: onRequestHookHandler = (request, _, done) => {
         const { headers, connection, caller } = request
+        const given = request.params as Record<string, unknown>
+        for (const name of integers)
+          if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
         if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
         done(
           (body && checkBodyHead(headers, bodyLimit)) ??
@@ -126,7 +120,6 @@ export default fp<Options>(
       app.register(async (scope) => {
         // A getter: it costs no request anything.
         scope.decorateRequest('operation', { getter: () => operation })
-        if (params) scope.addHook('preValidation', readIntegers(params))
         if (body)
           scope.addContentTypeParser('application/json', createBodyParser(body.schema, bodies, bodyLimit))
         added = operation
@@ -134,6 +127,7 @@ export default fp<Options>(
           method,
           url: operation.url,
           config: { operation },
+          // Fastify warns of a schema that is undefined.
           schema: {
             ...(params && { params }),
             ...(body && { body: body.schema }),
@@ -146,5 +140,5 @@ export default fp<Options>(
       })
     })
   },
-  { name: 'operation', dependencies: ['connections', 'auth', 'rate-limit'] }
+  { name: 'operation', dependencies: ['auth', 'rate-limit'] }
 )

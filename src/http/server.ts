@@ -1,5 +1,6 @@
 /** The server of an application: what Node and Fastify would respond to by themselves goes to our handlers. */
-import type { Server } from 'node:http'
+import { type IncomingMessage, METHODS, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
@@ -9,26 +10,50 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import connections, { type ConnectionsOptions } from '../connections/connections.ts'
-import shutdown from '../connections/shutdown.ts'
-import { Failure, responseHeaders, toFailure, toResponse } from '../failures/failure.ts'
-import { releaseHead } from './head.ts'
-import methods, { noPath } from './methods.ts'
-import protocol from './protocol.ts'
-import { identifyRequest } from './request-log.ts'
+import { awaits100, type Connection, type ConnectionLimits } from '../connections/connection.ts'
+import { addConnections, responseHeaders } from '../connections/connections.ts'
+import { Failure, toFailure, toResponse } from '../failures/failure.ts'
+import { checkHead, maximumFields, releaseHead } from './head.ts'
+import type { RegisteredOperation } from './operation.ts'
+import { findForwardedFor, findTraceId, identifyRequest } from './telemetry.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The failure that was sent; null for a success. */
     failure: Failure | null
+    /** Its connection; undefined for an injected request. */
+    connection: Connection | undefined
+    /** Its client may wait for 100 before it sends the body. */
+    awaits100: boolean
+    /** The trace id of its `traceparent`, 32 hex digits. */
+    traceId: string | undefined
+    /** The addresses that it came through, as its `X-Forwarded-For` says. */
+    forwardedFor: string | undefined
+  }
+  interface FastifyInstance {
+    /** The routes of this server. */
+    routes: readonly Route[]
+    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
+    rejectOtherMethods(): void
   }
 }
 
-interface Options extends ConnectionsOptions, FastifyHttpOptions<Server> {
+/** A registered route. */
+interface Route {
+  readonly method: string
+  readonly url: string
+  readonly operation: RegisteredOperation | undefined
+}
+
+interface Options extends ConnectionLimits, FastifyHttpOptions<Server> {
   /** Sees each request before anything else does. */
   first?: FastifyPluginAsync | undefined
 }
 
+/** A path that no route can have. */
+const noPath = '//'
+/** What stands for a path that cannot be decoded: no client can send a space in one. */
+const badPath = '/ /'
 const noQuery = {}
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
@@ -48,20 +73,42 @@ export async function createServer(
     routerOptions: { querystringParser: () => noQuery },
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     return503OnClosing: false,
-    frameworkErrors: (_, request, reply): void => app.rejectBadUrl(request, reply),
-    clientErrorHandler: (error, socket) => app.rejectUnreadable(error, socket),
+    // For a path that cannot be decoded; Fastify itself would run no hooks.
+    frameworkErrors: (_, { raw: request }, { raw: response }) => {
+      request.url = badPath
+      app.routing(request, response)
+    },
+    clientErrorHandler: (error, socket) => rejectUnreadable(error, socket),
     ...others
   })
   if (first) await app.register(first)
-  addHeaders(app)
-  app.decorateRequest('failure', null)
+  const limits = { headersTimeoutMs, requestTimeoutMs, maxConnections }
+  const { rejectConnection, rejectUnreadable } = addConnections(app, limits)
+  respondInPlaceOfNode(app)
+  addHooks(app)
   app.setErrorHandler(sendFailure)
   app.setNotFoundHandler((request, reply) => sendFailure(new Failure('NotFound'), request, reply))
-  await app.register(connections, { headersTimeoutMs, requestTimeoutMs, maxConnections })
-  await app.register(protocol)
-  await app.register(shutdown)
-  await app.register(methods)
+  addMethods(app, rejectConnection)
   return app
+}
+
+const methods = new Set(METHODS)
+const ignore = () => {}
+
+/** Leaves to Fastify what Node would respond to before it. */
+function respondInPlaceOfNode({ server }: FastifyInstance) {
+  // Node silently drops the fields beyond this count, the token perhaps among them. One more than the limit is kept, so
+  // that too many are noticed.
+  server.maxHeadersCount = maximumFields + 1
+  server.prependListener('request', (request: IncomingMessage) => {
+    request.on('error', ignore)
+    // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with the responses
+    // that it still owes. For the others, Fastify has no response.
+    if (!methods.has(request.method as string)) request.method = 'UNLINK'
+  })
+  // Node would respond to both at once. They are judged later, after the requests before them.
+  for (const event of ['checkContinue', 'checkExpectation'])
+    server.on(event, (request, response) => server.emit('request', request, response))
 }
 
 const json = 'application/json'
@@ -70,25 +117,64 @@ const jsonWithCharset = 'application/json; charset=utf-8'
 /** So long a text is written as bytes, in a piece of its own. */
 const largeLength = 4_096
 
-/** Adds the header fields of every response of Fastify. */
-function addHeaders(app: FastifyInstance) {
-  // Before all other hooks, so that the response of one that refuses has them, and a handler can replace them.
+const rejectPath = ({ url }: IncomingMessage) =>
+  new Failure(url === badPath ? 'MalformedRequest' : 'NotFound')
+
+/** Adds what happens to every request, whatever its route: its header is judged, and its response gets its fields. */
+function addHooks(app: FastifyInstance) {
+  app.decorateRequest('failure', null)
+  app.decorateRequest('connection', undefined)
+  app.decorateRequest('awaits100', false)
+  app.decorateRequest('traceId', undefined)
+  app.decorateRequest('forwardedFor', undefined)
   app.addHook('onRequest', (request, reply, done) => {
+    const { raw } = request
+    const connection = app.connections.get(raw.socket)
+    // After the last response of its connection, a request gets none, and must not be carried out.
+    if (!(connection?.owes(reply.raw) ?? !raw.socket.destroyed)) {
+      reply.hijack()
+      return
+    }
+    // Now, so that every response has them, and a handler can replace them.
     reply.headers(responseHeaders(request.id))
-    done()
+    request.connection = connection
+    request.awaits100 = awaits100(raw)
+    request.traceId = findTraceId(raw.headers)
+    request.forwardedFor = findForwardedFor(raw.headers)
+    connection?.attach(reply.raw, reply)
+    // Not in the handler: before that, Fastify would read and judge the body.
+    done(checkHead(raw) ?? (request.is404 ? rejectPath(raw) : undefined))
+  })
+  app.addHook('preParsing', ({ raw, connection, awaits100 }, reply, _, done) => {
+    const failure = connection?.failureOf(raw)
+    if (failure === undefined && awaits100) inviteBody(reply.raw)
+    done(failure)
   })
   app.addHook('onSend', (request, reply, payload, done) => {
-    const { raw } = request
+    const { raw, connection, awaits100 } = request
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. To send
     // bytes would cost a refusal a tenth more, since they are written as a piece of their own.
     if (reply.getHeader('content-type') === jsonWithCharset) reply.header('content-type', json)
     // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
     releaseHead(request)
     if (!raw.complete || raw.readableLength > 0) raw.resume()
+    // Refused before its 100, a client may send the body or not: what follows cannot be told apart.
+    if (connection?.endsWith(raw, awaits100 && !raw.complete)) reply.header('connection', 'close')
+    // Without this, Node would close after a body that was sent without waiting for 100, and lose the later responses.
+    else if (awaits100 && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
+    // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would
+    // lose the later responses. Instead, the rest of the body is read and dropped.
+    else if (reply.hasHeader('connection') || app.connections.isClosing) reply.removeHeader('connection')
     // A text that waits in the connection can take twice its bytes.
     const isLarge = typeof payload === 'string' && payload.length > largeLength
     done(null, isLarge ? Buffer.from(payload) : payload)
   })
+}
+
+/** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node would write it into the middle of one. */
+function inviteBody(response: ServerResponse) {
+  if (response.socket !== null) response.writeContinue()
+  else response.once('socket', () => response.headersSent || response.writeContinue())
 }
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */
@@ -100,3 +186,38 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   const { status, headers, body } = toResponse(failure, request.operation?.writes)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }
+
+/** Keeps the list of routes, from which the requests with another method are told what is allowed. */
+function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, failure: Failure) => void) {
+  const routes: Route[] = []
+  app.decorate('routes', routes)
+  app.addHook('onRoute', ({ method, url, config }) => {
+    // Those that reject have a list of methods.
+    if (typeof method === 'string') routes.push({ method, url, operation: config?.operation })
+  })
+  // Node's parser knows more methods than Fastify has routes for.
+  for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
+    app.addHttpMethod(method)
+  app.decorate('rejectOtherMethods', () => {
+    for (const [url, ofPath] of Map.groupBy(routes, (route) => route.url)) {
+      const headers = allow(ofPath)
+      // In onRequest, before anything else of the request is judged.
+      const reject = () => {
+        throw new Failure('MethodNotAllowed', { headers })
+      }
+      const others = app.supportedMethods.filter((name) => ofPath.every(({ method }) => method !== name))
+      app.route({ method: others, url, config: { isInternal: true }, onRequest: reject, handler: reject })
+    }
+  })
+  // It names no path.
+  app.server.on('connect', (_, socket: Socket) => {
+    socket.resume()
+    const headers = allow(routes.filter(({ operation }) => operation))
+    rejectConnection(socket, new Failure('MethodNotAllowed', { headers }))
+  })
+}
+
+/** Returns the header field that names the methods of these routes. */
+const allow = (routes: Route[]) => ({
+  allow: [...new Set(routes.map(({ method }) => method))].sort().join(', ')
+})

@@ -3,21 +3,14 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import type { FastifyPluginAsync } from 'fastify'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../failures/failure.ts'
 import type { Operation } from '../http/operation.ts'
 import { writeDocument } from './document.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
-const policy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'"
-].join('; ')
+const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const types: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
@@ -31,25 +24,18 @@ const types: Record<string, string> = {
  */
 export async function readPage(directory: URL) {
   const template = await readFile(new URL('index.html', directory), 'utf8')
-  const names = [...template.matchAll(/\{(.+?)\}/g)].map(([, name]) => name as string)
-  const assets = await Promise.all(
-    names.map(async (name) => {
-      const bytes = await readFile(new URL(name, directory)).catch(() => {
-        throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
-      })
-      return {
-        name,
-        bytes,
-        type: types[extname(name)] as string,
-        version: hash('sha256', bytes).slice(0, 16)
-      }
+  const assets = new Map<string, { bytes: Buffer; version: string }>()
+  for (const [, name = ''] of template.matchAll(reference)) {
+    const bytes = await readFile(new URL(name, directory)).catch(() => {
+      throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
     })
-  )
-  const links = new Map(assets.map(({ name, version }) => [name, `${name}?v=${version}`]))
-  const page = template.replace(/\{(.+?)\}/g, (_, name) => links.get(name) as string)
+    assets.set(name, { bytes, version: hash('sha256', bytes).slice(0, 16) })
+  }
+  const page = template.replace(reference, (_, name) => `${name}?v=${assets.get(name)?.version}`)
   return { page: Buffer.from(page), assets }
 }
 
+const reference = /\{(.+?)\}/g
 const directory = new URL('../../public/docs/', import.meta.url)
 const config = { isInternal: true } as const
 
@@ -70,11 +56,11 @@ const openapi: FastifyPluginAsync<Options> = async (app, { operations, basePath,
   const { page, assets } = await readPage(directory)
   const html = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }
   for (const url of ['/', '/docs']) app.get(url, { config }, (_, reply) => reply.headers(html).send(page))
-  for (const { name, bytes, type, version } of assets) {
+  for (const [name, { bytes, version }] of assets) {
     app.get(`/docs/${name}`, { config }, ({ url }, reply) => {
       // Not for another version: while replicas are replaced, the page of one may ask another for its files.
       if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')
-      return reply.header('content-type', type).send(bytes)
+      return reply.header('content-type', types[extname(name)]).send(bytes)
     })
   }
 }

@@ -32,7 +32,7 @@ import {
 } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../failures/failure.ts'
 import type { Store } from '../group-commit/types.ts'
 import type { TracedItem, Tracing } from './tracing.ts'
 

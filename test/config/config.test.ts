@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
-import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { StartupFault } from '../../src/failures/failure.ts'
 
 /** What pg-connection-string makes its objects of. */
 const plain = (entries: object) => Object.assign(Object.create(null), entries)

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { StartupFault } from '../../src/failures/failure.ts'
 import { createDatabase, query } from '../support/database.ts'
 
 const migrations = readdirSync(join(import.meta.dirname, '../../migrations'))

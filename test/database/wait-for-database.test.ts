@@ -10,7 +10,7 @@ import {
   checkRights,
   waitForDatabase
 } from '../../src/database/wait-for-database.ts'
-import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { StartupFault } from '../../src/failures/failure.ts'
 import { selectMissingRights, selectRequired } from '../../src/plants/requirements.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'

@@ -4,8 +4,8 @@ import t from 'tap'
 import auth from '../../src/auth/auth.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, toFailure, writeMessage } from '../../src/failures/failure.ts'
-import requestLog from '../../src/http/request-log.ts'
 import { createServer } from '../../src/http/server.ts'
+import telemetry from '../../src/http/telemetry.ts'
 import { createLogger } from '../../src/logger.ts'
 
 const lines: string[] = []
@@ -16,7 +16,7 @@ const app = await createServer(createLogger('info', { write: (line) => void line
   genReqId: () => 'the-id'
 })
 await app.register(auth, { registry: new Registry(), tokens: new Map() })
-await app.register(requestLog)
+await app.register(telemetry, { registry: new Registry() })
 
 let thrown: unknown
 app.get('/throws', () => {

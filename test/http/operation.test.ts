@@ -9,9 +9,8 @@ import { parseTokens } from '../../src/auth/tokens.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure } from '../../src/failures/failure.ts'
 import operations, { type Operation } from '../../src/http/operation.ts'
-import requestLog from '../../src/http/request-log.ts'
-import requestMetrics from '../../src/http/request-metrics.ts'
 import { createServer } from '../../src/http/server.ts'
+import telemetry from '../../src/http/telemetry.ts'
 import { createLogger } from '../../src/logger.ts'
 import { writeDocument } from '../../src/openapi/document.ts'
 import schema, { ajv } from '../../src/plants/schema.ts'
@@ -79,13 +78,12 @@ const app = await createServer(createLogger('info', { write: (line) => void line
   maxConnections: 100,
   ajv
 })
-await app.register(requestMetrics, { registry, maxConnections: 100 })
 await app.register(schema)
 await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`).tokens })
 await app.register(rateLimit, { perSecond: 0 })
 await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
 for (const operation of [write, read, named]) app.addOperation(operation, '/v1')
-await app.register(requestLog)
+await app.register(telemetry, { registry })
 await app.after()
 app.rejectOtherMethods()
 t.teardown(() => app.close())

@@ -4,7 +4,7 @@ import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { StartupFault } from '../../src/failures/failure.ts'
 import { readPage } from '../../src/openapi/page.ts'
 import { failure, headers, read, startService } from '../support/service.ts'
 

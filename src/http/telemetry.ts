@@ -1,0 +1,163 @@
+/** What operators see of requests: their ids, what is measured, and one line of the log when a response has ended. */
+import { randomUUID } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Registry } from '@prometheus-io/client'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { type DestinationStream, type Logger, pino } from 'pino'
+import { catalogue, type FailureName } from '../failures/catalogue.ts'
+import { addCounter, addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The id of the trace that its duration refers to; undefined where it is not traced. */
+    exemplar: string | undefined
+  }
+}
+
+const requestId = /^[A-Za-z0-9._-]{1,128}$/
+/** Addresses, separated by commas: in the log, nothing else of what a client may have sent. */
+const addresses = /^[\da-f.:, ]{1,200}$/i
+/** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
+const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
+export function identifyRequest(headers: IncomingHttpHeaders): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && requestId.test(given) ? given : randomUUID()
+}
+
+/** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
+export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string | undefined {
+  return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
+}
+
+/** Returns the `X-Forwarded-For` of a request, or undefined where it has none, a long one, or other things than addresses. */
+export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeaders): string | undefined {
+  return typeof given === 'string' && addresses.test(given) ? given : undefined
+}
+
+/**
+ * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There
+ * is one such line for each plant, so it is written without pino's generic serialisation. No field needs escaping: the
+ * alphabet of each has no quotes and no backslashes.
+ */
+function createSuccessLine(
+  logger: FastifyBaseLogger
+): (requestId: string, success: Line, message: string) => void {
+  if (!(logger as Logger).isLevelEnabled('info')) return () => {}
+  const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
+  const field = (name: string, value: string | number | undefined) =>
+    value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
+  return (requestId, line, message) => {
+    const { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } = line
+    stream.write(
+      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
+        `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
+        `"durationMs":${durationMs},${field('client', client)}${field('forwardedFor', forwardedFor)}"msg":"${message}"}\n`
+    )
+  }
+}
+
+type Line = ReturnType<typeof describe>
+
+/** Returns the fields of a request's line. */
+function describe({ request, elapsedTime }: FastifyReply) {
+  return {
+    traceId: request.traceId,
+    method: request.method,
+    route: routeOf(request),
+    caller: request.caller || undefined,
+    failure: request.failure?.error ?? 0,
+    batchRows: request.batchRows,
+    durationMs: Math.round(elapsedTime * 1000) / 1000,
+    client: request.ip,
+    forwardedFor: request.forwardedFor
+  }
+}
+
+/** Returns the path of a request's route, undefined where it has none. That of an operation costs less. */
+const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
+
+/** Returns what writes the line of a request whose response is sent, or given up. */
+function createLog(logger: FastifyBaseLogger) {
+  const logSuccess = createSuccessLine(logger)
+  return (reply: FastifyReply, isSent: boolean) => {
+    const { id, failure, log, operation } = reply.request
+    const line = describe(reply)
+    // Without a failure: its plant may be stored.
+    if (!isSent) log.info({ ...line, failure: undefined }, 'the client has left before its response')
+    else if (failure?.error === 500) log.error({ ...line, err: failure }, failure.message)
+    else if (failure?.error === 503) log.warn({ ...line, cause: failure.cause }, failure.message)
+    else if (failure) log.info(line, failure.message)
+    else if (operation) logSuccess(id, line, operation.success.logged)
+    // Probes come every second, and matter only when they fail.
+    else log.debug(line, 'responded')
+  }
+}
+
+/** All others count as one: clients choose them, and each would be a series of its own. */
+const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
+const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+/** Returns the series of the time that requests take, for each route, method and number of a failure. */
+function measureDurations(app: FastifyInstance, registry: Registry) {
+  const duration = addHistogram(registry, {
+    name: 'plant_store_http_request_duration_seconds',
+    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
+    buckets
+  })
+  const seriesOf = memoize((route: string | undefined) => {
+    const isOfInterface = app.routes.some(({ url, operation }) => url === route && operation !== undefined)
+    const labels = { route: route ?? 'unknown', interface: String(isOfInterface) }
+    return memoize((method: string) => memoize((failure: number) => duration({ ...labels, method, failure })))
+  })
+  // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
+  app.addHook('onReady', (done) => {
+    for (const { url, method, operation } of app.routes)
+      if (operation) for (const failure of [0, 500, 503]) seriesOf(url)(method)(failure)
+    done()
+  })
+  return seriesOf
+}
+
+export default fp<{ registry: Registry }>(
+  async (app, { registry }) => {
+    const { connections, server } = app
+    const seriesOf = measureDurations(app, registry)
+    const names = Object.keys(catalogue) as FailureName[]
+    const failures = Object.fromEntries(names.map((name) => [name, 0])) as Record<FailureName, number>
+    let drops = 0
+    const count = addCounter.bind(undefined, registry)
+    const gauge = addGauge.bind(undefined, registry)
+    count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
+    const ofDrops = 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals'
+    count('http_connections_dropped', ofDrops, () => drops)
+    const ofStalled = 'Connections cut off, as their client took nothing of a response for REQUEST_TIMEOUT_MS'
+    count('http_connections_stalled', ofStalled, () => connections.stalled)
+    const ofRequests = 'Requests that have no complete response yet'
+    gauge('http_requests_in_flight', ofRequests, () => connections.pending)
+    gauge('http_connections', 'Open connections of clients', () => connections.size)
+    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.maxConnections)
+
+    app.decorateRequest('exemplar', undefined)
+    server.on('drop', () => drops++)
+    // No request is measured.
+    app.onRejected(({ name }) => {
+      failures[name]++
+    })
+    const log = createLog(app.log)
+    app.onClosed((reply, isSent) => {
+      const { request, elapsedTime } = reply
+      const { method, failure, exemplar } = request
+      if (isSent) {
+        const known = methods.has(method) ? method : 'other'
+        const series = seriesOf(routeOf(request))(known)(failure?.error ?? 0)
+        series.observe(elapsedTime / 1000, exemplar)
+        if (failure) failures[failure.name]++
+      }
+      log(reply, isSent)
+    })
+  },
+  { name: 'telemetry', dependencies: ['auth'] }
+)
