@@ -27,8 +27,9 @@ const meanings: readonly Meaning[] = [
   [/^(25006|26000|53300|0A000)$/, 'database', 'later'],
   // A serialization failure, a deadlock.
   [/^(40001|40P01)$/, 'unclear', 'now'],
-  // Too few resources, a lock, a cancel: by our own limit, the operator's statement_timeout, or by hand.
-  [/^(53...|55P03|57014)$/, 'unclear', 'later'],
+  // Too few resources, a lock, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
+  // of Citus whose transaction another node's end has broken (citusdata/citus#7306).
+  [/^(25...|53...|55P03|57014)$/, 'unclear', 'later'],
   // A table, a column, a function, a right is missing.
   [/^(42...|3D000|3F000)$/, 'database', 'never'],
   // A damaged page, an I/O error, a bug.

@@ -20,7 +20,7 @@ t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) =
   const table: [codes: string, own: string, triggers: string][] = [
     ['25006 26000 53300 0A000', 'no database later', 'no unclear later'],
     ['40001 40P01', 'no unclear now', 'no unclear now'],
-    ['53100 53200 55P03 57014', 'no unclear later', 'no unclear later'],
+    ['25001 25P02 53100 53200 55P03 57014', 'no unclear later', 'no unclear later'],
     ['42P01 42703 42883 42501 42P05 3D000 3F000', 'no database never', 'no unclear never'],
     ['58030 XX000 XX001', 'no unclear never', 'no unclear never'],
     ['22001 23514 23505 P0001 54000 ZZ001', 'no row never', 'no row never'],
