@@ -7,6 +7,7 @@ const benchmarks: Record<string, () => Promise<unknown>> = {
   growth: () => import('./growth.ts'),
   overload: () => import('./overload.ts'),
   soak: () => import('./soak.ts'),
+  'bad-rows': () => import('./bad-rows.ts'),
   container: () => import('./container.ts')
 }
 

@@ -55,10 +55,8 @@ type Outcome = 'created' | 'refused' | 'other'
 
 /** Posts plants to `url`. A connection that the server closes is replaced. */
 export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenResult> {
-  const { hostname, port, pathname, host } = new URL(url)
-  const fields = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
-  const bodyLength = makeBody().length
-  const head = `POST ${pathname} HTTP/1.1\r\n${fields.join('')}content-length: ${bodyLength}\r\n\r\n`
+  const { hostname, port } = new URL(url)
+  const head = writeHead(url, makeBody().length)
   const idle: Client[] = []
   const open = new Set<Client>()
   const latencies = { created: createHistogram(), refused: createHistogram(), late: createHistogram() }
@@ -151,8 +149,15 @@ interface Client {
   send(request: string, dueAt: number): void
 }
 
-/** A connection with one request at a time. */
-function createClient(
+/** Writes the header of a request with a body of so many bytes. */
+export function writeHead(url: string, bodyLength: number): string {
+  const { pathname, host } = new URL(url)
+  const fields = Object.entries({ host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `POST ${pathname} HTTP/1.1\r\n${fields.join('')}content-length: ${bodyLength}\r\n\r\n`
+}
+
+/** Makes a client of a connection, with one request at a time. */
+export function createClient(
   socket: Socket,
   onResponse: (client: Client, outcome: Outcome, isLast: boolean) => void,
   onClose: () => void

@@ -2,7 +2,7 @@
 import { createBackOff, pauseMs, systemClock } from './clock.ts'
 import { createOutage } from './outage.ts'
 import { type Batch, createQueue } from './queue.ts'
-import { createPendingRows, Row } from './rows.ts'
+import { type Attempt, createPendingRows, Row } from './rows.ts'
 import {
   type AttemptReport,
   type Clock,
@@ -27,6 +27,8 @@ const partsOfDeadline = 8
 const patience = { most: 2, least: 1.5 }
 /** The share of the deadline that it may take in any case; a tenth of that if writes show how long attempts take now. */
 const shareOfSuspects = 1 / 24
+/** A row that others failed with gets its error after so many times as long as it took to find: it costs them a tenth of the time. */
+const delayOfFault = 9
 
 interface Options {
   onAttempt?: (report: AttemptReport) => void
@@ -123,23 +125,32 @@ export function createGroupCommit<T extends Item, R>(
     const controller = new AbortController()
     let isCutOff = false
     const cutOff = () => {
+      // New rows may take as long as the store lets them, unless others are written meanwhile.
+      if (!isSuspect && !evidence.wasWritten(attempt.since)) {
+        cancelLimit = clock.after(slowMs(), cutOff)
+        return
+      }
       isCutOff = true
       controller.abort()
     }
-    const cancelLimit = isSuspect ? clock.after(limitMs(batch), cutOff) : undefined
-    const attempt = { rows: rows.length, waiting: rows.length, giveUp: () => controller.abort() }
+    let cancelLimit = clock.after(isSuspect ? limitMs(batch) : slowMs(), cutOff)
+    const attempt: Attempt = {
+      rows: rows.length,
+      waiting: rows.length,
+      giveUp: () => controller.abort(),
+      began: clock.now(),
+      since: evidence.now
+    }
     for (const row of rows) {
       row.state = 'trying'
       row.attempt = attempt
     }
-    const began = clock.now()
-    const since = evidence.now
     const written = await store.write(rows, controller.signal)
-    const ms = clock.now() - began
-    cancelLimit?.()
+    const ms = clock.now() - attempt.began
+    cancelLimit()
     busyLanes--
     queue.leave(isSuspect, ms, isSuspect || (written.failure !== undefined && rows.length === 1))
-    apply(batch, written, { ms, isCutOff, isAwaited: attempt.waiting > 0, since })
+    apply(batch, written, attempt, { ms, isCutOff })
     start()
   }
 
@@ -156,7 +167,7 @@ export function createGroupCommit<T extends Item, R>(
     const [any] = rows as [Row<T, R>]
     const leftMs = any.deadline - clock.now()
     // If a canary took longer, the others would have no time to take as long.
-    const wasWritten = evidence.wasWritten(any.failedSince)
+    const wasWritten = evidence.wasWritten(any.failed?.since)
     if (any.hasTime)
       return wasWritten ? Math.min(leftMs / 2, limits.deadlineMs / partsOfDeadline) : leftMs / 2
     const { attemptMs } = waitEstimate
@@ -170,7 +181,8 @@ export function createGroupCommit<T extends Item, R>(
   function apply(
     { rows, isSuspect }: Batch<T, R>,
     { results, failure }: Written<R>,
-    { ms, isCutOff, isAwaited, since }: { ms: number; isCutOff: boolean; isAwaited: boolean; since: number }
+    attempt: Attempt,
+    { ms, isCutOff }: { ms: number; isCutOff: boolean }
   ) {
     onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
     if (failure === undefined) {
@@ -197,8 +209,8 @@ export function createGroupCommit<T extends Item, R>(
       evidence.clear()
       backOff.clear()
       outage.signOfLife()
-    } else if (isAwaited && isAlive(failure)) outage.signOfLife()
-    for (const row of undecided) row.failedSince ??= since
+    } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
+    for (const row of undecided) row.failed ??= attempt
     if (failure) blame(undecided, failure, { failed: rows.length - decided, isSuspect, isCutOff })
     else for (const row of undecided) miss(row)
   }
@@ -213,7 +225,7 @@ export function createGroupCommit<T extends Item, R>(
     // Nobody waited for the attempt: it was given up, which says nothing.
     if (any === undefined) return
     const isAlone = failed === 1
-    const since = any.failedSince as number
+    const { since } = any.failed as Attempt
     evidence.add(failure, { isAlone, isCutOff })
     const isEverybodys = evidence.isEverybodys(since)
     const wasWritten = evidence.wasWritten(since)
@@ -233,7 +245,9 @@ export function createGroupCommit<T extends Item, R>(
       const { mayBeStored, repeats } = row
       switch (judge(failure, { isAlone, isCutOff, isEverybodys, mayBeStored, repeats })) {
         case 'fail':
-          fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)
+          failLate(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error, {
+            isAtFault: !isEverybodys && failure.whose !== 'database'
+          })
           break
         case 'wait': {
           // Only rows that may be stored wait for the repair of what is broken. New rows get the error.
@@ -299,6 +313,22 @@ export function createGroupCommit<T extends Item, R>(
     pendingRows.settle(row)
     row.reject(error, row.attempt?.rows)
     queue.release(row)
+  }
+
+  /** Fails a row: later if it was at fault, so that its client cannot fail others all the time. */
+  function failLate(row: Row<T, R>, error: unknown, { isAtFault }: { isAtFault: boolean }) {
+    const { rows, began } = row.failed as Attempt
+    const now = clock.now()
+    const ms = Math.min((now - began) * delayOfFault, (row.deadline - now) / 2)
+    if (!isAtFault || rows === 1 || ms <= 0) {
+      fail(row, error)
+      return
+    }
+    row.state = 'resting'
+    row.endRest = clock.after(ms, () => {
+      fail(row, error)
+      start()
+    })
   }
 
   /** Rejects a row whose deadline has passed. */

@@ -15,8 +15,8 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   company = Number.POSITIVE_INFINITY
   /** It is a canary with more time. */
   hasTime = false
-  /** The moment, by the evidence, at which its first failed attempt began. */
-  failedSince: number | undefined = undefined
+  /** Its first attempt that failed. */
+  failed: Attempt | undefined = undefined
   /** How often it failed by chance, was missing, and rested. */
   repeats = 0
   misses = 0
@@ -46,6 +46,9 @@ export interface Attempt {
   readonly rows: number
   waiting: number
   giveUp(): void
+  /** When it began, in ms of the clock and by the evidence. */
+  readonly began: number
+  readonly since: number
 }
 
 /**

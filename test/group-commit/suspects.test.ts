@@ -1,6 +1,6 @@
 /** Rows whose attempt has failed, and the others meanwhile. The store's attempts are ended by hand. */
 import t from 'tap'
-import { setUp } from '../support/scripted-store.ts'
+import { setUp, type Trouble } from '../support/scripted-store.ts'
 
 /** The time of an attempt with suspects where others are quick. */
 const limitMs = 10_000 / 24
@@ -114,6 +114,19 @@ t.test('batches of suspects', async (t) => {
     t.ok(last().signal.aborted)
   })
 
+  t.test('so are new rows that take longer while others are written', async (t) => {
+    const { submit, attempts, clock, last } = setUp({ lanes: 2 })
+    submit('1', '2')
+    await clock.move(limitMs)
+    t.notOk(attempts[0]?.signal.aborted, 'nothing shows that the database serves')
+    await attempts[1]?.succeed()
+    submit('3')
+    const [first, third] = [attempts[0], last()]
+    await clock.move(2 * limitMs)
+    t.ok(first?.signal.aborted)
+    t.notOk(third.signal.aborted, 'nothing was written since it began')
+  })
+
   t.test('an attempt that takes longer than their limit lets them be tried in company again', async (t) => {
     const { submitTogether, submit, attempts, last, clock } = setUp({ lanes: 2, batchRows: 16 })
     submitTogether(...Array.from({ length: 16 }, (_, id) => String(id)))
@@ -123,6 +136,68 @@ t.test('batches of suspects', async (t) => {
     await attempts[1]?.succeed()
     await last().fail('busy')
     t.equal(last().rows.length, 8)
+  })
+})
+
+t.test('a row at fault that others have failed with gets its error late', async (t) => {
+  /** Fails `1` with `2` after 10 ms, then alone after 10 ms more. */
+  async function fail(trouble: Trouble, { batchRows = 100, idleMs = 0 } = {}) {
+    const world = setUp({ batchRows })
+    const { submitTogether, last, clock } = world
+    if (idleMs > 0) submitTogether('0')
+    submitTogether('1', '2')
+    await clock.move(idleMs)
+    if (idleMs > 0) await last().succeed()
+    await clock.move(10)
+    await last().fail(trouble)
+    await clock.move(10)
+    await last().fail(trouble)
+    return world
+  }
+
+  t.test('after nine times as long as it took to find, which holds up nobody but its id', async (t) => {
+    const { clock, last, log, outcomes, submit, group } = await fail('refused')
+    submit('3', '1b')
+    await last().succeed()
+    await last().succeed()
+    t.same(log(), ['1 2', '1', '2', '3'])
+    t.same(outcomes, { '2': 'stored 2', '3': 'stored 3' })
+    const closed = group.close()
+    await clock.moveTo(20 + 9 * 20 - 1)
+    t.same(outcomes['1'], undefined)
+    await clock.moveTo(20 + 9 * 20)
+    t.same(outcomes['1'], 'refused')
+    t.equal(last().labels, '1b')
+    await last().succeed()
+    await closed
+    t.equal(clock.pending, 0)
+  })
+
+  t.test('within half of the time that it has left', async (t) => {
+    const { clock, outcomes } = await fail('refused', { idleMs: 9_900 })
+    await clock.moveTo(9_960)
+    t.same(outcomes, { '0': 'stored 0', '1': 'refused' })
+  })
+
+  t.test('at once, if it was alone each time, or all lack something', async (t) => {
+    t.match((await fail('refused', { batchRows: 1 })).outcomes, { '1': 'refused', '2': 'refused' })
+    const { submitTogether, clock, last, outcomes } = setUp()
+    submitTogether('1', '2')
+    await clock.move(10)
+    await last().fail('broken')
+    await clock.move(10)
+    await last().fail('gone')
+    t.same(outcomes, { '1': 'gone' })
+  })
+
+  t.test("at once, once it is everybody's failure", async (t) => {
+    const { submitTogether, clock, last, log, outcomes } = setUp()
+    submitTogether(...Array.from({ length: 64 }, (_, id) => String(id)))
+    const failOne = () => clock.move(1).then(() => last().fail('broken'))
+    while (log().length <= 1 + 1 + 4 + 16) await failOne()
+    t.same(Object.values(outcomes), ['broken'], 'the sixteenth that was alone')
+    await failOne()
+    t.equal(Object.keys(outcomes).length, 1 + 16)
   })
 })
 
