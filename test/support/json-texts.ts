@@ -129,8 +129,12 @@ export function toInt64(text: string): bigint | undefined {
   return BigInt.asIntN(64, value) === value ? value : undefined
 }
 
+/** Keys that look like an escaped `id` where they are written with an escape of one letter: `\b0069d`. */
+const nearlyId = fc.constantFrom(...Object.keys(short).map((character) => `${character}0069d`))
+
 const keys = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('id', 'name', 'tag') },
+  { weight: 1, arbitrary: nearlyId },
   {
     weight: 1,
     arbitrary: fc.constantFrom('ID', '__proto__', 'constructor', 'toString', 'write_id', 'iddd', '')
@@ -197,13 +201,14 @@ export const likelyPlant = objectOf(
 const numberNode = anyNumber.map((text): Node => ({ kind: 'number', text }))
 const idMember = fc.tuple(stringOf(fc.constant('id')), numberNode)
 
-/** Plants with several ids: repeated, spelled with escapes, in nested objects and in strings. */
+/** Plants with several ids: repeated, spelled with escapes, in nested objects and in strings, and keys that are nearly one. */
 export const crowdedPlant = objectOf(
   fc
     .tuple(
       fc.array(
         fc.oneof(
           idMember,
+          fc.tuple(stringOf(nearlyId), numberNode),
           fc.tuple(stringOf(fc.constant('x')), objectOf(fc.tuple(idMember))),
           fc.tuple(stringOf(fc.constant('y')), stringOf(fc.constantFrom('"id":1', 'id', '{"id":1}')))
         ),
