@@ -89,6 +89,21 @@ async function update(directory: string, at: number, when: string, signal: strin
   }
 }
 
+t.test('a second update refuses while one runs', async (t) => {
+  // The lock is the script's own file.
+  const script = join(ops, 'rolling-update')
+  const child = spawn('flock', [script, script], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close')
+  ])
+  t.strictSame(
+    { code, stdout, stderr },
+    { code: 1, stdout: '', stderr: 'rolling-update: another one runs\n' }
+  )
+})
+
 const old = ['c11 running healthy 0', 'c12 running healthy 0']
 
 for (const signal of ['KILL', 'TERM']) {
