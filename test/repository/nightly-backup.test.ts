@@ -25,6 +25,7 @@ const standIn = `#!/usr/bin/env bash
 set -euo pipefail
 call=$(($(<"$STATE/calls") + 1))
 echo "$call" >"$STATE/calls"
+[[ "$*" != 'compose run '* || -n \${PLANT_STORE_IMAGE:-} ]] || { echo 'docker: it would build' >&2 && exit 64; }
 project=\${COMPOSE_PROJECT_NAME:-plant-store}
 stack=$STATE/stacks/$project
 case "$*" in
@@ -86,15 +87,19 @@ t.test('SIGKILL after each step', async (t) => {
     }
   }
   mkdirSync(old)
-  utimesSync(old, 0, 0)
+  // Made by hand: as old, but not this script's.
+  const others = ['plants-1', 'plants-before-1.2'].map((name) => join(backups, name))
+  for (const other of others) mkdirSync(other)
+  for (const path of [old, ...others]) utimesSync(path, 0, 0)
   const began = Math.floor(Date.now() / 1_000)
   t.strictSame(await run(0), { code: 0, stderr: '' })
   t.strictSame(readdirSync(join(directory, 'stacks')), ['plant-store'])
   const [, time = ''] =
     /^plant_store_backup_time_seconds (\d+)\n$/.exec(readFileSync(join(stack, 'backup.prom'), 'utf8')) ?? []
   t.ok(Number(time) >= began)
-  for (const name of readdirSync(backups)) t.match(name, /^plants-20[2-9]\d-\d\d-\d\dT\d{6}$|^\.lock$/)
-  const [newest = ''] = readdirSync(backups).sort().reverse()
+  const [byHand, newest = '', ...rest] = readdirSync(backups).sort()
+  t.strictSame([byHand, ...rest], ['plants-1', 'plants-before-1.2'])
+  t.match(newest, /^plants-20[2-9]\d-\d\d-\d\dT\d{6}$/)
   t.strictSame(readdirSync(join(backups, newest)).sort(), ['plants.dump', 'secrets.tar'])
 
   // A backup with less than the stack had, and an old one that was whole.
