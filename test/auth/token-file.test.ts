@@ -43,7 +43,7 @@ async function follow(t: Test, ...names: string[]) {
   const log: string[] = []
   const followed = watchTokenFile(
     { path, digest: digestOf(list(...names).trim()) },
-    parseTokens(list(...names)).tokens,
+    parseTokens(list(...names)),
     createLogger('info', { write: (line) => void log.push(line) })
   )
   t.teardown(() => followed.close())
@@ -113,7 +113,7 @@ t.test('a link that is swapped in its path, as Kubernetes does, counts', async (
   await symlink(join('..data', 'tokens'), join(directory, 'tokens'))
   const followed = watchTokenFile(
     { path: join(directory, 'tokens'), digest: digestOf(list('a').trim()) },
-    parseTokens(list('a')).tokens,
+    parseTokens(list('a')),
     createLogger('silent')
   )
   t.teardown(() => followed.close())
@@ -177,16 +177,24 @@ t.test('a reload counts at once, and is logged whatever it finds', async (t) => 
   t.equal(file.followed.isBroken(), false)
 })
 
-t.test('a file that is followed no more is read no more', async (t) => {
+t.test('a file that is followed no more changes nothing', async (t) => {
   const file = await follow(t, 'a')
   file.followed.close()
   await writeFile(file.path, list('b'))
   await readAgain(3)
+  await file.followed.reload()
   t.strictSame(file.callers(), ['a'])
   t.strictSame(file.log(), [])
-  const another = await follow(t, 'a')
-  const reading = readAgain()
-  another.followed.close()
-  await reading
-  t.equal(timers.size, 0, 'a reading under way is the last')
+})
+
+t.test('the end of a reading that is under way changes nothing after the close', async (t) => {
+  const file = await follow(t, 'a')
+  await writeFile(file.path, list('b'))
+  await readAgain()
+  const [reading, reload] = [readAgain(), file.followed.reload()]
+  file.followed.close()
+  await Promise.all([reading, reload])
+  t.strictSame(file.callers(), ['a'])
+  t.strictSame(file.log(), [])
+  t.equal(timers.size, 0, 'it is the last one')
 })

@@ -6,24 +6,23 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { NoConnection, OutcomeUnknown } from '../../src/database/errors.ts'
-import { createPool, type Database } from '../../src/database/pool.ts'
+import type { Database } from '../../src/database/pool.ts'
 import { checkReadiness } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
+import { openPool } from '../support/pool.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const url = await createDatabase(t)
 const connection = parseDatabaseUrl(url)
 const active = (sleep = 'select pg_sleep(20)') =>
   query(url, `select pid from pg_stat_activity where query = $1 and state = 'active'`, [sleep])
-const options = { connection, size: 1, limitMs: 15_000, log: { warn: () => {} } }
 
 t.test(
   'a statement that is given up is cancelled at the server, and its connection ends: a cancel may come late',
   async (t) => {
-    const pool = createPool(options)
-    t.teardown(() => pool.end())
+    const pool = openPool(t, connection)
     const pid = async () =>
       (await pool.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' })).rows[0]?.pid
     const before = await pid()
@@ -37,8 +36,7 @@ t.test(
 )
 
 t.test('a statement beyond the limit is cancelled too', async (t) => {
-  const pool = createPool({ ...options, limitMs: 2_000 })
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection, 2_000)
   const began = performance.now()
   await t.rejects(pool.query({ text: 'select pg_sleep(20)' }), { code: '57014' })
   t.ok(performance.now() - began < 15_000)
@@ -46,8 +44,7 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
 })
 
 t.test('a statement that has ended is not cancelled: the request would meet the next one', async (t) => {
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection)
   const clock = new Int32Array(new SharedArrayBuffer(4))
   const requests = await until('a result is there when its signal aborts', async () => {
     await pool.query({ text: 'select 1' })
@@ -67,8 +64,7 @@ t.test('a statement that has ended is not cancelled: the request would meet the 
 })
 
 t.test('what is given up before it has a connection is never sent', async (t) => {
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection)
   const first = pool.query({ text: 'select pg_sleep(1)' })
   const controller = new AbortController()
   const second = pool.query({ text: 'create table never ()' }, controller.signal)
@@ -86,12 +82,7 @@ t.test('what is given up before it has a connection is never sent', async (t) =>
 /** A pool of one connection, through a proxy. */
 async function createPoolBehind(t: Test, limitMs: number) {
   const proxy = await startProxy(t, Number(new URL(url).port))
-  const pool = createPool({
-    ...options,
-    connection: { ...connection, host: '127.0.0.1', port: proxy.port },
-    limitMs
-  })
-  t.teardown(() => pool.end())
+  const pool = openPool(t, { ...connection, host: '127.0.0.1', port: proxy.port }, limitMs)
   return { proxy, pool }
 }
 
@@ -148,8 +139,7 @@ async function startGate(t: Test) {
 t.test('a connection that comes when its pool has been replaced is not lent', async (t) => {
   const other = parseDatabaseUrl(await createDatabase(t, { migrated: false }))
   const [first, second] = [await startGate(t), await startGate(t)]
-  const pool = createPool({ ...options, connection: { ...connection, ...first.host }, limitMs: 60_000 })
-  t.teardown(() => pool.end())
+  const pool = openPool(t, { ...connection, ...first.host }, 60_000)
   const answer = pool.query({ text: 'select current_database() as name' })
   const socket = await first.came
   pool.reconnect({ ...other, ...second.host })
@@ -176,8 +166,7 @@ t.test('a connection is waited for no longer than the limit, on whatever pool', 
 t.test('a connection that was given up and fails long afterwards is no sign of trouble', async (t) => {
   const sockets: Socket[] = []
   subscribe('net.client.socket', (message) => sockets.push((message as { socket: Socket }).socket))
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection)
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
   const [socket] = sockets
@@ -191,6 +180,18 @@ t.test('a connection that was given up and fails long afterwards is no sign of t
   t.equal(pool.state.resets, 0)
 })
 
+t.test('a connection that its server refuses, and does not close, is closed', async (t) => {
+  const refusal = Buffer.from('E\0\0\0\x26SFATAL\0C57P03\0Mit is starting up\0\0', 'latin1')
+  const came = Promise.withResolvers<Socket>()
+  const address = await listen(t, (socket) => {
+    came.resolve(socket)
+    socket.once('data', () => socket.write(refusal)).resume()
+  })
+  await t.rejects(openPool(t, parseDatabaseUrl(address)).query({ text: 'select 1' }), NoConnection)
+  const socket = await came.promise
+  if (!socket.readableEnded) await once(socket, 'end')
+})
+
 t.test('a success of a statement that was cancelled is not believed', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
@@ -199,11 +200,10 @@ t.test('a success of a statement that was cancelled is not believed', async (t) 
 })
 
 t.test('an error that a trigger raises says nothing of its connection', async (t) => {
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection)
   for (const code of ['25006', '0A000'])
     await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
-  t.same(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
+  t.strictSame(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
 })
 
 t.test(
@@ -211,8 +211,7 @@ t.test(
   async (t) => {
     const own = await createDatabase(t)
     await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
-    const pool = createPool({ ...options, connection: parseDatabaseUrl(own) })
-    t.teardown(() => pool.end())
+    const pool = openPool(t, parseDatabaseUrl(own))
     const error = await pool.query({ text: 'select pg_sleep(20)' }).catch((error) => error)
     t.match(error, { name: 'OutcomeUnknown', cause: { code: '25P04', severity: 'FATAL' } })
     t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
@@ -224,8 +223,7 @@ t.test(
   'a connection that is read-only is not asked again: the address may lead elsewhere by now',
   async (t) => {
     const own = await createDatabase(t)
-    const pool = createPool({ ...options, connection: parseDatabaseUrl(own) })
-    t.teardown(() => pool.end())
+    const pool = openPool(t, parseDatabaseUrl(own))
     // Sessions keep what they began with.
     const set = (value: string) =>
       query(

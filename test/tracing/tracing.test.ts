@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { isTracingOn } from '../../src/tracing/tracing.ts'
+import { isTracingOn } from '../../src/config/config.ts'
 import { startCollector } from '../support/collector.ts'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { run, startProcess } from '../support/process.ts'
