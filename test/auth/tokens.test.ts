@@ -10,7 +10,7 @@ const other = 'ponmlkjihgfedcba'
 /** Returns the callers of a list, by digest. */
 const callers = (text: string) => Object.fromEntries(parseTokens(text))
 
-t.test('each form of an entry gives its caller by the digest of its secret', async (t) => {
+t.test('each form of an entry names its caller, by the digest of its secret', async (t) => {
   t.strictSame(callers(secret), { [hash('sha256', secret)]: 'default' })
   t.strictSame(callers(`shop:${secret}`), { [hash('sha256', secret)]: 'shop' })
   t.strictSame(callers(`shop:sha256:${hash('sha256', secret)}`), { [hash('sha256', secret)]: 'shop' })
@@ -38,7 +38,7 @@ t.test('a secret and its own digest under one name are one token', async (t) => 
   })
 })
 
-t.test('names and secrets at their bounds are taken', async (t) => {
+t.test('names and secrets at their bounds are accepted', async (t) => {
   const longest = `${'a'.repeat(59)}._-9Z`
   t.strictSame(Object.values(callers(`${longest}:${secret}`)), [longest])
   const everyCharacter = 'AZaz09-._~+/=='

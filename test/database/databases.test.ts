@@ -11,7 +11,7 @@ const limitMs = 60_000
 const withName = (name: string) => ({ ...parseDatabaseUrl(url), options: `-c plant.name=${name}` })
 const whoAmI = { text: `select current_setting('plant.name') as name` }
 
-t.test('each pool goes to a new URL, is counted, and ends', async (t) => {
+t.test('a new URL, the measurements and the end concern each pool', async (t) => {
   const databases = createDatabases(withName('old'), log)
   const pools = [databases.open({ size: 2, limitMs }), databases.open({ size: 1, limitMs })]
   const names = async (all = pools) =>

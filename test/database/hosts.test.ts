@@ -1,4 +1,4 @@
-/** Several hosts in a database URL, on a primary and its standby: who is connected to, and a failover under load. */
+/** Several hosts in a database URL, on a primary and its standby: which one is used, and a failover under load. */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { startRivals } from '../../dev/histories/rivals.ts'
@@ -30,7 +30,7 @@ function open(t: Test, url: string, limitMs = scaled(30_000)) {
   return { pool, ask }
 }
 
-/** A host that takes connections and never says a word; `taken` holds them. */
+/** A host that accepts connections and never responds; `taken` holds them. */
 async function startSilent(t: Test) {
   const taken: Socket[] = []
   const url = await listen(t, (socket) => void taken.push(socket.resume()))
@@ -63,7 +63,7 @@ t.test(
   }
 )
 
-t.test('a silent host costs its part of the limit, and only the first connection', async (t) => {
+t.test('a silent host delays only the first connection, for its part of the limit', async (t) => {
   const { host, taken } = await startSilent(t)
   const limitMs = scaled(6_000)
   const { pool, ask } = open(t, urlOf([host, primary.host]), limitMs)
@@ -74,7 +74,7 @@ t.test('a silent host costs its part of the limit, and only the first connection
   t.equal(taken.length, 1)
 })
 
-t.test('when all hosts fail, the pool says so in its limit', async (t) => {
+t.test('when all hosts fail, a statement fails within its limit', async (t) => {
   await t.rejects(open(t, urlOf([refused, standby.host])).ask(), { name: 'NoConnection' })
   const silent = await startSilent(t)
   const { pool, ask } = open(t, urlOf([silent.host, silent.host]), 400)
@@ -144,14 +144,17 @@ t.test('migrations find the primary, and a start-up fault tells what each host s
   await t.rejects(waiting, new StartupFault([fault]))
 })
 
-t.test('a server that lets in and ends the connection in one packet costs the statement alone', async (t) => {
-  const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
-  const url = await listen(t, (socket) => {
-    const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
-    socket.once('data', () => socket.end(Buffer.concat(letsIn)))
-  })
-  await t.rejects(open(t, `${url}?sslmode=disable`).ask())
-})
+t.test(
+  'a server that accepts and ends a connection in one packet makes only the statement fail',
+  async (t) => {
+    const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
+    const url = await listen(t, (socket) => {
+      const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
+      socket.once('data', () => socket.end(Buffer.concat(letsIn)))
+    })
+    await t.rejects(open(t, `${url}?sslmode=disable`).ask())
+  }
+)
 
 t.test('after a failover the new primary is found; clients wait and see no error', async (t) => {
   const url = urlOf([primary.host, standby.host])

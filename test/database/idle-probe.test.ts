@@ -8,7 +8,7 @@ const silent = new Error('the server does not react to a cancel request')
 const unmigrated = Object.assign(new Error(), { code: '42P01', severity: 'ERROR' })
 const locked = Object.assign(new Error(), { code: '57014', severity: 'ERROR' })
 
-t.test('it tells since when the database is lost, also while a create waits', async (t) => {
+t.test('it reports since when the database is lost, also while a create waits', async (t) => {
   // The probe alone keeps no process alive.
   const alive = setInterval(() => {}, 1_000)
   t.teardown(() => clearInterval(alive))

@@ -63,7 +63,7 @@ t.test('a statement that has ended is not cancelled: the request would meet the 
   t.strictSame(requests, [0])
 })
 
-t.test('what is given up before it has a connection is never sent', async (t) => {
+t.test('a statement that is given up before it has a connection is never sent', async (t) => {
   const pool = openPool(t, connection)
   const first = pool.query({ text: 'select pg_sleep(1)' })
   const controller = new AbortController()
@@ -109,7 +109,7 @@ async function occupy(pool: Database, seconds: number) {
   return { answer }
 }
 
-t.test('who waits for a connection of a pool that is replaced has one of the next', async (t) => {
+t.test('a statement that waits while its pool is replaced gets a connection of the next pool', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 60_000)
   const busy = await occupy(pool, 21)
   const waiting = [2, 3, 4].map((number) => pool.query({ text: `select ${number}` }))
@@ -136,7 +136,7 @@ async function startGate(t: Test) {
   return { host: { host: '127.0.0.1', port }, came: came.promise, open: opened.resolve }
 }
 
-t.test('a connection that comes when its pool has been replaced is not lent', async (t) => {
+t.test('a connection that opens after its pool was replaced is not lent', async (t) => {
   const other = parseDatabaseUrl(await createDatabase(t, { migrated: false }))
   const [first, second] = [await startGate(t), await startGate(t)]
   const pool = openPool(t, { ...connection, ...first.host }, 60_000)
@@ -151,19 +151,22 @@ t.test('a connection that comes when its pool has been replaced is not lent', as
   t.strictSame((await answer).rows, [{ name: other.database }])
 })
 
-t.test('a connection is waited for no longer than the limit, on whatever pool', async (t) => {
-  const { proxy, pool } = await createPoolBehind(t, 5_000)
-  const busy = await occupy(pool, 22)
-  const began = performance.now()
-  const waiting = pool.query({ text: 'select 2' })
-  proxy.answerNobody()
-  proxy.cut()
-  await t.rejects(busy.answer)
-  await t.rejects(waiting, NoConnection)
-  t.ok(performance.now() - began < 60_000)
-})
+t.test(
+  'a statement waits for a connection no longer than the limit, also when its pool is replaced',
+  async (t) => {
+    const { proxy, pool } = await createPoolBehind(t, 5_000)
+    const busy = await occupy(pool, 22)
+    const began = performance.now()
+    const waiting = pool.query({ text: 'select 2' })
+    proxy.answerNobody()
+    proxy.cut()
+    await t.rejects(busy.answer)
+    await t.rejects(waiting, NoConnection)
+    t.ok(performance.now() - began < 60_000)
+  }
+)
 
-t.test('a connection that was given up and fails long afterwards is no sign of trouble', async (t) => {
+t.test('a connection that was given up and fails long after resets no pool', async (t) => {
   const sockets: Socket[] = []
   subscribe('net.client.socket', (message) => sockets.push((message as { socket: Socket }).socket))
   const pool = openPool(t, connection)
@@ -192,14 +195,14 @@ t.test('a connection that its server refuses, and does not close, is closed', as
   if (!socket.readableEnded) await once(socket, 'end')
 })
 
-t.test('a success of a statement that was cancelled is not believed', async (t) => {
+t.test('a success after a cancel is not trusted', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
   proxy.holdUntilCancelled()
   await t.rejects(pool.query({ text: 'select 2' }), OutcomeUnknown)
 })
 
-t.test('an error that a trigger raises says nothing of its connection', async (t) => {
+t.test('an error that a trigger raises says nothing about its connection', async (t) => {
   const pool = openPool(t, connection)
   for (const code of ['25006', '0A000'])
     await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
@@ -207,7 +210,7 @@ t.test('an error that a trigger raises says nothing of its connection', async (t
 })
 
 t.test(
-  'a time-out of its transaction ends a connection, leaves open what was written, and says nothing of others',
+  'a time-out of its transaction ends a connection, leaves open what was written, and says nothing about others',
   async (t) => {
     const own = await createDatabase(t)
     await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
@@ -219,21 +222,18 @@ t.test(
   }
 )
 
-t.test(
-  'a connection that is read-only is not asked again: the address may lead elsewhere by now',
-  async (t) => {
-    const own = await createDatabase(t)
-    const pool = openPool(t, parseDatabaseUrl(own))
-    // Sessions keep what they began with.
-    const set = (value: string) =>
-      query(
-        url,
-        `alter database "${new URL(own).pathname.slice(1)}" set default_transaction_read_only = ${value}`
-      )
-    await set('on')
-    await t.rejects(checkReadiness(pool, 'select'), { message: 'the database is read-only' })
-    await set('off')
-    await t.resolves(checkReadiness(pool, 'select'))
-    t.equal(pool.state.resets, 1)
-  }
-)
+t.test('a read-only connection is replaced: the address may lead to another server by now', async (t) => {
+  const own = await createDatabase(t)
+  const pool = openPool(t, parseDatabaseUrl(own))
+  // Sessions keep what they began with.
+  const set = (value: string) =>
+    query(
+      url,
+      `alter database "${new URL(own).pathname.slice(1)}" set default_transaction_read_only = ${value}`
+    )
+  await set('on')
+  await t.rejects(checkReadiness(pool, 'select'), { message: 'the database is read-only' })
+  await set('off')
+  await t.resolves(checkReadiness(pool, 'select'))
+  t.equal(pool.state.resets, 1)
+})

@@ -1,4 +1,4 @@
-/** Waiting for the database: what is said of each thing that it can lack. */
+/** Waiting for the database: what is reported of each thing that it can lack. */
 import { once } from 'node:events'
 import { Socket } from 'node:net'
 import t from 'tap'
@@ -29,7 +29,7 @@ const wait = (url: string, ms = timeoutMs) =>
   ])
 
 // Before the others: they take the time, too.
-await t.test('what is waited for is told at once, when it changes, and every minute', async (t) => {
+await t.test('what is missing is reported at once, when it changes, and every minute', async (t) => {
   const causes = ['a', 'a', 'b', 'a', 'a', 'a', 'a']
   let tries = 0
   const { now } = performance
@@ -55,7 +55,7 @@ await t.test('what is waited for is told at once, when it changes, and every min
 
 t.jobs = 8
 
-t.test('a migrated database is waited for no longer than it takes to ask', async (t) => {
+t.test('a migrated database passes at once', async (t) => {
   t.equal(await wait(await createDatabase(t), 30_000), undefined)
 })
 
@@ -68,17 +68,20 @@ t.test('a database that is migrated meanwhile ends the wait', async (t) => {
   t.equal(await waiting, undefined)
 })
 
-t.test('a server that lets in and never answers a query is given up, and its socket closed', async (t) => {
-  let closed: Promise<unknown> | undefined
-  const url = await listen(t, (socket) => {
-    closed ??= once(socket, 'close')
-    socket.once('data', () => socket.write(welcome)).resume()
-  })
-  await t.rejects(wait(url), new StartupFault(['the database cannot be reached: Query read timeout']))
-  await closed
-})
+t.test(
+  'a server that accepts and never responds to a query is given up, and its socket closed',
+  async (t) => {
+    let closed: Promise<unknown> | undefined
+    const url = await listen(t, (socket) => {
+      closed ??= once(socket, 'close')
+      socket.once('data', () => socket.write(welcome)).resume()
+    })
+    await t.rejects(wait(url), new StartupFault(['the database cannot be reached: Query read timeout']))
+    await closed
+  }
+)
 
-t.test('a server that lets in and hangs up is given up', async (t) => {
+t.test('a server that accepts and then closes is given up', async (t) => {
   const url = await listen(t, (socket) => {
     socket.once('data', () => socket.write(welcome, () => socket.once('data', () => socket.destroy())))
   })
@@ -86,7 +89,7 @@ t.test('a server that lets in and hangs up is given up', async (t) => {
   await t.rejects(wait(url), new StartupFault([fault]))
 })
 
-t.test('an attempt that has too little time left does not change what is told', async (t) => {
+t.test('an attempt with too little time left does not change what is reported', async (t) => {
   const refusal = Buffer.from('E\0\0\0\x26SFATAL\0C57P03\0Mit is starting up\0\0', 'latin1')
   const url = await listen(t, (socket) => {
     socket.once('data', () => setTimeout(() => socket.end(refusal), 500))
@@ -98,20 +101,23 @@ t.test('an attempt that has too little time left does not change what is told', 
   await t.rejects(waiting, new StartupFault([`the database cannot be reached: ${fault}`]))
 })
 
-t.test('a refusal without a message, as of a host with several addresses, is told by its code', async (t) => {
-  class Refused extends Socket {
-    override connect() {
-      return this.destroy(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))
+t.test(
+  'a refusal without a message, as of a host with several addresses, is reported by its code',
+  async (t) => {
+    class Refused extends Socket {
+      override connect() {
+        return this.destroy(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))
+      }
     }
+    const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
+    await t.rejects(
+      waitForDatabase(() => ({ stream: () => new Refused() }), 1000, []),
+      fault
+    )
   }
-  const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
-  await t.rejects(
-    waitForDatabase(() => ({ stream: () => new Refused() }), 1000, []),
-    fault
-  )
-})
+)
 
-t.test('a wrong password is given up, and not told', async (t) => {
+t.test('a wrong password is given up, and not shown', async (t) => {
   const url = new URL(await createDatabase(t))
   url.password = 'thyme'
   const fault = `the database cannot be reached: password authentication failed for user "${url.username}"`
@@ -125,7 +131,7 @@ t.test('a table that lacks a column is not migrated', async (t) => {
   await t.rejects(wait(url), new StartupFault([fault]))
 })
 
-t.test('what else a check meets is told as it is', async (t) => {
+t.test('any other error of a check is reported as it is', async (t) => {
   const url = await createDatabase(t)
   const fault = new StartupFault(['the database cannot be reached: division by zero'])
   const checks = [checkMigrated('select 1 / 0')]
@@ -184,7 +190,7 @@ const withRights: [title: string, revoked: string, missing: (schema: string, rol
   ['the function', `revoke execute on ${emit} from public`, (_, r) => [`execute on ${emit} to ${r}`]]
 ]
 for (const [index, [title, revoked, missing]] of withRights.entries()) {
-  t.test(`a role that lacks ${title} is given up; what it is told grants the right`, async (t) => {
+  t.test(`a role that lacks ${title} is given up; the reported SQL grants the right`, async (t) => {
     const owner = await createDatabase(t)
     // Names that need quotes.
     const role = `"Role ${index} of ${new URL(owner).pathname.slice(1)}"`

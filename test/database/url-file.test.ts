@@ -67,7 +67,7 @@ type Scene = Awaited<ReturnType<typeof startUnderLoad>>
 const areGone = ({ pids }: Scene, before: number[]) =>
   until('the connections from before are gone', pids, (now) => !now.some((pid) => before.includes(pid)))
 
-t.test('a password that changes in the file first counts when PostgreSQL has it', async (t) => {
+t.test('a password that changes in the file first is used once PostgreSQL has it', async (t) => {
   const scene = await startUnderLoad(t)
   const { role, write, load, logged, service } = scene
   const before = await scene.pids()
@@ -110,7 +110,7 @@ t.test('a password that changes in PostgreSQL first is waited for, as an outage 
   await scene.end(t)
 })
 
-t.test('a user that changes leaves no connection of the one before', async (t) => {
+t.test('after a change of the user, no connection of the former one is left', async (t) => {
   const scene = await startUnderLoad(t)
   const other = await createRole(t, scene.databaseUrl, 'second')
   t.strictSame(await scene.users(), new Set([scene.role.name]))
@@ -121,7 +121,7 @@ t.test('a user that changes leaves no connection of the one before', async (t) =
   await scene.end(t)
 })
 
-t.test('a file that is broken changes nothing, and the next one that is not counts', async (t) => {
+t.test('a broken file changes nothing, and the next good one is used', async (t) => {
   const scene = await startUnderLoad(t)
   const { path, service, load, write, role } = scene
   await writeFile(path, 'mysql://first:second@127.0.0.1/plants')
