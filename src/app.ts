@@ -3,7 +3,6 @@ import { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import admin from './admin/admin.ts'
 import auth from './auth/auth.ts'
-import rateLimit from './auth/rate-limit.ts'
 import type { Config } from './config/config.ts'
 import backpressure from './connections/backpressure.ts'
 import databases from './database/databases.ts'
@@ -17,7 +16,7 @@ import type { PlantRepository } from './plants/repository.ts'
 import { databaseChecks } from './plants/requirements.ts'
 import plants, { operations } from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
-import type { Tracing } from './tracing/tracing.ts'
+import type { Tracing } from './tracing/open-telemetry.ts'
 
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
 const keepAliveTimeout = 620_000
@@ -49,8 +48,8 @@ export async function buildApp(
   })
   await app.register(backpressure, { registry })
   await app.register(schema)
-  await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
-  await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
+  const { tokens, tokenFile, RATE_LIMIT: perSecond } = config
+  await app.register(auth, { registry, tokens, file: tokenFile, perSecond })
   await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   addProbes(app)
   await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })

@@ -4,39 +4,27 @@ import { type DestinationStream, pino } from 'pino'
 const maximumCauses = 5
 const maximumLength = 10_000
 
-/**
- * Describes an error for the log: its type, code and, if wanted, stack, and the same of its causes. Never throws.
- * PostgreSQL's messages can quote a row, so of its errors only the code and the names of things are kept.
- */
+/** What is kept of an error. PostgreSQL's messages can quote a row: of its errors, the code and the names of things. */
+const kept = ['name', 'code', 'message', 'stack']
+const keptOfReports = ['name', 'code', 'severity', 'schema', 'table', 'column', 'constraint', 'routine']
+
+/** Describes an error for the log: its type, what is kept of it, with or without the stack, and its causes. Never throws. */
 function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   try {
     if (!(error instanceof Error)) return { type: typeof error }
-    const known = error as Error & Record<string, unknown>
-    const { name, message, stack, cause, code } = known
-    const { severity, schema, table, column, constraint, routine } = known
-    const texts =
-      'severity' in error
-        ? { severity, schema, table, column, constraint, routine }
-        : { message, stack: hasStack ? stack : undefined }
-    return {
-      type: error.constructor.name,
-      ...keepPlain({ name, code, ...texts }),
-      cause:
-        cause === undefined || depth === maximumCauses ? undefined : describeError(cause, hasStack, depth + 1)
+    const described: Record<string, unknown> = { type: error.constructor.name }
+    for (const name of 'severity' in error ? keptOfReports : kept) {
+      const value = name === 'stack' && !hasStack ? undefined : Reflect.get(error, name)
+      // Other values may be large or cyclic, or throw when they are read.
+      if (typeof value === 'string') described[name] = value.slice(0, maximumLength)
+      else if (typeof value === 'number') described[name] = value
     }
+    if (error.cause !== undefined && depth < maximumCauses)
+      described.cause = describeError(error.cause, hasStack, depth + 1)
+    return described
   } catch {
     return { type: 'an error that cannot be read' }
   }
-}
-
-/** Other values that an error carries may be large or cyclic, or throw when they are read. */
-function keepPlain(fields: Record<string, unknown>): Record<string, unknown> {
-  const plain: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(fields)) {
-    if (typeof value === 'string') plain[name] = value.slice(0, maximumLength)
-    else if (typeof value === 'number') plain[name] = value
-  }
-  return plain
 }
 
 /** Lines are written in pieces: a system call for each would cost more than the line itself. */

@@ -2,18 +2,13 @@
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { StartupFault } from './failures/failure.ts'
 
 /** A file as it was when the settings were read. */
 export interface SecretFile {
   readonly path: string
   /** Of its text, by `digestOf`. */
   readonly digest: string
-}
-
-/** What is wrong with a text, if anything, without its secrets; and what the log says about a good one. */
-interface Judgement {
-  faults: readonly string[]
-  facts?: object
 }
 
 /** A change takes effect within two of these. */
@@ -23,7 +18,8 @@ const pollMs = 1_000
 export const digestOf = (text: string) => hash('sha256', text)
 
 /**
- * Follows the file that the setting `name` names, and hands each new text to `take`, which uses it unless it is broken.
+ * Follows the file that the setting `name` names, and hands each new text to `use`, which returns what the log says of it.
+ * If the text is broken, `use` throws a StartupFault, and what it held before stays in use.
  * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename and
  * a swapped link on every file system. A text takes effect when two readings in a row agree, since half of a secret can
  * be a valid one. A broken file is logged once for each of its texts. Without a file, nothing is followed.
@@ -32,7 +28,7 @@ export function watchSecretFile(
   name: string,
   file: SecretFile | undefined,
   log: FastifyBaseLogger,
-  take: (text: string) => Judgement
+  use: (text: string) => object
 ) {
   if (file === undefined) {
     const reload = async () => log.info(`there is no ${name} to read again`)
@@ -46,49 +42,46 @@ export function watchSecretFile(
   let timer = setTimeout(poll, pollMs).unref()
 
   async function poll() {
-    const read = await readText(path)
-    if (read.digest !== judged && read.digest === latest) judge(read)
-    latest = read.digest
+    await read((digest) => digest !== judged && digest === latest)
     if (!isClosed) timer = setTimeout(poll, pollMs).unref()
   }
 
-  function judge({ digest, text, fault }: Reading) {
-    judged = digest
-    const { faults, facts }: Judgement = fault === undefined ? take(text) : { faults: [fault] }
-    isBroken = faults.length > 0
-    if (isBroken) log.error({ faults }, `${name} is broken: what it held before stays in use`)
-    else log.info({ ...facts }, `${name} was read`)
+  /** Reads the file, and uses what it holds if that is due. */
+  async function read(isDue: (digest: string) => boolean) {
+    let text = ''
+    let fault: string | undefined
+    try {
+      text = (await readFile(path, 'utf8')).trim()
+    } catch (error) {
+      fault = `cannot be read (${(error as NodeJS.ErrnoException).code})`
+    }
+    const found = fault ?? digestOf(text)
+    const isJudged = isDue(found) && !isClosed
+    latest = found
+    if (!isJudged) return
+    judged = found
+    try {
+      if (fault !== undefined) throw new StartupFault([fault])
+      log.info(use(text), `${name} was read`)
+      isBroken = false
+    } catch (error) {
+      isBroken = true
+      log.error(
+        { faults: (error as StartupFault).faults },
+        `${name} is broken: what it held before stays in use`
+      )
+    }
   }
 
   return {
     /** Whether the newest text is broken, so that an earlier one stays in use. */
     isBroken: () => isBroken,
     /** Reads the file now, and uses what it holds. Never rejects. */
-    async reload() {
-      const read = await readText(path)
-      latest = read.digest
-      judge(read)
-    },
-    /** Stops watching. */
+    reload: () => read(() => true),
+    /** Stops watching; what is being read is not used. */
     close() {
       isClosed = true
       clearTimeout(timer)
     }
-  }
-}
-
-interface Reading {
-  digest: string
-  text: string
-  fault?: string
-}
-
-async function readText(path: string): Promise<Reading> {
-  try {
-    const text = (await readFile(path, 'utf8')).trim()
-    return { digest: digestOf(text), text }
-  } catch (error) {
-    const fault = `cannot be read (${(error as NodeJS.ErrnoException).code})`
-    return { digest: fault, text: '', fault }
   }
 }

@@ -1,12 +1,11 @@
 /** The process: reads the environment, waits for the database, listens, and ends on a signal. */
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
-import { readConfig } from './config/config.ts'
-import { waitForDatabase } from './database/wait-for-database.ts'
+import { isTracingOn, readConfig } from './config/config.ts'
+import { waitForDatabase } from './database/readiness.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/requirements.ts'
-import { isTracingOn } from './tracing/tracing.ts'
 
 try {
   const config = readConfig(process.env)

@@ -44,7 +44,7 @@ t.test('the exit writes what is left', async (t) => {
   )
 })
 
-t.test('a write that fails once costs no line, and doubles none', async (t) => {
+t.test('after a write that failed once, no line is lost or repeated', async (t) => {
   const program = `
     import fs from 'node:fs'
     const { writeSync } = fs

@@ -46,7 +46,7 @@ t.test('the service without settings does not start', async (t) => {
   )
 })
 
-t.test('the service with bad values does not start, and tells no secret', async (t) => {
+t.test('the service with bad values does not start, and shows no secret', async (t) => {
   const env = { ...settings, PORT: 'http', DATABASE_URL: 'thyme', AUTH_TOKENS: 'a:too-short' }
   t.strictSame(
     await run(t, ['src/server.ts'], env),
@@ -73,7 +73,7 @@ t.test('the service gives up on an unreachable database after STARTUP_TIMEOUT_MS
   t.ok(took > 0.875 * soonMs && took < scaled(90_000), `after ${took} ms`)
 })
 
-t.test('the service gives up on a server that takes the connection and never says a word', async (t) => {
+t.test('the service gives up on a server that accepts the connection and never responds', async (t) => {
   const url = await listen(t, () => {})
   const began = performance.now()
   const end = await run(t, ['src/server.ts'], {
@@ -95,7 +95,7 @@ t.test('the service does not start on a database that is not migrated', async (t
   t.strictSame(waitsFor(end.stdout), [cause])
 })
 
-t.test('neither process works on a database of another encoding than UTF8', async (t) => {
+t.test('neither process accepts a database whose encoding is not UTF8', async (t) => {
   const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
   const fault = refusal("the database's encoding must be UTF8, it is SQL_ASCII")
   t.strictSame(await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url }), fault)
@@ -113,7 +113,7 @@ t.test('the service does not start on an address that is taken', async (t) => {
   t.strictSame(await run(t, ['src/server.ts'], { ...env, METRICS_PORT: taken.port }), fault)
 })
 
-t.test('the service does not start on a name, behind which there can be a second server', async (t) => {
+t.test('the service does not start on a name, which can stand for several addresses', async (t) => {
   const rule =
     'must be an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
   const env = {
@@ -198,7 +198,7 @@ t.test(
   }
 )
 
-t.test('the migrations run once, and a developer can take each back', async (t) => {
+t.test('the migrations run once, and a developer can revert each', async (t) => {
   const DATABASE_URL = await createDatabase(t, { migrated: false })
   const command = (file: string) => run(t, [file], { DATABASE_URL })
   const done = (stdout: string) => ({ code: 0, stdout, stderr: '' })
@@ -226,7 +226,7 @@ t.test('the migrations refuse an argument, and a missing database', async (t) =>
   t.strictSame(await run(t, ['src/commands/migrate.ts']), refusal('DATABASE_URL is required'))
 })
 
-t.test('SIGHUP makes the service read its tokens again, whole or broken, and go on', async (t) => {
+t.test('on SIGHUP the service reads its tokens again, good or broken, and goes on', async (t) => {
   const path = join(t.testdir({ tokens: `shop:${secret}` }), 'tokens')
   const env = { ...settings, AUTH_TOKENS: '', AUTH_TOKENS_FILE: path }
   const service = start(t, ['src/server.ts'], { ...env, DATABASE_URL: await createDatabase(t) })
@@ -279,7 +279,7 @@ const kernelLimit = '/proc/sys/net/core/somaxconn'
 const isTooFew = !existsSync(kernelLimit) || Number(readFileSync(kernelLimit, 'utf8')) < waiting
 
 t.test(
-  'clients who connect while the process stands still lose nothing',
+  'clients that connect while the process is stopped lose nothing',
   { skip: isTooFew && `${kernelLimit} is below ${waiting}` },
   async (t) => {
     const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })

@@ -15,10 +15,7 @@ const database: Database = {
     return { rows } as unknown as pg.QueryResult<Row>
   },
   connection: {},
-  state: { total: 0, idle: 0, waiting: 0, resets: 0 },
-  reconnect: () => {},
-  reset: () => {},
-  end: async () => {}
+  reset: () => {}
 }
 
 /** Makes the repository with a configuration's limits. */

@@ -2,7 +2,7 @@
 
 import pg from 'pg'
 import { readConfig } from '../../src/config/config.ts'
-import { createDatabases } from '../../src/database/databases.ts'
+import { createDatabases } from '../../src/database/pool.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
 import { buildBare } from './bare.ts'

@@ -1,5 +1,5 @@
 /** docs/configuration.md: the environment variables. */
-import { crossRules } from '../../src/config/rules.ts'
+import { crossRules } from '../../src/config/config.ts'
 import { code, notice, table } from './markdown.ts'
 import {
   composeVariables,

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/server.ts'
-import { processMetrics } from '../metrics/process-metrics.ts'
+import { processMetrics } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,7 +1,7 @@
-/** Authentication: the bearer token of each request, and the caller whose it is. */
+/** Authentication: the bearer token of each request, the caller whose it is, and how many requests a second it may make. */
 import bearerAuth from '@fastify/bearer-auth'
 import type { Registry } from '@prometheus-io/client'
-import type { onRequestHookHandler } from 'fastify'
+import type { FastifyReply, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
@@ -10,7 +10,7 @@ import { findCaller, isTokenShaped, type Tokens, watchTokenFile } from './tokens
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Refuses a request without a valid token, before any of its body is read. */
+    /** Refuses a request without a valid token, or beyond its caller's rate, before any of its body is read. */
     authenticate: onRequestHookHandler
     /** Reads the file of tokens again, if there is one. */
     reloadTokens(): Promise<void>
@@ -26,12 +26,14 @@ interface Options {
   /** The file that the tokens came from, if any: it is watched. */
   file?: SecretFile | undefined
   registry: Registry
+  /** Requests a second for each caller and process; 0 is no limit. */
+  perSecond: number
 }
 
 const realm = 'Bearer realm="plant-store"'
 
 export default fp<Options>(
-  async (app, { tokens, file, registry }) => {
+  async (app, { tokens, file, registry, perSecond }) => {
     const followed = watchTokenFile(file, tokens, app.log)
     const help = '1 while AUTH_TOKENS_FILE is broken'
     addGauge(registry, 'tokens_file_error', help, () => +followed.isBroken())
@@ -49,8 +51,12 @@ export default fp<Options>(
       }
     })
     const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
+    const limitRate = perSecond > 0 ? createRateLimit(perSecond) : () => undefined
     app.decorate('authenticate', (request, reply, done) => {
-      verify(request, reply, (error) => done(error && toAuthFailure(request.headers.authorization)))
+      const { headers } = request
+      verify(request, reply, (error) =>
+        done(error ? toAuthFailure(headers.authorization) : limitRate(request.caller, reply))
+      )
     })
   },
   { name: 'auth' }
@@ -67,3 +73,27 @@ function toAuthFailure(authorization: string | undefined): Failure {
 }
 
 const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
+
+const windowMs = 1_000
+
+/** Returns what counts a request for its caller, tells the caller how many are left, and returns the failure of one too many. */
+function createRateLimit(perSecond: number) {
+  /** What each caller has asked for since its window began; there are no more callers than names of tokens. */
+  const windows = new Map<string, { endsAt: number; requests: number }>()
+  return (caller: string, reply: FastifyReply): Failure | undefined => {
+    const now = performance.now()
+    let window = windows.get(caller)
+    if (window === undefined || window.endsAt <= now) {
+      window = { endsAt: now + windowMs, requests: 0 }
+      windows.set(caller, window)
+    }
+    const left = perSecond - ++window.requests
+    // The fields of the IETF draft "RateLimit header fields for HTTP", version 6, in seconds.
+    reply.headers({
+      'ratelimit-limit': perSecond,
+      'ratelimit-remaining': Math.max(0, left),
+      'ratelimit-reset': 1
+    })
+    return left < 0 ? new Failure('RateLimited') : undefined
+  }
+}

@@ -7,11 +7,8 @@ import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */
 export type Tokens = ReadonlyMap<string, string>
 
-const name = /^[A-Za-z0-9._-]{1,64}$/
+const name = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
-const digest = /^[0-9a-f]{64}$/
-/** RFC 6750, section 2.1. */
-const b64token = /^[A-Za-z0-9\-._~+/]+=*$/
 const minimumLength = 16
 const secretBytes = 32
 /** The mistake of a script that hashes an unset variable. */
@@ -19,9 +16,9 @@ const digestOfNothing = hash('sha256', '')
 
 /**
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
- * Returns the tokens, and a readable line for each entry that breaks a rule; no line holds a secret.
+ * Throws a StartupFault with a readable line for each entry that breaks a rule; no line holds a secret.
  */
-export function parseTokens(text: string): { tokens: Tokens; faults: string[] } {
+export function parseTokens(text: string): Tokens {
   const tokens = new Map<string, string>()
   const faults: string[] = []
   const entries = text
@@ -29,50 +26,45 @@ export function parseTokens(text: string): { tokens: Tokens; faults: string[] } 
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
   for (const [index, entry] of entries.entries()) {
-    const parsed = parseEntry(entry)
-    if ('fault' in parsed) faults.push(`entry ${index + 1} ${parsed.fault}`)
-    else if ((tokens.get(parsed.digest) ?? parsed.caller) !== parsed.caller) {
-      faults.push(`entry ${index + 1} repeats the secret of another name`)
-    } else tokens.set(parsed.digest, parsed.caller)
+    const fault = addEntry(tokens, entry)
+    if (fault !== undefined) faults.push(`entry ${index + 1} ${fault}`)
   }
   if (entries.length === 0) faults.push('must hold at least one token')
-  return { tokens, faults }
+  if (faults.length > 0) throw new StartupFault(faults)
+  return tokens
 }
 
-function parseEntry(entry: string): { caller: string; digest: string } | { fault: string } {
+/** Adds the token of an entry, or returns what is wrong with it. */
+function addEntry(tokens: Map<string, string>, entry: string): string | undefined {
   const colon = entry.indexOf(':')
   const caller = colon === -1 ? 'default' : entry.slice(0, colon)
   const secret = entry.slice(colon + 1)
-  if (!isName(caller)) return { fault: badName }
+  let digest = hash('sha256', secret)
+  if (!name.test(caller)) return badName
   if (colon !== -1 && secret.startsWith('sha256:')) {
-    const hex = secret.slice('sha256:'.length).toLowerCase()
-    if (!digest.test(hex)) return { fault: 'must have 64 hex digits after "sha256:"' }
-    return hex === digestOfNothing ? { fault: 'has the digest of an empty secret' } : { caller, digest: hex }
+    digest = secret.slice('sha256:'.length).toLowerCase()
+    if (!/^[0-9a-f]{64}$/.test(digest)) return 'must have 64 hex digits after "sha256:"'
+    if (digest === digestOfNothing) return 'has the digest of an empty secret'
+  } else if (secret.length < minimumLength || !isTokenShaped(secret)) {
+    return `must have a secret of ${minimumLength} or more letters, digits or "-._~+/", "=" only at its end`
   }
-  if (secret.length < minimumLength || !b64token.test(secret)) {
-    return {
-      fault: `must have a secret of ${minimumLength} or more letters, digits or "-._~+/", "=" only at its end`
-    }
-  }
-  return { caller, digest: hash('sha256', secret) }
+  if ((tokens.get(digest) ?? caller) !== caller) return 'repeats the secret of another name'
+  tokens.set(digest, caller)
+  return undefined
 }
-
-const isName = (text: string) => name.test(text) && text !== 'sha256'
 
 /**
  * Makes a token for a caller: a secret of 32 random bytes in base64url, and the entry that recognises it without
  * holding it. Throws a StartupFault for a bad name.
  */
 export function createToken(caller: string): { secret: string; entry: string } {
-  if (!isName(caller)) throw new StartupFault([`the token ${badName}`])
+  if (!name.test(caller)) throw new StartupFault([`the token ${badName}`])
   const secret = randomBytes(secretBytes).toString('base64url')
   return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
 }
 
 /** Returns whether a text has the form of a bearer token (RFC 6750, section 2.1). */
-export function isTokenShaped(text: string): boolean {
-  return b64token.test(text)
-}
+export const isTokenShaped = (text: string): boolean => /^[A-Za-z0-9\-._~+/]+=*$/.test(text)
 
 /**
  * Returns the name of the caller whose secret this is, or undefined.
@@ -87,9 +79,8 @@ export function findCaller(tokens: Tokens, secret: string): string | undefined {
 export function watchTokenFile(file: SecretFile | undefined, tokens: Tokens, log: FastifyBaseLogger) {
   let current = tokens
   const followed = watchSecretFile('AUTH_TOKENS_FILE', file, log, (text) => {
-    const { tokens, faults } = parseTokens(text)
-    if (faults.length === 0) current = tokens
-    return { faults, facts: { tokens: tokens.size } }
+    current = parseTokens(text)
+    return { tokens: current.size }
   })
   /** `current` returns the tokens of the last valid text. */
   return { ...followed, current: () => current }

@@ -1,11 +1,15 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { isIP } from 'node:net'
+import { parseTokens } from '../auth/tokens.ts'
+import { noticeMs } from '../connections/connections.ts'
 import type { MigrationOptions } from '../database/migrate.ts'
+import { cancelGraceMs, statementLimitMs, statementsPerDeadline } from '../database/statement.ts'
+import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
+import { rowBytes } from '../plants/columns.ts'
 import type { WriteLimits } from '../plants/repository.ts'
-import { checkCrossRules } from './rules.ts'
-import { type Environment, readDatabase, readTokens } from './secrets.ts'
-import { readSettings } from './settings.ts'
+import { readSecret } from './secrets.ts'
+import { type Environment, readSettings, type Settings } from './settings.ts'
 
 /** What the service needs to know: each setting by its own name, and what some of them make together. */
 export type Config = ReturnType<typeof readConfig>
@@ -18,13 +22,18 @@ export function readConfig(env: Environment) {
   return check((faults) => {
     const settings = readSettings(env, faults)
     if (faults.length === 0) checkCrossRules(settings, faults)
+    const { METRICS_HOST: host, METRICS_PORT: port } = settings
+    const { value: database, file: databaseFile } = readSecret(
+      env,
+      ['DATABASE_URL'],
+      parseDatabaseUrl,
+      faults
+    )
+    const { value: tokens, file: tokenFile } = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
     return {
       ...settings,
       /** Undefined where the metrics are off. */
-      metrics:
-        settings.METRICS_PORT === 'off'
-          ? undefined
-          : { host: settings.METRICS_HOST, port: settings.METRICS_PORT },
+      metrics: port === 'off' ? undefined : { host, port },
       write: {
         deadlineMs: settings.WRITE_DEADLINE_MS,
         lanes: settings.WRITE_LANES,
@@ -33,17 +42,20 @@ export function readConfig(env: Environment) {
         queueRows: settings.WRITE_QUEUE_ROWS,
         queueBytes: settings.WRITE_QUEUE_BYTES
       } satisfies WriteLimits,
-      ...readDatabase(env, ['DATABASE_URL'], faults),
-      ...readTokens(env, faults)
+      database,
+      databaseFile,
+      tokens,
+      tokenFile
     }
   })
 }
 
 /** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
 export function readMigrationConfig(env: Environment): MigrationOptions {
+  const names = ['MIGRATION_DATABASE_URL', 'DATABASE_URL'] as const
   return check((faults) => ({
     startupTimeoutMs: readSettings(env, faults).STARTUP_TIMEOUT_MS,
-    database: readDatabase(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults).database
+    database: readSecret(env, names, parseDatabaseUrl, faults).value
   }))
 }
 
@@ -54,9 +66,54 @@ export function readProbeUrl(env: Environment): string {
   return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
 }
 
+/** Returns whether the environment asks for spans (OpenTelemetry specification, "Environment Variable Specification"). */
+export function isTracingOn(env: Environment): boolean {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
+  const names = ['OTEL_TRACES_EXPORTER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']
+  return names.some((name) => env[name])
+}
+
 function check<T>(read: (faults: string[]) => T): Readonly<T> {
   const faults: string[] = []
   const config = read(faults)
   if (faults.length > 0) throw new StartupFault(faults)
   return Object.freeze(config)
+}
+
+interface CrossRule {
+  readonly name: 'BODY_MEMORY_BYTES' | 'WRITE_QUEUE_BYTES' | 'SHUTDOWN_TIMEOUT_MS'
+  /** Completes the sentence "NAME must be at least …". */
+  readonly sum: string
+  /** What that is. */
+  least(settings: Settings): number
+}
+
+/** The rules that bind one setting to another. */
+export const crossRules: readonly CrossRule[] = [
+  { name: 'BODY_MEMORY_BYTES', sum: 'BODY_LIMIT_BYTES', least: (settings) => settings.BODY_LIMIT_BYTES },
+  {
+    // A plant's texts take less than its body.
+    name: 'WRITE_QUEUE_BYTES',
+    sum: `BODY_LIMIT_BYTES + ${rowBytes}`,
+    least: (settings) => settings.BODY_LIMIT_BYTES + rowBytes
+  },
+  {
+    // From the signal on, every create gets its response and every statement ends. After the delay and the notice the
+    // server closes: a request that has begun may take HEADERS_TIMEOUT_MS to arrive, and its create WRITE_DEADLINE_MS.
+    // Its last statement may still wait for a connection then, or be cancelled.
+    name: 'SHUTDOWN_TIMEOUT_MS',
+    sum: `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / ${statementsPerDeadline}, ${cancelGraceMs})`,
+    least: ({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLINE_MS: deadlineMs }) =>
+      SHUTDOWN_DELAY_MS +
+      noticeMs +
+      HEADERS_TIMEOUT_MS +
+      deadlineMs +
+      Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
+  }
+]
+
+function checkCrossRules(settings: Settings, faults: string[]): void {
+  for (const { name, sum, least } of crossRules) {
+    if (settings[name] < least(settings)) faults.push(`${name} must be at least ${sum} (${least(settings)})`)
+  }
 }

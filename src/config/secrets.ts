@@ -1,11 +1,8 @@
 /** The secret settings: each comes from the environment or a file, and never appears in the text of a fault. */
 import { readFileSync } from 'node:fs'
-import { parseTokens, type Tokens } from '../auth/tokens.ts'
-import { type ConnectionOptions, parseDatabaseUrl } from '../database/url.ts'
-import { digestOf } from '../secret-file.ts'
-
-/** The process's environment variables. */
-export type Environment = Record<string, string | undefined>
+import { StartupFault } from '../failures/failure.ts'
+import { digestOf, type SecretFile } from '../secret-file.ts'
+import type { Environment } from './settings.ts'
 
 /** The variables that hold secrets, as docs/configuration.md has them. */
 export const secrets = {
@@ -31,45 +28,36 @@ export const secrets = {
   }
 } as const
 
-type SecretName = keyof typeof secrets
+/** What a fault leaves: nobody asks for the value. */
+const none = { value: undefined as never }
 
-/** Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one of them is required. */
-function readSecret(env: Environment, names: SecretName[], faults: string[]) {
+/**
+ * Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one of them is required.
+ * Adds a line to `faults` for each fault, also for each that `parse` throws.
+ */
+export function readSecret<T>(
+  env: Environment,
+  names: readonly (keyof typeof secrets)[],
+  parse: (text: string) => T,
+  faults: string[]
+): { value: T; file?: SecretFile | undefined } {
   for (const name of names) {
-    const text = env[name]
     const path = env[`${name}_FILE`]
+    let text = env[name] ?? ''
     if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
-    if (!path && text) return { name, text, file: undefined }
-    if (!path) continue
+    if (!text && !path) continue
     try {
-      const text = readFileSync(path, 'utf8').trim()
-      return { name, text, file: { path, digest: digestOf(text) } }
+      if (path) text = readFileSync(path, 'utf8').trim()
+      return { value: parse(text), file: path ? { path, digest: digestOf(text) } : undefined }
     } catch (error) {
-      faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
-      return undefined
+      if (error instanceof StartupFault) faults.push(...error.faults.map((fault) => `${name} ${fault}`))
+      else
+        faults.push(
+          `${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`
+        )
+      return none
     }
   }
   faults.push(`${names.at(-1)} is required`)
-  return undefined
-}
-
-/** Reads a database's URL from the first of the variables that is set, or from its file; adds a line to `faults` for each bad one. */
-export function readDatabase(env: Environment, names: SecretName[], faults: string[]) {
-  const secret = readSecret(env, names, faults)
-  let database: ConnectionOptions = {}
-  try {
-    if (secret) database = parseDatabaseUrl(secret.text)
-  } catch (error) {
-    faults.push(`${secret?.name} ${(error as Error).message}`)
-  }
-  return { database, databaseFile: secret?.file }
-}
-
-/** Reads AUTH_TOKENS, or its file; adds a line to `faults` for each bad entry. */
-export function readTokens(env: Environment, faults: string[]) {
-  const secret = readSecret(env, ['AUTH_TOKENS'], faults)
-  const parsed = secret && parseTokens(secret.text)
-  for (const fault of parsed?.faults ?? []) faults.push(`AUTH_TOKENS ${fault}`)
-  const tokens: Tokens = parsed?.tokens ?? new Map()
-  return { tokens, tokenFile: secret?.file }
+  return none
 }

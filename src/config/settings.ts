@@ -2,7 +2,9 @@
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { Environment } from './secrets.ts'
+
+/** The process's environment variables. */
+export type Environment = Record<string, string | undefined>
 
 const integer = (fallback: number, minimum: number, maximum: number, purpose: string) =>
   Type.Integer({
@@ -12,6 +14,10 @@ const integer = (fallback: number, minimum: number, maximum: number, purpose: st
     description: `an integer from ${minimum} to ${maximum}`,
     purpose
   })
+
+/** The longest that Node's timers can wait. */
+const maximumMs = 2 ** 31 - 1
+const milliseconds = (fallback: number, purpose: string) => integer(fallback, 1, maximumMs, purpose)
 
 /** An address without a zone, which a URL cannot hold. */
 FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
@@ -24,9 +30,6 @@ const address = (fallback: string, purpose: string) =>
     description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several',
     purpose
   })
-
-/** The longest that Node's timers can wait. */
-const maximumMs = 2 ** 31 - 1
 
 /** The plain settings; `description` completes the sentence "NAME must be …", `purpose` is a text of its own. */
 export const Settings = Type.Object({
@@ -57,63 +60,49 @@ export const Settings = Type.Object({
       purpose: 'Lowest level that is logged.'
     }
   ),
-  RATE_LIMIT: integer(
-    0,
-    0,
-    1_000_000,
-    'Creates per second for each caller and replica, then 429. 0 is no limit.'
-  ),
-  BODY_LIMIT_BYTES: integer(1_048_576, 1, 1_073_741_824, 'Largest request body.'),
+  RATE_LIMIT: integer(0, 0, 1e6, 'Creates per second for each caller and replica, then 429. 0 is no limit.'),
+  BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30, 'Largest request body.'),
   BODY_MEMORY_BYTES: integer(
-    67_108_864,
+    2 ** 26,
     1,
-    17_179_869_184,
+    2 ** 34,
     'Memory for arriving request bodies, then 503. A caller may hold as much as is still free: alone, half of it.'
   ),
-  MAX_CONNECTIONS: integer(3_072, 1, 1_000_000, 'Open connections, then 503.'),
-  HEADERS_TIMEOUT_MS: integer(
+  MAX_CONNECTIONS: integer(3_072, 1, 1e6, 'Open connections, then 503.'),
+  HEADERS_TIMEOUT_MS: milliseconds(
     10_000,
-    1,
-    maximumMs,
     'Time for the header of a request, and for the first byte of its body, to arrive.'
   ),
-  REQUEST_TIMEOUT_MS: integer(
+  REQUEST_TIMEOUT_MS: milliseconds(
     30_000,
-    1,
-    maximumMs,
     'Time for a whole request to arrive, and for a client to take some of a response.'
   ),
-  STARTUP_TIMEOUT_MS: integer(
-    30_000,
-    1,
-    maximumMs,
-    'How long the service and migrations wait for a usable database.'
-  ),
+  STARTUP_TIMEOUT_MS: milliseconds(30_000, 'How long the service and migrations wait for a usable database.'),
   SHUTDOWN_DELAY_MS: integer(
     5_000,
     0,
     maximumMs,
     'Time to continue serving after SIGTERM or SIGINT, while `/readyz` fails.'
   ),
-  SHUTDOWN_TIMEOUT_MS: integer(30_000, 1, maximumMs, 'Longest time from the signal to the exit.'),
-  WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs, 'Time for a create from its complete request, then 503.'),
+  SHUTDOWN_TIMEOUT_MS: milliseconds(30_000, 'Longest time from the signal to the exit.'),
+  WRITE_DEADLINE_MS: milliseconds(10_000, 'Time for a create from its complete request, then 503.'),
   WRITE_LANES: integer(
     3,
     1,
-    1_000,
+    1e3,
     'Concurrent transactions. A replica has one more connection to PostgreSQL.'
   ),
-  WRITE_BATCH_ROWS: integer(256, 1, 1_000_000, 'Plants in one transaction.'),
+  WRITE_BATCH_ROWS: integer(256, 1, 1e6, 'Plants in one transaction.'),
   WRITE_QUEUE_ROWS: integer(
     8_192,
     1,
-    1_000_000,
+    1e6,
     'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS`, for small callers four fifths, gives 503, too.'
   ),
   WRITE_QUEUE_BYTES: integer(
-    33_554_432,
+    2 ** 25,
     1,
-    17_179_869_184,
+    2 ** 34,
     'Size of the plants whose response is not taken, then 503; a caller alone gets half.'
   )
 })
@@ -121,16 +110,12 @@ export type Settings = Static<typeof Settings>
 
 /** Reads the settings; adds a line to `faults` for each bad one. */
 export function readSettings(env: Environment, faults: string[]): Settings {
-  const given: Record<string, unknown> = {}
-  for (const [name, property] of Object.entries(Settings.properties)) {
+  const entries = Object.entries(Settings.properties).map(([name, property]) => {
     const text = env[name] || undefined
-    given[name] = property.type !== 'string' && /^\d+$/.test(text ?? '') ? Number(text) : text
-  }
-  const settings = Value.Default(Settings, given) as Settings
-  for (const [name, property] of Object.entries(Settings.properties)) {
-    if (!Value.Check(property, settings[name as keyof Settings])) {
-      faults.push(`${name} must be ${property.description}`)
-    }
-  }
-  return settings
+    const given = property.type !== 'string' && /^\d+$/.test(text ?? '') ? Number(text) : text
+    const value = given ?? property.default
+    if (!Value.Check(property, value)) faults.push(`${name} must be ${property.description}`)
+    return [name, value]
+  })
+  return Object.fromEntries(entries)
 }

@@ -1,50 +1,18 @@
-/** The connections' whole life: every pool is opened here, measured, moved to a new URL, and ended. */
+/** The pools of the application: moved to the URL of a file that changes, measured, and ended. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import { addCounter, addGauge } from '../metrics/metrics.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
-import { createPool, type Database, type PoolOptions } from './pool.ts'
+import { createDatabases, type Databases } from './pool.ts'
+import { type Check, findMissing } from './readiness.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
-import { type Check, findMissing } from './wait-for-database.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     databases: Databases
     /** Reads the file with the database's URL again, if there is one. */
     reloadDatabaseUrl(): Promise<void>
-  }
-}
-
-/** The pools of the one database. */
-export type Databases = ReturnType<typeof createDatabases>
-
-/** Makes the owner of pools, without any yet. */
-export function createDatabases(initial: ConnectionOptions, log: PoolOptions['log']) {
-  let connection = initial
-  const pools: Database[] = []
-  return {
-    /** The options with which connections are opened now. */
-    get connection() {
-      return connection
-    },
-    /** Opens a pool. Statements that only read need one of their own: in that of the writes they would take the lanes' connections. */
-    open(limits: Pick<PoolOptions, 'size' | 'limitMs'>): Database {
-      const pool = createPool({ ...limits, connection, log })
-      pools.push(pool)
-      return pool
-    },
-    /** Uses these options from now on, in all pools. */
-    reconnect(next: ConnectionOptions) {
-      connection = next
-      for (const pool of pools) pool.reconnect(next)
-    },
-    /** Returns the connections, or what concerns them, of all pools together. */
-    count: (what: keyof Database['state']) => pools.reduce((sum, { state }) => sum + state[what], 0),
-    /** Closes the connections, busy ones when they are returned. */
-    async end() {
-      await Promise.all(pools.map((pool) => pool.end()))
-    }
   }
 }
 
@@ -68,13 +36,9 @@ export default fp<Options>(
     let newest = connection
 
     const followed = watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
-      try {
-        newest = parseDatabaseUrl(text)
-      } catch (error) {
-        return { faults: [(error as Error).message] }
-      }
+      newest = parseDatabaseUrl(text)
       void tryOut(newest)
-      return { faults: [] }
+      return {}
     })
 
     /**
@@ -103,17 +67,16 @@ export default fp<Options>(
       await databases.end()
     })
 
-    const { count } = databases
     const isBroken = () => followed.isBroken() || newest !== databases.connection
     const help = '1 while DATABASE_URL_FILE is broken or does not work'
     addGauge(registry, 'database_url_file_error', help, () => +isBroken())
     const waiting = 'Statements that wait for a connection to the database'
-    addGauge(registry, 'pool_waiting', waiting, () => count('waiting'))
+    addGauge(registry, 'pool_waiting', waiting, () => databases.state.waiting)
     const connections = 'Connections to the database; busy ones are being opened or run a statement'
-    const byState = () => ({ idle: count('idle'), busy: count('total') - count('idle') })
+    const byState = ({ total, idle } = databases.state) => ({ idle, busy: total - idle })
     addGauge(registry, 'pool_connections', connections, byState, 'state')
     const resets = 'Replacements of all connections to the database after one was lost'
-    addCounter(registry, 'pool_resets', resets, () => count('resets'))
+    addCounter(registry, 'pool_resets', resets, () => databases.state.resets)
   },
   { name: 'databases' }
 )

@@ -18,39 +18,37 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
 
     constructor(config: pg.ClientConfig = {}) {
       // The pool makes the password non-enumerable: spreading its options would lose it.
-      const { password, connectionTimeoutMillis: limitMs } = config
-      super({ ...config, ...hosts[current], password, connectionTimeoutMillis: divide(limitMs) })
+      const { password, connectionTimeoutMillis: limitMs = 0 } = config
+      const ownLimitMs =
+        hosts.length === 1 ? limitMs : Math.ceil(Math.min(hostLimitMs, limitMs / hosts.length))
+      super({ ...config, ...hosts[current], password, connectionTimeoutMillis: ownLimitMs })
       this.#index = current
       // Until the pool has it, nobody listens for its errors: without a listener, one would end the process.
       this.on('error', () => {})
     }
 
-    override connect(): Promise<pg.Client>
-    override connect(callback: (error?: Error) => void): void
-    override connect(callback?: (error?: Error) => void) {
+    /** The pool hands in a callback, and looks at no promise. */
+    override connect(callback?: (error: never, client: never) => void): Promise<pg.Client> {
       const connected = this.#connect()
-      if (callback === undefined) return connected
-      connected.then(() => callback(), callback)
+      if (callback)
+        connected.then(() => callback(null as never, this as never), callback as (error: unknown) => void)
+      return connected
     }
 
     async #connect(): Promise<pg.Client> {
       try {
         await super.connect()
-        if (target_session_attrs === 'read-write' && (await isReadOnly((text) => this.query(text)))) {
-          void this.end()
+        if (target_session_attrs === 'read-write' && (await isReadOnly((text) => this.query(text))))
           throw new Error('the server is read-only')
-        }
         return this
       } catch (error) {
         // Unless another client has moved on already: then the next host may be serving by now.
         if (current === this.#index) current = (current + 1) % hosts.length
+        // Not awaited: a server that refuses may keep its end open.
+        void this.end()
         throw error
       }
     }
-  }
-
-  function divide(limitMs = 0): number {
-    return hosts.length === 1 ? limitMs : Math.ceil(Math.min(hostLimitMs, limitMs / hosts.length))
   }
 }
 
@@ -60,23 +58,18 @@ export async function isReadOnly(query: (text: string) => Promise<pg.QueryResult
   return rows[0].transaction_read_only === 'on'
 }
 
-/** How often a connection must fail until every host has been tried. */
-export const countHosts = ({ hosts }: ConnectionOptions) => hosts?.length ?? 1
-
 /**
  * Opens a connection outside of the pool to the first host that accepts it, within the time for each that
  * `createClientClass` grants. Rejects with the host's error, or those of all.
  */
 export async function connect(options: ConnectionOptions, limits: pg.ClientConfig): Promise<pg.Client> {
   const Client = createClientClass(options)
-  const failures: unknown[] = []
   const { hosts = [{}] } = options
+  const failures: unknown[] = []
   for (const _ of hosts) {
-    const client = new Client({ ...options, ...limits })
     try {
-      return await client.connect()
+      return await new Client({ ...options, ...limits }).connect()
     } catch (error) {
-      void client.end()
       failures.push(error)
     }
   }

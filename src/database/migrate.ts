@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { StartupFault } from '../failures/failure.ts'
 import { connect } from './hosts.ts'
+import { checkEncoding, waitForDatabase } from './readiness.ts'
 import type { ConnectionOptions } from './url.ts'
-import { checkEncoding, waitForDatabase } from './wait-for-database.ts'
 
 /** What to migrate, and how long to wait. */
 export interface MigrationOptions {

@@ -1,27 +1,135 @@
-/** Whether the database can take plants now: the service waits for that at start-up, and probes it in an outage and while idle. */
-import { diagnose } from './errors.ts'
-import { isReadOnly } from './hosts.ts'
+/** Whether the database can take plants now: a start waits for that, and it is probed in an outage and while idle. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { StartupFault } from '../failures/failure.ts'
+import { diagnose, isUnmigrated } from './errors.ts'
+import { connect, isReadOnly, messageOf } from './hosts.ts'
 import type { Database } from './pool.ts'
-import type { Check } from './wait-for-database.ts'
+import type { ConnectionOptions } from './url.ts'
 
-/** Of both statements together; a cancelled one ends within two seconds more. */
-const limitMs = 2_000
-const idleProbeEveryMs = 5_000
+/** What a database lacks; undefined when it has all that is asked for. */
+export type Check = (client: pg.Client) => Promise<string | undefined>
+
+/** Makes the check of a setting that waiting does not change. */
+const checkSetting =
+  (name: string, good: RegExp, rule: string): Check =>
+  async (client) => {
+    const { rows } = await client.query(`show ${name}`)
+    const value = rows[0][name]
+    if (!good.test(value)) throw new StartupFault([`${rule}, it is ${value}`])
+    return undefined
+  }
+
+/** In any other encoding, PostgreSQL cannot hold every name unchanged. */
+export const checkEncoding = checkSetting('server_encoding', /^UTF8$/, "the database's encoding must be UTF8")
+
+/** A commit must wait for the disk, and for a synchronous standby where there is one. */
+export const checkCommits = checkSetting(
+  'synchronous_commit',
+  /^(?!off$|local$)/,
+  'synchronous_commit must be remote_write, on or remote_apply'
+)
+
+const readOnly = 'the database is read-only'
 
 /** The database must accept writes. */
 export const checkWritable: Check = async (client) =>
-  (await isReadOnly((text) => client.query(text))) ? 'the database is read-only' : undefined
+  (await isReadOnly((text) => client.query(text))) ? readOnly : undefined
+
+/** Returns the check that the role has every right: `selectMissing` lists, as `sql`, the statements that grant those it lacks. */
+export const checkRights =
+  (selectMissing: string): Check =>
+  async (client) => {
+    const { rows } = await client.query(selectMissing)
+    if (rows.length === 0) return undefined
+    return `the role lacks a right, which the owner grants by: ${rows.map(({ sql }) => `${sql};`).join(' ')}`
+  }
+
+/** Returns the check that the database has what `selectRequired`, a query without rows, names. */
+export const checkMigrated =
+  (selectRequired: string): Check =>
+  async (client) => {
+    try {
+      await client.query(selectRequired)
+      return undefined
+    } catch (error) {
+      if (isUnmigrated(error)) return 'the database is not migrated: run the migrations first'
+      throw error
+    }
+  }
+
+/**
+ * Connects once and runs the checks, within `timeoutMs`; returns the first thing that is missing, or undefined.
+ * Rejects with a StartupFault for what waiting cannot fix.
+ */
+export async function findMissing(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
+  const limit = Math.max(1, Math.ceil(timeoutMs))
+  let client: pg.Client | undefined
+  try {
+    client = await connect(options, { connectionTimeoutMillis: limit, query_timeout: limit })
+    let missing: string | undefined
+    for (const check of checks) missing ??= await check(client)
+    return missing
+  } catch (error) {
+    if (error instanceof StartupFault) throw error
+    return `the database cannot be reached: ${messageOf(error)}`
+  } finally {
+    // Not awaited: a stalled server would keep end() waiting.
+    void client?.end()
+  }
+}
+
+const pauseMs = 250
+/** A server that does not respond for so long is reported. */
+const tryMs = 30_000
+/** An attempt with less time may end by our own deadline and say less than the one before. */
+const fullTryMs = 10_000
+/** What is missing for so long is reported again. */
+const reminderMs = 60_000
+
+/**
+ * Returns as soon as the database that `current` returns can be reached and passes every check; tries again until
+ * `timeoutMs` is over. Calls `tell` with what it waits for: at once, when that changes, and every minute. Throws a
+ * StartupFault that says what was still missing at the end.
+ */
+export async function waitForDatabase(
+  current: () => ConnectionOptions,
+  timeoutMs: number,
+  checks: Check[],
+  tell: (missing: string) => void = () => {}
+) {
+  const deadline = performance.now() + timeoutMs
+  let known: string | undefined
+  let toldAt = 0
+  for (;;) {
+    const limitMs = Math.min(tryMs, deadline - performance.now())
+    let missing = await findMissing(current(), limitMs, checks)
+    if (missing === undefined) return
+    if (known !== undefined && limitMs < Math.min(fullTryMs, timeoutMs / 2)) missing = known
+    const now = performance.now()
+    if (deadline - now < pauseMs) throw new StartupFault([missing])
+    if (missing !== known || now - toldAt >= reminderMs) {
+      tell(missing)
+      toldAt = now
+    }
+    known = missing
+    await sleep(pauseMs)
+  }
+}
+
+/** Of both statements together; a cancelled one ends within two seconds more. */
+const probeLimitMs = 2_000
 
 /**
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
  * rejects otherwise. Takes 4 s at most.
  */
 export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
-  const signal = AbortSignal.timeout(limitMs)
+  const signal = AbortSignal.timeout(probeLimitMs)
   const query = (text: string) => database.query({ text }, signal)
   await query(selectRequired)
   if (!(await isReadOnly(query))) return
-  const error = new Error('the database is read-only')
+  const error = new Error(readOnly)
   // The address may lead to the primary by now, but a connection that every probe uses would never be closed.
   database.reset(error)
   throw error
@@ -34,6 +142,8 @@ interface IdleProbe {
   /** Called with the time, by `performance.now()`, since when no probe has found the database. */
   onAway(since: number): void
 }
+
+const idleProbeEveryMs = 5_000
 
 /** Probes the database while no create would notice its loss. Returns a function that stops it. */
 export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void {

@@ -1,5 +1,6 @@
 /** How a database URL becomes the driver's options. */
 import { parse, toClientConfig } from 'pg-connection-string'
+import { StartupFault } from '../failures/failure.ts'
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
 const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
@@ -30,13 +31,13 @@ export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
  * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too. Several hosts,
  * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts"), but of several hosts,
  * only one that accepts writes is used.
- * Throws an Error whose message names the rule that is broken and never holds the password.
+ * Throws a StartupFault that names the rule which is broken and never holds the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
   const [, start = '', list = '', rest = ''] = /^([^:]*:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
   if (!list.includes(',')) return parseOne(url)
   const names = list.split(',')
-  if (names.includes('') || /[?&](host|port)=/.test(rest)) throw new Error(listForm)
+  if (names.includes('') || /[?&](host|port)=/.test(rest)) throw new StartupFault([listForm])
   const target_session_attrs = 'read-write'
   const all = names.map((name) =>
     parseOne(start + name + rest, { ...choices, target_session_attrs: [target_session_attrs] })
@@ -45,21 +46,21 @@ export function parseDatabaseUrl(url: string): ConnectionOptions {
 }
 
 function parseOne(url: string, allowed = choices): ConnectionOptions {
-  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw new Error(form)
+  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw new StartupFault([form])
   const { searchParams } = new URL(url)
   for (const [name, values] of Object.entries(allowed)) {
     const value = searchParams.getAll(name).at(-1) ?? values[0]
     if (!values.includes(String(value)))
-      throw new Error(`must have as its ${name} one of ${values.join(', ')}`)
+      throw new StartupFault([`must have as its ${name} one of ${values.join(', ')}`])
   }
   if (searchParams.getAll('sslmode').at(-1) === 'verify-ca' && !searchParams.get('sslrootcert')) {
-    throw new Error('must have an sslrootcert for sslmode verify-ca')
+    throw new StartupFault(['must have an sslrootcert for sslmode verify-ca'])
   }
-  if (searchParams.get('host')?.includes(',')) throw new Error(listForm)
+  if (searchParams.get('host')?.includes(',')) throw new StartupFault([listForm])
   try {
     return toClientConfig(parse(url, { useLibpqCompat: true }))
   } catch (error) {
     const { syscall, message } = error as NodeJS.ErrnoException
-    throw new Error(syscall === undefined ? form : `names a file that cannot be read: ${message}`)
+    throw new StartupFault([syscall === undefined ? form : `names a file that cannot be read: ${message}`])
   }
 }

@@ -133,12 +133,12 @@ export default fp<Options>(
             ...(body && { body: body.schema }),
             response: { 200: success.schema }
           },
-          onRequest: [app.authenticate, app.limitRate, admit],
+          onRequest: [app.authenticate, admit],
           handler: operation.handle
         })
         added = undefined
       })
     })
   },
-  { name: 'operation', dependencies: ['auth', 'rate-limit'] }
+  { name: 'operation', dependencies: ['auth'] }
 )

@@ -1,8 +1,28 @@
 /**
- * Gauges that are read with the page, and a histogram that costs a request only a few additions: the library's processes
+ * Metrics that are read with the page, and a histogram that costs a request only a few additions: the library's processes
  * its labels for each value.
  */
-import { Counter, Gauge, type Metric, type Registry } from '@prometheus-io/client'
+import { collectDefaultMetrics, type Metric, Registry } from '@prometheus-io/client'
+import { lostLines } from '../logger.ts'
+import { version } from '../version.ts'
+
+type Labels = Record<string, string | number>
+
+/** A line of the page. */
+interface Sample {
+  readonly metricName?: string
+  readonly labels: Labels
+  readonly value: number
+  readonly exemplar?: Bucket['exemplar']
+}
+
+function addMetric(registry: Registry, type: string, name: string, help: string, read: () => Sample[]) {
+  // `this`: in OpenMetrics, the registry gives a counter another name.
+  const get = function (this: object) {
+    return { ...this, values: read() }
+  }
+  registry.registerMetric({ type, name, help, aggregator: 'sum', get } as unknown as Metric)
+}
 
 /** The values that have one set of labels. */
 export interface Series {
@@ -11,7 +31,7 @@ export interface Series {
 }
 
 /** Returns a new series with a set of labels. Call it once for each set, and keep the series. */
-export type Histogram = (labels?: Record<string, string | number>) => Series
+export type Histogram = (labels?: Labels) => Series
 
 interface Options {
   name: string
@@ -28,20 +48,18 @@ interface Bucket {
 
 /** Adds a histogram to a registry, which reads it with its page. */
 export function addHistogram(registry: Registry, { name, help, buckets: bounds }: Options): Histogram {
-  const all: { labels: Record<string, string | number>; buckets: Bucket[]; sum: number }[] = []
-  const get = () => {
-    const values = all.flatMap(({ labels, buckets, sum }) => {
+  const all: { labels: Labels; buckets: Bucket[]; sum: number }[] = []
+  addMetric(registry, 'histogram', name, help, () =>
+    all.flatMap(({ labels, buckets, sum }) => {
       let count = 0
-      const cumulative = buckets.map(({ le, count: own, exemplar }) => {
+      const cumulative = buckets.map(({ le, count: own, exemplar }): Sample => {
         count += own
         return { metricName: `${name}_bucket`, labels: { le, ...labels }, value: count, exemplar }
       })
       const total = { metricName: `${name}_count`, labels, value: count }
       return [...cumulative, { metricName: `${name}_sum`, labels, value: sum }, total]
     })
-    return { name, help, type: 'histogram', aggregator: 'sum', values }
-  }
-  registry.registerMetric({ name, get } as unknown as Metric)
+  )
   return (labels = {}) => {
     const series = { labels, buckets: [...bounds, '+Inf'].map((le): Bucket => ({ le, count: 0 })), sum: 0 }
     all.push(series)
@@ -59,43 +77,26 @@ export function addHistogram(registry: Registry, { name, help, buckets: bounds }
   }
 }
 
-/** A value, or one for each value of a label. */
-type Values = number | Readonly<Record<string, number>>
-
-function* toSeries(
-  values: Values,
-  label: string
-): Generator<[labels: Record<string, string>, value: number]> {
-  if (typeof values === 'number') yield [{}, values]
-  else for (const [name, value] of Object.entries(values)) yield [{ [label]: name }, value]
-}
+const addAs =
+  (type: 'counter' | 'gauge', suffix: string) =>
+  (
+    registry: Registry,
+    name: string,
+    help: string,
+    read: () => number | Readonly<Record<string, number>>,
+    label = ''
+  ) =>
+    addMetric(registry, type, `plant_store_${name}${suffix}`, help, () => {
+      const values = read()
+      if (typeof values === 'number') return [{ labels: {}, value: values }]
+      return Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))
+    })
 
 /** Adds the gauge `plant_store_<name>` to a registry; `read` returns its value, or those of `label`. */
-export function addGauge(registry: Registry, name: string, help: string, read: () => Values, label = '') {
-  new Gauge({
-    name: `plant_store_${name}`,
-    help,
-    labelNames: label === '' ? [] : [label],
-    registers: [registry],
-    collect() {
-      for (const [labels, value] of toSeries(read(), label)) this.set(labels, value)
-    }
-  })
-}
+export const addGauge = addAs('gauge', '')
 
 /** Adds the counter `plant_store_<name>_total` to a registry; `read` returns its value, or those of `label`. */
-export function addCounter(registry: Registry, name: string, help: string, read: () => Values, label = '') {
-  new Counter({
-    name: `plant_store_${name}_total`,
-    help,
-    labelNames: label === '' ? [] : [label],
-    registers: [registry],
-    collect() {
-      this.reset()
-      for (const [labels, value] of toSeries(read(), label)) this.inc(labels, value)
-    }
-  })
-}
+export const addCounter = addAs('counter', '_total')
 
 /** Returns a function that calls `make` once for each key, of which there must be few, and remembers what it returned. */
 export function memoize<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
@@ -108,4 +109,29 @@ export function memoize<Key, Value>(make: (key: Key) => Value): (key: Key) => Va
     }
     return value
   }
+}
+
+/** Metrics of the library whose names promtool refuses; others hold nearly the same. */
+const misnamed = [
+  'nodejs_active_handles_total',
+  'nodejs_active_requests_total',
+  'nodejs_active_resources_total',
+  'nodejs_eventloop_utilization_histogram',
+  'nodejs_eventloop_utilization_summary'
+]
+
+let ofProcess: Registry | undefined
+
+/** Returns the metrics of the process and its build; measuring begins with the first call and ends with the process. */
+export function processMetrics(): Registry {
+  if (ofProcess) return ofProcess
+  const registry = new Registry()
+  ofProcess = registry
+  collectDefaultMetrics({ register: registry })
+  for (const name of misnamed) registry.removeSingleMetric(name)
+  const build = { labels: { version, node_version: process.versions.node }, value: 1 }
+  addMetric(registry, 'gauge', 'plant_store_build_info', 'Always 1: what runs', () => [build])
+  const help = 'Lines of the log that were lost: standard output could not be written'
+  addCounter(registry, 'log_lines_lost', help, lostLines)
+  return registry
 }

@@ -1,6 +1,18 @@
 /** The columns that hold the fields of a plant: statements, parameters, write ids and readiness come from this list. */
-import { nullElement, quoteElement, toArray } from '../database/arrays.ts'
 import type { NewPlant } from './schema.ts'
+
+/**
+ * Writes an array literal (PostgreSQL manual, "Array Input and Output Syntax"), one parameter for a whole column, of elements
+ * that are written already: plain where their text needs no quotes, as numbers and uuids.
+ */
+export const toArray = (elements: readonly string[]): string => `{${elements.join(',')}}`
+
+const special = /["\\]/
+const specials = /["\\]/g
+
+/** Writes a text as an element. */
+const quoteElement = (text: string): string =>
+  special.test(text) ? `"${text.replace(specials, '\\$&')}"` : `"${text}"`
 
 /** An SQL type, and how a value becomes a parameter. */
 interface ColumnType<Value extends bigint | boolean | number | string | undefined> {
@@ -18,7 +30,7 @@ const nullable = <Value extends bigint | boolean | number | string>(
   column: ColumnType<Value>
 ): ColumnType<Value | undefined> => ({
   ...column,
-  toElement: (value) => (value === undefined ? nullElement : column.toElement(value))
+  toElement: (value) => (value === undefined ? 'NULL' : column.toElement(value))
 })
 
 /** The columns, by the names of their fields. */

@@ -1,12 +1,12 @@
 /** What this build needs of its database: settings, rights, and columns. */
-import { checkWritable } from '../database/readiness.ts'
 import {
   type Check,
   checkCommits,
   checkEncoding,
   checkMigrated,
-  checkRights
-} from '../database/wait-for-database.ts'
+  checkRights,
+  checkWritable
+} from '../database/readiness.ts'
 import { selectFunction, written } from './statements.ts'
 
 const read = `${written}, created_at`

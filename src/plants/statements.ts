@@ -1,6 +1,5 @@
 /** The statements that write and find plants, many in one transaction. */
-import { toArray } from '../database/arrays.ts'
-import { castParameters, columnNames, columns, toArrayParameters, toParameters } from './columns.ts'
+import { castParameters, columnNames, columns, toArray, toArrayParameters, toParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
 /** A plant, and the id of the write that puts it into the table. */

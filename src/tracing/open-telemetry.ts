@@ -33,8 +33,15 @@ import {
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { StartupFault } from '../failures/failure.ts'
-import type { Store } from '../group-commit/types.ts'
-import type { TracedItem, Tracing } from './tracing.ts'
+import type { Item, Store } from '../group-commit/types.ts'
+
+/** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
+export type Tracing = ReturnType<typeof startTracing>
+
+/** An item with the span of its request, which `activeSpan` returned. */
+export interface TracedItem extends Item {
+  readonly span?: SpanContext | undefined
+}
 
 /** PostgreSQL's messages can quote a row. So pg's spans have none; their event has the error's code. */
 class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
@@ -45,10 +52,7 @@ class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
 }
 
 /** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
-export function startTracing(
-  env: Record<string, string | undefined>,
-  log: Pick<FastifyBaseLogger, 'warn'>
-): Tracing {
+export function startTracing(env: Record<string, string | undefined>, log: Pick<FastifyBaseLogger, 'warn'>) {
   const exporter = createExporter(env)
   const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
   diag.setLogger(
@@ -67,7 +71,9 @@ export function startTracing(
   // It wraps the methods of pg's classes when pg is required, even if pg was imported before.
   createRequire(import.meta.url)('pg')
   return {
+    /** Makes a span for each request; register it before anything else. Sends the last spans when the application closes. */
     requests: traceRequests(() => provider.shutdown()),
+    /** Returns the context of the span of the request that is being handled, if there is one. */
     activeSpan: () => trace.getSpanContext(context.active()),
     traceStore
   }
@@ -97,7 +103,7 @@ function createExporter(env: Record<string, string | undefined>) {
 const shutdownLimitMs = 2_000
 const probes = /^\/(livez|readyz)(\?|$)/
 
-/** Makes the plugin; `shutdown` sends the spans that are left. */
+/** Makes the plugin of requests; `shutdown` sends the spans that are left. */
 function traceRequests(shutdown: () => Promise<void>) {
   const instrumentation = new FastifyOtelInstrumentation({
     instrumentHooks: false,
@@ -147,7 +153,7 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
   return {
     async write(rows, signal) {
-      const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
+      const callers = rows.map(({ item }) => item.span).filter(isSampled)
       const [first] = callers
       // A lane may run in the context of any request, the one that has woken it.
       if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
@@ -168,4 +174,5 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   }
 }
 
-const isSampled = ({ traceFlags }: SpanContext) => (traceFlags & TraceFlags.SAMPLED) !== 0
+const isSampled = (span: SpanContext | undefined): span is SpanContext =>
+  ((span?.traceFlags ?? 0) & TraceFlags.SAMPLED) !== 0

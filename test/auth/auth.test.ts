@@ -1,4 +1,4 @@
-/** The Authorization that a connection was accepted with is remembered, and no other is taken for it. */
+/** Each request is judged by its own Authorization, whatever came before it on its connection. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -19,7 +19,7 @@ const ok = (responses: number) => new RegExp(`^(HTTP/1.1 200[^]*){${responses}}"
 const by = (name: keyof typeof secrets) => `Bearer ${secrets[name]}`
 const callers = () => service.log().flatMap(({ caller, msg }) => (msg === 'created' ? [caller] : []))
 
-t.test('on one connection each request is of the caller whose token it has', async (t) => {
+t.test('each request of a connection belongs to the caller of its own token', async (t) => {
   const names = ['alice', 'alice', 'bobby', 'bobby', 'alice'] as const
   const sent = names.flatMap((name, index) => [create(by(name)), ok(index + 1)])
   const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
@@ -30,21 +30,24 @@ t.test('on one connection each request is of the caller whose token it has', asy
   t.strictSame(callers(), names)
 })
 
-t.test('after a good token of a connection no other is good, and the good one stays so', async (t) => {
-  const good = by('alice')
-  const others = ['', 'Bearer ', good.slice(0, -1), `${good}0`, `${good.slice(0, -1)}0`, good.toUpperCase()]
-  for (const other of others) {
-    const sent = [create(good), ok(1), create(other), create(good)]
-    const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
-    t.strictSame(
-      responses.map(({ body }) => JSON.parse(body).error ?? 0),
-      [0, 401, 0],
-      other
-    )
+t.test(
+  'after a good token, a similar one on the same connection gets 401, and the good one stays good',
+  async (t) => {
+    const good = by('alice')
+    const others = ['', 'Bearer ', good.slice(0, -1), `${good}0`, `${good.slice(0, -1)}0`, good.toUpperCase()]
+    for (const other of others) {
+      const sent = [create(good), ok(1), create(other), create(good)]
+      const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
+      t.strictSame(
+        responses.map(({ body }) => JSON.parse(body).error ?? 0),
+        [0, 401, 0],
+        other
+      )
+    }
   }
-})
+)
 
-t.test('a reload ends what a connection was accepted with at once', async (t) => {
+t.test('after a reload, a removed token gets 401 at once, also on an open connection', async (t) => {
   const parts = [
     create(by('alice')),
     ok(1),

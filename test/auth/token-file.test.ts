@@ -43,7 +43,7 @@ async function follow(t: Test, ...names: string[]) {
   const log: string[] = []
   const followed = watchTokenFile(
     { path, digest: digestOf(list(...names).trim()) },
-    parseTokens(list(...names)).tokens,
+    parseTokens(list(...names)),
     createLogger('info', { write: (line) => void log.push(line) })
   )
   t.teardown(() => followed.close())
@@ -63,7 +63,7 @@ async function follow(t: Test, ...names: string[]) {
 async function becomes(t: Test, { callers }: { callers: () => string[] }, ...names: string[]) {
   const before = callers()
   await readAgain()
-  t.strictSame(callers(), before, 'one reading does not count')
+  t.strictSame(callers(), before, 'one reading is not enough')
   await readAgain()
   t.strictSame(callers(), names)
 }
@@ -77,14 +77,14 @@ async function logged({ log }: { log: () => object[] }) {
 const read = (tokens: number) => ({ level: 30, tokens, msg: 'AUTH_TOKENS_FILE was read' })
 const refused = (fault: string) => ({ level: 50, faults: [fault], msg: broken })
 
-t.test('a file that is written in place counts', async (t) => {
+t.test('a file that is written in place is used', async (t) => {
   const file = await follow(t, 'a', 'b')
   await writeFile(file.path, list('b', 'c'))
   await becomes(t, file, 'b', 'c')
   t.strictSame(file.log(), [read(2)])
 })
 
-t.test('a change that leaves the length and the times as they were counts', async (t) => {
+t.test('a change that leaves the length and the times as they were is noticed', async (t) => {
   const file = await follow(t, 'a')
   await readAgain()
   const { atime, mtime } = await stat(file.path)
@@ -93,14 +93,14 @@ t.test('a change that leaves the length and the times as they were counts', asyn
   await becomes(t, file, 'b')
 })
 
-t.test('a file that is renamed over it counts', async (t) => {
+t.test('a file that is renamed over it is used', async (t) => {
   const file = await follow(t, 'a')
   await writeFile(`${file.path}.new`, list('a', 'b'))
   await rename(`${file.path}.new`, file.path)
   await becomes(t, file, 'a', 'b')
 })
 
-t.test('a link that is swapped in its path, as Kubernetes does, counts', async (t) => {
+t.test('a link that is swapped in its path, as Kubernetes does, is followed', async (t) => {
   const directory = t.testdir({})
   for (const [version, names] of [
     ['..1', ['a']],
@@ -113,7 +113,7 @@ t.test('a link that is swapped in its path, as Kubernetes does, counts', async (
   await symlink(join('..data', 'tokens'), join(directory, 'tokens'))
   const followed = watchTokenFile(
     { path: join(directory, 'tokens'), digest: digestOf(list('a').trim()) },
-    parseTokens(list('a')).tokens,
+    parseTokens(list('a')),
     createLogger('silent')
   )
   t.teardown(() => followed.close())
@@ -134,7 +134,7 @@ t.test('a broken file keeps the tokens and is logged once, another broken one on
   t.strictSame(file.callers(), ['a'])
 })
 
-t.test('a file with one bad entry is broken as a whole, and its line tells no secret', async (t) => {
+t.test('a file with one bad entry is broken as a whole, and its line has no secret', async (t) => {
   const file = await follow(t, 'a')
   await writeFile(file.path, `${list('b')}c:too-short\n`)
   const rule = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
@@ -142,7 +142,7 @@ t.test('a file with one bad entry is broken as a whole, and its line tells no se
   t.strictSame(file.callers(), ['a'])
 })
 
-t.test('half of a list that is a good list does not count while the rest is written', async (t) => {
+t.test('half of a list, itself a good one, is not used while the rest is written', async (t) => {
   const file = await follow(t, 'a', 'b')
   for (let rounds = 0; rounds < 4; rounds++) {
     await writeFile(file.path, list('a'))
@@ -156,7 +156,7 @@ t.test('half of a list that is a good list does not count while the rest is writ
   t.strictSame(file.log(), [])
 })
 
-t.test('a reload counts at once, and is logged whatever it finds', async (t) => {
+t.test('a reload is used at once, and is logged whatever it finds', async (t) => {
   const file = await follow(t, 'a')
   await file.followed.reload()
   t.strictSame(file.log(), [read(1)])
@@ -177,16 +177,24 @@ t.test('a reload counts at once, and is logged whatever it finds', async (t) => 
   t.equal(file.followed.isBroken(), false)
 })
 
-t.test('a file that is followed no more is read no more', async (t) => {
+t.test('a file that is no longer followed changes nothing', async (t) => {
   const file = await follow(t, 'a')
   file.followed.close()
   await writeFile(file.path, list('b'))
   await readAgain(3)
+  await file.followed.reload()
   t.strictSame(file.callers(), ['a'])
   t.strictSame(file.log(), [])
-  const another = await follow(t, 'a')
-  const reading = readAgain()
-  another.followed.close()
-  await reading
-  t.equal(timers.size, 0, 'a reading under way is the last')
+})
+
+t.test('a reading that ends after the close changes nothing', async (t) => {
+  const file = await follow(t, 'a')
+  await writeFile(file.path, list('b'))
+  await readAgain()
+  const [reading, reload] = [readAgain(), file.followed.reload()]
+  file.followed.close()
+  await Promise.all([reading, reload])
+  t.strictSame(file.callers(), ['a'])
+  t.strictSame(file.log(), [])
+  t.equal(timers.size, 0, 'it is the last one')
 })

@@ -2,18 +2,15 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { createToken, findCaller, isTokenShaped, parseTokens } from '../../src/auth/tokens.ts'
+import { StartupFault } from '../../src/failures/failure.ts'
 
 const secret = 'abcdefghijklmnop'
 const other = 'ponmlkjihgfedcba'
 
-/** Returns the callers of a list without faults, by digest. */
-function callers(text: string) {
-  const { tokens, faults } = parseTokens(text)
-  if (faults.length > 0) throw new Error(faults.join())
-  return Object.fromEntries(tokens)
-}
+/** Returns the callers of a list, by digest. */
+const callers = (text: string) => Object.fromEntries(parseTokens(text))
 
-t.test('each form of an entry gives its caller by the digest of its secret', async (t) => {
+t.test('each form of an entry names its caller, by the digest of its secret', async (t) => {
   t.strictSame(callers(secret), { [hash('sha256', secret)]: 'default' })
   t.strictSame(callers(`shop:${secret}`), { [hash('sha256', secret)]: 'shop' })
   t.strictSame(callers(`shop:sha256:${hash('sha256', secret)}`), { [hash('sha256', secret)]: 'shop' })
@@ -30,8 +27,7 @@ t.test('commas and new lines separate entries; white space and empty entries do 
 })
 
 t.test('several secrets for one name, as while a secret is replaced, are all of that caller', async (t) => {
-  const { tokens, faults } = parseTokens(`shop:${secret},shop:${other}`)
-  t.strictSame(faults, [])
+  const tokens = parseTokens(`shop:${secret},shop:${other}`)
   t.equal(findCaller(tokens, secret), 'shop')
   t.equal(findCaller(tokens, other), 'shop')
 })
@@ -42,7 +38,7 @@ t.test('a secret and its own digest under one name are one token', async (t) => 
   })
 })
 
-t.test('names and secrets at their bounds are taken', async (t) => {
+t.test('names and secrets at their bounds are accepted', async (t) => {
   const longest = `${'a'.repeat(59)}._-9Z`
   t.strictSame(Object.values(callers(`${longest}:${secret}`)), [longest])
   const everyCharacter = 'AZaz09-._~+/=='
@@ -74,34 +70,32 @@ const bad: [what: string, entry: string, fault: string][] = [
 ]
 
 for (const [what, entry, fault] of bad) {
-  t.test(`${what} is a fault, and gives no token`, async (t) => {
-    t.strictSame(parseTokens(entry), { tokens: new Map(), faults: [`entry 1 ${fault}`] })
+  t.test(`${what} is a fault`, async (t) => {
+    t.throws(() => parseTokens(entry), new StartupFault([`entry 1 ${fault}`]))
   })
 }
 
 t.test('the same secret under two names is a fault, however it is written', async (t) => {
-  const faults = ['entry 2 repeats the secret of another name']
-  const tokens = new Map([[hash('sha256', secret), 'a']])
-  t.strictSame(parseTokens(`a:${secret},b:${secret}`), { tokens, faults })
-  t.strictSame(parseTokens(`a:${secret},${secret}`), { tokens, faults })
-  t.strictSame(parseTokens(`a:${secret},b:sha256:${hash('sha256', secret)}`), { tokens, faults })
+  const fault = new StartupFault(['entry 2 repeats the secret of another name'])
+  for (const again of [`b:${secret}`, secret, `b:sha256:${hash('sha256', secret)}`])
+    t.throws(() => parseTokens(`a:${secret},${again}`), fault, again)
 })
 
-t.test('each bad entry has a line with its place, and the good ones are read', async (t) => {
-  t.strictSame(parseTokens(`short,shop:${secret},:${other},b:sha256:00`), {
-    tokens: new Map([[hash('sha256', secret), 'shop']]),
-    faults: [`entry 1 ${badSecret}`, `entry 3 ${badName}`, `entry 4 ${badDigest}`]
-  })
+t.test('each bad entry has a line with its place', async (t) => {
+  t.throws(
+    () => parseTokens(`short,shop:${secret},:${other},b:sha256:00`),
+    new StartupFault([`entry 1 ${badSecret}`, `entry 3 ${badName}`, `entry 4 ${badDigest}`])
+  )
 })
 
 t.test('a list without entries is a fault', async (t) => {
   for (const text of ['', '\n', ' , ,\n']) {
-    t.strictSame(parseTokens(text), { tokens: new Map(), faults: ['must hold at least one token'] })
+    t.throws(() => parseTokens(text), new StartupFault(['must hold at least one token']))
   }
 })
 
 t.test('only a secret itself finds its caller', async (t) => {
-  const { tokens } = parseTokens(`shop:${secret}`)
+  const tokens = parseTokens(`shop:${secret}`)
   t.equal(findCaller(tokens, secret), 'shop')
   for (const wrong of ['', other, 'shop', `shop:${secret}`, `${secret}=`, secret.toUpperCase()]) {
     t.equal(findCaller(tokens, wrong), undefined, `${JSON.stringify(wrong)} is nobody`)
@@ -114,7 +108,7 @@ t.test('a token that is made is recognised by its entry, which does not hold it'
   const { secret, entry } = createToken('shop')
   t.match(secret, /^[A-Za-z0-9_-]{43}$/)
   t.equal(entry, `shop:sha256:${hash('sha256', secret)}`)
-  t.equal(findCaller(parseTokens(entry).tokens, secret), 'shop')
+  t.equal(findCaller(parseTokens(entry), secret), 'shop')
   t.not(createToken('shop').secret, secret)
 })
 

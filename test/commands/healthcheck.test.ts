@@ -35,7 +35,7 @@ t.test('it exits with 1 where nobody listens, and for a path that is no probe', 
   t.match(await probe(t, ['/plants'], {}), { code: 1, stderr: /^plant-store: usage: / })
 })
 
-t.test('it asks where HOST and PORT say, on the loopback where they say everywhere', async (t) => {
+t.test('it asks at HOST and PORT, on the loopback if HOST stands for all addresses', async (t) => {
   t.equal(readProbeUrl({}), 'http://127.0.0.1:3000')
   t.equal(readProbeUrl({ HOST: '::', PORT: '80' }), 'http://[::1]:80')
   t.equal(readProbeUrl({ HOST: '10.1.2.3', PORT: '81' }), 'http://10.1.2.3:81')

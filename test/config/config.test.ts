@@ -34,7 +34,7 @@ function faultsOf(read: (env: Environment) => unknown, env: Environment): readon
 /** The faults of the service's settings when the required ones are good and these are set. */
 const faults = (env: Environment) => faultsOf(readConfig, { ...required, ...env })
 
-t.test('only the required settings give the defaults, frozen', async (t) => {
+t.test('with the required settings alone, all others have their defaults, and all are frozen', async (t) => {
   const config = readConfig(required)
   t.strictSame(config, {
     HOST: '0.0.0.0',
@@ -224,18 +224,18 @@ const bad: [name: string, values: string[], rule: string][] = [
 ]
 
 for (const [name, values, rule] of bad) {
-  t.test(`a bad ${name} gives one line with its rule`, async (t) => {
+  t.test(`a bad ${name} is reported in one line, with its rule`, async (t) => {
     for (const value of values) t.strictSame(faults({ [name]: value }), [`${name} ${rule}`], value)
   })
 }
 
-t.test('a missing database and missing tokens give a line each', async (t) => {
+t.test('a missing database and missing tokens are a line each', async (t) => {
   t.strictSame(faultsOf(readConfig, {}), ['DATABASE_URL is required', 'AUTH_TOKENS is required'])
   t.strictSame(faults({ DATABASE_URL: undefined }), ['DATABASE_URL is required'])
   t.strictSame(faults({ AUTH_TOKENS: undefined }), ['AUTH_TOKENS is required'])
 })
 
-t.test('several faults are told at once, none with a secret or a password', async (t) => {
+t.test('several faults are reported at once, none with a secret or a password', async (t) => {
   const env = {
     PORT: 'x',
     BASE_PATH: 'v1',
@@ -258,7 +258,7 @@ t.test('several faults are told at once, none with a secret or a password', asyn
   ])
 })
 
-t.test('a database URL that is none gives one line, without its password', async (t) => {
+t.test('a database URL that is none is reported in one line, without its password', async (t) => {
   const urls = [
     'thyme',
     'mysql://gardener:thyme@db.test/plants',
@@ -329,7 +329,7 @@ t.test('the migrations take MIGRATION_DATABASE_URL before DATABASE_URL, and no t
   t.equal(readConfig({ ...owner, ...required }).database.user, 'gardener', 'the service does not take it')
 })
 
-t.test('bad settings of the migrations give one line each', async (t) => {
+t.test('bad settings of the migrations are one line each', async (t) => {
   t.strictSame(faultsOf(readMigrationConfig, {}), ['DATABASE_URL is required'])
   t.strictSame(faultsOf(readMigrationConfig, { ...required, STARTUP_TIMEOUT_MS: 'soon' }), [
     'STARTUP_TIMEOUT_MS must be an integer from 1 to 2147483647'
@@ -389,7 +389,7 @@ const hostFaults: [rest: string, fault: string][] = [
 ]
 
 for (const [rest, fault] of hostFaults) {
-  t.test(`a database URL that goes on ${rest} gives one line with its rule`, async (t) => {
+  t.test(`a database URL that goes on ${rest} is reported in one line, with its rule`, async (t) => {
     t.strictSame(faults({ DATABASE_URL: `postgres://gardener:thyme@${rest}` }), [`DATABASE_URL ${fault}`])
   })
 }
@@ -436,7 +436,7 @@ const sslFaults: [query: string, fault: string][] = [
 ]
 
 for (const [query, fault] of sslFaults) {
-  t.test(`a database URL with ${query} gives one line with its rule`, async (t) => {
+  t.test(`a database URL with ${query} is reported in one line, with its rule`, async (t) => {
     const url = `${required.DATABASE_URL}?${query}`
     t.strictSame(faults({ DATABASE_URL: url }), [`DATABASE_URL ${fault}`])
   })

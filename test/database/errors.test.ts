@@ -37,45 +37,39 @@ t.test('a row that a policy refuses is not a right that is missing', async (t) =
   t.equal(meaning(report('42501', { routine: 'ExecWithCheckOptions' })), 'no unclear never')
 })
 
-t.test('a database that has run out of transaction ids is not one row at fault', async (t) => {
+t.test('a database without transaction ids is at fault, and not a row', async (t) => {
   for (const more of [{}, { where }])
     t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'no database later')
 })
 
-t.test('what the connection reports leaves the outcome open, unless there was none', async (t) => {
+t.test('an error of the connection leaves the outcome open, unless there was no connection', async (t) => {
   t.equal(meaning(new Error('Connection terminated unexpectedly')), 'maybe unclear later')
   t.equal(meaning(new OutcomeUnknown('the session has ended', report('22001'))), 'maybe unclear later')
   t.equal(meaning(new NoConnection(report('53300'))), 'no database later')
 })
 
-t.test(
-  'an internal error leaves the outcome open where Citus has lost a worker, and nowhere else',
-  async (t) => {
-    for (const code of ['XX000', '58030']) {
-      t.equal(meaning(report(code, { file: 'remote_transaction.c' })), 'maybe unclear later')
-      t.equal(meaning(report(code, { file: 'relcache.c' })), 'no unclear never')
-    }
+t.test('an internal error leaves the outcome open only where Citus has lost a worker', async (t) => {
+  for (const code of ['XX000', '58030']) {
+    t.equal(meaning(report(code, { file: 'remote_transaction.c' })), 'maybe unclear later')
+    t.equal(meaning(report(code, { file: 'relcache.c' })), 'no unclear never')
   }
-)
+})
 
-t.test(
-  'a session that lives is of no more use after some errors, unless a trigger raised them',
-  async (t) => {
-    for (const code of ['25006', '26000', '0A000']) {
-      t.ok(isStale(report(code)))
-      t.notOk(isStale(report(code, { where })))
-    }
-    t.notOk(isStale(report('08006')))
-    t.notOk(isStale(new Error('no code')))
+t.test('some errors make a session useless that lives on, unless a trigger raised them', async (t) => {
+  for (const code of ['25006', '26000', '0A000']) {
+    t.ok(isStale(report(code)))
+    t.notOk(isStale(report(code, { where })))
   }
-)
+  t.notOk(isStale(report('08006')))
+  t.notOk(isStale(new Error('no code')))
+})
 
-t.test('a session that a time-out has ended says nothing of others', async (t) => {
+t.test('a session that was ended by a time-out says nothing about others', async (t) => {
   for (const code of ['25P03', '25P04', '57P05']) t.ok(isTimedOut(report(code, { severity: 'FATAL' })))
   t.notOk(isTimedOut(report('57P01', { severity: 'FATAL' })))
 })
 
-t.test('the data breaks a rule in some classes, those of an operator included', async (t) => {
+t.test('some classes of codes mean that the data breaks a rule, those of custom triggers too', async (t) => {
   for (const code of ['22001', '23514', '44000', '54000', 'P0001', 'ZZ001', '72000'])
     t.ok(breaksRule(report(code)))
   for (const code of ['42P01', 'XX000', '55P03']) t.notOk(breaksRule(report(code)))

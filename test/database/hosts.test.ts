@@ -1,17 +1,17 @@
-/** Several hosts in a database URL, on a primary and its standby: who is connected to, and a failover under load. */
+/** Several hosts in a database URL, on a primary and its standby: which one is used, and a failover under load. */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { createPool } from '../../src/database/pool.ts'
+import { waitForDatabase } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { waitForDatabase } from '../../src/database/wait-for-database.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
 import { query } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
 import { listen } from '../support/listen.ts'
+import { openPool } from '../support/pool.ts'
 import { startService, token } from '../support/service.ts'
 import { startPair } from '../support/standby.ts'
 
@@ -20,9 +20,8 @@ const { primary, standby, urlOf } = pair
 const refused = '127.0.0.1:1'
 const portOf = (host: string) => Number(host.split(':')[1])
 
-function openPool(t: Test, url: string, limitMs = scaled(30_000)) {
-  const pool = createPool({ connection: parseDatabaseUrl(url), size: 1, limitMs, log: { warn: () => {} } })
-  t.teardown(() => pool.end())
+function open(t: Test, url: string, limitMs = scaled(30_000)) {
+  const pool = openPool(t, parseDatabaseUrl(url), limitMs)
   /** The port of the server that a statement meets. */
   const ask = async () => {
     const text = 'select inet_server_port() as port'
@@ -31,7 +30,7 @@ function openPool(t: Test, url: string, limitMs = scaled(30_000)) {
   return { pool, ask }
 }
 
-/** A host that takes connections and never says a word; `taken` holds them. */
+/** A host that accepts connections and never responds; `taken` holds them. */
 async function startSilent(t: Test) {
   const taken: Socket[] = []
   const url = await listen(t, (socket) => void taken.push(socket.resume()))
@@ -46,7 +45,7 @@ for (const hosts of [
   t.test(
     `read-write among ${hosts.length}, the primary the last but ${hosts.length - 1 - hosts.indexOf(primary.host)}`,
     async (t) => {
-      t.equal(await openPool(t, urlOf(hosts)).ask(), portOf(primary.host))
+      t.equal(await open(t, urlOf(hosts)).ask(), portOf(primary.host))
     }
   )
 }
@@ -54,20 +53,20 @@ for (const hosts of [
 t.test(
   'read-write with one host refuses a standby, and a database that is read-only by default',
   async (t) => {
-    await t.rejects(openPool(t, urlOf([standby.host])).ask(), {
+    await t.rejects(open(t, urlOf([standby.host])).ask(), {
       cause: { message: 'the server is read-only' }
     })
     const options = '&options=-c%20default_transaction_read_only%3Don'
     const url = `${urlOf([primary.host])}${options}`
-    await t.rejects(openPool(t, url).ask(), { cause: { message: 'the server is read-only' } })
-    t.equal(await openPool(t, `${urlOf([primary.host], 'any')}${options}`).ask(), portOf(primary.host))
+    await t.rejects(open(t, url).ask(), { cause: { message: 'the server is read-only' } })
+    t.equal(await open(t, `${urlOf([primary.host], 'any')}${options}`).ask(), portOf(primary.host))
   }
 )
 
-t.test('a silent host costs its part of the limit, and only the first connection', async (t) => {
+t.test('a silent host delays only the first connection, for its part of the limit', async (t) => {
   const { host, taken } = await startSilent(t)
   const limitMs = scaled(6_000)
-  const { pool, ask } = openPool(t, urlOf([host, primary.host]), limitMs)
+  const { pool, ask } = open(t, urlOf([host, primary.host]), limitMs)
   t.equal(await ask(), portOf(primary.host))
   await pool.query({ text: 'select pg_terminate_backend(pg_backend_pid())' }).catch(() => {})
   await until('the connections are replaced', () => pool.state.resets, Boolean)
@@ -75,16 +74,16 @@ t.test('a silent host costs its part of the limit, and only the first connection
   t.equal(taken.length, 1)
 })
 
-t.test('when all hosts fail, the pool says so in its limit', async (t) => {
-  await t.rejects(openPool(t, urlOf([refused, standby.host])).ask(), { name: 'NoConnection' })
+t.test('when all hosts fail, a statement fails within its limit', async (t) => {
+  await t.rejects(open(t, urlOf([refused, standby.host])).ask(), { name: 'NoConnection' })
   const silent = await startSilent(t)
-  const { pool, ask } = openPool(t, urlOf([silent.host, silent.host]), 400)
+  const { pool, ask } = open(t, urlOf([silent.host, silent.host]), 400)
   await t.rejects(ask(), { name: 'NoConnection' })
   t.equal(pool.state.waiting, 0)
 })
 
 t.test('a statement is cancelled at the host that runs it', async (t) => {
-  const { pool } = openPool(t, urlOf([standby.host, primary.host]))
+  const { pool } = open(t, urlOf([standby.host, primary.host]))
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(60)' }, controller.signal)
   const running = `select 1 from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'`
@@ -131,7 +130,7 @@ t.test('a server is asked whether it is read-only', async (t) => {
     return new URL(url).host
   }
   const readOnly = await hostOf('on')
-  t.equal(await openPool(t, urlOf([readOnly, primary.host])).ask(), portOf(primary.host))
+  t.equal(await open(t, urlOf([readOnly, primary.host])).ask(), portOf(primary.host))
   t.strictSame(asked, ['show transaction_read_only'])
   const written = await hostOf('off')
   t.equal(await waitForDatabase(() => parseDatabaseUrl(urlOf([written])), scaled(10_000), []), undefined)
@@ -145,14 +144,17 @@ t.test('migrations find the primary, and a start-up fault tells what each host s
   await t.rejects(waiting, new StartupFault([fault]))
 })
 
-t.test('a server that lets in and ends the connection in one packet costs the statement alone', async (t) => {
-  const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
-  const url = await listen(t, (socket) => {
-    const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
-    socket.once('data', () => socket.end(Buffer.concat(letsIn)))
-  })
-  await t.rejects(openPool(t, `${url}?sslmode=disable`).ask())
-})
+t.test(
+  'a server that accepts and ends a connection in one packet makes only the statement fail',
+  async (t) => {
+    const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
+    const url = await listen(t, (socket) => {
+      const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
+      socket.once('data', () => socket.end(Buffer.concat(letsIn)))
+    })
+    await t.rejects(open(t, `${url}?sslmode=disable`).ask())
+  }
+)
 
 t.test('after a failover the new primary is found; clients wait and see no error', async (t) => {
   const url = urlOf([primary.host, standby.host])

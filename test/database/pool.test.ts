@@ -6,24 +6,23 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { NoConnection, OutcomeUnknown } from '../../src/database/errors.ts'
-import { createPool, type Database } from '../../src/database/pool.ts'
+import type { Database } from '../../src/database/pool.ts'
 import { checkReadiness } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
+import { openPool } from '../support/pool.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const url = await createDatabase(t)
 const connection = parseDatabaseUrl(url)
 const active = (sleep = 'select pg_sleep(20)') =>
   query(url, `select pid from pg_stat_activity where query = $1 and state = 'active'`, [sleep])
-const options = { connection, size: 1, limitMs: 15_000, log: { warn: () => {} } }
 
 t.test(
   'a statement that is given up is cancelled at the server, and its connection ends: a cancel may come late',
   async (t) => {
-    const pool = createPool(options)
-    t.teardown(() => pool.end())
+    const pool = openPool(t, connection)
     const pid = async () =>
       (await pool.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' })).rows[0]?.pid
     const before = await pid()
@@ -37,8 +36,7 @@ t.test(
 )
 
 t.test('a statement beyond the limit is cancelled too', async (t) => {
-  const pool = createPool({ ...options, limitMs: 2_000 })
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection, 2_000)
   const began = performance.now()
   await t.rejects(pool.query({ text: 'select pg_sleep(20)' }), { code: '57014' })
   t.ok(performance.now() - began < 15_000)
@@ -46,8 +44,7 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
 })
 
 t.test('a statement that has ended is not cancelled: the request would meet the next one', async (t) => {
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection)
   const clock = new Int32Array(new SharedArrayBuffer(4))
   const requests = await until('a result is there when its signal aborts', async () => {
     await pool.query({ text: 'select 1' })
@@ -66,9 +63,8 @@ t.test('a statement that has ended is not cancelled: the request would meet the 
   t.strictSame(requests, [0])
 })
 
-t.test('what is given up before it has a connection is never sent', async (t) => {
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+t.test('a statement that is given up before it has a connection is never sent', async (t) => {
+  const pool = openPool(t, connection)
   const first = pool.query({ text: 'select pg_sleep(1)' })
   const controller = new AbortController()
   const second = pool.query({ text: 'create table never ()' }, controller.signal)
@@ -86,12 +82,7 @@ t.test('what is given up before it has a connection is never sent', async (t) =>
 /** A pool of one connection, through a proxy. */
 async function createPoolBehind(t: Test, limitMs: number) {
   const proxy = await startProxy(t, Number(new URL(url).port))
-  const pool = createPool({
-    ...options,
-    connection: { ...connection, host: '127.0.0.1', port: proxy.port },
-    limitMs
-  })
-  t.teardown(() => pool.end())
+  const pool = openPool(t, { ...connection, host: '127.0.0.1', port: proxy.port }, limitMs)
   return { proxy, pool }
 }
 
@@ -118,7 +109,7 @@ async function occupy(pool: Database, seconds: number) {
   return { answer }
 }
 
-t.test('who waits for a connection of a pool that is replaced has one of the next', async (t) => {
+t.test('a statement that waits while its pool is replaced gets a connection of the next pool', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 60_000)
   const busy = await occupy(pool, 21)
   const waiting = [2, 3, 4].map((number) => pool.query({ text: `select ${number}` }))
@@ -145,11 +136,10 @@ async function startGate(t: Test) {
   return { host: { host: '127.0.0.1', port }, came: came.promise, open: opened.resolve }
 }
 
-t.test('a connection that comes when its pool has been replaced is not lent', async (t) => {
+t.test('a connection that opens after its pool was replaced is not lent', async (t) => {
   const other = parseDatabaseUrl(await createDatabase(t, { migrated: false }))
   const [first, second] = [await startGate(t), await startGate(t)]
-  const pool = createPool({ ...options, connection: { ...connection, ...first.host }, limitMs: 60_000 })
-  t.teardown(() => pool.end())
+  const pool = openPool(t, { ...connection, ...first.host }, 60_000)
   const answer = pool.query({ text: 'select current_database() as name' })
   const socket = await first.came
   pool.reconnect({ ...other, ...second.host })
@@ -161,23 +151,25 @@ t.test('a connection that comes when its pool has been replaced is not lent', as
   t.strictSame((await answer).rows, [{ name: other.database }])
 })
 
-t.test('a connection is waited for no longer than the limit, on whatever pool', async (t) => {
-  const { proxy, pool } = await createPoolBehind(t, 5_000)
-  const busy = await occupy(pool, 22)
-  const began = performance.now()
-  const waiting = pool.query({ text: 'select 2' })
-  proxy.answerNobody()
-  proxy.cut()
-  await t.rejects(busy.answer)
-  await t.rejects(waiting, NoConnection)
-  t.ok(performance.now() - began < 60_000)
-})
+t.test(
+  'a statement waits for a connection no longer than the limit, also when its pool is replaced',
+  async (t) => {
+    const { proxy, pool } = await createPoolBehind(t, 5_000)
+    const busy = await occupy(pool, 22)
+    const began = performance.now()
+    const waiting = pool.query({ text: 'select 2' })
+    proxy.answerNobody()
+    proxy.cut()
+    await t.rejects(busy.answer)
+    await t.rejects(waiting, NoConnection)
+    t.ok(performance.now() - began < 60_000)
+  }
+)
 
-t.test('a connection that was given up and fails long afterwards is no sign of trouble', async (t) => {
+t.test('a connection that was given up and fails long after resets no pool', async (t) => {
   const sockets: Socket[] = []
   subscribe('net.client.socket', (message) => sockets.push((message as { socket: Socket }).socket))
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+  const pool = openPool(t, connection)
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
   const [socket] = sockets
@@ -191,28 +183,38 @@ t.test('a connection that was given up and fails long afterwards is no sign of t
   t.equal(pool.state.resets, 0)
 })
 
-t.test('a success of a statement that was cancelled is not believed', async (t) => {
+t.test('a connection that its server refuses, and does not close, is closed', async (t) => {
+  const refusal = Buffer.from('E\0\0\0\x26SFATAL\0C57P03\0Mit is starting up\0\0', 'latin1')
+  const came = Promise.withResolvers<Socket>()
+  const address = await listen(t, (socket) => {
+    came.resolve(socket)
+    socket.once('data', () => socket.write(refusal)).resume()
+  })
+  await t.rejects(openPool(t, parseDatabaseUrl(address)).query({ text: 'select 1' }), NoConnection)
+  const socket = await came.promise
+  if (!socket.readableEnded) await once(socket, 'end')
+})
+
+t.test('a success after a cancel is not trusted', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
   proxy.holdUntilCancelled()
   await t.rejects(pool.query({ text: 'select 2' }), OutcomeUnknown)
 })
 
-t.test('an error that a trigger raises says nothing of its connection', async (t) => {
-  const pool = createPool(options)
-  t.teardown(() => pool.end())
+t.test('an error that a trigger raises says nothing about its connection', async (t) => {
+  const pool = openPool(t, connection)
   for (const code of ['25006', '0A000'])
     await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
-  t.same(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
+  t.strictSame(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
 })
 
 t.test(
-  'a time-out of its transaction ends a connection, leaves open what was written, and says nothing of others',
+  'a time-out of its transaction ends a connection, leaves open what was written, and says nothing about others',
   async (t) => {
     const own = await createDatabase(t)
     await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
-    const pool = createPool({ ...options, connection: parseDatabaseUrl(own) })
-    t.teardown(() => pool.end())
+    const pool = openPool(t, parseDatabaseUrl(own))
     const error = await pool.query({ text: 'select pg_sleep(20)' }).catch((error) => error)
     t.match(error, { name: 'OutcomeUnknown', cause: { code: '25P04', severity: 'FATAL' } })
     t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
@@ -220,22 +222,18 @@ t.test(
   }
 )
 
-t.test(
-  'a connection that is read-only is not asked again: the address may lead elsewhere by now',
-  async (t) => {
-    const own = await createDatabase(t)
-    const pool = createPool({ ...options, connection: parseDatabaseUrl(own) })
-    t.teardown(() => pool.end())
-    // Sessions keep what they began with.
-    const set = (value: string) =>
-      query(
-        url,
-        `alter database "${new URL(own).pathname.slice(1)}" set default_transaction_read_only = ${value}`
-      )
-    await set('on')
-    await t.rejects(checkReadiness(pool, 'select'), { message: 'the database is read-only' })
-    await set('off')
-    await t.resolves(checkReadiness(pool, 'select'))
-    t.equal(pool.state.resets, 1)
-  }
-)
+t.test('a read-only connection is replaced: the address may lead to another server by now', async (t) => {
+  const own = await createDatabase(t)
+  const pool = openPool(t, parseDatabaseUrl(own))
+  // Sessions keep what they began with.
+  const set = (value: string) =>
+    query(
+      url,
+      `alter database "${new URL(own).pathname.slice(1)}" set default_transaction_read_only = ${value}`
+    )
+  await set('on')
+  await t.rejects(checkReadiness(pool, 'select'), { message: 'the database is read-only' })
+  await set('off')
+  await t.resolves(checkReadiness(pool, 'select'))
+  t.equal(pool.state.resets, 1)
+})

@@ -1,54 +1,215 @@
-/** The probe of an idle replica: what it tells, and when it asks. */
+/** Waiting for the database: what is reported of each thing that it can lack. */
+import { once } from 'node:events'
+import { Socket } from 'node:net'
 import t from 'tap'
-import { NoConnection } from '../../src/database/errors.ts'
-import { probeWhileIdle } from '../../src/database/readiness.ts'
+import {
+  checkCommits,
+  checkEncoding,
+  checkMigrated,
+  checkRights,
+  waitForDatabase
+} from '../../src/database/readiness.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { StartupFault } from '../../src/failures/failure.ts'
+import { selectMissingRights, selectRequired } from '../../src/plants/requirements.ts'
+import { createDatabase, query } from '../support/database.ts'
+import { listen } from '../support/listen.ts'
 
-const lost = new NoConnection(new Error('connect ECONNREFUSED'))
-const silent = new Error('the server does not react to a cancel request')
-const unmigrated = Object.assign(new Error(), { code: '42P01', severity: 'ERROR' })
-const locked = Object.assign(new Error(), { code: '57014', severity: 'ERROR' })
+/** Long enough for one try under load. */
+const timeoutMs = 4_000
+/** AuthenticationOk and ReadyForQuery (PostgreSQL manual, "Message Formats"). */
+const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 
-t.test('it tells since when the database is lost, also while a create waits', async (t) => {
-  // The probe alone keeps no process alive.
-  const alive = setInterval(() => {}, 1_000)
-  t.teardown(() => clearInterval(alive))
-  const pauses: unknown[] = []
-  const { setTimeout } = globalThis
-  t.intercept(globalThis, 'setTimeout', {
-    value: (callback: () => void, ms: number) => {
-      pauses.push(ms)
-      return setTimeout(callback, 1)
-    }
+const wait = (url: string, ms = timeoutMs) =>
+  waitForDatabase(() => parseDatabaseUrl(url), ms, [
+    checkEncoding,
+    checkCommits,
+    checkRights(selectMissingRights),
+    checkMigrated(selectRequired)
+  ])
+
+// Before the others: they take the time, too.
+await t.test('what is missing is reported at once, when it changes, and every minute', async (t) => {
+  const causes = ['a', 'a', 'b', 'a', 'a', 'a', 'a']
+  let tries = 0
+  const { now } = performance
+  // From the fifth on, each try takes 40 s.
+  t.intercept(performance, 'now', {
+    value: () => now.call(performance) + Math.max(0, tries - 4) * 40_000
   })
-  const looks: ('busy' | 'served' | Error)[] = [
-    ...[lost, silent, 'busy' as const, silent],
-    ...[unmigrated, lost, locked, lost, 'served' as const, lost]
-  ]
-  const told: [look: number, since: number][] = []
-  let look = 0
-  let close = () => {}
-  const { promise: asked, resolve: onLast } = Promise.withResolvers<void>()
-  close = probeWhileIdle({
-    isIdle: () => looks[look++] !== 'busy',
-    async probe() {
-      const outcome = looks[look - 1]
-      if (look === looks.length) {
-        close()
-        onLast()
-      }
-      if (outcome instanceof Error) throw outcome
-    },
-    onAway: (since) => void told.push([look, since])
-  })
-  await asked
-  await new Promise((resolve) => setImmediate(resolve))
-  t.strictSame(
-    told.map(([look]) => look),
-    [1, 2, 3, 4, 6, 8],
-    'closed, it tells nothing'
+  const told: [tries: number, missing: string][] = []
+  const database = parseDatabaseUrl(await createDatabase(t))
+  await waitForDatabase(
+    () => database,
+    2 ** 31 - 1,
+    [async () => causes[tries++]],
+    (missing) => void told.push([tries, missing])
   )
-  const [first = 0, second, third, fourth, fifth = 0] = told.map(([, since]) => since)
-  t.strictSame([second, third, fourth], [first, first, first])
-  t.ok(fifth > first, 'it begins again')
-  t.strictSame(pauses, Array(looks.length).fill(5_000), 'closed, it asks no more')
+  t.strictSame(told, [
+    [1, 'a'],
+    [3, 'b'],
+    [4, 'a'],
+    [6, 'a']
+  ])
 })
+
+t.jobs = 8
+
+t.test('a migrated database passes at once', async (t) => {
+  t.equal(await wait(await createDatabase(t), 30_000), undefined)
+})
+
+t.test('a database that is migrated meanwhile ends the wait', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, 'alter table plants rename to seeds')
+  const waiting = wait(url, 30_000)
+  await query(url, 'select pg_sleep(0.4)')
+  await query(url, 'alter table seeds rename to plants')
+  t.equal(await waiting, undefined)
+})
+
+t.test(
+  'a server that accepts and never responds to a query is given up, and its socket closed',
+  async (t) => {
+    let closed: Promise<unknown> | undefined
+    const url = await listen(t, (socket) => {
+      closed ??= once(socket, 'close')
+      socket.once('data', () => socket.write(welcome)).resume()
+    })
+    await t.rejects(wait(url), new StartupFault(['the database cannot be reached: Query read timeout']))
+    await closed
+  }
+)
+
+t.test('a server that accepts and then closes is given up', async (t) => {
+  const url = await listen(t, (socket) => {
+    socket.once('data', () => socket.write(welcome, () => socket.once('data', () => socket.destroy())))
+  })
+  const fault = 'the database cannot be reached: Connection terminated unexpectedly'
+  await t.rejects(wait(url), new StartupFault([fault]))
+})
+
+t.test('an attempt with too little time left does not change what is reported', async (t) => {
+  const refusal = Buffer.from('E\0\0\0\x26SFATAL\0C57P03\0Mit is starting up\0\0', 'latin1')
+  const url = await listen(t, (socket) => {
+    socket.once('data', () => setTimeout(() => socket.end(refusal), 500))
+  })
+  const { host } = new URL(url)
+  // Each host has half of what is left: the last attempt ends before the deadline, and without the refusal.
+  const waiting = wait(`postgres://127.0.0.1:1,${host}/plants?sslmode=disable`)
+  const fault = `127.0.0.1:1 connect ECONNREFUSED 127.0.0.1:1; ${host} it is starting up`
+  await t.rejects(waiting, new StartupFault([`the database cannot be reached: ${fault}`]))
+})
+
+t.test(
+  'a refusal without a message, as of a host with several addresses, is reported by its code',
+  async (t) => {
+    class Refused extends Socket {
+      override connect() {
+        return this.destroy(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))
+      }
+    }
+    const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
+    await t.rejects(
+      waitForDatabase(() => ({ stream: () => new Refused() }), 1000, []),
+      fault
+    )
+  }
+)
+
+t.test('a wrong password is given up, and not shown', async (t) => {
+  const url = new URL(await createDatabase(t))
+  url.password = 'thyme'
+  const fault = `the database cannot be reached: password authentication failed for user "${url.username}"`
+  await t.rejects(wait(url.href), new StartupFault([fault]))
+})
+
+t.test('a table that lacks a column is not migrated', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, 'alter table plants drop column write_id')
+  const fault = 'the database is not migrated: run the migrations first'
+  await t.rejects(wait(url), new StartupFault([fault]))
+})
+
+t.test('any other error of a check is reported as it is', async (t) => {
+  const url = await createDatabase(t)
+  const fault = new StartupFault(['the database cannot be reached: division by zero'])
+  const checks = [checkMigrated('select 1 / 0')]
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url), timeoutMs, checks),
+    fault
+  )
+})
+
+t.test('an encoding other than UTF8 is refused at once', async (t) => {
+  const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
+  const fault = "the database's encoding must be UTF8, it is SQL_ASCII"
+  await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+})
+
+t.test('commits that do not wait for the disk or the standby are refused at once', async (t) => {
+  for (const value of ['off', 'local']) {
+    const url = await createDatabase(t)
+    await query(url, `alter database ${new URL(url).pathname.slice(1)} set synchronous_commit = ${value}`)
+    const fault = `synchronous_commit must be remote_write, on or remote_apply, it is ${value}`
+    await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
+  }
+})
+
+const all = await query(
+  await createDatabase(t),
+  `select column_name as name from information_schema.columns where table_name = 'plants' order by ordinal_position`
+)
+/** The columns of the table, but some. */
+const columnsBut = (...others: string[]) =>
+  all.flatMap(({ name }) => (others.includes(name) ? [] : [name])).join(', ')
+
+const emit = 'function pg_logical_emit_message(boolean,text,text,boolean)'
+/** Roles by what they lack: of the schema s, with the table, and the role r. */
+const withRights: [title: string, revoked: string, missing: (schema: string, role: string) => string[]][] = [
+  ['nothing', 'select', () => []],
+  ['the schema', 'revoke usage on schema s from r', (s, r) => [`usage on schema ${s} to ${r}`]],
+  [
+    'all of the table',
+    'revoke all on s.plants from r',
+    (s, r) => [
+      `insert (${columnsBut('created_at')}) on ${s}.plants to ${r}`,
+      `select (${columnsBut()}) on ${s}.plants to ${r}`
+    ]
+  ],
+  [
+    'some columns',
+    'revoke all on s.plants from r; grant select, insert (id) on s.plants to r',
+    (s, r) => [`insert (${columnsBut('created_at', 'id')}) on ${s}.plants to ${r}`]
+  ],
+  [
+    'a column to be read',
+    `revoke select on s.plants from r; grant select (${columnsBut('write_id')}) on s.plants to r`,
+    (s, r) => [`select (write_id) on ${s}.plants to ${r}`]
+  ],
+  ['the function', `revoke execute on ${emit} from public`, (_, r) => [`execute on ${emit} to ${r}`]]
+]
+for (const [index, [title, revoked, missing]] of withRights.entries()) {
+  t.test(`a role that lacks ${title} is given up; the reported SQL grants the right`, async (t) => {
+    const owner = await createDatabase(t)
+    // Names that need quotes.
+    const role = `"Role ${index} of ${new URL(owner).pathname.slice(1)}"`
+    const schema = '"a-b"'
+    const run = (sql: string) => query(owner, sql.replaceAll(/\br\b/g, role).replaceAll(/\bs\b/g, schema))
+    t.teardown(() => run('drop owned by r; drop role r'))
+    await run(`create role r login password 'thyme'; create schema s; alter table plants set schema s`)
+    await run('grant usage on schema s to r; grant select, insert on s.plants to r')
+    await run(`alter role r set search_path = "$user", "a-b", public; ${revoked}`)
+    const url = new URL(owner)
+    url.username = encodeURIComponent(role.slice(1, -1))
+    url.password = 'thyme'
+
+    const grants = missing(schema, role).map((right) => `grant ${right};`)
+    if (grants.length > 0) {
+      const fault = `the role lacks a right, which the owner grants by: ${grants.join(' ')}`
+      await t.rejects(wait(url.href), new StartupFault([fault]))
+      await query(owner, grants.join(' '))
+    }
+    t.equal(await wait(url.href, 30_000), undefined)
+  })
+}

@@ -15,7 +15,7 @@ const app = await createServer(createLogger('info', { write: (line) => void line
   maxConnections: 100,
   genReqId: () => 'the-id'
 })
-await app.register(auth, { registry: new Registry(), tokens: new Map() })
+await app.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
 await app.register(telemetry, { registry: new Registry() })
 
 let thrown: unknown

@@ -4,7 +4,6 @@ import { Type } from '@sinclair/typebox'
 import type { RouteShorthandOptions } from 'fastify'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
-import rateLimit from '../../src/auth/rate-limit.ts'
 import { parseTokens } from '../../src/auth/tokens.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure } from '../../src/failures/failure.ts'
@@ -79,8 +78,7 @@ const app = await createServer(createLogger('info', { write: (line) => void line
   ajv
 })
 await app.register(schema)
-await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`).tokens })
-await app.register(rateLimit, { perSecond: 0 })
+await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`), perSecond: 0 })
 await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
 for (const operation of [write, read, named]) app.addOperation(operation, '/v1')
 await app.register(telemetry, { registry })
@@ -198,8 +196,7 @@ t.test('a route that is neither internal nor added as an operation stops the sta
       requestTimeoutMs: 1_000,
       maxConnections: 1
     })
-    await bare.register(auth, { registry: new Registry(), tokens: new Map() })
-    await bare.register(rateLimit, { perSecond: 0 })
+    await bare.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
     await bare.register(operations, { registry: new Registry(), bodyMemoryBytes: 1 })
     const add = () => bare.get('/other', options, () => 'never')
     t.throws(add, { message: 'GET /other is neither a declared operation nor internal' })

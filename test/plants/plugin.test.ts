@@ -4,8 +4,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { createDatabases } from '../../src/database/databases.ts'
-import { createPool } from '../../src/database/pool.ts'
+import { createDatabases } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
@@ -84,15 +83,18 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   await run(`create policy may_read on plants for select using (name <> 'theirs' or pass_gate())`)
   const log = { warn() {} }
   const limited = { ...connection, user, password: 'secret' }
-  const pool = createPool({ connection: limited, size: 1, limitMs: 600_000, log })
+  const pools = createDatabases(limited, log)
   t.teardown(async () => {
     await open()
-    await pool.end()
+    await pools.end()
   })
   const plant = { id: 1n, name: 'ours' }
   const item = { id: 1n, plant, writeId: randomWriteId(), bytes: 1, context: { caller: 'tester' } }
   const controller = new AbortController()
-  const written = createSqlStore(pool).write([{ item, mayBeStored: false }], controller.signal)
+  const written = createSqlStore(pools.open({ size: 1, limitMs: 600_000 })).write(
+    [{ item, mayBeStored: false }],
+    controller.signal
+  )
   await areRunning(1, 'join plants')
   controller.abort()
   await areRunning(0, 'join plants')

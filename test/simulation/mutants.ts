@@ -161,21 +161,21 @@ export const mutants: readonly Mutant[] = [
     name: 'a pool that outlives a failover',
     breaks: failure,
     edits: [
-      ['database/pool.ts', 'if (isServerLost) resetPool(from, error)', ''],
-      ['database/pool.ts', 'isTold(error) || resetPool(fresh, error)', 'error']
+      ['database/pool.ts', 'if (isServerLost) reset(from, error)', ''],
+      ['database/pool.ts', 'isTold(error) || reset(pool, error)', 'error']
     ]
   },
   ...inFile('database/pool.ts', /./, [
     [
       'a connection of a replaced pool is lent',
-      'if (isOver || from !== pool) return client.release()',
-      'if (isOver) return client.release()',
+      'const isAwaited = () => from === pool.current && pool',
+      'const isAwaited = () => pool',
       'database/pool'
     ],
     [
       'a connection that comes too late is not given back',
-      'if (isOver || from !== pool) return client.release()',
-      'if (isOver || from !== pool) return'
+      'if (!isAwaited()) return client.release()',
+      'if (!isAwaited()) return'
     ]
   ]),
   ...inFile('database/readiness.ts', failure, [

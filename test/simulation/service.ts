@@ -43,8 +43,7 @@ export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure, toResponse } =
     await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
-  const { createDatabases } =
-    await load<typeof import('../../src/database/databases.ts')>('database/databases.ts')
+  const { createDatabases } = await load<typeof import('../../src/database/pool.ts')>('database/pool.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
   const { deriveWriteId } = await load<typeof import('../../src/plants/write-key.ts')>('plants/write-key.ts')

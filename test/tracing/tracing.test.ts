@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { isTracingOn } from '../../src/tracing/tracing.ts'
+import { isTracingOn } from '../../src/config/config.ts'
 import { startCollector } from '../support/collector.ts'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { run, startProcess } from '../support/process.ts'
@@ -39,7 +39,7 @@ async function startTraced(t: Test, env: Record<string, string> = {}) {
 
 t.jobs = 3
 
-t.test('creates with tracing on: request, batch and statement are spans that know one another', async (t) => {
+t.test('creates with tracing on: the spans of request, batch and statement are linked', async (t) => {
   const { collector, plants, address, end } = await startTraced(t)
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const parent = 'b7ad6b7169203331'
@@ -172,7 +172,7 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   t.notMatch(collector.text(), 'canceling statement')
 })
 
-t.test('a database that is away is found back by probes that belong to no request', async (t) => {
+t.test('an outage: the probes that detect its end belong to no request', async (t) => {
   const database = await startServer(t)
   const { collector, plants, service, end } = await startTraced(t, {
     DATABASE_URL: database.url,
@@ -199,7 +199,7 @@ t.test('a database that is away is found back by probes that belong to no reques
   )
 })
 
-t.test('a collector that is away: 200, a warning, and the end is not held up', async (t) => {
+t.test('a collector that is away: 200, a warning, and a prompt end', async (t) => {
   const { plants, end } = await startTraced(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
     OTEL_EXPORTER_OTLP_PROTOCOL: '',
@@ -211,7 +211,7 @@ t.test('a collector that is away: 200, a warning, and the end is not held up', a
   t.ok(performance.now() - began < scaled(20_000))
 })
 
-t.test('an exporter or a protocol that is not here: one line, and no start', async (t) => {
+t.test('an exporter or a protocol that is not supported: one line, and no start', async (t) => {
   const env = { ...settings, DATABASE_URL: 'postgres://127.0.0.1/plants' }
   t.strictSame(await run(t, ['src/server.ts'], { ...env, OTEL_TRACES_EXPORTER: 'zipkin' }), {
     code: 1,
