@@ -5,7 +5,7 @@ import { readConfig } from './config/config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
-import { databaseChecks } from './plants/requirements.ts'
+import { databaseChecks } from './plants/statements.ts'
 import { isTracingOn } from './tracing/tracing.ts'
 
 try {

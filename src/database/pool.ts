@@ -21,8 +21,6 @@ export interface Database {
   reset(cause: unknown): void
   /** The connections as they are now, the statements that wait for one, and how often all were replaced. */
   readonly state: Readonly<Record<'total' | 'idle' | 'waiting' | 'resets', number>>
-  /** The options with which connections are opened now. */
-  readonly connection: ConnectionOptions
   /** Uses these options from now on. Existing connections end, busy ones when they are returned. */
   reconnect(connection: ConnectionOptions): void
   /** Closes the connections, busy ones when they are returned. */
@@ -145,9 +143,6 @@ export function createPool({ connection: initial, size, limitMs, log }: PoolOpti
     get state() {
       const { totalCount: total, idleCount: idle, waitingCount: waiting } = pool
       return { total, idle, waiting, resets }
-    },
-    get connection() {
-      return connection
     },
     reconnect(next) {
       connection = next
