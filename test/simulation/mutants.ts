@@ -184,7 +184,7 @@ export const mutants: readonly Mutant[] = [
     ],
     ['a read-only host is as good as another', "target_session_attrs === 'read-write' &&", 'false &&']
   ]),
-  ...inFile('group-commit/clock.ts', /after its deadline|never ends|fails/, [
+  ...inFile('group-commit/types.ts', /after its deadline|never ends|fails/, [
     ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
   ...inFile('group-commit/outage.ts', failure, [
