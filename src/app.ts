@@ -13,9 +13,9 @@ import telemetry from './http/telemetry.ts'
 import openapi from './openapi/page.ts'
 import store from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
-import { databaseChecks } from './plants/requirements.ts'
 import plants, { operations } from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
+import { databaseChecks } from './plants/statements.ts'
 import type { Tracing } from './tracing/open-telemetry.ts'
 
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */

@@ -5,7 +5,7 @@ import { isTracingOn, readConfig } from './config/config.ts'
 import { waitForDatabase } from './database/readiness.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
-import { databaseChecks } from './plants/requirements.ts'
+import { databaseChecks } from './plants/statements.ts'
 
 try {
   const config = readConfig(process.env)

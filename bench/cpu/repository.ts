@@ -14,7 +14,6 @@ const database: Database = {
     const rows = first.startsWith('{') ? first.split(',').map((id) => ({ id })) : [{ id: first }]
     return { rows } as unknown as pg.QueryResult<Row>
   },
-  connection: {},
   reset: () => {}
 }
 

@@ -149,11 +149,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
           return result as pg.QueryResult<Row>
         },
         /** Replaces all connections, for a reason that was found over one of them. */
-        reset: (cause: unknown) => reset(pool.current, cause),
-        /** The options with which connections are opened now. */
-        get connection() {
-          return connection
-        }
+        reset: (cause: unknown) => reset(pool.current, cause)
       }
     },
 

@@ -1,8 +1,7 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
-import { createBackOff, pauseMs, systemClock } from './clock.ts'
-import { createOutage } from './outage.ts'
+import { createBackOff, createOutage, pauseMs } from './outage.ts'
 import { type Batch, createQueue } from './queue.ts'
-import { type Attempt, createPendingRows, Row } from './rows.ts'
+import { type Attempt, createPendingRows, createWaitEstimate, Row } from './rows.ts'
 import {
   type AttemptReport,
   type Clock,
@@ -10,11 +9,11 @@ import {
   type Limits,
   NotCommitted,
   type Store,
+  systemClock,
   type WriteFailure,
   type Written
 } from './types.ts'
 import { createEvidence, judge } from './verdict.ts'
-import { createWaitEstimate } from './wait-estimate.ts'
 
 const repeatsOfMissing = 3
 /** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */

@@ -1,13 +1,54 @@
-/** Whether the database has been down for too long to wait for it, and the probe that detects its return. */
+/** A database that does not serve: pauses that grow, and after a whole deadline the probe that detects its return. */
 import type { Clock } from './types.ts'
 
+const shortestPauseMs = 20
+const longestPauseMs = 1000
 const probeEveryMs = 500
+
+/** Returns the pause after this many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter so that lanes and replicas spread. */
+export function pauseMs(failures: number, clock: Clock): number {
+  return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
+}
+
+/** What is held back while the database does not serve. */
+export type Held = 'nothing' | 'suspects' | 'everything'
+
+/** Makes the common pauses of all lanes, which grow until something is written. Calls back when one ends. */
+export function createBackOff(clock: Clock, onEnd: () => void) {
+  let held: Held = 'nothing'
+  let failures = 0
+  let cancel: (() => void) | undefined
+
+  function end() {
+    if (held === 'nothing') return
+    held = 'nothing'
+    cancel?.()
+    onEnd()
+  }
+
+  return {
+    get held() {
+      return held
+    },
+    /** Begins a pause; if one is on already, it may hold more than before. */
+    begin(what: Held) {
+      if (held === 'nothing') cancel = clock.after(pauseMs(failures++, clock), end)
+      if (held !== 'everything') held = what
+    },
+    end,
+    /** Something was written: the next pause is a short one. */
+    clear() {
+      failures = 0
+      end()
+    }
+  }
+}
 
 /**
  * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If
  * the database gave no sign of life during the whole time of a row that has expired, it is probed, since perhaps only that
- * row lost its sessions. An
- * outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there is another sign of life.
+ * row lost its sessions. An outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or
+ * there is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,

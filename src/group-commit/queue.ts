@@ -1,7 +1,6 @@
 /** The rows that wait for a lane: in order of arrival, one of an id at a time, and those that have failed in lists of their own. */
-import type { Held } from './clock.ts'
-import { List } from './list.ts'
-import type { Row } from './rows.ts'
+import type { Held } from './outage.ts'
+import { List, type Row } from './rows.ts'
 import type { Item, Limits } from './types.ts'
 
 /** Rows for one attempt, sorted by id. */

@@ -1,6 +1,63 @@
-/** The rows that wait for their outcome: how many, how large, and until when. */
-import { List, type Place } from './list.ts'
-import type { AttemptRow, Clock, Item } from './types.ts'
+/** The rows that wait for their outcome: how many, how large, until when, and how long they will take. */
+import type { AttemptRow, Clock, Item, Limits } from './types.ts'
+
+/** An element's place in a list. */
+interface Place<E> {
+  readonly element: E
+  readonly list: List<E>
+  before: Place<E> | undefined
+  after: Place<E> | undefined
+}
+
+/** A doubly linked list: unlike an array, it removes any element in constant time. */
+export class List<E> {
+  #first: Place<E> | undefined = undefined
+  #last: Place<E> | undefined = undefined
+  /** The number of elements. */
+  length = 0
+
+  /** The place of the first element, or undefined. */
+  get begin(): Place<E> | undefined {
+    return this.#first
+  }
+
+  /** The first element, or undefined. */
+  get first(): E | undefined {
+    return this.#first?.element
+  }
+
+  /** Adds an element at the end, and returns its place. */
+  push(element: E): Place<E> {
+    const place: Place<E> = { element, list: this, before: this.#last, after: undefined }
+    if (this.#last) this.#last.after = place
+    else this.#first = place
+    this.#last = place
+    this.length++
+    return place
+  }
+
+  /** Adds an element at the beginning, and returns its place. */
+  unshift(element: E): Place<E> {
+    const place: Place<E> = { element, list: this, before: undefined, after: this.#first }
+    if (this.#first) this.#first.before = place
+    else this.#last = place
+    this.#first = place
+    this.length++
+    return place
+  }
+
+  /** Removes an element; call it once. */
+  remove(place: Place<E>) {
+    const { before, after } = place
+    if (before) before.after = after
+    else this.#first = after
+    if (after) after.before = before
+    else this.#last = before
+    this.length--
+    // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
+    place.before = place.after = undefined
+  }
+}
 
 /** A submitted item with its callbacks, its deadline and its places in the lists. */
 export class Row<T extends Item, R> implements AttemptRow<T> {
@@ -113,5 +170,41 @@ export function createPendingRows<T extends Item, R>(
     stop() {
       cancelDeadline?.()
     }
+  }
+}
+
+/** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */
+const weights = { quicker: 1 / 4, slower: 1 / 16 }
+
+/**
+ * Learns only from attempts that were written: a failure says nothing about the store's speed. An attempt counts by how
+ * full it was, since only full ones show what a full one takes. Until then, nothing is expected to take long.
+ */
+export function createWaitEstimate({
+  lanes,
+  batchRows,
+  batchBytes
+}: Pick<Limits, 'lanes' | 'batchRows' | 'batchBytes'>) {
+  let batchMs = 0
+  let attemptMs = 0
+
+  /** How many batches these make, by the stricter of the two limits. */
+  const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
+
+  return {
+    /** Records the time of an attempt that was written. */
+    learn(rows: number, bytes: number, ms: number) {
+      const fill = batches(rows, bytes)
+      // A row that is larger than a batch goes alone, and counts for several.
+      attemptMs = Math.max(ms, attemptMs + (ms - attemptMs) * weights.quicker)
+      const change = ms / Math.max(1, fill) - batchMs
+      batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
+    },
+    /** What the slowest of the last attempts of any size took, in ms. */
+    get attemptMs() {
+      return attemptMs
+    },
+    /** Returns how long, in ms, the lanes are expected to take for these. */
+    expectMs: (rows: number, bytes: number) => (batches(rows, bytes) * batchMs) / lanes
   }
 }

@@ -80,6 +80,17 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void
 }
 
+/** The machine's clock. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
+  random: Math.random,
+  afterPoll: setImmediate,
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms)
+    return () => clearTimeout(timer)
+  }
+}
+
 /** Why the store decided nothing about a row, and whether the row may be stored. */
 export const reasons = {
   full: 'the rows that wait will take too long; the row was not tried',

@@ -8,7 +8,7 @@ import { statementLimitMs } from '../database/statement.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
 import { createPlantMetrics } from './metrics.ts'
 import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
-import { selectRequired } from './requirements.ts'
+import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

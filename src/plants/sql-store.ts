@@ -2,12 +2,10 @@
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
-import type { ConnectionOptions } from '../database/url.ts'
 import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
-import { selectRequired } from './requirements.ts'
-import { createPlants, type FoundRow, findPlants, type PlantWrite, selectCanWait } from './statements.ts'
+import { createPlants, type FoundRow, findPlants, type PlantWrite, selectRequired } from './statements.ts'
 import { deriveFormerWriteId, isOfSameKey } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
@@ -36,8 +34,6 @@ const longestLockMs = 250
 export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   /** How long fast writes take, and so how long another replica's write locks an id. */
   let usualMs: number | undefined
-  /** Whether look-ups can wait for the standby, by the database that was asked. */
-  const waits = new WeakMap<ConnectionOptions, boolean>()
 
   async function insert(items: readonly PlantItem[], signal: AbortSignal): Promise<Set<string>> {
     // A locked id delays its whole batch for this long. Its row is tried again.
@@ -51,14 +47,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
 
   /** Returns the write ids of the rows with these ids, by the ids. */
   async function find(ids: readonly bigint[], signal: AbortSignal): Promise<Map<string, string>> {
-    const { connection } = database
-    let canWait = waits.get(connection)
-    if (canWait === undefined) {
-      const { rows } = await database.query<{ can_wait: boolean }>(selectCanWait, signal)
-      canWait = rows[0]?.can_wait !== false
-      waits.set(connection, canWait)
-    }
-    const { rows } = await database.query<FoundRow>(findPlants(ids, canWait), signal)
+    const { rows } = await database.query<FoundRow>(findPlants(ids), signal)
     return new Map(rows.map(({ id, write_id }) => [id, write_id]))
   }
 

@@ -1,4 +1,12 @@
-/** The statements that write and find plants, many in one transaction. */
+/** The statements that write and find plants, many in one transaction, and what they need of the database. */
+import {
+  type Check,
+  checkCommits,
+  checkEncoding,
+  checkMigrated,
+  checkRights,
+  checkWritable
+} from '../database/readiness.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters, toParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -16,17 +24,7 @@ export interface FoundRow extends Record<string, unknown> {
 }
 
 /** The columns that a create writes. */
-export const written = `write_id, ${columnNames}`
-
-/** Selects the function by which a look-up waits for the standby. */
-export const selectFunction = `
-  select oid from pg_proc where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype`
-
-/** Asks whether a look-up can wait for the standby. */
-export const selectCanWait = {
-  name: 'can look-ups wait',
-  text: `select exists (${selectFunction}) as can_wait`
-}
+const written = `write_id, ${columnNames}`
 
 const waiting = `current_setting('synchronous_commit')`
 
@@ -62,18 +60,17 @@ const insertOne = `
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
 // message makes this transaction one that writes, and its commit comes after that row's in the log.
-const waitForStandby = `, pg_logical_emit_message(true, 'plant-store', '')`
+const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 
 // The content is neither sent nor read: it would be megabytes for each small request that names its id.
-const findMany = (more: string) => `
-  select plants.id, plants.write_id${more}
+const findMany = `
+  select plants.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
 
 const statements = {
   create: { name: 'create plants', text: insertMany },
   createOne: { name: 'create a plant', text: insertOne },
-  find: { name: 'find plants', text: findMany(waitForStandby) },
-  findVisible: { name: 'find visible plants', text: findMany('') }
+  find: { name: 'find plants', text: findMany }
 }
 
 /** Returns the statement that creates plants; it returns those whose id was free, and waits so long for a lock. */
@@ -90,9 +87,47 @@ export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
 
 /**
  * Returns the statement that finds the rows with these ids, whichever write stored them. What it finds is replicated when
- * it ends, unless the engine cannot wait for that.
+ * it ends.
  */
-export const findPlants = (ids: readonly bigint[], canWait: boolean) => ({
-  ...(canWait ? statements.find : statements.findVisible),
+export const findPlants = (ids: readonly bigint[]) => ({
+  ...statements.find,
   values: [toArray(ids.map(String))]
 })
+
+const read = `${written}, created_at`
+
+/** Takes no row, and fails where the table lacks a column that this build needs. */
+export const selectRequired = `select ${read} from plants limit 0`
+
+// A schema without the right to use it is left out of the search path, as if the table were not there.
+const searchPath = `
+  regexp_split_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', *')`
+
+/** Lists the statements that grant the rights which the role lacks; none for a table or a column that is not there. */
+export const selectMissingRights = `
+  select format('grant usage on schema %I to %I', nspname, current_user) as sql
+  from pg_namespace join pg_class on relnamespace = pg_namespace.oid
+  where to_regclass('plants') is null and relname = 'plants' and quote_ident(nspname) = any (${searchPath})
+    and not has_schema_privilege(nspname, 'usage')
+  union all
+  select format('grant %s (%s) on %s.%I to %I', privilege, string_agg(quote_ident(attname), ', ' order by attnum),
+    relnamespace::regnamespace, relname, current_user)
+  from (values ('select', '{${read}}'::name[]), ('insert', '{${written}}')) as needed (privilege, names)
+    join pg_attribute on attrelid = to_regclass('plants') and attname = any (names)
+    join pg_class on pg_class.oid = attrelid
+  where not has_column_privilege(attrelid, attnum, privilege)
+  group by privilege, relnamespace, relname
+  union all
+  select format('grant execute on function %s to %I', oid::regprocedure, current_user)
+  from pg_proc
+  where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype and not has_function_privilege(oid, 'execute')`
+
+/** What the database must pass before the service uses it: settings, rights, and columns. */
+export const databaseChecks: Check[] = [
+  checkEncoding,
+  checkCommits,
+  checkWritable,
+  // Before the migrations: without its rights, the role cannot see the table.
+  checkRights(selectMissingRights),
+  checkMigrated(selectRequired)
+]

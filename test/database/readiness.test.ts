@@ -11,7 +11,7 @@ import {
 } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
-import { selectMissingRights, selectRequired } from '../../src/plants/requirements.ts'
+import { selectMissingRights, selectRequired } from '../../src/plants/statements.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 

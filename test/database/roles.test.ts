@@ -6,7 +6,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { waitForDatabase } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { databaseChecks } from '../../src/plants/requirements.ts'
+import { databaseChecks } from '../../src/plants/statements.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { failure, headers, replay, startService, success } from '../support/service.ts'
 

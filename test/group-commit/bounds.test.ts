@@ -1,9 +1,8 @@
 /** How many rows may wait, and how long. The store's attempts are ended by hand. */
 import t from 'tap'
-import { systemClock } from '../../src/group-commit/clock.ts'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import { NotCommitted } from '../../src/group-commit/types.ts'
-import { createWaitEstimate } from '../../src/group-commit/wait-estimate.ts'
+import { createWaitEstimate } from '../../src/group-commit/rows.ts'
+import { NotCommitted, systemClock } from '../../src/group-commit/types.ts'
 import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
 t.test('bounds', async (t) => {

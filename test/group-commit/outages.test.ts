@@ -1,8 +1,8 @@
 /** A database that is down, and a service that closes. The store's attempts are ended by hand. */
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { systemClock } from '../../src/group-commit/clock.ts'
 import { createOutage } from '../../src/group-commit/outage.ts'
+import { systemClock } from '../../src/group-commit/types.ts'
 import { setUp } from '../support/scripted-store.ts'
 
 t.test('outages', async (t) => {

@@ -6,8 +6,8 @@ import t from 'tap'
 import { checkMigrated } from '../../src/database/readiness.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
 import { columns } from '../../src/plants/columns.ts'
-import { selectRequired } from '../../src/plants/requirements.ts'
 import { NewPlant } from '../../src/plants/schema.ts'
+import { selectRequired } from '../../src/plants/statements.ts'
 import { failure, headers, startService } from '../support/service.ts'
 
 type Values = Record<string, unknown>

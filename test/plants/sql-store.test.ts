@@ -13,7 +13,6 @@ type Result = object[] | Error
 function createStore(...results: Result[]) {
   const statements: QueryConfig[] = []
   const database = {
-    connection: {},
     query: async (statement: QueryConfig) => {
       statements.push(statement)
       const result = results.shift()
@@ -42,7 +41,6 @@ const item = (id: bigint, idempotencyKey?: string): PlantItem => ({
 const rows = (...ids: bigint[]) => ids.map((id) => ({ item: item(id), mayBeStored: false }))
 const wrote = (...ids: bigint[]) => ids.map((id) => ({ id: String(id) }))
 const found = (id: bigint, write_id = randomWriteId()) => ({ id: String(id), write_id })
-const canWait = [{ can_wait: true }]
 const duplicate = new Failure('DuplicatePlant')
 
 t.test('a row alone takes the short statement, several the long one', async (t) => {
@@ -52,8 +50,8 @@ t.test('a row alone takes the short statement, several the long one', async (t) 
   t.strictSame(names(), ['create a plant', 'create plants'])
 })
 
-t.test('what an insert does not return is looked up; how, is asked once', async (t) => {
-  const { store, names } = createStore(wrote(1n), canWait, [found(2n)], [], [found(3n)])
+t.test('what an insert does not return is looked up', async (t) => {
+  const { store, names } = createStore(wrote(1n), [found(2n)], [], [found(3n)])
   const { results, failure } = await store.write(rows(1n, 2n, 3n), signal)
   t.equal(failure, undefined)
   t.equal(results.length, 3)
@@ -61,24 +59,7 @@ t.test('what an insert does not return is looked up; how, is asked once', async 
   t.match(results[1], duplicate)
   t.equal(results[2], undefined, 'neither written nor found')
   t.match(await store.write(rows(3n), signal), { results: [duplicate] })
-  t.strictSame(names(), [
-    'create plants',
-    'can look-ups wait',
-    'find plants',
-    'create a plant',
-    'find plants'
-  ])
-})
-
-t.test('an engine that cannot wait for its standby is asked for what is visible', async (t) => {
-  const { store, names, database } = createStore(
-    ...[[], [{ can_wait: false }], [found(1n)], [], [found(1n)], [], canWait, [found(1n)]]
-  )
-  for (let count = 0; count < 2; count++) await store.write(rows(1n), signal)
-  t.strictSame(names().slice(2), ['find visible plants', 'create a plant', 'find visible plants'])
-  database.connection = {}
-  await store.write(rows(1n), signal)
-  t.strictSame(names().slice(6), ['can look-ups wait', 'find plants'], 'another database is asked again')
+  t.strictSame(names(), ['create plants', 'find plants', 'create a plant', 'find plants'])
 })
 
 t.test('an insert that fails decides nothing', async (t) => {
@@ -94,14 +75,14 @@ t.test('a look-up that fails leaves open what is in the way of its rows, and of 
   const lost = new Error('connection lost')
   const missing = Object.assign(new Error(), { code: '42883', severity: 'ERROR', where: 'in a policy' })
   for (const error of [lost, new NoConnection(lost), missing]) {
-    const { store, names } = createStore(wrote(1n), canWait, error, [], [found(2n)])
+    const { store, names } = createStore(wrote(1n), error, [], [found(2n)])
     const written = await store.write(rows(1n, 2n), signal)
     t.strictSame(written.results, ['created', undefined])
     t.match(written.failure, { error, written: 'no' }, 'they are not inserted')
     await store.write(rows(2n), signal)
     t.equal(names().at(-1), 'find plants')
   }
-  const { store } = createStore([], lost, [], canWait, [found(1n)])
+  const { store } = createStore([], lost, [], [found(1n)])
   t.match(await store.write(rows(1n), signal), { results: [undefined], failure: { error: lost } })
   t.match(
     await store.write(rows(1n), signal),
@@ -131,7 +112,7 @@ t.test(
         [undefined, false, former, duplicate]
       ]
     for (const [key, mayBeStored, writeId, outcome] of cases) {
-      const { store } = createStore([], canWait, [found(1n, writeId)])
+      const { store } = createStore([], [found(1n, writeId)])
       const { results } = await store.write([{ item: item(1n, key), mayBeStored }], signal)
       t.match(results, [outcome])
     }

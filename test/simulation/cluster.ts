@@ -93,8 +93,7 @@ export class Cluster {
   /** The standby takes over. The old primary may live on, alone: it is to be stopped or to rejoin later. */
   failOver(): boolean {
     const { standby } = this
-    // Where what is visible is replicated no log is replaced by one that lacks its end.
-    if (!standby?.isUp || standby.isStarting || standby.lacksMessages) return false
+    if (!standby?.isUp || standby.isStarting) return false
     this.#links++
     this.isLinked = false
     this.leader = standby

@@ -40,7 +40,7 @@ const inFile = (
 
 export const mutants: readonly Mutant[] = [
   ...inFile('plants/statements.ts', falsehood, [
-    ['what is found is merely visible', 'text: findMany(waitForStandby)', "text: findMany('')"],
+    ['what is found is merely visible', "pg_logical_emit_message(true, 'plant-store', '')", 'null'],
     [
       'a commit does not wait where the session says so',
       "in ('off', 'local')",
@@ -93,12 +93,7 @@ export const mutants: readonly Mutant[] = [
     ]
   ]),
   ...inFile('plants/sql-store.ts', /./, [
-    [
-      'a look-up without the signal',
-      'findPlants(ids, canWait), signal',
-      'findPlants(ids, canWait)',
-      'plants/plugin'
-    ]
+    ['a look-up without the signal', 'findPlants(ids), signal', 'findPlants(ids)', 'plants/plugin']
   ]),
   ...inFile('database/statement.ts', failure, [
     ['a statement has the whole deadline', 'statementsPerDeadline = 3', 'statementsPerDeadline = 1']
@@ -189,7 +184,7 @@ export const mutants: readonly Mutant[] = [
     ],
     ['a read-only host is as good as another', "target_session_attrs === 'read-write' &&", 'false &&']
   ]),
-  ...inFile('group-commit/clock.ts', /after its deadline|never ends|fails/, [
+  ...inFile('group-commit/types.ts', /after its deadline|never ends|fails/, [
     ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
   ...inFile('group-commit/outage.ts', failure, [
@@ -226,8 +221,8 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'a refusal after an open attempt is told as one',
-      "fail(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error)",
-      'fail(row, failure.error)',
+      "row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error",
+      'failure.error',
       'group-commit/failures'
     ]
   ]),

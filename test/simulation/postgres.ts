@@ -39,8 +39,6 @@ export class Postgres implements Host {
   cancelDelayMs = 0
   /** What the service's role may not do. */
   denied: 'insert' | 'select' | 'message' | undefined = undefined
-  /** It has no function for messages in its log; what is visible is replicated. */
-  lacksMessages = false
   /** It says unasked whether it is a standby. */
   tellsRole = true
   /** What an operator has set; a client may ask for something else. */

@@ -14,7 +14,7 @@ export interface Schedule {
   readonly orders: readonly Order[]
   readonly faults: readonly Fault[]
   /** What the database has that not every one has. */
-  readonly engine: { readonly lacksMessages: boolean; readonly tellsRole: boolean }
+  readonly engine: { readonly tellsRole: boolean }
   /** How fast a connection is. */
   readonly bytesPerMs: Speed
   /** When all faults end. */
@@ -44,7 +44,6 @@ export function drawSchedule(seed: number): Schedule {
   const random = createRandom(seed)
   const services = random.pick([1, 2, 2, 2, 3])
   const hasHosts = random.oneIn(6)
-  const lacksMessages = random.oneIn(12)
   const isSlow = random.oneIn(12)
   const isSlowBack = random.oneIn(12)
   const isNarrow = random.oneIn(6)
@@ -59,7 +58,7 @@ export function drawSchedule(seed: number): Schedule {
     ...(isSlow ? { batchBytes: 2 ** 14 } : {}),
     hasHosts
   }
-  const engine = { lacksMessages, tellsRole: !random.oneIn(3) }
+  const engine = { tellsRole: !random.oneIn(3) }
   // Either much goes wrong, or one row does.
   const isOneRow = random.oneIn(3)
   const size = { isLargeDrawn: isSlow, isBigDrawn: isSlowBack }

@@ -6,7 +6,7 @@
  * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::bigint[]) as asked (id)`. Of
  *   columns, and of `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
  * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
- * - `show transaction_read_only`, `select … from plants limit 0`, and whether `pg_proc` has `pg_logical_emit_message`.
+ * - `show transaction_read_only` and `select … from plants limit 0`.
  */
 import pg from 'pg'
 
@@ -68,7 +68,6 @@ const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
 const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)|unnest\(\$(\d+)::bigint\[\]\) as \w+ \(id\)/
 const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
 const readiness = /^(?:show (?<as>\w+)|select .* from plants limit 0)$/
-const canWait = /^select exists \(.*'pg_logical_emit_message'.*\) as (?<as>\w+)$/
 
 const known = new Map<string, Bind>()
 
@@ -79,9 +78,9 @@ export function readStatement(sql: string, values: Values): Command {
   return bind(values)
 }
 
-const fromRow = (name: string, column: string, isBoolean = false): Output => ({
+const fromRow = (name: string, column: string): Output => ({
   name,
-  isBoolean,
+  isBoolean: false,
   reads: column === 'name',
   value: (row) => row[column] ?? null
 })
@@ -131,12 +130,10 @@ function parse(text: string): Bind {
         value ?? otherwise ?? values[Number(number) - 1] ?? ''
       ])
     )
-  const asked = readiness.exec(text)?.groups ?? canWait.exec(text)?.groups
+  const asked = readiness.exec(text)?.groups
   if (asked) {
     const { as } = asked
-    const isBoolean = canWait.test(text)
-    const column = isBoolean ? 'can wait' : 'transaction_read_only'
-    const returning = as === undefined ? [] : [fromRow(as, column, isBoolean)]
+    const returning = as === undefined ? [] : [fromRow(as, 'transaction_read_only')]
     return (values) => ({ kind: 'readiness', settings: settingsOf(values), returning })
   }
   return parseInsert(text, settingsOf) ?? parseFind(text, settingsOf)

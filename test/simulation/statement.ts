@@ -92,9 +92,9 @@ export class Statement {
 
   #execute() {
     const { command } = this
-    const { isPrimary, denied, lacksMessages } = this.#node
+    const { isPrimary, denied } = this.#node
     if (command.kind === 'readiness') {
-      this.#return({ transaction_read_only: isPrimary ? 'off' : 'on', 'can wait': lacksMessages ? 'f' : 't' })
+      this.#return({ transaction_read_only: isPrimary ? 'off' : 'on' })
       this.#finish()
     } else if (command.kind === 'find') this.#find(command)
     else if (!isPrimary) this.#fail({ code: '25006' })
@@ -116,8 +116,7 @@ export class Statement {
   }
 
   #find({ ids, writes }: Extract<Command, { kind: 'find' }>) {
-    const { lacksMessages, denied, isPrimary, table } = this.#node
-    if (writes && lacksMessages) return this.#fail({ code: '42883' })
+    const { denied, isPrimary, table } = this.#node
     if (denied === (writes ? 'message' : 'select')) return this.#fail({ code: '42501' })
     for (const id of ids) {
       const row = table.get(id)
@@ -206,23 +205,19 @@ export class Statement {
 
   #onReplicated() {
     if (this.phase === 'waits') this.#succeed()
-    // Nobody waits for it any more; where what is visible is replicated it becomes visible now.
-    else if (this.#node.lacksMessages) this.#publish(true)
   }
 
-  #publish(isReplicated = false) {
-    if (this.#node.lacksMessages && !isReplicated) return
+  #publish() {
     for (const [id, row] of this.transaction.writes) this.#node.table.set(id, row)
   }
 
   #succeed(...notices: Buffer[]) {
-    this.#publish(true)
+    this.#publish()
     this.#finish(...notices)
   }
 
   /** The only sign of a commit that has not waited for its standby is a warning, and not everyone is sent warnings. */
   #stopWaiting() {
-    if (this.#node.lacksMessages) return
     const isWarned = this.#setting('client_min_messages') !== 'error'
     this.#succeed(...(isWarned ? [unreplicated] : []))
   }

@@ -1,5 +1,5 @@
 /** Runs before the test files: says at once what is forgotten in the migrations, which nearly every test would fail by. */
-import { selectRequired } from '../../src/plants/requirements.ts'
+import { selectRequired } from '../../src/plants/statements.ts'
 import { createDatabase, query } from './database.ts'
 
 let drop: () => unknown = () => {}
