@@ -51,13 +51,13 @@ export async function buildApp(
   await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
-  await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
+  await app.register(operation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   addProbes(app)
   await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
   await app.register(store, { registry, write, tracing, repository })
-  await app.register(plants, { basePath })
+  await app.register(plants)
   // Register last: if logging throws, everything else has been released.
   await app.register(telemetry, { registry })
   app.rejectOtherMethods()
