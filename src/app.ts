@@ -5,7 +5,6 @@ import admin from './admin/admin.ts'
 import auth from './auth/auth.ts'
 import rateLimit from './auth/rate-limit.ts'
 import type { Config } from './config/config.ts'
-import backpressure from './connections/backpressure.ts'
 import databases from './database/databases.ts'
 import { Failure } from './failures/failure.ts'
 import operation from './http/operation.ts'
@@ -47,7 +46,6 @@ export async function buildApp(
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
   })
-  await app.register(backpressure, { registry })
   await app.register(schema)
   await app.register(auth, { registry, tokens: config.tokens, file: config.tokenFile })
   await app.register(rateLimit, { perSecond: config.RATE_LIMIT })
