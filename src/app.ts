@@ -4,7 +4,6 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import admin from './admin/admin.ts'
 import auth from './auth/auth.ts'
 import type { Config } from './config/config.ts'
-import backpressure from './connections/backpressure.ts'
 import databases from './database/databases.ts'
 import { Failure } from './failures/failure.ts'
 import operation from './http/operation.ts'
@@ -46,17 +45,16 @@ export async function buildApp(
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
   })
-  await app.register(backpressure, { registry })
   await app.register(schema)
   const { tokens, tokenFile, RATE_LIMIT: perSecond } = config
   await app.register(auth, { registry, tokens, file: tokenFile, perSecond })
-  await app.register(operation, { registry, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
+  await app.register(operation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   addProbes(app)
   await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
   await app.register(store, { registry, write, tracing, repository })
-  await app.register(plants, { basePath })
+  await app.register(plants)
   // Register last: if logging throws, everything else has been released.
   await app.register(telemetry, { registry })
   app.rejectOtherMethods()

@@ -6,16 +6,14 @@ import { Failure } from '../failures/failure.ts'
 
 /** How many requests of one connection may wait for their responses, if all connections together have room for them. */
 const maximumPending = 64
-/** How many requests may wait for their responses on all connections together, unless one is the first of its connection. */
+/** Beyond this many on all connections together, a connection may have one. */
 const maximumPendingTogether = 4_096
 /** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
 const leastRequestBytes = 16
-/** How long a client that has all its responses must be silent before its connection is destroyed. */
-const quietMs = 1_000
-/** How long such a client may go on sending while the server closes. */
-const lingerMs = 2_000
-/** How long a client that has never sent anything is kept while the server closes. */
+/** How long a client is silent before its connection is destroyed, after its last response or, at the end, before its first byte. */
 const silentMs = 1_000
+/** How long a client may go on sending after its last response while the server closes. */
+const lingerMs = 2_000
 
 const endsChunked = /(?:^|[,\s])chunked$/i
 
@@ -88,7 +86,6 @@ export class Connection {
   #sentAt = 0
   #sentBytes = -1
   #waitingSince: number | undefined = undefined
-  #flushedAt: number | undefined = undefined
 
   /** Takes over a socket that Node's parser reads; `onClosed` is called with each reply that is sent or given up. */
   constructor(socket: Socket, shared: Shared, isExcess: boolean, onClosed: (reply: FastifyReply) => void) {
@@ -233,35 +230,26 @@ export class Connection {
    */
   check(now: number): 'stalled' | 'late' | undefined {
     if (this.#waitsForUs) this.#heldAt = now
-    this.#watchProgress(now)
     const { hasClosed, headersTimeoutMs, requestTimeoutMs } = this.#shared
     const { socket } = this
+    const taken = bytesTaken(socket)
+    if (socket.writableLength === 0 || taken !== this.#takenBytes) this.#takenAt = now
+    this.#takenBytes = taken
+    if (socket.bytesRead !== this.#sentBytes) this.#sentAt = now
+    this.#sentBytes = socket.bytesRead
     if (now - this.#takenAt > (hasClosed ? Math.min(headersTimeoutMs, requestTimeoutMs) : requestTimeoutMs)) {
       socket.destroy()
       return 'stalled'
     }
     if (this.#state === 'finished') {
-      if (socket.writableFinished) this.#checkEnd(now)
+      const isSilent = now - Math.max(this.#sentAt, this.#waitingSince ?? now) >= silentMs
+      const limitMs = hasClosed ? lingerMs : requestTimeoutMs
+      if (isSilent || this.#hasWaited(now, socket.writableFinished, limitMs)) socket.destroy()
     } else if (socket.bytesRead > 0)
       return this.#hasWaited(now, this.#isWaiting, headersTimeoutMs) ? 'late' : undefined
     // Until the server closes, Node's own time-outs handle this; then they have ended.
     else if (this.#hasWaited(now, hasClosed, silentMs)) socket.destroy()
     return undefined
-  }
-
-  #watchProgress(now: number) {
-    const taken = bytesTaken(this.socket)
-    if (this.socket.writableLength === 0 || taken !== this.#takenBytes) this.#takenAt = now
-    this.#takenBytes = taken
-    if (this.socket.bytesRead !== this.#sentBytes) this.#sentAt = now
-    this.#sentBytes = this.socket.bytesRead
-  }
-
-  #checkEnd(now: number) {
-    this.#flushedAt ??= now
-    const limitMs = this.#shared.hasClosed ? lingerMs : this.#shared.requestTimeoutMs
-    const isQuiet = now - Math.max(this.#sentAt, this.#flushedAt) >= quietMs
-    if (isQuiet || now - this.#flushedAt > limitMs) this.socket.destroy()
   }
 
   #hasWaited(now: number, isWaiting: boolean, limitMs: number): boolean {

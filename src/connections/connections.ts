@@ -1,9 +1,9 @@
-/** The connections of a server: how many there may be, what each is checked for, how one is rejected, and how all end. */
+/** The connections of a server: how many there may be, when they are checked, held back and rejected, and how all end. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure, toResponse } from '../failures/failure.ts'
 import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
@@ -26,8 +26,8 @@ declare module 'fastify' {
   }
 }
 
-/** The open connections, and what they share. */
-type Connections = Map<Socket, Connection> & Shared
+/** The open connections, what they share, and which are not read from for a moment. */
+type Connections = Map<Socket, Connection> & Shared & ReturnType<typeof createBackpressure>
 
 type ClosedListener = (reply: FastifyReply, isSent: boolean) => void
 
@@ -52,7 +52,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const closedListeners: ClosedListener[] = []
   const rejectedListeners: ((failure: Failure) => void)[] = []
   const shared: Shared = { ...limits, isClosing: false, hasClosed: false, pending: 0, stalled: 0 }
-  const connections: Connections = Object.assign(new Map(), shared)
+  const connections: Connections = Object.assign(new Map(), shared, createBackpressure())
   server.headersTimeout = limits.headersTimeoutMs
   server.requestTimeout = limits.requestTimeoutMs
   server.maxConnections = limits.maxConnections + spareConnections
@@ -61,6 +61,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 
   function onClosed(reply: FastifyReply) {
     const isSent = reply.raw.writableFinished
+    if (isSent && reply.request.failure) connections.holdBack(reply.request)
     for (const listener of closedListeners) listener(reply, isSent)
   }
 
@@ -133,7 +134,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     await sleep(delayMs)
     connections.isClosing = true
     // Requests that paused connections have sent get their responses during the notice.
-    app.resumeAll()
+    connections.resumeAll()
     // Without connections, nobody needs the notice.
     if (connections.size > 0) await sleep(noticeMs)
   })
@@ -142,6 +143,66 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     done()
   })
   return { rejectConnection, rejectUnreadable }
+}
+
+/**
+ * How many failures in one turn of the event loop cost their clients no pause. Few, since libuv ends a turn only when
+ * fewer than a thousand connections have something to read: refused clients that send again at once would keep timers,
+ * the database's responses and new batches waiting for seconds.
+ */
+const failuresPerTurn = 32
+
+/** Backpressure: clients whose requests fail are read no faster than they can be refused. */
+function createBackpressure() {
+  /** Connections whose next request is left unread, in the order in which they resume: as many in each turn. */
+  const held = new Set<Socket>()
+  let failures = 0
+  let endsSoon = false
+
+  function endTurnSoon() {
+    if (!endsSoon) setImmediate(endTurn)
+    endsSoon = true
+  }
+
+  function endTurn() {
+    endsSoon = false
+    failures = 0
+    let left = failuresPerTurn
+    for (const socket of held) {
+      if (left-- === 0) break
+      resume(socket)
+    }
+    if (held.size > 0) endTurnSoon()
+  }
+
+  function holdBack({ raw, connection }: FastifyRequest) {
+    endTurnSoon()
+    if (++failures <= failuresPerTurn) return
+    // Later: until a refused body has arrived completely, Node would resume the socket.
+    if (raw.complete) hold(raw, connection)
+    else raw.once('end', () => hold(raw, connection))
+  }
+
+  function hold(request: IncomingMessage, connection: Connection | undefined) {
+    const { socket } = request
+    // A request that has begun to arrive is read to its end, and so is a connection that closes.
+    if (!connection?.isIdleAfter(request)) return
+    socket.pause()
+    held.add(socket)
+    endTurnSoon()
+  }
+
+  function resume(socket: Socket) {
+    held.delete(socket)
+    socket.resume()
+  }
+
+  return {
+    held: held as ReadonlySet<Socket>,
+    holdBack,
+    /** Reads from every client again. */
+    resumeAll: () => held.forEach(resume)
+  }
 }
 
 /**

@@ -25,8 +25,8 @@ declare module 'fastify' {
     batchRows: number | undefined
   }
   interface FastifyInstance {
-    /** Adds the route of an operation, below a path. */
-    addOperation(operation: Operation, basePath: string): void
+    /** Adds the route of an operation. */
+    addOperation(operation: Operation): void
   }
 }
 
@@ -75,6 +75,8 @@ export function failuresOf({ writes, body, failures }: Operation): [FailureName,
 
 interface Options {
   registry: Registry
+  /** What the operations' paths begin with. */
+  basePath: string
   /** Bytes of the bodies that may be arriving at the same time. */
   bodyMemoryBytes: number
 }
@@ -83,7 +85,7 @@ const integer = /^-?\d{1,19}$/
 const tooManyConnections = { message: 'too many connections' }
 
 export default fp<Options>(
-  async (app, { registry, bodyMemoryBytes }) => {
+  async (app, { registry, basePath, bodyMemoryBytes }) => {
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
     const bodies = new Shares(bodyMemoryBytes)
     let added: RegisteredOperation | undefined
@@ -97,9 +99,9 @@ export default fp<Options>(
       if (isInternal || (operation && operation === added)) return
       throw new Error(`${method} ${url} is neither a declared operation nor internal`)
     })
-    app.decorate('addOperation', (declared, prefix) => {
+    app.decorate('addOperation', (declared) => {
       const { method, path, writes, params, body, success } = declared
-      const operation = { ...declared, url: prefix + path.replaceAll(/{(\w+)}/g, ':$1') }
+      const operation = { ...declared, url: basePath + path.replaceAll(/{(\w+)}/g, ':$1') }
       const integers = params ? namesOfIntegers(params) : []
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
       const admit: onRequestHookHandler = (request, _, done) => {

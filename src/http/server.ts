@@ -87,7 +87,6 @@ export async function createServer(
   respondInPlaceOfNode(app)
   addHooks(app)
   app.setErrorHandler(sendFailure)
-  app.setNotFoundHandler((request, reply) => sendFailure(new Failure('NotFound'), request, reply))
   addMethods(app, rejectConnection)
   return app
 }
@@ -187,7 +186,7 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }
 
-/** Keeps the list of routes, from which the requests with another method are told what is allowed. */
+/** Keeps the list of routes, which tells a request with another method what is allowed. */
 function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, failure: Failure) => void) {
   const routes: Route[] = []
   app.decorate('routes', routes)

@@ -139,6 +139,8 @@ export default fp<{ registry: Registry }>(
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.maxConnections)
+    const ofHeld = 'Connections that are not read from for a moment'
+    gauge('http_connections_held', ofHeld, () => connections.held.size)
 
     app.decorateRequest('exemplar', undefined)
     server.on('drop', () => drops++)

@@ -60,13 +60,8 @@ ignored.`,
 /** The operations, in the order of the OpenAPI document. */
 export const operations: readonly Operation[] = [createPlant]
 
-interface Options {
-  /** What the operations' paths begin with. */
-  basePath: string
-}
-
-export default fp<Options>(
-  async (app, { basePath }) => {
+export default fp(
+  async (app) => {
     app.decorateRequest('textHolders', 0)
     app.decorateRequest('queuedBytes', 0)
     app.decorateRequest('isReleased', {
@@ -75,7 +70,7 @@ export default fp<Options>(
       }
     })
     app.onClosed(({ request }) => app.plants.release(request))
-    for (const operation of operations) app.addOperation(operation, basePath)
+    for (const operation of operations) app.addOperation(operation)
   },
   { name: 'plants-route', dependencies: ['schema', 'operation', 'plants'] }
 )

@@ -334,7 +334,7 @@ t.test('promtool finds no fault on the page', async (t) => {
   else t.strictSame([status, stdout, stderr], [0, '', ''])
 })
 
-t.test('a file of tokens that is broken is shown until it is mended', async (t) => {
+t.test('a file of tokens that is broken is shown until it is repaired', async (t) => {
   const path = join(t.testdir({ tokens: `tester:${token}` }), 'tokens')
   const service = await start(t, { AUTH_TOKENS: '', AUTH_TOKENS_FILE: path })
   const states: number[] = []

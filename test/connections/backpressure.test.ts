@@ -72,14 +72,14 @@ async function haveResponses(t: Test, all: Client[], total: number, expected = u
   await shows(t, service, 'http_connections_held', 0)
 }
 
-t.test('all come at once first, and few in a turn from then on', async (t) => {
+t.test('the first responses come at once, later ones a few in each turn', async (t) => {
   await haveResponses(t, await hammer(t, refused(), 10), 10)
   t.equal(turns[0], clients)
   const most = Math.max(...turns.slice(1))
   t.ok(most <= 128, `${most} in a turn`)
 })
 
-t.test('those whose bodies are refused are held as well', async (t) => {
+t.test('clients whose bodies are refused are paused, too', async (t) => {
   await haveResponses(t, await hammer(t, request('{"id":1}'), 2), 2, {
     status: 400,
     body: '{"error":422,"message":"name is required"}'
@@ -102,7 +102,7 @@ t.test('requests that came together get their responses together', async (t) => 
   await haveResponses(t, await hammer(t, refused() + refused() + refused(), 1), 3)
 })
 
-t.test('a request of which a part has come is read to its end', async (t) => {
+t.test('a request that has begun to arrive is read to its end', async (t) => {
   const all = await hammer(t, refused() + refused().slice(0, -body.length), 1)
   await haveResponses(t, all, 2)
   t.equal(held.size, 0)
@@ -115,7 +115,7 @@ t.test('the last response of a connection closes it', async (t) => {
   t.equal(held.size, 0)
 })
 
-t.test('so does what is no request after it', async (t) => {
+t.test('bytes after it that are no request close it, too', async (t) => {
   const all = await hammer(t, `${refused()}?\r\n\r\n`, 2)
   await Promise.all(all.map(({ socket }) => once(socket, 'close')))
   t.strictSame(
@@ -125,15 +125,15 @@ t.test('so does what is no request after it', async (t) => {
   t.equal(held.size, 0)
 })
 
-t.test('before the service closes everybody is read from', async (t) => {
+t.test('before the service closes, every client is read from again', async (t) => {
   const all = await hammer(t, refused(), 1)
   await until('a connection is held', () => [...held].some((socket) => socket.isPaused()))
-  service.app.resumeAll()
+  service.app.connections.resumeAll()
   t.notOk([...held].some((socket) => socket.isPaused()))
   await haveResponses(t, all, 1)
 })
 
-t.test('clients that leave while they are held are forgotten', async (t) => {
+t.test('clients that leave while they are paused are forgotten', async (t) => {
   const all = await hammer(t, refused(), 1)
   for (const { socket } of all) socket.once('data', () => socket.destroy())
   await shows(t, service, 'http_connections', 0)
@@ -141,7 +141,7 @@ t.test('clients that leave while they are held are forgotten', async (t) => {
   t.ok(held.size > 0)
 })
 
-t.test('creates that succeed hold nobody up', async (t) => {
+t.test('creates that succeed pause no client', async (t) => {
   const responses = await Promise.all(
     Array.from({ length: clients }, (_, id) => service.post({ id, name: 'n' }))
   )

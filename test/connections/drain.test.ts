@@ -75,7 +75,7 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
   await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
 })
 
-t.test('a slow reader gets every response that it is owed before the process ends', async (t) => {
+t.test('a slow reader gets all its responses before the process ends', async (t) => {
   const { url, kill, ended, output } = await startService(t, { SHUTDOWN_DELAY_MS: '0' })
   const name = 'n'.repeat(1_000_000)
   const socket = connectTo(url)
@@ -137,7 +137,7 @@ t.test('beyond its limit it is cut off, with exit code 1 and what was left', asy
   )
 })
 
-t.test('an uncaught error is logged, drained and ends with exit code 1', async (t) => {
+t.test('an uncaught error is logged, and the process shuts down with exit code 1', async (t) => {
   const { url, kill, ended, output } = await startService(
     t,
     preload("process.on('SIGUSR1',()=>{throw new Error('out of the blue')})")

@@ -105,7 +105,7 @@ t.test('at most 64 requests of a connection wait, and all of them get 200 in the
   )
 })
 
-t.test('a client that has said all, and waits, gets every response', async (t) => {
+t.test('a client that half-closes and waits gets every response', async (t) => {
   const client = await start(t)
   client.socket.end(request('', {}, 'POST /nope HTTP/1.1').repeat(500))
   await ended(client.socket)
@@ -146,7 +146,7 @@ t.test('a client that does not read is not read from either, and goes on when it
   t.equal(client.received().split('HTTP/1.1 200 OK').length - 1, count)
 })
 
-t.test('a connection that is reset while responses are owed leaves nothing behind', async (t) => {
+t.test('a connection that is reset while responses are pending leaves nothing', async (t) => {
   const service = await startService(t, { HEADERS_TIMEOUT_MS: '1' })
   const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
   service.app.plants.create = () => gate
@@ -188,7 +188,7 @@ t.test('after a request to upgrade nothing is carried out, and its response is t
   t.match(client.received(), /connection: close/)
 })
 
-t.test('what a CONNECT and a reset cut off gives the room of its body back', async (t) => {
+t.test('a body that a CONNECT or a reset cuts off releases its bytes', async (t) => {
   const client = await start(t)
   const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
   client.app.plants.create = () => gate

@@ -1,4 +1,4 @@
-/** From the moment that the service closes, every client that is owed a response still gets the interface's. */
+/** From the moment that the service closes, every client that waits for a response still gets the interface's. */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
@@ -53,7 +53,7 @@ async function open(url: string) {
   }
 }
 
-/** What a connection has sent when the closing begins, what it sends afterwards, and what it is owed. */
+/** What a connection has sent when the shutdown begins, what it sends afterwards, and what it gets. */
 const cases: [string, string, string, string[]][] = [
   ['a request in flight gets 200', request(plant()), '', [created]],
   [

@@ -17,7 +17,7 @@ import { headers, startService, token } from '../support/service.ts'
 const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
 const directory = join(import.meta.dirname, '../../docs/clients')
 
-/** What a proxy answers by itself: neither JSON nor UTF-8. */
+/** What a proxy responds by itself: neither JSON nor UTF-8. */
 const page = Buffer.from('<html>\n<title>502</title>\n<p>Passerelle erron\u00e9e\n</html>\n', 'latin1')
 
 /** How the programs of each language run, and how one finds that what runs them is there. */
@@ -104,21 +104,21 @@ for (const [language, { command }] of Object.entries(runtimes)) {
     t.notMatch(program, '/proc/')
   })
 
-  t.test(`${language}: a proxy, a lost answer and a 503, then one plant`, options, async (t) => {
+  t.test(`${language}: a proxy, a lost response and a 503, then one plant`, options, async (t) => {
     const keys: unknown[] = []
     const url = await listen(t, async (request, response) => {
-      const answer = (status: number, type: string, body: string | Buffer) =>
+      const respond = (status: number, type: string, body: string | Buffer) =>
         response.writeHead(status, { 'content-type': type, 'retry-after': '1' }).end(body)
       const attempt = keys.push(request.headers['idempotency-key'])
-      if (attempt === 1) return answer(502, 'text/html', page)
-      if (attempt === 2) return answer(504, 'application/json', '{"detail":"no answer in time"}')
+      if (attempt === 1) return respond(502, 'text/html', page)
+      if (attempt === 2) return respond(504, 'application/json', '{"detail":"no answer in time"}')
       if (attempt === 3)
-        return answer(504, 'application/json', '{"error":"Gateway Timeout","message":"late"}')
-      if (attempt === 4) return answer(504, 'application/json', '{"error":504,"message":"late"}')
+        return respond(504, 'application/json', '{"error":"Gateway Timeout","message":"late"}')
+      if (attempt === 4) return respond(504, 'application/json', '{"error":504,"message":"late"}')
       const { status, body } = await pass(request)
       if (attempt === 5) response.destroy()
-      else if (attempt === 6) answer(400, 'application/json', '{"error":503,"message":"away"}')
-      else answer(status, 'application/json', body)
+      else if (attempt === 6) respond(400, 'application/json', '{"error":503,"message":"away"}')
+      else respond(status, 'application/json', body)
     })
     const { code, stdout, stderr } = await start(url)
     t.equal(code, 0, stderr)

@@ -237,43 +237,46 @@ t.test('any header soup gets 200 or 400 in the shape of the interface', async (t
   await holds(t, property, 1_500)
 })
 
-t.test('whatever the text, the reader gives what JSON.parse gives, or one of its two errors', async (t) => {
-  const damaged = fc
-    .tuple(
-      likelyPlant,
-      fc.nat(),
-      fc.nat({ max: 3 }),
-      fc.constantFrom('', '"', '\\', '{', '}', ',', 'e', '0', '\0')
+t.test(
+  'whatever the text, the reader returns what JSON.parse returns, or throws one of its two errors',
+  async (t) => {
+    const damaged = fc
+      .tuple(
+        likelyPlant,
+        fc.nat(),
+        fc.nat({ max: 3 }),
+        fc.constantFrom('', '"', '\\', '{', '}', ',', 'e', '0', '\0')
+      )
+      .map(([{ text }, at, length, put]) => {
+        const cut = at % (text.length + 1)
+        return text.slice(0, cut) + put + text.slice(cut + length)
+      })
+    const texts = fc.oneof(
+      damaged,
+      anyText,
+      anyJson.map(({ text }) => text),
+      fc.json()
     )
-    .map(([{ text }, at, length, put]) => {
-      const cut = at % (text.length + 1)
-      return text.slice(0, cut) + put + text.slice(cut + length)
+    const property = fc.property(texts, (text) => {
+      let plain: unknown
+      try {
+        plain = JSON.parse(Buffer.from(text).toString())
+      } catch {
+        plain = SyntaxError
+      }
+      const read = attempt(text)
+      if (plain === SyntaxError || !isObject(plain) || typeof plain.id !== 'number') return same(read, plain)
+      const { id, ...others } = read as Record<string, unknown>
+      const { id: rounded, ...expected } = plain
+      same(others, expected)
+      if (Number(id) !== rounded) throw new Error(`${id}, not ${rounded}`)
     })
-  const texts = fc.oneof(
-    damaged,
-    anyText,
-    anyJson.map(({ text }) => text),
-    fc.json()
-  )
-  const property = fc.property(texts, (text) => {
-    let plain: unknown
-    try {
-      plain = JSON.parse(Buffer.from(text).toString())
-    } catch {
-      plain = SyntaxError
-    }
-    const read = attempt(text)
-    if (plain === SyntaxError || !isObject(plain) || typeof plain.id !== 'number') return same(read, plain)
-    const { id, ...others } = read as Record<string, unknown>
-    const { id: rounded, ...expected } = plain
-    same(others, expected)
-    if (Number(id) !== rounded) throw new Error(`${id}, not ${rounded}`)
-  })
-  const result = fc.check(property, { numRuns: 5_000 })
-  t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '5,000 runs')
-})
+    const result = fc.check(property, { numRuns: 5_000 })
+    t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '5,000 runs')
+  }
+)
 
-t.test('an id has the same value in a long text, which is read four bytes at a time', async (t) => {
+t.test('an id has the same value in a long text, where spaces are read four bytes at a time', async (t) => {
   const property = fc.property(
     fc.oneof(likelyPlant, crowdedPlant),
     fc.integer({ min: 256, max: 300 }),

@@ -157,7 +157,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
   const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
   const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 
-  t.test('a body that says its length holds it until it has come', async (t) => {
+  t.test('a body with a Content-Length holds that many bytes until it has arrived', async (t) => {
     const slow = await open(t, service)
     slow.write(half)
     await shows(t, service, 'http_body_bytes', body.length)
@@ -193,7 +193,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     t.strictSame(await readResponse(other), { ...success({ name: 'n' }), connection: 'keep-alive' })
   })
 
-  t.test('a body that breaks off gives its room back', async (t) => {
+  t.test('a body that breaks off releases its bytes', async (t) => {
     const starts: [string, number][] = [
       [half, body.length],
       [request('', chunked) + chunk('x'.repeat(20)), 100]
@@ -242,7 +242,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     }
   })
 
-  t.test('a refused body gives its room back, and a good chunked one is taken', async (t) => {
+  t.test('a refused body releases its bytes, and a good chunked one is read', async (t) => {
     t.equal(JSON.parse((await service.post('x'.repeat(100))).body).error, 400)
     await shows(t, service, 'http_body_bytes', 0)
     const other = await open(t, service)

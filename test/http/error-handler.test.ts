@@ -98,7 +98,7 @@ const oddities: Record<string, unknown> = {
   'an error of 10 MB': new Error('secret'.repeat(1_700_000)),
   'an AggregateError': new AggregateError([new Error('secret')], 'secret'),
   'a DOMException': new DOMException('secret'),
-  'a proxy that nobody may look at': untouchable
+  'a proxy that throws at every look': untouchable
 }
 
 const internal = '{"error":500,"message":"internal error"}'

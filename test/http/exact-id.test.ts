@@ -33,7 +33,7 @@ t.test('an integer of up to 19 digits becomes a bigint, however it is spelled', 
   }
   for (const [spelling, value] of Object.entries(spellings)) {
     t.equal(id(`{"id":${spelling}}`), value, spelling)
-    t.equal(id(`{ "name" : "x" , "id" : ${spelling} }`), value, `${spelling} behind a name`)
+    t.equal(id(`{ "name" : "x" , "id" : ${spelling} }`), value, `${spelling} after a name`)
   }
 })
 
@@ -74,7 +74,7 @@ t.test('only the member of the outermost object counts, and the last one of it',
     t.equal(id(`{"id":${wide},"\\${letter}0069d":5}`), BigInt(wide), letter)
 })
 
-t.test('what is no number, or no object, stays what JSON.parse gives', async (t) => {
+t.test('what is no number, or no object, stays what JSON.parse returns', async (t) => {
   for (const text of [
     '{"id":"5"}',
     '{"id":null}',

@@ -73,7 +73,7 @@ t.test('a transfer coding in HTTP/1.0 is faulty framing', async (t) => {
   t.notOk(isFramingFaulty(request([host, coded])))
 })
 
-t.test('who expects something in HTTP/1.1 may wait for 100', async (t) => {
+t.test('a client that sends Expect in HTTP/1.1 may wait for 100', async (t) => {
   const expects: [string, string] = ['Expect', '100-continue']
   t.ok(awaits100(request([host, expects])))
   t.notOk(awaits100(request([host])))

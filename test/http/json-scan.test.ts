@@ -1,4 +1,4 @@
-/** One pass over a JSON text: where the id is, and how deep the text nests. Long texts are read four bytes at a time. */
+/** One pass over a JSON text: where the id is, and how deep the text nests. Between strings, long texts are read four bytes at a time. */
 import t from 'tap'
 import { findMembers, NestedTooDeeply } from '../../src/http/json.ts'
 

@@ -79,8 +79,8 @@ const app = await createServer(createLogger('info', { write: (line) => void line
 })
 await app.register(schema)
 await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`), perSecond: 0 })
-await app.register(operations, { registry, bodyMemoryBytes: 1_000_000 })
-for (const operation of [write, read, named]) app.addOperation(operation, '/v1')
+await app.register(operations, { registry, basePath: '/v1', bodyMemoryBytes: 1_000_000 })
+for (const operation of [write, read, named]) app.addOperation(operation)
 await app.register(telemetry, { registry })
 await app.after()
 app.rejectOtherMethods()
@@ -98,18 +98,28 @@ const requestBoth = (changes: RequestInit = {}) =>
   Promise.all(both.map(async ([, init]) => readResponse(await fetch(url, { ...init, ...changes }))))
 const errorOf = (response: { body: string }) => JSON.parse(response.body).error
 
-t.test('each is served, the key is read where it writes, and exact is what the schema says', async (t) => {
-  lines.length = 0
-  const success = (text: string) => ({ status: 200, headers: everyResponse, body: JSON.stringify({ text }) })
-  t.strictSame(await requestBoth(), [success('bigint 9007199254740993 number k'), success('read undefined')])
-  const logged = lines.map((line) => JSON.parse(line))
-  logged.sort((one, other) => (one.msg < other.msg ? 1 : -1))
-  t.match(logged, [
-    { level: 30, method: 'POST', route: '/v1/both', caller: 'tester', failure: 0, msg: 'written' },
-    { level: 30, method: 'GET', route: '/v1/both', caller: 'tester', failure: 0, msg: 'read' }
-  ])
-  t.equal(logged.length, 2)
-})
+t.test(
+  'each is served: the one that writes reads the key, and integers are exact where the schema says so',
+  async (t) => {
+    lines.length = 0
+    const success = (text: string) => ({
+      status: 200,
+      headers: everyResponse,
+      body: JSON.stringify({ text })
+    })
+    t.strictSame(await requestBoth(), [
+      success('bigint 9007199254740993 number k'),
+      success('read undefined')
+    ])
+    const logged = lines.map((line) => JSON.parse(line))
+    logged.sort((one, other) => (one.msg < other.msg ? 1 : -1))
+    t.match(logged, [
+      { level: 30, method: 'POST', route: '/v1/both', caller: 'tester', failure: 0, msg: 'written' },
+      { level: 30, method: 'GET', route: '/v1/both', caller: 'tester', failure: 0, msg: 'read' }
+    ])
+    t.equal(logged.length, 2)
+  }
+)
 
 t.test('parameters of the path are what their schema says', async (t) => {
   const ask = async (path: string) =>
@@ -197,7 +207,7 @@ t.test('a route that is neither internal nor added as an operation stops the sta
       maxConnections: 1
     })
     await bare.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
-    await bare.register(operations, { registry: new Registry(), bodyMemoryBytes: 1 })
+    await bare.register(operations, { registry: new Registry(), basePath: '', bodyMemoryBytes: 1 })
     const add = () => bare.get('/other', options, () => 'never')
     t.throws(add, { message: 'GET /other is neither a declared operation nor internal' })
     await bare.close()

@@ -44,7 +44,7 @@ t.test('the portion of a caller is what it has of what all hold', async (t) => {
   t.strictSame([shares.portion('a'), shares.portion('b'), shares.portion('c')], [0.75, 0.25, 0])
 })
 
-t.test('what is given back is free for everybody', async (t) => {
+t.test('what is released is free for every caller', async (t) => {
   const shares = new Shares(10)
   t.equal(exhaust(shares, 'a'), 5)
   shares.release('a', 2)

@@ -96,7 +96,7 @@ export const kinds = {
     request('', { ...unchunked, authorization: undefined }),
     '1\r\n \r\n'.repeat(10_000)
   ],
-  'refused creates behind others': (world) => [
+  'refused creates after others': (world) => [
     repeat(100, () => get('/openapi.json')).join('') + request(plant(world, 'n'), world.caller),
     ...repeat(5, () => request(`{"id":1,"x":${createUnknown(world.random)}}`, world.caller)),
     ...repeat(5, () => request(`{"id":"x","name":"${'n'.repeat(300_000)}"}`, world.caller))

@@ -26,7 +26,7 @@ t.test(
 )
 
 t.test(
-  'four pipelined creates beside a limit of three a second: three are carried out, one is refused',
+  'four pipelined creates under a limit of three a second: three are carried out, one is refused',
   async (t) => {
     const service = await startMeasured(t, { RATE_LIMIT: '3' })
     const client = await open(t, service.url)

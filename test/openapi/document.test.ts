@@ -17,14 +17,14 @@ const service = await startService(t, { BODY_LIMIT_BYTES: '200' })
 const { url } = service
 
 t.test('GET and HEAD get the document without a token', async (t) => {
-  const answer = { status: 200, headers: everyResponse }
-  t.strictSame(await read(await fetch(`${url}/openapi.json`)), { ...answer, body: text })
-  t.strictSame(await read(await fetch(`${url}/openapi.json`, { method: 'HEAD' })), { ...answer, body: '' })
+  const response = { status: 200, headers: everyResponse }
+  t.strictSame(await read(await fetch(`${url}/openapi.json`)), { ...response, body: text })
+  t.strictSame(await read(await fetch(`${url}/openapi.json`, { method: 'HEAD' })), { ...response, body: '' })
 })
 
 t.test('another method gets 405', async (t) => {
-  const answer = await read(await fetch(`${url}/openapi.json`, { method: 'POST', headers, body: '{' }))
-  t.strictSame(answer, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
+  const response = await read(await fetch(`${url}/openapi.json`, { method: 'POST', headers, body: '{' }))
+  t.strictSame(response, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
 })
 
 t.test('it names the interface, its licence, and the path in front of it', async (t) => {
@@ -110,37 +110,34 @@ t.test('requests get the responses of the examples, with documented header field
   const documented = new Set(Object.keys(operation.responses[400].headers).map((name) => name.toLowerCase()))
   const general = new Set(Object.keys(everyResponse))
   for (const [name, init] of requests) {
-    const answer = await service.post(plant, init)
-    t.equal(answer.status, 400, name)
-    t.strictSame(JSON.parse(answer.body), examples[name]?.value, name)
-    for (const field of Object.keys(answer.headers).filter((field) => !general.has(field))) {
+    const response = await service.post(plant, init)
+    t.equal(response.status, 400, name)
+    t.strictSame(JSON.parse(response.body), examples[name]?.value, name)
+    for (const field of Object.keys(response.headers).filter((field) => !general.has(field))) {
       t.ok(documented.has(field), `${name}: ${field}`)
     }
   }
 })
 
-t.test(
-  'the examples of the request are created, and answered as the examples of the response say',
-  async (t) => {
-    const sent = operation.requestBody.content['application/json'].examples
-    const expected = operation.responses[200].content['application/json'].examples
-    t.strictSame(Object.keys(sent), Object.keys(expected))
-    for (const [name, { value }] of Object.entries<{ value: object }>(sent)) {
-      const answer = await service.post({ ...value, id: 1_000 + Object.keys(sent).indexOf(name) })
-      t.strictSame(JSON.parse(answer.body), expected[name].value, name)
-    }
+t.test('the examples of the request are created, and get the examples of the response', async (t) => {
+  const sent = operation.requestBody.content['application/json'].examples
+  const expected = operation.responses[200].content['application/json'].examples
+  t.strictSame(Object.keys(sent), Object.keys(expected))
+  for (const [name, { value }] of Object.entries<{ value: object }>(sent)) {
+    const response = await service.post({ ...value, id: 1_000 + Object.keys(sent).indexOf(name) })
+    t.strictSame(JSON.parse(response.body), expected[name].value, name)
   }
-)
+})
 
-t.test('a rate limit adds the documented header fields to both answers', async (t) => {
+t.test('a rate limit adds the documented header fields to both responses', async (t) => {
   const limited = await startService(t, { RATE_LIMIT: '1000' })
   for (const status of [200, 400]) {
-    const answer = await limited.post({ id: 1, name: 'Monstera' })
-    t.equal(answer.status, status)
+    const response = await limited.post({ id: 1, name: 'Monstera' })
+    t.equal(response.status, status)
     const fields = Object.keys(operation.responses[status].headers).filter((name) =>
       name.startsWith('RateLimit-')
     )
     t.equal(fields.length, 3)
-    for (const name of fields) t.match(answer.headers[name.toLowerCase() as 'vary'], /^\d+$/, name)
+    for (const name of fields) t.match(response.headers[name.toLowerCase() as 'vary'], /^\d+$/, name)
   }
 })

@@ -38,8 +38,8 @@ t.test('/ and /docs are the page, without a token and without a redirect', async
 
 t.test('the absolute form of a request target without a path is the page', async (t) => {
   for (const path of ['http://plants.test', 'http://plants.test/', 'http://plants.test?a=b', '/?a=b']) {
-    const [answer] = await once(request(url, { path }).end(), 'response')
-    t.equal(await text(answer), html, path)
+    const [response] = await once(request(url, { path }).end(), 'response')
+    t.equal(await text(response), html, path)
   }
 })
 
@@ -67,10 +67,10 @@ for (const link of links) {
   }
 
   t.test(`${link} can be kept for ever`, async (t) => {
-    const answer = await read(await get(path))
-    t.strictSame({ ...answer, body: '' }, { status: 200, headers: fields, body: '' })
+    const response = await read(await get(path))
+    t.strictSame({ ...response, body: '' }, { status: 200, headers: fields, body: '' })
     const head = await get(path, { method: 'HEAD' })
-    t.equal(head.headers.get('content-length'), `${Buffer.byteLength(answer.body)}`)
+    t.equal(head.headers.get('content-length'), `${Buffer.byteLength(response.body)}`)
     t.strictSame(await read(head), { status: 200, headers: fields, body: '' })
   })
 
@@ -84,8 +84,12 @@ for (const link of links) {
 t.test('another method of any of these paths gets 405', async (t) => {
   for (const path of ['/', '/docs', '/docs/page.js', '/docs/swagger-ui.css']) {
     for (const method of ['POST', 'OPTIONS', 'DELETE', 'QUERY']) {
-      const answer = await read(await get(path, { method, headers }))
-      t.strictSame(answer, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }), path)
+      const response = await read(await get(path, { method, headers }))
+      t.strictSame(
+        response,
+        failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }),
+        path
+      )
     }
   }
 })
