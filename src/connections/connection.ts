@@ -124,7 +124,7 @@ export class Connection {
     return this.#pending.has(response) && !this.socket.destroyed && !this.socket.writableEnded
   }
 
-  /** Returns whether the response to this request is the last one, as it `mustEnd` or for another reason: then no further byte counts. */
+  /** Returns whether the response to this request is the last one, because of `mustEnd` or by itself: then no further byte counts. */
   endsWith(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request || this.#writeOwed) return false
     const isLast = mustEnd || this.#state !== 'open' || this.#shared.isClosing || this.socket.readableEnded
@@ -165,12 +165,12 @@ export class Connection {
     this.#pending.set(response, reply)
   }
 
-  /** Takes note that the newest request's body is read; `fail` is called when the rest will not arrive. */
+  /** Takes note that the newest request's body is being read; `fail` is called when the rest will not arrive. */
   startBody(fail: FailBody): void {
     this.#failBody = fail
   }
 
-  /** Undoes that, unless the body of the next request, which may be parsed before this one's end is reported, is read. */
+  /** Takes note that this body is read, unless the next request, which may be parsed before that is reported, has begun its own. */
   endBody(fail: FailBody): void {
     if (this.#failBody === fail) this.#failBody = undefined
   }

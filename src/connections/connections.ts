@@ -46,7 +46,7 @@ const byParserCode: Record<string, FailureName> = {
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
 }
 
-/** Follows the connections of an application's server. Returns how it rejects those without a request that can be responded to. */
+/** Adds the connections to an application. Returns two ways to reject one without Fastify: with a failure, and by Node's error. */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app
   const closedListeners: ClosedListener[] = []

@@ -113,7 +113,7 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
 const json = 'application/json'
 /** What Fastify turns it into. */
 const jsonWithCharset = 'application/json; charset=utf-8'
-/** So long a text is written as bytes, in a piece of its own. */
+/** A text of this length is written as bytes, in a piece of its own. */
 const largeLength = 4_096
 
 const rejectPath = ({ url }: IncomingMessage) =>
@@ -134,7 +134,7 @@ function addHooks(app: FastifyInstance) {
       reply.hijack()
       return
     }
-    // Now, so that every response has them, and a handler can replace them.
+    // Before all that can refuse the request, so that every response has them. A handler can replace them.
     reply.headers(responseHeaders(request.id))
     request.connection = connection
     request.awaits100 = awaits100(raw)
