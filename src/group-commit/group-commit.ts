@@ -124,15 +124,11 @@ export function createGroupCommit<T extends Item, R>(
     const controller = new AbortController()
     let isCutOff = false
     const cutOff = () => {
-      // New rows may take as long as the store lets them, unless others are written meanwhile.
-      if (!isSuspect && !evidence.wasWritten(attempt.since)) {
-        cancelLimit = clock.after(slowMs(), cutOff)
-        return
-      }
       isCutOff = true
       controller.abort()
     }
-    let cancelLimit = clock.after(isSuspect ? limitMs(batch) : slowMs(), cutOff)
+    // New rows may take as long as the store lets them.
+    const cancelLimit = isSuspect ? clock.after(limitMs(batch), cutOff) : undefined
     const attempt: Attempt = {
       rows: rows.length,
       waiting: rows.length,
@@ -146,7 +142,7 @@ export function createGroupCommit<T extends Item, R>(
     }
     const written = await store.write(rows, controller.signal)
     const ms = clock.now() - attempt.began
-    cancelLimit()
+    cancelLimit?.()
     busyLanes--
     queue.leave(isSuspect, ms, isSuspect || (written.failure !== undefined && rows.length === 1))
     apply(batch, written, attempt, { ms, isCutOff })
