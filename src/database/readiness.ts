@@ -2,9 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../failures/failure.ts'
-import { diagnose, isUnmigrated } from './errors.ts'
+import { diagnose, isReported, isUnmigrated } from './errors.ts'
 import { connect, isReadOnly, messageOf } from './hosts.ts'
 import type { Database } from './pool.ts'
+import { cancelStatement, type Target } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
 /** What a database lacks; undefined when it has all that is asked for. */
@@ -72,7 +73,10 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
     return missing
   } catch (error) {
     if (error instanceof StartupFault) throw error
-    return `the database cannot be reached: ${messageOf(error)}`
+    if (client === undefined) return `the database cannot be reached: ${messageOf(error)}`
+    // A statement that waits, for a lock perhaps, would outlive its connection.
+    if (!isReported(error)) cancelStatement(client as pg.Client & Target)
+    return `the database could not be checked: ${messageOf(error)}`
   } finally {
     // Not awaited: a stalled server would keep end() waiting.
     void client?.end()
@@ -82,8 +86,8 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
 const pauseMs = 250
 /** A server that does not respond for so long is reported. */
 const tryMs = 30_000
-/** An attempt with less time may end by our own deadline and say less than the one before. */
-const fullTryMs = 10_000
+/** What the driver says of a connection and of a statement that took too long. */
+const ownLimit = /\b(timeout expired|Query read timeout)$/
 /** What is missing for so long is reported again. */
 const reminderMs = 60_000
 
@@ -105,8 +109,9 @@ export async function waitForDatabase(
     const limitMs = Math.min(tryMs, deadline - performance.now())
     let missing = await findMissing(current(), limitMs, checks)
     if (missing === undefined) return
-    if (known !== undefined && limitMs < Math.min(fullTryMs, timeoutMs / 2)) missing = known
     const now = performance.now()
+    // With little time left, an attempt that ends by our own limit says less than the one before.
+    if (known !== undefined && limitMs < tryMs && ownLimit.test(missing)) missing = known
     if (deadline - now < pauseMs) throw new StartupFault([missing])
     if (missing !== known || now - toldAt >= reminderMs) {
       tell(missing)

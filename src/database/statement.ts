@@ -7,7 +7,7 @@ const cancelRequestCode = 80_877_102
 const cancelLimitMs = 5_000
 
 /** What identifies a connection at its server. */
-interface Target {
+export interface Target {
   processID: number
   secretKey: number
   host: string

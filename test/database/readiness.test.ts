@@ -2,6 +2,8 @@
 import { once } from 'node:events'
 import { Socket } from 'node:net'
 import t from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import {
   checkCommits,
   checkEncoding,
@@ -11,8 +13,8 @@ import {
 } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
-import { selectMissingRights, selectRequired } from '../../src/plants/statements.ts'
-import { createDatabase, query } from '../support/database.ts'
+import { databaseChecks, selectMissingRights, selectRequired } from '../../src/plants/statements.ts'
+import { createDatabase, lockTable, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 
 /** Long enough for one try under load. */
@@ -76,7 +78,7 @@ t.test(
       closed ??= once(socket, 'close')
       socket.once('data', () => socket.write(welcome)).resume()
     })
-    await t.rejects(wait(url), new StartupFault(['the database cannot be reached: Query read timeout']))
+    await t.rejects(wait(url), new StartupFault(['the database could not be checked: Query read timeout']))
     await closed
   }
 )
@@ -85,7 +87,7 @@ t.test('a server that accepts and then closes is given up', async (t) => {
   const url = await listen(t, (socket) => {
     socket.once('data', () => socket.write(welcome, () => socket.once('data', () => socket.destroy())))
   })
-  const fault = 'the database cannot be reached: Connection terminated unexpectedly'
+  const fault = 'the database could not be checked: Connection terminated unexpectedly'
   await t.rejects(wait(url), new StartupFault([fault]))
 })
 
@@ -99,6 +101,32 @@ t.test('an attempt with too little time left does not change what is reported', 
   const waiting = wait(`postgres://127.0.0.1:1,${host}/plants?sslmode=disable`)
   const fault = `127.0.0.1:1 connect ECONNREFUSED 127.0.0.1:1; ${host} it is starting up`
   await t.rejects(waiting, new StartupFault([`the database cannot be reached: ${fault}`]))
+})
+
+t.test('what is found in the last moment is reported', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, 'alter table plants rename to seeds')
+  const timeoutMs = scaled(5_000)
+  const began = performance.now()
+  const current = () => {
+    const isLate = performance.now() - began > timeoutMs * 0.6
+    return parseDatabaseUrl(isLate ? url : 'postgres://127.0.0.1:1/plants')
+  }
+  const fault = new StartupFault(['the database is not migrated: run the migrations first'])
+  await t.rejects(waitForDatabase(current, timeoutMs, databaseChecks), fault)
+})
+
+t.test('a check that waits for a lock is given up at the server, too', async (t) => {
+  const url = await createDatabase(t)
+  const lock = await lockTable(t, url)
+  await t.rejects(wait(url), new StartupFault(['the database could not be checked: Query read timeout']))
+  const waiting = `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  await until(
+    'no session waits',
+    () => query(url, waiting),
+    (rows) => rows.length === 0
+  )
+  await lock.query('rollback')
 })
 
 t.test(
@@ -133,7 +161,7 @@ t.test('a table that lacks a column is not migrated', async (t) => {
 
 t.test('any other error of a check is reported as it is', async (t) => {
   const url = await createDatabase(t)
-  const fault = new StartupFault(['the database cannot be reached: division by zero'])
+  const fault = new StartupFault(['the database could not be checked: division by zero'])
   const checks = [checkMigrated('select 1 / 0')]
   await t.rejects(
     waitForDatabase(() => parseDatabaseUrl(url), timeoutMs, checks),
