@@ -63,8 +63,8 @@ How to choose them: [sizing](running.md#sizing), [leaving](running.md#leaving), 
 ${tabulate(tracingVariables)}
 
 \`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\` and \`OTEL_TRACES_EXPORTER=otlp\` turn tracing on, too.
-\`OTEL_SDK_DISABLED=true\` and \`OTEL_TRACES_EXPORTER=none\` turn it off. \`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL\` has
-precedence over \`OTEL_EXPORTER_OTLP_PROTOCOL\`. [The spans](monitoring.md#tracing).
+\`OTEL_SDK_DISABLED=true\` and \`OTEL_TRACES_EXPORTER=none\` turn it off. \`OTEL_EXPORTER_OTLP_PROTOCOL\` and
+\`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL\` can only be \`http/protobuf\`. [The spans](monitoring.md#tracing).
 
 ## Docker Compose
 

@@ -42,12 +42,6 @@ export const tracingVariables: Variable[] = [
     default: '',
     purpose: 'Header fields for the collector, such as `authorization=Bearer …`.'
   },
-  {
-    name: 'OTEL_EXPORTER_OTLP_PROTOCOL',
-    default: 'http/protobuf',
-    rule: 'http/protobuf or http/json',
-    purpose: 'Encoding of the spans.'
-  },
   { name: 'OTEL_SERVICE_NAME', default: 'plant-store', purpose: 'Name of the service.' },
   { name: 'OTEL_RESOURCE_ATTRIBUTES', default: '', purpose: 'Further attributes of the service.' },
   {

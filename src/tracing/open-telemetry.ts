@@ -15,8 +15,7 @@ import {
   TraceFlags,
   trace
 } from '@opentelemetry/api'
-import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http'
-import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { PgInstrumentation } from '@opentelemetry/instrumentation-pg'
 import {
   defaultResource,
@@ -53,7 +52,11 @@ class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
 
 /** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
 export function startTracing(env: Record<string, string | undefined>, log: Pick<FastifyBaseLogger, 'warn'>) {
-  const exporter = createExporter(env)
+  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
+    throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])
+  const { OTEL_EXPORTER_OTLP_PROTOCOL: usual, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: own } = env
+  if ((own || usual || 'http/protobuf') !== 'http/protobuf')
+    throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf'])
   const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
   diag.setLogger(
     { error: report, warn: report, info: report, debug: report, verbose: report },
@@ -63,7 +66,7 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
       .merge(detectResources({ detectors: [envDetector] })),
-    spanProcessors: [new WithoutMessages(), new BatchSpanProcessor(exporter)]
+    spanProcessors: [new WithoutMessages(), new BatchSpanProcessor(new OTLPTraceExporter())]
   })
   provider.register()
   // Without requireParentSpan it would trace the probes. Parameters are not recorded: enhancedDatabaseReporting is off.
@@ -77,26 +80,6 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
     activeSpan: () => trace.getSpanContext(context.active()),
     traceStore
   }
-}
-
-/** By the values of OTEL_EXPORTER_OTLP_PROTOCOL; the exporters read their other variables themselves. */
-const exporters: Record<string, new () => JsonExporter | ProtobufExporter> = {
-  'http/protobuf': ProtobufExporter,
-  'http/json': JsonExporter
-}
-
-/** Makes the exporter. Throws a StartupFault where the variables ask for one that is not supported. */
-function createExporter(env: Record<string, string | undefined>) {
-  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp') {
-    throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])
-  }
-  const protocol =
-    env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL || 'http/protobuf'
-  const Exporter = exporters[protocol]
-  if (Exporter === undefined) {
-    throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json'])
-  }
-  return new Exporter()
 }
 
 /** How long the last spans may take: an unreachable collector must not hold up the end of the process. */

@@ -23,7 +23,6 @@ async function startTraced(t: Test, env: Record<string, string> = {}) {
     DATABASE_URL: url,
     SHUTDOWN_DELAY_MS: '0',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
     OTEL_BSP_SCHEDULE_DELAY: '100',
     ...env
   })
@@ -202,7 +201,6 @@ t.test('an outage: the probes that detect its end belong to no request', async (
 t.test('a collector that is away: 200, a warning, and a prompt end', async (t) => {
   const { plants, end } = await startTraced(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
-    OTEL_EXPORTER_OTLP_PROTOCOL: '',
     OTEL_EXPORTER_OTLP_TIMEOUT: '300'
   })
   t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
@@ -222,7 +220,7 @@ t.test('an exporter or a protocol that is not supported: one line, and no start'
   t.strictSame(await run(t, ['src/server.ts'], grpc), {
     code: 1,
     stdout: '',
-    stderr: 'plant-store: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or http/json\n'
+    stderr: 'plant-store: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf\n'
   })
 })
 
