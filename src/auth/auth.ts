@@ -1,4 +1,4 @@
-/** Authentication: the bearer token of each request, the caller whose it is, and how many requests a second it may make. */
+/** Authentication: the bearer token of each request, its caller, and how many requests a second a caller may make. */
 import bearerAuth from '@fastify/bearer-auth'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyReply, onRequestHookHandler } from 'fastify'

@@ -2,7 +2,6 @@
 import { isIP } from 'node:net'
 import { parseTokens } from '../auth/tokens.ts'
 import { noticeMs } from '../connections/connections.ts'
-import type { MigrationOptions } from '../database/migrate.ts'
 import { cancelGraceMs, statementLimitMs, statementsPerDeadline } from '../database/statement.ts'
 import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
@@ -51,7 +50,7 @@ export function readConfig(env: Environment) {
 }
 
 /** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
-export function readMigrationConfig(env: Environment): MigrationOptions {
+export function readMigrationConfig(env: Environment) {
   const names = ['MIGRATION_DATABASE_URL', 'DATABASE_URL'] as const
   return check((faults) => ({
     startupTimeoutMs: readSettings(env, faults).STARTUP_TIMEOUT_MS,
@@ -80,22 +79,18 @@ function check<T>(read: (faults: string[]) => T): Readonly<T> {
   return Object.freeze(config)
 }
 
-interface CrossRule {
-  readonly name: 'BODY_MEMORY_BYTES' | 'WRITE_QUEUE_BYTES' | 'SHUTDOWN_TIMEOUT_MS'
-  /** Completes the sentence "NAME must be at least …". */
-  readonly sum: string
-  /** What that is. */
-  least(settings: Settings): number
-}
-
-/** The rules that bind one setting to another. */
-export const crossRules: readonly CrossRule[] = [
-  { name: 'BODY_MEMORY_BYTES', sum: 'BODY_LIMIT_BYTES', least: (settings) => settings.BODY_LIMIT_BYTES },
+/** The rules that bind one setting to another: `sum` completes the sentence "NAME must be at least …", `least` computes it. */
+export const crossRules = [
+  {
+    name: 'BODY_MEMORY_BYTES',
+    sum: 'BODY_LIMIT_BYTES',
+    least: (settings: Settings) => settings.BODY_LIMIT_BYTES
+  },
   {
     // A plant's texts take less than its body.
     name: 'WRITE_QUEUE_BYTES',
     sum: `BODY_LIMIT_BYTES + ${rowBytes}`,
-    least: (settings) => settings.BODY_LIMIT_BYTES + rowBytes
+    least: (settings: Settings) => settings.BODY_LIMIT_BYTES + rowBytes
   },
   {
     // From the signal on, every create gets its response and every statement ends. After the delay and the notice the
@@ -103,14 +98,14 @@ export const crossRules: readonly CrossRule[] = [
     // Its last statement may still wait for a connection then, or be cancelled.
     name: 'SHUTDOWN_TIMEOUT_MS',
     sum: `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / ${statementsPerDeadline}, ${cancelGraceMs})`,
-    least: ({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLINE_MS: deadlineMs }) =>
+    least: ({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLINE_MS: deadlineMs }: Settings) =>
       SHUTDOWN_DELAY_MS +
       noticeMs +
       HEADERS_TIMEOUT_MS +
       deadlineMs +
       Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   }
-]
+] as const
 
 function checkCrossRules(settings: Settings, faults: string[]): void {
   for (const { name, sum, least } of crossRules) {

@@ -55,8 +55,8 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     pool.on('error', () => {})
     pool.on('connect', (client) => {
       // The end of a closed connection may be reported a quarter of an hour later, when TCP gives up, and means nothing.
-      const isTold = (error: Error) => lent.has(client) || (client as Ending)._ending || isTimedOut(error)
-      client.on('error', (error) => isTold(error) || reset(pool, error))
+      const isHarmless = (error: Error) => lent.has(client) || (client as Ending)._ending || isTimedOut(error)
+      client.on('error', (error) => isHarmless(error) || reset(pool, error))
       client.on('notice', ({ routine }) => onNotice(client, routine))
     })
     return pool

@@ -157,7 +157,7 @@ export const mutants: readonly Mutant[] = [
     breaks: failure,
     edits: [
       ['database/pool.ts', 'if (isServerLost) reset(from, error)', ''],
-      ['database/pool.ts', 'isTold(error) || reset(pool, error)', 'error']
+      ['database/pool.ts', 'isHarmless(error) || reset(pool, error)', 'error']
     ]
   },
   ...inFile('database/pool.ts', /./, [
