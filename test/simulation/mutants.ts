@@ -48,7 +48,7 @@ export const mutants: readonly Mutant[] = [
       'faults/bad-rows'
     ]
   ]),
-  ...inFile('plants/write-key.ts', /two keys/, [
+  ...inFile('plants/sql-store.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
   ...inFile('plants/repository.ts', /drawn for a key/, [
