@@ -185,7 +185,7 @@ export const mutants: readonly Mutant[] = [
     ['a read-only host is as good as another', "target_session_attrs === 'read-write' &&", 'false &&']
   ]),
   ...inFile('group-commit/types.ts', /after its deadline|never ends|fails/, [
-    ['the wall clock', 'performance.now()', 'Date.now()']
+    ['the wall clock', 'performance.now()', 'Date.now()', 'group-commit/bounds']
   ]),
   ...inFile('group-commit/outage.ts', failure, [
     ['the first failing probe is the last', 'cancelProbe = clock.after(probeEveryMs, look)', '']
