@@ -122,9 +122,8 @@ export function createGroupCommit<T extends Item, R>(
   async function run(batch: Batch<T, R>) {
     const { rows, isSuspect } = batch
     const controller = new AbortController()
-    let isCutOff = false
     const cutOff = () => {
-      isCutOff = true
+      attempt.isCutOff = true
       controller.abort()
     }
     // New rows may take as long as the store lets them.
@@ -134,7 +133,8 @@ export function createGroupCommit<T extends Item, R>(
       waiting: rows.length,
       giveUp: () => controller.abort(),
       began: clock.now(),
-      since: evidence.now
+      since: evidence.now,
+      isCutOff: false
     }
     for (const row of rows) {
       row.state = 'trying'
@@ -145,7 +145,7 @@ export function createGroupCommit<T extends Item, R>(
     cancelLimit?.()
     busyLanes--
     queue.leave(isSuspect, ms, isSuspect || (written.failure !== undefined && rows.length === 1))
-    apply(batch, written, attempt, { ms, isCutOff })
+    apply(batch, written, attempt, ms)
     start()
   }
 
@@ -177,7 +177,7 @@ export function createGroupCommit<T extends Item, R>(
     { rows, isSuspect }: Batch<T, R>,
     { results, failure }: Written<R>,
     attempt: Attempt,
-    { ms, isCutOff }: { ms: number; isCutOff: boolean }
+    ms: number
   ) {
     onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
     if (failure === undefined) {
@@ -206,6 +206,7 @@ export function createGroupCommit<T extends Item, R>(
       outage.signOfLife()
     } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
     for (const row of undecided) row.failed ??= attempt
+    const { isCutOff } = attempt
     if (failure) blame(undecided, failure, { failed: rows.length - decided, isSuspect, isCutOff })
     else for (const row of undecided) miss(row)
   }
@@ -239,11 +240,12 @@ export function createGroupCommit<T extends Item, R>(
       row.mayBeStored ||= failure.written === 'maybe'
       const { mayBeStored, repeats } = row
       switch (judge(failure, { isAlone, isCutOff, isEverybodys, mayBeStored, repeats })) {
-        case 'fail':
-          failLate(row, row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error, {
-            isAtFault: !isEverybodys && failure.whose !== 'database'
-          })
+        case 'fail': {
+          const error = row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error
+          if (isEverybodys || failure.whose === 'database') fail(row, error)
+          else failLate(row, error)
           break
+        }
         case 'wait': {
           // Only rows that may be stored wait for the repair of what is broken. New rows get the error.
           const isBroken = failure.again === 'never'
@@ -268,7 +270,7 @@ export function createGroupCommit<T extends Item, R>(
           break
         case 'rest':
           if (isEverybodys) backOff.begin('suspects')
-          rest(row)
+          tryLater(row)
       }
     }
     for (const row of first.reverse()) queue.enter(row, 'unshift')
@@ -284,17 +286,21 @@ export function createGroupCommit<T extends Item, R>(
 
   /** Tries a row again, a few times, that was neither written nor conflicts with another. */
   function miss(row: Row<T, R>) {
-    if (row.misses++ < repeatsOfMissing) rest(row)
+    if (row.misses++ < repeatsOfMissing) tryLater(row)
     else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
   /** Lets a row wait outside of the queue, by itself; afterwards it is tried alone. */
-  function rest(row: Row<T, R>) {
-    row.state = 'resting'
+  function tryLater(row: Row<T, R>) {
     row.company = 1
     row.hasTime = false
-    row.endRest = clock.after(pauseMs(row.rests++, clock), () => {
-      queue.enter(row)
+    rest(row, pauseMs(row.rests++, clock), () => queue.enter(row))
+  }
+
+  function rest(row: Row<T, R>, ms: number, end: () => void) {
+    row.state = 'resting'
+    row.endRest = clock.after(ms, () => {
+      end()
       start()
     })
   }
@@ -310,20 +316,13 @@ export function createGroupCommit<T extends Item, R>(
     queue.release(row)
   }
 
-  /** Fails a row: later if it was at fault, so that its client cannot fail others all the time. */
-  function failLate(row: Row<T, R>, error: unknown, { isAtFault }: { isAtFault: boolean }) {
+  /** Fails a row at fault: later if others failed with it, so that its client cannot fail others all the time. */
+  function failLate(row: Row<T, R>, error: unknown) {
     const { rows, began } = row.failed as Attempt
     const now = clock.now()
     const ms = Math.min((now - began) * delayOfFault, (row.deadline - now) / 2)
-    if (!isAtFault || rows === 1 || ms <= 0) {
-      fail(row, error)
-      return
-    }
-    row.state = 'resting'
-    row.endRest = clock.after(ms, () => {
-      fail(row, error)
-      start()
-    })
+    if (rows === 1 || ms <= 0) fail(row, error)
+    else rest(row, ms, () => fail(row, error))
   }
 
   /** Rejects a row whose deadline has passed. */

@@ -106,6 +106,8 @@ export interface Attempt {
   /** When it began, in ms of the clock and by the evidence. */
   readonly began: number
   readonly since: number
+  /** It took longer than it may. */
+  isCutOff: boolean
 }
 
 /**

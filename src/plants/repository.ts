@@ -10,8 +10,7 @@ import { Shares } from '../http/shares.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
 import { countBytes, countHeldBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import { createSqlStore, type Stored, type WriteContext } from './sql-store.ts'
-import { deriveWriteId, randomWriteId } from './write-key.ts'
+import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteContext } from './sql-store.ts'
 
 /** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
 interface CreateContext extends WriteContext {

@@ -1,4 +1,5 @@
-/** The SQL store that group commit writes to: runs the statements, and says what became of each plant. */
+/** The SQL store that group commit writes to: runs the statements, and says what became of each plant, by its write id. */
+import { hash, randomUUID } from 'node:crypto'
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import { checkReadiness } from '../database/readiness.ts'
@@ -6,7 +7,6 @@ import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
 import { createPlants, type FoundRow, findPlants, type PlantWrite, selectRequired } from './statements.ts'
-import { deriveFormerWriteId, isOfSameKey } from './write-key.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
 export interface WriteContext {
@@ -87,3 +87,35 @@ function outcomeOf({ item, mayBeStored }: PlantRow, found: string | undefined): 
   if (key === undefined || !isOfSameKey(found, item.writeId)) return new Failure('DuplicatePlant')
   return found === deriveFormerWriteId(caller, key) ? 'replayed' : new Failure('ReusedKey')
 }
+
+/** Returns a unique write id, for a create that only the service repeats. */
+export const randomWriteId = (): string => randomUUID()
+
+/**
+ * Returns the write id of a create with an Idempotency-Key: the same for the same caller, key and content. A UUID of
+ * version 8 (RFC 9562, section 5.8): 48 bits of a hash of the caller and the key, then 72 bits of a hash of all three.
+ */
+export function deriveWriteId(caller: string, key: string, content: string): string {
+  const keyed = hashKey(caller, key)
+  const whole = hash('sha256', keyed + content)
+  return toUuid(`${keyed.slice(0, 12)}8${whole.slice(0, 3)}a${whole.slice(3, 18)}`)
+}
+
+/** Returns whether two write ids are of one caller and key. */
+export const isOfSameKey = (one: string, other: string): boolean => keyOf(one) === keyOf(other)
+
+/** Returns the write id that version 1.0.0 gave to creates with this key, whatever their content. */
+export function deriveFormerWriteId(caller: string, key: string): string {
+  const digits = hashKey(caller, key)
+  const variant = (0x8 | (Number.parseInt(digits.charAt(16), 16) & 0x3)).toString(16)
+  return toUuid(`${digits.slice(0, 12)}8${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
+}
+
+/** The lengths make the text that is hashed unambiguous. */
+const hashKey = (caller: string, key: string) =>
+  hash('sha256', `${caller.length}:${caller}${key.length}:${key}`)
+
+const toUuid = (digits: string) => digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+
+/** The part that the caller and the key determine, and the version, which differs from that of a random id. */
+const keyOf = (writeId: string) => writeId.slice(0, 'xxxxxxxx-xxxx-8'.length)

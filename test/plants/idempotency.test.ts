@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseIdempotencyKey } from '../../src/http/head.ts'
 import { writeContent } from '../../src/plants/columns.ts'
-import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-key.ts'
+import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/sql-store.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'

@@ -4,8 +4,13 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { createSqlStore, type PlantItem } from '../../src/plants/sql-store.ts'
-import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-key.ts'
+import {
+  createSqlStore,
+  deriveFormerWriteId,
+  deriveWriteId,
+  type PlantItem,
+  randomWriteId
+} from '../../src/plants/sql-store.ts'
 
 type Result = object[] | Error
 

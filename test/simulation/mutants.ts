@@ -48,7 +48,7 @@ export const mutants: readonly Mutant[] = [
       'faults/bad-rows'
     ]
   ]),
-  ...inFile('plants/write-key.ts', /two keys/, [
+  ...inFile('plants/sql-store.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
   ...inFile('plants/repository.ts', /drawn for a key/, [
@@ -185,7 +185,7 @@ export const mutants: readonly Mutant[] = [
     ['a read-only host is as good as another', "target_session_attrs === 'read-write' &&", 'false &&']
   ]),
   ...inFile('group-commit/types.ts', /after its deadline|never ends|fails/, [
-    ['the wall clock', 'performance.now()', 'Date.now()']
+    ['the wall clock', 'performance.now()', 'Date.now()', 'group-commit/bounds']
   ]),
   ...inFile('group-commit/outage.ts', failure, [
     ['the first failing probe is the last', 'cancelProbe = clock.after(probeEveryMs, look)', '']
