@@ -118,7 +118,8 @@ export const mutants: readonly Mutant[] = [
     [
       'a read-only server keeps its connections',
       'const stale = /^(25006|26000|0A000)$/',
-      'const stale = /^(26000|0A000)$/'
+      'const stale = /^(26000|0A000)$/',
+      'database/errors'
     ]
   ]),
   ...inFile('database/statement.ts', falsehood, [
