@@ -116,9 +116,8 @@ const noRawFields: string[] = []
  * Lets go of a request's header, path and query: up to 16 kB, which take several times as much memory. Nobody needs them
  * while its body arrives, its plant waits, or its response is not read.
  */
-export function releaseHead(request: FastifyRequest): void {
-  Object.assign(request.raw, { headers: noFields, rawHeaders: noRawFields, url: '', originalUrl: '' })
-  request.params = noFields
+export function releaseHead({ raw }: FastifyRequest): void {
+  Object.assign(raw, { headers: noFields, rawHeaders: noRawFields, url: '', originalUrl: '' })
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })

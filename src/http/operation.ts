@@ -81,7 +81,8 @@ interface Options {
   bodyMemoryBytes: number
 }
 
-const integer = /^-?\d{1,19}$/
+/** Without zeros in front: a path has one way to name an id. */
+const integer = /^(?:0|-?[1-9]\d{0,18})$/
 const tooManyConnections = { message: 'too many connections' }
 
 export default fp<Options>(

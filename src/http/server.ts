@@ -55,6 +55,7 @@ const noPath = '//'
 /** What stands for a path that cannot be decoded: no client can send a space in one. */
 const badPath = '/ /'
 const noQuery = {}
+const noParameters = {}
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
@@ -156,6 +157,7 @@ function addHooks(app: FastifyInstance) {
     if (reply.getHeader('content-type') === jsonWithCharset) reply.header('content-type', json)
     // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
     releaseHead(request)
+    request.params = noParameters
     if (!raw.complete || raw.readableLength > 0) raw.resume()
     // Refused before its 100, a client may send the body or not: what follows cannot be told apart.
     if (connection?.endsWith(raw, awaits100 && !raw.complete)) reply.header('connection', 'close')
@@ -211,7 +213,8 @@ function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, fai
   // It names no path.
   app.server.on('connect', (_, socket: Socket) => {
     socket.resume()
-    const headers = allow(routes.filter(({ operation }) => operation))
+    const ofInterface = routes.filter(({ operation }) => operation)
+    const headers = allow(ofInterface.length > 0 ? ofInterface : routes)
     rejectConnection(socket, new Failure('MethodNotAllowed', { headers }))
   })
 }

@@ -252,6 +252,15 @@ t.test('failures below the routes are counted by name', async (t) => {
   t.strictSame(page.values(`${duration}_count`), { '/plants true POST 400': 1, 'unknown false GET 400': 1 })
 })
 
+t.test('a CONNECT to the listener is told its methods', async (t) => {
+  const { metricsUrl } = await start(t)
+  const bytes = await exchange(metricsUrl(), ['CONNECT plants:443 HTTP/1.1\r\nhost: plants\r\n\r\n'])
+  t.match(
+    bytes.toString(),
+    /^HTTP\/1\.1 400 Bad Request\r\n[^]*\r\nallow: GET, HEAD\r\n[^]*\r\n\r\n\{"error":405,/i
+  )
+})
+
 t.test('the page is text for Prometheus; HEAD gets its head', async (t) => {
   const { metricsUrl } = await start(t)
   const type = 'text/plain; version=0.0.4; charset=utf-8'

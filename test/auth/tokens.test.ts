@@ -110,6 +110,7 @@ t.test('a token that is made is recognised by its entry, which does not hold it'
   t.equal(entry, `shop:sha256:${hash('sha256', secret)}`)
   t.equal(findCaller(parseTokens(entry), secret), 'shop')
   t.not(createToken('shop').secret, secret)
+  t.throws(() => createToken('sha256'), new StartupFault([`the token ${badName}`]))
 })
 
 t.test('a token has the shape of RFC 6750, whatever its length', async (t) => {

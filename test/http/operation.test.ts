@@ -69,6 +69,17 @@ const named: Operation = {
   }
 }
 
+const renamed: Operation<typeof Numbers> = {
+  ...write,
+  id: 'renamed',
+  path: '/named/{wide}/{text}',
+  params: named.params as NonNullable<typeof named.params>,
+  async handle({ params, body }) {
+    const { wide, text } = params as { wide: bigint; text: string }
+    return { text: `${wide} ${text} ${body.wide}` }
+  }
+}
+
 const lines: string[] = []
 const registry = new Registry()
 const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
@@ -80,7 +91,7 @@ const app = await createServer(createLogger('info', { write: (line) => void line
 await app.register(schema)
 await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`), perSecond: 0 })
 await app.register(operations, { registry, basePath: '/v1', bodyMemoryBytes: 1_000_000 })
-for (const operation of [write, read, named]) app.addOperation(operation)
+for (const operation of [write, read, named, renamed]) app.addOperation(operation)
 await app.register(telemetry, { registry })
 await app.after()
 app.rejectOtherMethods()
@@ -125,8 +136,14 @@ t.test('parameters of the path are what their schema says', async (t) => {
   const ask = async (path: string) =>
     JSON.parse((await readResponse(await fetch(url.replace('both', `named/${path}`), { headers }))).body)
   t.strictSame(await ask('-9223372036854775808/7'), { text: 'bigint -9223372036854775808 string 7' })
-  for (const wide of ['9223372036854775808', '1.0', '1e3', 'x', '%20'])
+  for (const wide of ['9223372036854775808', '1.0', '1e3', '01', '-0', 'x', '%20'])
     t.strictSame(await ask(`${wide}/7`), { error: 422, message: 'wide must be an integer' }, wide)
+})
+
+t.test('an operation can have parameters and a body', async (t) => {
+  const init = { method: 'POST', headers, body: '{"wide":9223372036854775807,"other":1}' }
+  const response = await readResponse(await fetch(url.replace('both', 'named/3/x'), init))
+  t.equal(response.body, '{"text":"3 x 9223372036854775807"}')
 })
 
 t.test('each needs a token', async (t) => {

@@ -56,6 +56,10 @@ t.test('the bounds of an id are exact, and nothing that only the validator knows
 })
 
 t.test('the document has the routes of the interface, and no other', async (t) => {
+  // What needs no token.
+  const others = service.app.routes.filter(({ operation }) => !operation).map(({ url }) => url)
+  const paths = new Set(others.filter((url) => !url.startsWith('/docs/')))
+  t.strictSame(paths, new Set(['/livez', '/readyz', '/openapi.json', '/', '/docs']))
   // HEAD goes with GET.
   const registered = service.app.routes.filter(({ method, operation }) => operation && method !== 'HEAD')
   const documented = Object.entries<object>(document.paths).flatMap(([path, item]) =>

@@ -100,15 +100,20 @@ t.test(
   }
 )
 
-t.test('each field is stored and comes back, with a key or without one', async (t) => {
+t.test('each field is stored and comes back, with a key or without one, alone or in a batch', async (t) => {
+  const plants = [full, other, bare, ...optional.map((field) => omit(full, field))]
+  const create = async (plant: Values, init: RequestInit) => {
+    const id = ++lastId
+    const { status, body } = await service.post({ id, ...plant }, init)
+    t.strictSame({ status, body }, { status: 200, body: toBody(plant) })
+    const [row] = await service.rows('select * from plants where id = $1', [id])
+    for (const field of content) t.equal(row[columns[field].name], plant[field] ?? null, field)
+  }
   for (const init of [{}, keyed('stored')]) {
-    for (const plant of [full, other, bare, ...optional.map((field) => omit(full, field))]) {
-      const id = ++lastId
-      const { status, body } = await service.post({ id, ...plant }, init)
-      t.strictSame({ status, body }, { status: 200, body: toBody(plant) })
-      const [row] = await service.rows('select * from plants where id = $1', [id])
-      for (const field of content) t.equal(row[columns[field].name], plant[field] ?? null, field)
-    }
+    for (const plant of plants) await create(plant, init)
+    await Promise.all(
+      Array.from({ length: 30 }, (_, index) => create(plants[index % plants.length] ?? {}, init))
+    )
   }
 })
 
