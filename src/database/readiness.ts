@@ -66,21 +66,20 @@ export const checkMigrated =
 export async function findMissing(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
   const limit = Math.max(1, Math.ceil(timeoutMs))
   let client: pg.Client | undefined
+  let missing: string | undefined
   try {
     client = await connect(options, { connectionTimeoutMillis: limit, query_timeout: limit })
-    let missing: string | undefined
     for (const check of checks) missing ??= await check(client)
-    return missing
   } catch (error) {
     if (error instanceof StartupFault) throw error
-    if (client === undefined) return `the database cannot be reached: ${messageOf(error)}`
     // A statement that waits, for a lock perhaps, would outlive its connection.
-    if (!isReported(error)) cancelStatement(client as pg.Client & Target)
-    return `the database could not be checked: ${messageOf(error)}`
+    if (client && !isReported(error)) cancelStatement(client as pg.Client & Target)
+    missing = `the database ${client ? 'could not be checked' : 'cannot be reached'}: ${messageOf(error)}`
   } finally {
     // Not awaited: a stalled server would keep end() waiting.
     void client?.end()
   }
+  return missing
 }
 
 const pauseMs = 250
