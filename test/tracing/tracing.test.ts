@@ -89,7 +89,6 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
     'GET',
     'POST /plants',
     'pg.connect',
-    'pg.query:can look-ups wait db',
     'pg.query:create a plant db',
     'pg.query:find plants db',
     'write plants'
