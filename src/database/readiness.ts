@@ -43,7 +43,7 @@ export const checkRights =
   async (client) => {
     const { rows } = await client.query(selectMissing)
     if (rows.length === 0) return undefined
-    return `the role lacks a right, which the owner grants by: ${rows.map(({ sql }) => `${sql};`).join(' ')}`
+    return `the role lacks a right, grant it by: ${rows.map(({ sql }) => `${sql};`).join(' ')}`
   }
 
 /** Returns the check that the database has what `selectRequired`, a query without rows, names. */

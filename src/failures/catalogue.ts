@@ -49,7 +49,7 @@ export const catalogue = {
   MalformedRequest: entry(400, 'the request is malformed', 'Correct the request.', anyRequest),
   MalformedKey: entry(
     400,
-    'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes',
+    'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes',
     'Correct the `Idempotency-Key`.',
     { scope: 'operations that write' }
   ),

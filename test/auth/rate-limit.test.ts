@@ -83,7 +83,7 @@ t.test('429 is decided after 401, and before the Idempotency-Key and the body ar
   const malformed = (remaining: number) =>
     failure(
       400,
-      'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes',
+      'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes',
       limits(remaining)
     )
   const responses = await inOneSecond((secret) => [

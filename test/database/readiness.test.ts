@@ -234,7 +234,7 @@ for (const [index, [title, revoked, missing]] of withRights.entries()) {
 
     const grants = missing(schema, role).map((right) => `grant ${right};`)
     if (grants.length > 0) {
-      const fault = `the role lacks a right, which the owner grants by: ${grants.join(' ')}`
+      const fault = `the role lacks a right, grant it by: ${grants.join(' ')}`
       await t.rejects(wait(url.href), new StartupFault([fault]))
       await query(owner, grants.join(' '))
     }

@@ -15,7 +15,7 @@ const duplicate = failure(409, 'a plant with this id exists already')
 const reused = failure(422, 'the Idempotency-Key was used for this id with other content')
 const malformed = failure(
   400,
-  'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma or space only in quotes'
+  'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes'
 )
 
 /** A plant that nobody has created; each test has its own, so that it can run alone. */
