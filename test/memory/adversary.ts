@@ -6,7 +6,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
+import { inspect, parseArgs } from 'node:util'
 import { createRandom } from '../../dev/random.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { startMeasured } from '../support/measured.ts'
@@ -38,9 +38,9 @@ const idleBytes = 16_384
 const longestHoldMs = 3_000
 const warmUpMs = 1_500
 /** How long the service may take to clear up after the clients. */
-const restMs = 120_000
+const restMs = 240_000
 /** How long what nobody needs may be held after that. */
-const settleMs = 10_000
+const settleMs = 60_000
 
 /** Compiled code and caches that a first load leaves behind. */
 export const marginBytes = 8 * 2 ** 20
@@ -133,7 +133,13 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
         await sleep(250)
         more = (await service.held()) - before
       }
-      if (more > limit) found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before`)
+      if (more <= limit) return
+      const { external, resources } = await service.holds()
+      const counts: Record<string, number> = {}
+      for (const name of [...loads, 'http_connections', 'http_connections_held'])
+        counts[name] = await service.metric(name)
+      const details = inspect({ external, ...counts, resources }, { breakLength: Number.POSITIVE_INFINITY })
+      found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before: ${details}`)
     }
     // Every client has got its response by now, or has been cut off.
     for (const name of loads) await service.shows(name, 0)
