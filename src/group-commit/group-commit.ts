@@ -321,7 +321,7 @@ export function createGroupCommit<T extends Item, R>(
     const { rows, began } = row.failed as Attempt
     const now = clock.now()
     const ms = Math.min((now - began) * delayOfFault, (row.deadline - now) / 2)
-    if (rows === 1 || ms <= 0) fail(row, error)
+    if (closed || rows === 1 || ms <= 0) fail(row, error)
     else rest(row, ms, () => fail(row, error))
   }
 

@@ -171,6 +171,20 @@ t.test('a row at fault that others have failed with gets its error late', async 
     t.equal(clock.pending, 0)
   })
 
+  t.test('not while the service closes', async (t) => {
+    const { submitTogether, clock, last, outcomes, group } = setUp()
+    submitTogether('1', '2')
+    await clock.move(10)
+    await last().fail('refused')
+    const closed = group.close()
+    await clock.move(10)
+    await last().fail('refused')
+    t.same(outcomes, { '1': 'refused' })
+    await last().succeed()
+    await closed
+    t.equal(clock.pending, 0)
+  })
+
   t.test('within half of the time that it has left', async (t) => {
     const { clock, outcomes } = await fail('refused', { idleMs: 9_900 })
     await clock.moveTo(9_960)
