@@ -85,6 +85,8 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
 const pauseMs = 250
 /** A server that does not respond for so long is reported. */
 const tryMs = 30_000
+/** Less than so long is little time. */
+const fullTryMs = 10_000
 /** What the driver says of a connection and of a statement that took too long. */
 const ownLimit = /\b(timeout expired|Query read timeout)$/
 /** What is missing for so long is reported again. */
@@ -110,7 +112,8 @@ export async function waitForDatabase(
     if (missing === undefined) return
     const now = performance.now()
     // With little time left, an attempt that ends by our own limit says less than the one before.
-    if (known !== undefined && limitMs < tryMs && ownLimit.test(missing)) missing = known
+    const isShort = limitMs < Math.min(fullTryMs, timeoutMs / 2)
+    if (known !== undefined && isShort && ownLimit.test(missing)) missing = known
     if (deadline - now < pauseMs) throw new StartupFault([missing])
     if (missing !== known || now - toldAt >= reminderMs) {
       tell(missing)
