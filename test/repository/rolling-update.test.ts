@@ -90,9 +90,8 @@ async function update(directory: string, at: number, when: string, signal: strin
 }
 
 t.test('a second update refuses while one runs', async (t) => {
-  // The lock is the script's own file.
-  const script = join(ops, 'rolling-update')
-  const child = spawn('flock', [script, script], { stdio: ['ignore', 'pipe', 'pipe'] })
+  // The lock is the directory of the scripts.
+  const child = spawn('flock', [ops, join(ops, 'rolling-update')], { stdio: ['ignore', 'pipe', 'pipe'] })
   const [stdout, stderr, [code]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
