@@ -136,7 +136,8 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
   return {
     async write(rows, signal) {
-      const callers = rows.map(({ item }) => item.span).filter(isSampled)
+      // Each create has one while tracing is on.
+      const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
       const [first] = callers
       // A lane may run in the context of any request, the one that has woken it.
       if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
@@ -157,5 +158,4 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   }
 }
 
-const isSampled = (span: SpanContext | undefined): span is SpanContext =>
-  ((span?.traceFlags ?? 0) & TraceFlags.SAMPLED) !== 0
+const isSampled = ({ traceFlags }: SpanContext) => (traceFlags & TraceFlags.SAMPLED) !== 0
