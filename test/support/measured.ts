@@ -40,10 +40,11 @@ export async function startMeasured(
   const service = await startProcess(t, { DATABASE_URL: databaseUrl, ...env }, flags)
   const { child } = service
   const [, metricsUrl = ''] = await service.output(/Metrics at (http:[^"]+)/)
-  const metric = async (name: string) => {
-    const page = await (await fetch(metricsUrl)).text()
-    return parseMetrics(page).value(`plant_store_${name}`)
+  const metrics = async (names: readonly string[]) => {
+    const page = parseMetrics(await (await fetch(metricsUrl)).text())
+    return Object.fromEntries(names.map((name) => [name, page.value(`plant_store_${name}`)]))
   }
+  const metric = async (name: string) => Number((await metrics([name]))[name])
   const holds = async (): Promise<Holdings> => {
     const ended = service.ended.then(({ code, stderr }) => {
       throw new Error(`the process has ended with ${code}: ${stderr.slice(0, 2_000)}`)
@@ -59,6 +60,8 @@ export async function startMeasured(
     holds,
     /** Returns the value of `plant_store_<name>`. */
     metric,
+    /** Returns the values of several at one time. */
+    metrics,
     /** Waits for `plant_store_<name>` to have this value. */
     shows: (name: string, value: number) =>
       until(
