@@ -30,8 +30,8 @@ export interface Report {
 
 const badConnections = 120
 const goodClients = 60
-/** How many of the adversary's connections at most stay until the end, whatever they have sent. */
-const mostStaying = 300
+/** How many open connections of the adversary are left so, whatever they have sent. */
+const enoughStaying = 300
 /** How many bytes each of these may hold when its requests are over. */
 const idleBytes = 16_384
 /** How long a connection of the adversary lives beyond what it sends, at most. */
@@ -67,7 +67,7 @@ export function startAttack(
   isOver: () => boolean
 ) {
   let scripts = 0
-  const staying: Socket[] = []
+  const staying = new Set<Socket>()
   async function work() {
     while (!isOver()) {
       const index = scripts++
@@ -82,13 +82,14 @@ export function startAttack(
           authorization: random.pick([`Bearer ${secrets.bad}`, `Bearer ${secrets.worse}`, undefined])
         }
       })
-      const socket = await run(url, script)
-      if (random.oneIn(3) && staying.length < mostStaying) staying.push(socket)
-      else await leave(socket, script, random.integer(longestHoldMs))
+      const stays = random.oneIn(3) && staying.size < enoughStaying
+      const socket = await run(url, stays ? { ...script, end: 'close' } : script)
+      if (!stays) await leave(socket, script, random.integer(longestHoldMs))
+      else if (!socket.closed) staying.add(socket.once('close', () => staying.delete(socket)))
     }
   }
   return {
-    /** Connections that nobody has closed. */
+    /** Connections that are still open. */
     staying,
     scripts: () => scripts,
     done: Promise.all(Array.from({ length: connections }, work))
@@ -98,9 +99,12 @@ export function startAttack(
 /** Runs the adversary once; the process ends at teardown. */
 export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Options): Promise<Report> {
   const service = await startMeasured(t, { ...limits, AUTH_TOKENS: callers.join(',') })
-  const good = startGoodClients(service.url, secrets.good, goodClients)
+  const first = startGoodClients(service.url, secrets.good, goodClients, 2 ** 39)
   await sleep(warmUpMs)
+  await first.stop()
+  await service.shows('http_connections', 0)
   const before = await service.held()
+  const good = startGoodClients(service.url, secrets.good, goodClients)
   const until = performance.now() + durationMs
   let ended = false
   const exit = service.ended.then(({ code, stderr }) => {
@@ -126,30 +130,25 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
   async function lookAfterwards(): Promise<string[]> {
     await good.stop()
     const found = [...new Set(good.faults)].slice(0, 5).map((fault) => `a good client met ${fault}`)
-    const check = async (when: string, limit: number) => {
-      let idleSince = performance.now()
-      let more = (await service.held()) - before
-      for (; more > limit; more = (await service.held()) - before) {
-        const counts = await service.metrics([...loads, 'http_connections', 'http_connections_held'])
+    const names = ['http_connections', ...loads, 'http_connections_held']
+    const check = async () => {
+      for (let idleSince = performance.now(); ; await sleep(250)) {
+        const more = (await service.held()) - before
+        const counts = await service.metrics(names)
+        if (more <= marginBytes + Number(counts.http_connections) * idleBytes) return
         // What the clients that stay have sent may still wait in the kernel.
         if (loads.some((name) => counts[name] !== 0)) idleSince = performance.now()
-        if (performance.now() - idleSince > scaled(settleMs)) {
-          const { external, resources } = await service.holds()
-          const details = inspect(
-            { external, ...counts, resources },
-            { breakLength: Number.POSITIVE_INFINITY }
-          )
-          found.push(`${when} ${more.toLocaleString('en')} bytes more are held than before: ${details}`)
-          return
-        }
-        await sleep(250)
+        if (performance.now() - idleSince < scaled(settleMs)) continue
+        const { external, resources } = await service.holds()
+        const details = inspect({ external, ...counts, resources }, { breakLength: Number.POSITIVE_INFINITY })
+        found.push(`${more.toLocaleString('en')} bytes more are held than before: ${details}`)
+        return
       }
     }
-    const { staying } = attack
-    await check(`for ${staying.length} idle connections`, marginBytes + staying.length * idleBytes)
-    for (const socket of staying) socket.resetAndDestroy()
-    for (const name of ['http_connections', ...loads]) await service.shows(name, 0)
-    await check('for nobody', marginBytes)
+    await check()
+    for (const socket of attack.staying) socket.resetAndDestroy()
+    for (const name of names) await service.shows(name, 0)
+    await check()
     if (good.created.length < goodClients) found.push(`only ${good.created.length} plants were created`)
     found.push(...(await good.compare(service.databaseUrl)).slice(0, 5))
     return found
