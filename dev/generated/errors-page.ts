@@ -1,15 +1,9 @@
-/** docs/errors.md: the catalogue of failures, with the operations that meet them. */
+/** docs/errors.md: the catalogue of failures. */
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'
-import { failuresOf } from '../../src/http/operation.ts'
-import { operations } from '../../src/plants/route.ts'
 import { code, notice, table } from './markdown.ts'
 
 const entries = Object.entries(catalogue) as [FailureName, Entry][]
-
-/** Returns the operations that can meet a failure. */
-const meeting = (name: FailureName) =>
-  operations.filter((operation) => failuresOf(operation).some(([one]) => one === name))
 
 /** Returns a header field's name as RFCs write it. */
 function fieldName(name: string): string {
@@ -29,19 +23,10 @@ function describeFields(): string {
     .join('; ')
 }
 
-/** Returns what follows a failure's name: nothing where any request, another path or another method meets it. */
-function describeScope(name: FailureName, { scope }: Entry): string {
-  if (scope === 'requests for /readyz') return ' (`/readyz`)'
-  if (scope?.includes('request')) return ''
-  const found = meeting(name).map(({ method, path }) => code(`${method} ${path}`))
-  if (found.join() === '`POST /plants`') return '¹'
-  return found.length === operations.length ? '' : ` (${found.join(', ')})`
-}
-
 export function writeErrorsPage(): string {
   const rows = entries.map(([name, entry]) => [
     `${entry.error}`,
-    `<a id="${name.toLowerCase()}"></a>${name}${describeScope(name, entry)}`,
+    `<a id="${name.toLowerCase()}"></a>${name}${entry.scope === 'requests for /readyz' ? ' (`/readyz`)' : ''}`,
     code(writeMessage(entry, true)),
     code(entry.outcome ?? ''),
     entry.advice
@@ -58,7 +43,5 @@ of [earlier attempts](clients.md#rules-for-a-client). Further header fields (\`R
 ${describeFields()}.
 
 ${table(['error', 'name', 'message', '`Write-Outcome`', 'what to do'], rows)}
-
-¹ only \`POST /plants\`
 `
 }

@@ -24,7 +24,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
     ['docs/errors.md', writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],
-    ['docs/running.md', fillPage('docs/running.md', { sizing: writeSizing() })],
+    ['docs/running.md', fillPage('docs/running.md', { sizing: await writeSizing() })],
     ['docs/scaling.md', fillPage('docs/scaling.md', { replicas: writeReplicas() })],
     [
       'docs/monitoring.md',

@@ -1,5 +1,6 @@
 /** The tables of docs/monitoring.md: the metrics as the service describes them, and the alerts. */
 import { readFileSync } from 'node:fs'
+import type { FastifyBaseLogger } from 'fastify'
 import { parse } from 'yaml'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
@@ -13,16 +14,21 @@ interface Rule {
   labels: { severity: string }
 }
 
-/** Returns the page of metrics of a service that has met one request; it connects to no database. */
-async function readPage(): Promise<string> {
+/** Builds the service with the default settings; it connects to no database. */
+export function buildDefault(logger: FastifyBaseLogger) {
   const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: 'nobody:0123456789abcdef' }
+  return buildApp(readConfig({ ...env, METRICS_PORT: '0' }), logger)
+}
+
+/** Returns the page of metrics of a service that has met one request. */
+async function readPage(): Promise<string> {
   let log = ''
   const logger = createLogger('info', {
     write: (line) => {
       log += line
     }
   })
-  const app = await buildApp(readConfig({ ...env, METRICS_PORT: '0' }), logger)
+  const app = await buildDefault(logger)
   try {
     await app.listenForMetrics()
     await fetch(new URL('/livez', await app.listen({ host: '127.0.0.1', port: 0 })))

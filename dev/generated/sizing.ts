@@ -1,7 +1,8 @@
 /** Tables of docs/running.md and docs/scaling.md: what the benchmarks have measured, and what follows for a rate. */
 import { readFileSync } from 'node:fs'
-import { Settings } from '../../src/config/settings.ts'
+import { createLogger } from '../../src/logger.ts'
 import { table } from './markdown.ts'
+import { buildDefault } from './monitoring.ts'
 
 /** The figures of the service under one load, as the benchmarks write them. */
 interface Figures {
@@ -32,20 +33,26 @@ const count = (value: number) => value.toLocaleString('en-US')
 const tenths = (value: number) => value.toFixed(1)
 
 /** Returns, for some rates, what the service and PostgreSQL need. */
-export function writeSizing(): string {
+export async function writeSizing(): Promise<string> {
+  const app = await buildDefault(createLogger('silent'))
+  const { size } = app.databases.state
+  await app.close()
   const lines = rates.map((rate) => {
     const replicas = Math.ceil((rate * basis.serverCpuUs) / 1e6 / busiest) + 1
     return [
       count(rate),
       count(replicas),
       `${replicas} GiB`,
-      count(replicas * (Settings.properties.WRITE_LANES.default + 1)),
+      count(replicas * size),
       tenths((rate * basis.databaseCpuUs) / 1e6),
       `${count(Math.round((rate * bytesPerPlant * 86_400) / 1e9))} GB`
     ]
   })
   const head = ['creates/s', 'replicas', 'memory', 'database connections', 'PostgreSQL cores', 'disk per day']
-  return table(head, lines)
+  return `${table(head, lines)}
+
+- A replica has ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
+  credentials change.`
 }
 
 /** Returns, for the loads that were measured, how many replicas keep a core of PostgreSQL busy. */

@@ -86,12 +86,7 @@ export const Settings = Type.Object({
   ),
   SHUTDOWN_TIMEOUT_MS: milliseconds(30_000, 'Longest time from the signal to the exit.'),
   WRITE_DEADLINE_MS: milliseconds(10_000, 'Time for a create from its complete request, then 503.'),
-  WRITE_LANES: integer(
-    3,
-    1,
-    1e3,
-    'Concurrent transactions. A replica has one more connection to PostgreSQL.'
-  ),
+  WRITE_LANES: integer(3, 1, 1e3, 'Concurrent transactions, each on a connection of its own.'),
   WRITE_BATCH_ROWS: integer(256, 1, 1e6, 'Plants in one transaction.'),
   WRITE_QUEUE_ROWS: integer(
     8_192,

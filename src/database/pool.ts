@@ -160,10 +160,11 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
       replaceAll()
     },
 
-    /** The connections of all pools, the statements that wait for one, and how often all were replaced after one was lost. */
+    /** Of all pools: the most connections, those there are, the statements that wait for one, and the replacements after a loss. */
     get state() {
-      const state = { total: 0, idle: 0, waiting: 0, resets }
-      for (const { current, waiting } of pools) {
+      const state = { size: 0, total: 0, idle: 0, waiting: 0, resets }
+      for (const { current, waiting, size } of pools) {
+        state.size += size
         state.total += current.totalCount
         state.idle += current.idleCount
         state.waiting += waiting.size

@@ -9,6 +9,7 @@ type Scope =
   | 'any operation'
   | 'operations that write'
   | 'operations with a body'
+  | 'operations with a body or parameters'
 
 /** An entry of the catalogue. */
 export interface Entry {
@@ -38,10 +39,11 @@ const entry = (error: number, message: string, advice: string, others: Partial<E
 const anyRequest = { scope: 'any request' } as const
 const anyOperation = { scope: 'any operation' } as const
 const challenge = { ...anyOperation, fields: ['www-authenticate'] } as const
+const ofWrite = { scope: 'operations that write' } as const
 const ofBody = { scope: 'operations with a body' } as const
 /** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
 const retryAfter = { headers: { 'retry-after': '1' } }
-const later = { outcome: 'none', ...retryAfter } as const
+const later = { ...anyOperation, outcome: 'none', ...retryAfter } as const
 const sendLater = 'Send it again after `Retry-After`.'
 
 /** Every failure that a client can meet. */
@@ -51,7 +53,7 @@ export const catalogue = {
     400,
     'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes',
     'Correct the `Idempotency-Key`.',
-    { scope: 'operations that write' }
+    ofWrite
   ),
   MalformedBody: entry(400, 'the body is not valid JSON', 'Correct the body.', ofBody),
   MissingToken: entry(401, 'a bearer token is required', 'Send `Authorization: Bearer <token>`.', challenge),
@@ -84,7 +86,9 @@ export const catalogue = {
     'Omit `Expect`.',
     anyRequest
   ),
-  InvalidPlant: entry(422, 'the plant is not valid', 'Correct the field in `message`.', ofBody),
+  InvalidPlant: entry(422, 'a value is not valid', 'Correct what `message` names.', {
+    scope: 'operations with a body or parameters'
+  }),
   RefusedPlant: entry(422, 'the plant breaks a rule of this store', "Ask the store's operator for the rule."),
   ReusedKey: entry(
     422,
@@ -95,7 +99,7 @@ export const catalogue = {
     429,
     'too many requests a second by this caller',
     'Send it again after `Retry-After`, or send fewer.',
-    { ...anyOperation, ...later }
+    later
   ),
   HeadersTooLarge: entry(
     431,
@@ -106,7 +110,7 @@ export const catalogue = {
   Internal: entry(
     500,
     'internal error',
-    'Report the `X-Request-Id`. With an `Idempotency-Key`, send it again.',
+    'Report the `X-Request-Id`. What only reads, or has an `Idempotency-Key`, can be sent again.',
     { ...anyRequest, outcome: 'unknown' }
   ),
   TransferCodingNotSupported: entry(
@@ -115,7 +119,7 @@ export const catalogue = {
     'Use `chunked` or `Content-Length`.',
     anyRequest
   ),
-  Overloaded: entry(503, 'too many requests are waiting', sendLater, { ...anyOperation, ...later }),
+  Overloaded: entry(503, 'too many requests are waiting', sendLater, later),
   Unavailable: entry(503, 'the database is away', sendLater, later),
   DeadlineExceeded: entry(503, 'the request was not served in time', sendLater, later),
   ShuttingDown: entry(503, 'the service is closing', sendLater, later),
@@ -123,7 +127,7 @@ export const catalogue = {
     503,
     'the database did not answer in time, the plant may be stored: send the same request again',
     'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
-    { outcome: 'unknown', ...retryAfter }
+    { ...ofWrite, outcome: 'unknown', ...retryAfter }
   ),
   NotReady: entry(503, 'the service is not ready', 'Ask again after `Retry-After`.', {
     scope: 'requests for /readyz',

@@ -62,12 +62,13 @@ export interface Operation<Body extends TObject = TObject> {
 export type RegisteredOperation = Operation & { readonly url: string }
 
 /** Returns the failures that an operation can meet, in the order of the catalogue. */
-export function failuresOf({ writes, body, failures }: Operation): [FailureName, Entry][] {
+export function failuresOf({ writes, params, body, failures }: Operation): [FailureName, Entry][] {
   const scopes = [
     'any request',
     'any operation',
     writes && 'operations that write',
-    body && 'operations with a body'
+    body && 'operations with a body',
+    (body ?? params) && 'operations with a body or parameters'
   ]
   const entries = Object.entries(catalogue) as [FailureName, Entry][]
   return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))

@@ -71,7 +71,8 @@ export async function createServer(
     // The router would take OPTIONS * for the root.
     rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
     // No route takes a query. Parsed, one of 16 kB would be an object ten times as large.
-    routerOptions: { querystringParser: () => noQuery },
+    // A parameter of any length is judged by its schema.
+    routerOptions: { querystringParser: () => noQuery, maxParamLength: Number.MAX_SAFE_INTEGER },
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     return503OnClosing: false,
     // For a path that cannot be decoded; Fastify itself would run no hooks.

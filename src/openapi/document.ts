@@ -1,5 +1,5 @@
 /** The OpenAPI document, made from the declarations of the operations and the catalogue of failures. */
-import type { TSchema } from '@sinclair/typebox'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
 import { writeMessage } from '../failures/failure.ts'
 import { failuresOf, type Operation } from '../http/operation.ts'
@@ -8,12 +8,13 @@ import { version } from '../version.ts'
 
 type Failures = [FailureName, Entry][]
 
-/** Returns the messages of a failure by their names as examples: a broken body's are of a field's rule, and a missing field. */
-function messagesOf([name, entry]: Failures[number], { body, writes }: Operation): Record<string, string> {
-  if (name !== 'InvalidPlant' || !body) return { [name]: writeMessage(entry, writes) }
-  const { properties, required = [] } = body.schema
+/** Returns the messages of a failure by their names as examples: those of a value are of a rule, and of a field that a body lacks. */
+function messagesOf([name, entry]: Failures[number], { params, body, writes }: Operation) {
+  if (name !== 'InvalidPlant') return { [name]: writeMessage(entry, writes) }
+  const { properties, required = [] } = (body?.schema ?? params) as TObject
   const [[field, { rule }]] = Object.entries(properties) as [[string, TSchema]]
-  return { InvalidPlant: `${field} must be ${rule}`, MissingField: `${required.at(-1)} is required` }
+  const missing = body && { MissingField: `${required.at(-1)} is required` }
+  return { InvalidPlant: `${field} must be ${rule}`, ...missing }
 }
 
 /** Returns the failures' examples by name. */
@@ -72,8 +73,8 @@ const count = (description: string) => ({ description, schema: { type: 'integer'
 
 const everyResponse = {
   'X-Request-Id': text("The request's own, or one that the service made. The log has it too."),
-  'RateLimit-Limit': count('Where there is a rate limit: creates a second.'),
-  'RateLimit-Remaining': count('Where there is a rate limit: creates that are left in this second.'),
+  'RateLimit-Limit': count('Where there is a rate limit: requests a second.'),
+  'RateLimit-Remaining': count('Where there is a rate limit: requests that are left in this second.'),
   'RateLimit-Reset': count('Where there is a rate limit: seconds until the next.')
 }
 

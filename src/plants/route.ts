@@ -39,15 +39,7 @@ ignored.`,
       untagged: { summary: 'Without a tag', value: { name: 'Fern' } }
     }
   },
-  failures: [
-    'DuplicatePlant',
-    'ReusedKey',
-    'RefusedPlant',
-    'Unavailable',
-    'DeadlineExceeded',
-    'ShuttingDown',
-    'OutcomeUnknown'
-  ],
+  failures: ['DuplicatePlant', 'ReusedKey', 'RefusedPlant'],
   admit: ({ server, caller }) => server.plants.writeRefusal(caller),
   handle: (request, reply) =>
     request.server.plants.create(request.body, request).then((stored) => {

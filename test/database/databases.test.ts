@@ -17,7 +17,7 @@ t.test('a new URL, the measurements and the end concern each pool', async (t) =>
   const names = async (all = pools) =>
     (await Promise.all(all.map((pool) => pool.query(whoAmI)))).map(({ rows }) => rows[0]?.name)
   t.strictSame(await names(), ['old', 'old'])
-  t.strictSame(databases.state, { total: 2, idle: 2, waiting: 0, resets: 0 })
+  t.strictSame(databases.state, { size: 3, total: 2, idle: 2, waiting: 0, resets: 0 })
 
   const next = withName('new')
   databases.reconnect(next)

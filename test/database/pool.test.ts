@@ -206,7 +206,7 @@ t.test('an error that a trigger raises says nothing about its connection', async
   const pool = openPool(t, connection)
   for (const code of ['25006', '0A000'])
     await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
-  t.strictSame(pool.state, { total: 1, idle: 1, waiting: 0, resets: 0 })
+  t.strictSame(pool.state, { size: 1, total: 1, idle: 1, waiting: 0, resets: 0 })
 })
 
 t.test(

@@ -136,7 +136,7 @@ t.test('parameters of the path are what their schema says', async (t) => {
   const ask = async (path: string) =>
     JSON.parse((await readResponse(await fetch(url.replace('both', `named/${path}`), { headers }))).body)
   t.strictSame(await ask('-9223372036854775808/7'), { text: 'bigint -9223372036854775808 string 7' })
-  for (const wide of ['9223372036854775808', '1.0', '1e3', '01', '-0', 'x', '%20'])
+  for (const wide of ['9223372036854775808', '1.0', '1e3', '01', '-0', 'x', '%20', '9'.repeat(10_000)])
     t.strictSame(await ask(`${wide}/7`), { error: 422, message: 'wide must be an integer' }, wide)
 })
 
@@ -208,7 +208,11 @@ t.test('the document has both, with what each can meet', async (t) => {
     t.ok(namesOf(get).includes(name), name)
   t.ok(namesOf(get).includes('NotFound'))
   t.notOk('Write-Outcome' in get.responses[400].headers)
-  t.notMatch(JSON.stringify(get), /stored/)
+  const { get: ofParameters } = paths['/named/{wide}/{text}']
+  const { examples } = ofParameters.responses[400].content['application/json']
+  t.equal(examples.InvalidPlant.value.message, 'wide must be an integer')
+  t.notOk('MissingField' in examples)
+  t.notMatch(JSON.stringify([get, ofParameters]), /stored|creat|the plant/)
 })
 
 t.test('a route that is neither internal nor added as an operation stops the start', async (t) => {

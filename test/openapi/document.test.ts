@@ -46,8 +46,7 @@ t.test('the bounds of an id are exact, and nothing that only the validator knows
   const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
   t.strictSame(NewPlant.required, ['id', 'name'])
   t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
-  t.strictSame(Object.keys(NewPlant.properties), ['id', 'name', 'tag'])
-  t.strictSame(Object.keys(Plant.properties), ['name', 'tag'])
+  t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
   t.strictSame(Plant.required, ['name'])
   t.match(ErrorBody, {
     required: ['error', 'message'],

@@ -6,27 +6,28 @@ import t from 'tap'
 import { checkMigrated } from '../../src/database/readiness.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
 import { columns } from '../../src/plants/columns.ts'
-import { NewPlant } from '../../src/plants/schema.ts'
+import { NewPlant, type Plant } from '../../src/plants/schema.ts'
 import { selectRequired } from '../../src/plants/statements.ts'
 import { failure, headers, startService } from '../support/service.ts'
 
 type Values = Record<string, unknown>
 
-/** Two values of each type of JSON; a field of another type needs its own here. */
-const samples: Record<string, [unknown, unknown]> = {
-  boolean: [false, true],
-  integer: [1, 2],
-  number: [1.5, 2.5],
-  string: ['a', 'b']
+/** No text that can be stored. */
+const noText = [null, 5, [], 'a\0b', '\ud800', '\udc00\ud800']
+
+/** Of each field two values that its rule accepts, and some that it refuses; those of the id are in route.test.ts. */
+const values: Record<keyof Plant, { accepted: [unknown, unknown]; refused: unknown[] }> = {
+  name: { accepted: ['a', ''], refused: noText },
+  tag: { accepted: ['a', ''], refused: noText }
 }
 
 const { properties } = NewPlant
 const required: string[] = NewPlant.required ?? []
-const fields = Object.keys(properties) as (keyof typeof properties)[]
+const fields = Object.keys(properties) as (keyof NewPlant)[]
 const content = fields.filter((field) => field !== 'id')
 const optional = content.filter((field) => !required.includes(field))
 const sample = (index: 0 | 1) =>
-  Object.fromEntries(content.map((field) => [field, samples[properties[field].type]?.[index]]))
+  Object.fromEntries(content.map((field) => [field, values[field].accepted[index]]))
 const omit = (plant: Values, field: string): Values => ({ ...plant, [field]: undefined })
 
 const full = sample(0)
@@ -46,9 +47,12 @@ t.test('a wrong value gets 422 with the rule of its field', async (t) => {
     const { rule, description } = properties[field]
     t.match(rule, /^an? .+/, field)
     t.match(description, /^[A-Z].+/, `${field} has a description`)
-    const answer = await service.post({ id: ++lastId, ...full, [field]: {} })
-    t.strictSame(answer, failure(422, `${field} must be ${rule}`), field)
+    for (const value of [{}, ...(field === 'id' ? [] : values[field].refused)]) {
+      const response = await service.post({ id: ++lastId, ...full, [field]: value })
+      t.strictSame(response, failure(422, `${field} must be ${rule}`), `${field} ${JSON.stringify(value)}`)
+    }
   }
+  t.strictSame(await service.rows('select from plants'), [])
 })
 
 t.test('the table has a column for each field, which may be null where the field is optional', async (t) => {
@@ -147,7 +151,10 @@ t.test('a table that lacks a column is not one to start with', async (t) => {
   t.equal(await check(), undefined)
 })
 
-t.test('the README has a line for each field', async (t) => {
-  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
-  for (const field of fields) t.match(readme, `|\`${field}\`|`, field)
+t.test('the README has a line for each field, and the changelog names it', async (t) => {
+  const text = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8')
+  for (const field of fields) {
+    t.match(text('README.md'), `|\`${field}\`|`, field)
+    t.match(text('CHANGELOG.md'), `\`${field}\``, field)
+  }
 })

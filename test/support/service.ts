@@ -6,6 +6,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'
 import { createLogger } from '../../src/logger.ts'
+import type { Plant } from '../../src/plants/schema.ts'
 import { createDatabase, query } from './database.ts'
 import { checkDeclarations } from './declarations.ts'
 
@@ -98,16 +99,21 @@ const exact: [error: number, part: RegExp, name: FailureName][] = [
   [503, /./, 'NotReady']
 ]
 
-/** Returns the name of the failure with this number and message. */
-function findName(error: number, message: string): FailureName | undefined {
+/** Returns the name of the failure with this number and message, of an operation that writes or of one that reads. */
+function findName(error: number, message: string, writes: boolean): FailureName | undefined {
   const entries = Object.entries(catalogue) as [FailureName, Entry][]
-  const known = entries.find(([, entry]) => entry.error === error && writeMessage(entry, true) === message)
+  const known = entries.find(([, entry]) => entry.error === error && writeMessage(entry, writes) === message)
   return known?.[0] ?? exact.find(([number, part]) => number === error && part.test(message))?.[2]
 }
 
-/** The whole response that a failure of a create, or of any request, must get. */
-export function failure(error: number, message: string, extra: Record<string, string> = {}) {
-  const name = findName(error, message) as FailureName
+/** The whole response that a failure of a create, or of any request, must get; `writes`: false for that of a read. */
+export function failure(
+  error: number,
+  message: string,
+  extra: Record<string, string> = {},
+  writes: boolean = true
+) {
+  const name = findName(error, message, writes) as FailureName
   const { headers = {}, outcome }: Entry = catalogue[name]
   return {
     status: 400,
@@ -115,7 +121,7 @@ export function failure(error: number, message: string, extra: Record<string, st
       ...everyResponse,
       'error-name': name,
       ...headers,
-      ...(outcome && { 'write-outcome': outcome }),
+      ...(writes && outcome && { 'write-outcome': outcome }),
       ...extra
     },
     body: JSON.stringify({ error, message })
@@ -123,12 +129,12 @@ export function failure(error: number, message: string, extra: Record<string, st
 }
 
 /** The whole response that a success must get. */
-export function success(plant: { name: string; tag?: string }) {
+export function success(plant: Plant) {
   return { status: 200, headers: everyResponse, body: JSON.stringify(plant) }
 }
 
 /** The whole response that a request gets whose Idempotency-Key had stored the plant before. */
-export function replay(plant: { name: string; tag?: string }) {
+export function replay(plant: Plant) {
   const response = success(plant)
   return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
 }

@@ -1,0 +1,112 @@
+/** Every operation of the interface: what its declaration says is what it does, also while the database does not serve it. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
+import type { Operation } from '../../src/http/operation.ts'
+import { operations } from '../../src/plants/route.ts'
+import { lockTable } from '../support/database.ts'
+import { headers, read, startService } from '../support/service.ts'
+
+const text = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8')
+
+/** The plant of the first example: the paths of other operations name it, too. */
+const [plant] = operations.flatMap(({ body }) =>
+  Object.values(body?.examples ?? {}).map(({ value }) => value)
+)
+
+/** Requests an operation by its first example; returns the whole response. */
+async function request(url: string, { method, path, body }: Operation) {
+  const [example] = Object.values(body?.examples ?? {})
+  const target = path.replaceAll(/{(\w+)}/g, (_, name) => `${Reflect.get(plant as object, name)}`)
+  const init = { method, headers, ...(body && { body: JSON.stringify(example?.value) }) }
+  return read(await fetch(url + target, init))
+}
+
+/** Requests an operation; returns the name of what failed. */
+const nameFailure = async (url: string, operation: Operation) =>
+  (await request(url, operation)).headers['error-name']
+
+const room = 8
+const impatient = { WRITE_DEADLINE_MS: '1000' }
+const service = await startService(t, { WRITE_QUEUE_ROWS: `${room}` })
+const { url, app, databaseUrl } = service
+const reading = operations.filter(({ writes }) => !writes)
+const writing = operations.filter(({ writes }) => writes)
+
+/** Returns the connections to the database, when it has as many as the pools of the service say. */
+const findConnections = () =>
+  until(
+    'app.databases knows each connection',
+    () =>
+      service.rows(`
+        select pid from pg_stat_activity
+        where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`),
+    ({ length }) => length === app.databases.state.total,
+    scaled(10_000)
+  )
+
+t.test('what reads finds nothing in an empty table, and takes no connection of what writes', async (t) => {
+  for (const operation of reading) {
+    t.equal(await nameFailure(url, operation), 'NotFound', operation.id)
+  }
+  const before = await findConnections()
+  for (const operation of writing) await request(url, operation)
+  const opened = (await findConnections()).length - before.length
+  t.ok(opened > 0)
+  await service.rows('delete from plants')
+})
+
+t.test('each gets its first example, and leaves a line of its own in the log', async (t) => {
+  for (const operation of [...writing, ...reading]) {
+    const { method, path, success } = operation
+    const { logged: msg } = success
+    const count = service.log().filter((line) => line.msg === msg).length
+    const { status, body } = await request(url, operation)
+    const [example] = Object.values(success.examples)
+    t.strictSame([status, JSON.parse(body)], [200, example?.value], operation.id)
+    const lines = () => service.log().filter((line) => line.msg === msg)
+    await until('its line is in the log', () => lines().length > count)
+    for (const line of lines()) t.match(line, { method, route: path, caller: 'tester', failure: 0 }, msg)
+  }
+})
+
+t.test('the README and the changelog name each', async (t) => {
+  for (const page of ['README.md', 'CHANGELOG.md'])
+    for (const { method, path } of operations) t.match(text(page), `${method} ${path}`, page)
+})
+
+t.test('while the table is locked, those that wait too long and those beyond the room get 503', async (t) => {
+  const hasty = await startService(t, { DATABASE_URL: databaseUrl, ...impatient })
+  const lock = await lockTable(t, databaseUrl)
+  const served: Promise<unknown>[] = []
+  const failed = operations.map(async (operation) => {
+    const all = Array.from({ length: room + 1 }, () => nameFailure(url, operation))
+    served.push(...all)
+    // The others have much time.
+    t.equal(await Promise.race(all), 'Overloaded', operation.id)
+    t.match(await nameFailure(hasty.url, operation), /^(DeadlineExceeded|OutcomeUnknown)$/, operation.id)
+  })
+  await Promise.all(failed)
+  await lock.end()
+  await Promise.all(served)
+})
+
+t.test('while the database is away, each gets 503', async (t) => {
+  const away = await startService(t, { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none', ...impatient })
+  for (const operation of operations)
+    t.match(await nameFailure(away.url, operation), /^(Unavailable|DeadlineExceeded)$/, operation.id)
+})
+
+t.test('each connection is replaced by a new URL, and ends with the service', async (t) => {
+  const old = await findConnections()
+  t.ok(old.length > 0)
+  app.databases.reconnect(app.databases.connection)
+  for (const operation of operations) await request(url, operation)
+  const pids = old.map(({ pid }) => pid)
+  const left = () => service.rows('select pid from pg_stat_activity where pid = any ($1)', [pids])
+  await until('the old connections have ended', left, ({ length }) => length === 0, scaled(10_000))
+  await app.close()
+  t.strictSame(await findConnections(), [])
+})
