@@ -70,7 +70,7 @@ ENTRYPOINT ["/usr/bin/tini", "--"]
 CMD ["node", "--max-semi-space-size=16", "dist/server.js"]
 ARG VERSION REVISION CREATED SOURCE
 LABEL org.opencontainers.image.title="Plant Store" \
-      org.opencontainers.image.description="A production Fastify and PostgreSQL service with one operation: create a plant" \
+      org.opencontainers.image.description="A production Fastify and PostgreSQL service that stores plants" \
       org.opencontainers.image.licenses="MIT" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

@@ -9,18 +9,22 @@ import { operations } from '../../src/plants/route.ts'
 import { lockTable } from '../support/database.ts'
 import { headers, read, startService } from '../support/service.ts'
 
+type Examples = Operation['success']['examples']
+
 const text = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8')
 
-/** The plant of the first example: the paths of other operations name it, too. */
-const [plant] = operations.flatMap(({ body }) =>
-  Object.values(body?.examples ?? {}).map(({ value }) => value)
-)
+/** The plants of the examples, by their names: one has the values that the paths of other operations name. */
+const plants = Object.assign({}, ...operations.map(({ body }) => body?.examples)) as Examples
+const [first] = Object.values(plants)
 
-/** Requests an operation by its first example; returns the whole response. */
-async function request(url: string, { method, path, body }: Operation) {
-  const [example] = Object.values(body?.examples ?? {})
-  const target = path.replaceAll(/{(\w+)}/g, (_, name) => `${Reflect.get(plant as object, name)}`)
-  const init = { method, headers, ...(body && { body: JSON.stringify(example?.value) }) }
+/** Requests an operation for the plant of an example; returns the whole response. */
+async function request(
+  url: string,
+  { method, path, body }: Operation,
+  { value } = first as Examples[string]
+) {
+  const target = path.replaceAll(/{(\w+)}/g, (_, name) => `${Reflect.get(value, name)}`)
+  const init = { method, headers, ...(body && { body: JSON.stringify(value) }) }
   return read(await fetch(url + target, init))
 }
 
@@ -58,18 +62,29 @@ t.test('what reads finds nothing in an empty table, and takes no connection of w
   await service.rows('delete from plants')
 })
 
-t.test('each gets its first example, and leaves a line of its own in the log', async (t) => {
+t.test('each has its examples as responses, and a line of its own in the log', async (t) => {
   for (const operation of [...writing, ...reading]) {
     const { method, path, success } = operation
-    const { logged: msg } = success
-    const count = service.log().filter((line) => line.msg === msg).length
-    const { status, body } = await request(url, operation)
-    const [example] = Object.values(success.examples)
-    t.strictSame([status, JSON.parse(body)], [200, example?.value], operation.id)
-    const lines = () => service.log().filter((line) => line.msg === msg)
-    await until('its line is in the log', () => lines().length > count)
-    for (const line of lines()) t.match(line, { method, route: path, caller: 'tester', failure: 0 }, msg)
+    const lines = () => service.log().filter(({ msg }) => msg === success.logged)
+    const count = lines().length
+    for (const [name, example] of Object.entries(plants)) {
+      const { status, body } = await request(url, operation, example)
+      t.strictSame(
+        [status, JSON.parse(body)],
+        [200, success.examples[name]?.value],
+        `${operation.id} ${name}`
+      )
+    }
+    const route = path.replaceAll(/{(\w+)}/g, ':$1')
+    await until('they are logged', () => lines().length === count + Object.keys(plants).length)
+    for (const line of lines()) t.match(line, { method, route, caller: 'tester' }, operation.id)
   }
+})
+
+t.test('each declares the parameters of its path', async (t) => {
+  for (const { path, params, id } of operations)
+    for (const [, name = ''] of path.matchAll(/{(\w+)}/g))
+      t.match(params?.properties[name], { rule: /^an? ./, description: /^[A-Z]/ }, `${id}: ${name}`)
 })
 
 t.test('the README and the changelog name each', async (t) => {
@@ -103,7 +118,10 @@ t.test('each connection is replaced by a new URL, and ends with the service', as
   const old = await findConnections()
   t.ok(old.length > 0)
   app.databases.reconnect(app.databases.connection)
-  for (const operation of operations) await request(url, operation)
+  for (const operation of operations) {
+    const name = await nameFailure(url, operation)
+    t.not(name, 'Overloaded', `${operation.id}: what has waited has left its room`)
+  }
   const pids = old.map(({ pid }) => pid)
   const left = () => service.rows('select pid from pg_stat_activity where pid = any ($1)', [pids])
   await until('the old connections have ended', left, ({ length }) => length === 0, scaled(10_000))
