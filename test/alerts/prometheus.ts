@@ -1,7 +1,7 @@
-/** A real Prometheus with the project's rules, whose windows and delays are shortened, over targets on this machine. */
+/** A real Prometheus with the project's configuration, over targets on this machine, and rules with shorter times. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -22,29 +22,49 @@ interface Rule {
   alerts?: { state: string }[]
 }
 
-/** Starts Prometheus with the targets of these jobs, as host:port; ends it at teardown. */
-export async function startPrometheus(t: Test, jobs: Record<string, string[]>) {
+/** Addresses as host:port, with labels for them. */
+type Targets = { targets: string[]; labels?: Record<string, string> }[]
+
+/**
+ * Starts Prometheus; ends it at teardown. The targets are what the names in its configuration stand for. A job without
+ * targets scrapes Prometheus itself, which serves the pages, as `/user/<name>.prom`.
+ */
+export async function startPrometheus(t: Test, jobs: Record<string, Targets>, pages: Record<string, string>) {
   const config = parse(await readFile(join(folder, 'prometheus.yml'), 'utf8'))
-  config.global = { scrape_interval: interval, evaluation_interval: interval }
-  config.scrape_configs = Object.keys(jobs).map((job) => ({
-    job_name: job,
-    file_sd_configs: [{ files: [`${job}.json`] }]
-  }))
   const rules = (await readFile(join(folder, 'rules.yml'), 'utf8'))
-    .replace(/\[\d+[mh]\]/g, `[${window}]`)
+    .replace(/\[\d+[mhd](:?)\w*\]/g, `[${window}$1]`)
     .replace(/^( +for:) .*/gm, '$1 1s')
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-prometheus-'))
-  await writeFile(join(directory, 'prometheus.yml'), stringify(config))
-  await writeFile(join(directory, 'rules.yml'), rules)
-  const setTargets = async (job: string, targets: string[]) => {
-    await writeFile(join(directory, 'new'), JSON.stringify([{ targets }]))
-    await rename(join(directory, 'new'), join(directory, `${job}.json`))
-  }
-  for (const [job, targets] of Object.entries(jobs)) await setTargets(job, targets)
+  await mkdir(join(directory, 'pages'))
   const address = `127.0.0.1:${await freePort()}`
+  const put = async (file: string, content: string) => {
+    await writeFile(join(directory, 'new'), content)
+    await rename(join(directory, 'new'), join(directory, file))
+  }
+  const setTargets = (job: string, targets: Targets) => put(`${job}.json`, JSON.stringify(targets))
+  const setPage = (name: string, page: string) => put(`pages/${name}.prom`, page)
+  const removePages = (...names: string[]) =>
+    Promise.all(names.map((name) => rm(join(directory, `pages/${name}.prom`))))
+
+  const shipped: { job_name: string }[] = config.scrape_configs
+  config.global = { scrape_interval: interval, evaluation_interval: interval }
+  config.scrape_configs = [...shipped, { job_name: 'exporters' }].map(({ job_name: name, ...job }) => ({
+    ...(!(name in jobs) && { metrics_path: `/user/${name}.prom` }),
+    ...job,
+    job_name: name,
+    static_configs: undefined,
+    dns_sd_configs: undefined,
+    file_sd_configs: [{ files: [`${name}.json`] }]
+  }))
+  for (const { job_name: name } of config.scrape_configs)
+    await setTargets(name, jobs[name] ?? [{ targets: [address] }])
+  for (const [name, page] of Object.entries(pages)) await setPage(name, page)
+  await put('prometheus.yml', stringify(config))
+  await put('rules.yml', rules)
   const flags = [
     '--config.file=prometheus.yml',
     '--storage.tsdb.path=data',
+    '--web.user-assets=pages',
     `--web.listen-address=${address}`
   ]
   const child = spawn('prometheus', [...flags, '--log.level=error'], {
@@ -64,6 +84,10 @@ export async function startPrometheus(t: Test, jobs: Record<string, string[]>) {
   return {
     rules: readRules,
     setTargets,
+    setPage,
+    removePages,
+    /** Its version. */
+    version: async (): Promise<string> => (await read('status/buildinfo')).version,
     /** The alerts that fire now. */
     async firing(): Promise<string[]> {
       const rules = await readRules()

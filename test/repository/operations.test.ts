@@ -7,6 +7,7 @@ import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { readCases } from '../alerts/table.ts'
 import { startService, token } from '../support/service.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -63,22 +64,32 @@ t.test('each metric of the service is documented with its type and labels, and n
   t.strictSame(sorted(documented), sorted(existing))
 })
 
-t.test('each alert has a summary, a description, a test, and its section in the run-book', async (t) => {
-  const tests = text('ops/prometheus/rules.test.yml')
-  const alerts = rules.split('- alert: ').slice(1)
-  const sections = [...manual.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading)
-  t.strictSame(
-    alerts.map((alert) => alert.split('\n')[0]),
-    sections
-  )
-  for (const alert of alerts) {
-    const name = alert.split('\n')[0] as string
-    t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
-    t.match(alert, `runbook_url: '{{ $externalURL }}/user/runbook.html#${name.toLowerCase()}'\n`, name)
-    t.match(tests, `runbook_url: http://prometheus.test/user/runbook.html#${name.toLowerCase()}\n`, name)
-    t.match(text('ops/prometheus/web/runbook.html'), `<h2 id="${name.toLowerCase()}">${name}</h2>\n<p>`, name)
+t.test(
+  'each alert fires and is silent in a case, has a description, and its section in the run-book',
+  async (t) => {
+    const tests = text('ops/prometheus/rules.test.yml')
+    const alerts = rules.split('- alert: ').slice(1)
+    const cases = readCases()
+    const sections = [...manual.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading)
+    t.strictSame(
+      alerts.map((alert) => alert.split('\n')[0]),
+      sections
+    )
+    for (const alert of alerts) {
+      const name = alert.split('\n')[0] as string
+      t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
+      t.match(alert, `runbook_url: '{{ $externalURL }}/user/runbook.html#${name.toLowerCase()}'\n`, name)
+      t.match(tests, `runbook_url: http://prometheus.test/user/runbook.html#${name.toLowerCase()}\n`, name)
+      const { fires, silent } = cases.get(name) ?? {}
+      t.ok(fires?.size && silent?.size, `${name} has a case for a fault and one for a quiet night`)
+      t.match(
+        text('ops/prometheus/web/runbook.html'),
+        `<h2 id="${name.toLowerCase()}">${name}</h2>\n<p>`,
+        name
+      )
+    }
   }
-})
+)
 
 t.test('what an operator sees while the database is away is what the sources have', async (t) => {
   const [, section = ''] = text('docs/running.md').split('\n## When the database is away\n')
@@ -97,7 +108,9 @@ t.test('what an operator sees while the database is away is what the sources hav
   }
 })
 
-t.test('the dashboard shows every metric of the service', async (t) => {
+t.test('the dashboard names alerts that there are, and shows every metric of the service', async (t) => {
+  for (const [name] of text('ops/grafana/dashboard.json').matchAll(/\bPlantStore\w+/g))
+    t.match(rules, `- alert: ${name}\n`, name)
   const shown = new Set(
     namesIn(text('ops/grafana/dashboard.json')).map((name) => name.replace(/_(bucket|sum|count)$/, ''))
   )
@@ -170,10 +183,6 @@ t.test('the dashboard takes its data source from a variable, and no two panels o
   t.equal(new Set(cells).size, cells.length)
   t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
 })
-
-interface Job {
-  dns_sd_configs: [{ names: string[] }]
-}
 
 /** As `parse` has no type for what it returns. */
 type Parsed = ReturnType<typeof parse>
@@ -333,19 +342,20 @@ t.test('Grafana finds its data source and the dashboard where docker compose put
 })
 
 t.test(
-  'Prometheus asks the DNS for the replicas of docker compose, at the port of their metrics',
+  'Prometheus finds the replicas and the balancers of docker compose, at the port of their metrics',
   async (t) => {
     const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
     t.match(jobs.slice(0, 2), [
       { job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] },
       {
         job_name: 'haproxy',
-        dns_sd_configs: [{ names: ['balancer', 'balancer-tls'], type: 'A', port: 8405 }]
+        static_configs: [{ targets: ['balancer:8405'] }],
+        dns_sd_configs: [{ names: ['balancer-tls'], type: 'A', port: 8405 }]
       }
     ])
-    for (const name of jobs.slice(0, 2).flatMap(({ dns_sd_configs: [{ names }] }: Job) => names)) {
+    t.notOk(compose.services.balancer.profiles, 'it is always there')
+    for (const name of ['api', 'balancer', 'balancer-tls'])
       t.ok(compose.services[name].networks.includes('metrics'), name)
-    }
     t.match(jobs[2], { job_name: 'patroni', dns_sd_configs: [{ type: 'A', port: 8008 }] })
     const { services } = parse(text('deploy/ha/compose.yaml'), { merge: true })
     for (const name of jobs[2].dns_sd_configs[0].names)
