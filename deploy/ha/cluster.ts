@@ -19,7 +19,7 @@ const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 /** The same as `patronictl list`, which takes a second of a processor's time. */
 const list = ['curl', '--fail', '--silent', '--max-time', '30', 'http://127.0.0.1:8008/cluster']
 
-/** Looks at once, and then each second: a command in a container takes a fifth of that of a processor. */
+/** Looks at once, and then each second: a command in a container takes a tenth of that of a processor. */
 function eachSecond<T>(look: () => Promise<T>) {
   let next = 0
   return async () => {
