@@ -4,7 +4,7 @@ import { parseMetrics } from '../../dev/metrics-page.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack } from '../faults/stack.ts'
-import { createProcessKinds, createStrikes } from '../faults/strikes.ts'
+import { allRun, createProcessKinds, createStrikes } from '../faults/strikes.ts'
 import { createCluster } from './cluster.ts'
 import { checkRepeats, createClient } from './repeats.ts'
 
@@ -13,10 +13,10 @@ const [shortPauseMs, longPauseMs] = [4_000, 10_000]
 
 const stack = createStack(import.meta.dirname, 'plant-store-citus', ['api'], {
   ...settings,
+  COMPOSE_FILE: 'compose.yaml:../faults/no-health-checks.yaml:rare-health-checks.yaml',
   PORT: String(await freePort())
 })
 const cluster = createCluster(stack)
-const entry = { service: 'balancer', port: 3000 }
 
 const { killed, restarted, paused } = createStrikes(stack)
 
@@ -25,7 +25,7 @@ const inDoubt: Fault = {
   async strike() {
     const [id = 0] = stack.takeIds(1)
     await cluster.leaveInDoubt(id)
-    const create = createClient(await stack.url(entry.service, entry.port), await stack.token())
+    const create = createClient(await stack.url('balancer', 3000), await stack.token())
     const response = await create(id, 'held')
     if (response !== '{"name":"held"}') throw new Error(`the id in doubt got ${response}`)
   }
@@ -60,21 +60,16 @@ const all = [
 const replicas = ['api-1', 'api-2']
 /** There is one of each but of the replicas. */
 const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
+const kinds = createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas])
+const forms = [{ title: 'Citus', balancer: 'balancer', replicas, isAvailable }]
 
 await runFaults({
   stack,
-  title: 'Citus',
-  entry,
+  forms,
   deadlineMs,
-  replicas: replicas.length,
   faults: chooseFaults(
     { all, short, last: [inDoubt] },
-    {
-      stack,
-      kinds: createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas]),
-      isAvailable,
-      isWhole: () => stack.compose('up', '--detach', '--wait')
-    }
+    { stack, forms, kinds, isWhole: () => allRun(stack, kinds) }
   ),
   async query(sql) {
     await cluster.isDecided()
@@ -86,7 +81,7 @@ await runFaults({
     await cluster.isSpread()
     await stack.compose('run', '--rm', '--no-deps', '-T', 'distribute')
     await cluster.isSpread()
-    await checkRepeats(await stack.url(entry.service, entry.port), stack)
+    await checkRepeats(await stack.url('balancer', 3000), stack)
     await cluster.isDecided()
   }
 })

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { createRandom } from '../../dev/random.ts'
 import { graceMs, withMajority } from './report.ts'
-import type { Fault } from './run.ts'
+import type { Fault, Form } from './run.ts'
 import {
   describe,
   drawSchedule,
@@ -22,8 +22,7 @@ export interface Overlap {
   /** A round takes a minute at most, and everything is healed at its end. */
   minutes: number
   kinds: Kind[]
-  /** Whether creates must succeed while these are hit, or were in the last half minute. */
-  isAvailable(hits: string[]): boolean
+  forms: Pick<Form, 'isAvailable'>[]
   /** Returns when the stack has recovered from everything. */
   isWhole(): Promise<unknown>
 }
@@ -39,18 +38,19 @@ const realClock: Clock = { now: () => performance.now(), sleep: setTimeout }
 
 /** Draws the rounds, and prints them. */
 export function createRounds(
-  { stack, seed, minutes, kinds, isAvailable, isWhole }: Overlap,
+  { stack, seed, minutes, kinds, forms, isWhole }: Overlap,
   clock = realClock,
   print = (text: string) => void process.stdout.write(`${text}\n`)
 ): Fault[] {
   const random = createRandom(seed)
+  const areAvailable = (hits: string[]) => forms.every(({ isAvailable }) => isAvailable(hits))
   print(`seed ${seed}`)
   return Array.from({ length: Math.ceil(minutes) }, (_, index) => {
     // In half of the rounds nothing excuses a pause: what is hit, all of it together, leaves a majority.
     const isGentle = random.oneIn(2)
     const name = `seed ${seed}, round ${index + 1}${isGentle ? withMajority : ''}`
     const lengthMs = Math.min(1, minutes) * minuteMs
-    const entries = drawSchedule(random, kinds, lengthMs, isGentle ? isAvailable : undefined)
+    const entries = drawSchedule(random, kinds, lengthMs, isGentle ? areAvailable : undefined)
     print([name, ...describe(entries)].join('\n'))
     let healed = 0
     let played: Awaited<ReturnType<typeof play>> = { struck: [], idle: [] }
@@ -63,7 +63,7 @@ export function createRounds(
         healed = clock.now()
       },
       repair: isWhole,
-      outages: () => ({ outages: findOutages(played.struck, isAvailable), healed }),
+      outages: ({ isAvailable }) => ({ outages: findOutages(played.struck, isAvailable), healed }),
       idle: () => played.idle
     }
   })

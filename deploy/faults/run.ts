@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Operation, selectRows } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
-import { startRivals } from '../../dev/histories/rivals.ts'
+import { type History, startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createRounds, type Overlap } from './overlap.ts'
 import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
@@ -21,20 +21,26 @@ export interface Fault {
   repair?(): Promise<unknown>
   /** Whether the fault breaks connections of clients, which then send their requests again. */
   breaksClients?: boolean
-  /** Known after the strike: when creates were not expected to succeed. By default they always are. */
-  outages?(): Outages
+  /** Known after the strike: when creates were not expected to succeed at a form. By default they always are. */
+  outages?(form: Form): Outages
   /** Known after the strike: which parts of it did nothing, and why. */
   idle?(): string[]
 }
 
-interface Options {
-  stack: Stack
+/** A form of the service: replicas behind a balancer, with clients and a judgement of their own. */
+export interface Form {
   /** What the summary calls it. */
   title: string
-  /** The service and port that clients use. */
-  entry: { service: string; port: number }
-  /** How many replicas of the service there are. */
-  replicas: number
+  balancer: string
+  /** Such as `api-2`. */
+  replicas: string[]
+  /** Whether its creates must succeed while these are hit, or were in the last half minute. */
+  isAvailable(hits: string[]): boolean
+}
+
+interface Options {
+  stack: Stack
+  forms: Form[]
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
   faults: Fault[]
@@ -44,45 +50,37 @@ interface Options {
   check?(): Promise<unknown>
 }
 
+/** Of all forms together. */
 const clients = 16
-/** Creates that must succeed before and after each fault. */
-const enough = 300
-const idsPerFault = 10_000_000
-/** Under a schedule a client rests, so that the machine has time for it, and now and then does not wait for a response. */
+/** Creates that must succeed at each form before and after each fault. */
+const enough = 50
+const idsPerLoad = 10_000_000
+/** A client rests after each response, so that the machine has time for the fault. */
 const pauseMs = 100
+/** Under a schedule a client now and then does not wait for a response. */
 const impatience = { oneIn: 50, withinMs: 3_000 }
 
 /**
  * Brings the stack up, runs each fault in the middle of a load, takes the stack down, and prints the table. The process
  * ends with 0, or with 1 when anything was not as promised.
  */
-export async function runFaults({
-  stack,
-  title,
-  entry,
-  replicas,
-  deadlineMs,
-  faults,
-  query,
-  check
-}: Options) {
+export async function runFaults({ stack, forms, deadlineMs, faults, query, check }: Options) {
   const violations: string[] = []
-  const findings: Finding[] = []
+  const findings = forms.map((): Finding[] => [])
   const operations: Operation[] = []
   const select = async (...range: number[]) =>
     (await query(selectRows(...range))).map((line) => JSON.parse(line))
   /** The balancer would hide one that has not recovered. */
-  const everyReplicaCreates = () =>
-    Promise.all(
-      stack.takeIds(replicas).map((id, index) =>
-        until(
-          `replica ${index + 1} creates`,
-          () => stack.createAt(index + 1, id),
-          (body) => body === '{"name":"n"}',
-          settleMs
-        )
-      )
+  const everyReplicaCreates = () => {
+    const replicas = forms.flatMap((form) => form.replicas)
+    const ids = stack.takeIds(replicas.length)
+    return until(
+      `each of ${replicas} creates`,
+      () => stack.createAt(replicas.map((replica, index) => ({ replica, id: ids[index] as number }))),
+      (bodies) => bodies.length === replicas.length && bodies.every((body) => body === '{"name":"n"}'),
+      settleMs
     )
+  }
   const stop = async () => {
     await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
   }
@@ -92,24 +90,34 @@ export async function runFaults({
   try {
     say(`starting ${stack.name}`)
     await stack.up()
-    const url = await stack.url(entry.service, entry.port)
+    const urls = await Promise.all(forms.map(({ balancer }) => stack.url(balancer, 3000)))
     const token = await stack.token()
-    await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
-    for (const [index, fault] of faults.entries()) {
+    for (const url of urls) {
+      const isReady = async () => (await fetch(`${url}/readyz`)).ok
+      await until('the service is ready', isReady)
+    }
+    for (const [number, fault] of faults.entries()) {
       say(fault.name)
-      const firstId = (index + 1) * idsPerFault
-      const { history, error } = await runFault({ url, token }, fault, firstId)
-      operations.push(...history.operations)
+      const firstIds = forms.map((_, index) => (1 + number * forms.length + index) * idsPerLoad)
+      const { histories, error } = await runFault({ urls, token }, fault, firstIds)
+      operations.push(...histories.flatMap((history) => history.operations))
       if (error) throw error
       await everyReplicaCreates()
-      const rows = await select(firstId, firstId + idsPerFault - 1)
-      const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages: fault.outages?.() })
-      say(JSON.stringify(finding.line))
-      findings.push(finding)
+      const [firstId = 0] = firstIds
+      const stored = await select(firstId, firstId + forms.length * idsPerLoad - 1)
+      for (const [index, form] of forms.entries()) {
+        const rows = stored.filter(
+          ({ id }) => Math.floor(Number(id) / idsPerLoad) * idsPerLoad === firstIds[index]
+        )
+        const [history, outages] = [histories[index] as History, fault.outages?.(form)]
+        const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages })
+        say(`${form.title} ${JSON.stringify(finding.line)}`)
+        findings[index]?.push(finding)
+      }
     }
     await check?.()
     // What one fault has left can be gone after the next.
-    const lost = judgeHistory(operations, await select(idsPerFault)).slice(0, 5)
+    const lost = judgeHistory(operations, await select(idsPerLoad)).slice(0, 5)
     violations.push(...lost.map((violation) => `in the end: ${violation}`))
   } catch (error) {
     violations.push(error instanceof Error ? String(error.stack) : String(error))
@@ -117,11 +125,19 @@ export async function runFaults({
   } finally {
     await stop()
   }
-  violations.push(...findings.flatMap((finding) => finding.violations))
-  const lines = findings.map(({ line }) => line)
-  if (lines.length > 0) process.stdout.write(`\n${toTable(lines)}\n`)
-  const row = toRow(title, lines, violations.length)
-  if (row !== undefined) process.stdout.write(`\n${row}\n`)
+  const isJudged = (index: number) => findings.every((found) => found.length > index)
+  for (const [index, { name }] of faults.entries())
+    if (!isJudged(index)) violations.push(`not judged: ${name}`)
+  for (const [index, { title }] of forms.entries()) {
+    const found = findings[index]?.flatMap((finding) => finding.violations) ?? []
+    violations.push(...found.map((violation) => `${title}: ${violation}`))
+  }
+  for (const [index, { title }] of forms.entries()) {
+    const lines = findings[index]?.map(({ line }) => line) ?? []
+    if (lines.length > 0) process.stdout.write(`\n${title}\n${toTable(lines)}\n`)
+    const row = toRow(title, lines, violations.length)
+    if (row !== undefined) process.stdout.write(`\n${row}\n`)
+  }
   for (const { name, idle } of faults)
     for (const what of idle?.() ?? []) process.stdout.write(`\n${name}: nothing was done at ${what}`)
   process.stdout.write('\n')
@@ -136,8 +152,8 @@ export async function runFaults({
 
 /**
  * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
- * overlapping ones of so many `--minutes`; `--short` is the `short` ones, and half a minute of any seed. After both come
- * the `last`.
+ * overlapping ones of so many `--minutes`; `--short` is the `short` ones, and half a minute of that seed or any, and prints
+ * what it leaves out. After both come the `last`.
  */
 export function chooseFaults(
   { all, short, last }: Record<'all' | 'short' | 'last', Fault[]>,
@@ -154,8 +170,10 @@ export function chooseFaults(
     }
   })
   if (values.short || values.seed !== undefined) {
-    const seed = values.short ? randomInt(2 ** 31) : Number(values.seed)
+    const seed = Number(values.seed ?? randomInt(2 ** 31))
     const minutes = values.short ? 0.5 : Number(values.minutes)
+    const others = values.short ? all.filter((fault) => !short.includes(fault)) : []
+    for (const { name } of others) process.stdout.write(`left out: ${name}\n`)
     return [...(values.short ? short : []), ...createRounds({ ...overlapping, seed, minutes }), ...last]
   }
   const chosen = [...all, ...last].filter(({ name }) => name.includes(positionals[0] ?? ''))
@@ -163,27 +181,32 @@ export function chooseFaults(
   return chosen
 }
 
-/** Returns the history also where the fault throws. */
-async function runFault({ url, token }: Record<'url' | 'token', string>, fault: Fault, firstId: number) {
-  const load = startRivals({
-    urls: [url],
-    token,
-    clients,
-    firstId,
-    isRepeating: fault.breaksClients ?? false,
-    ...(fault.outages && { pauseMs, impatience })
-  })
+/** Returns the histories also where the fault throws. */
+async function runFault(
+  { urls, token }: { urls: string[]; token: string },
+  fault: Fault,
+  firstIds: number[]
+) {
+  const loads = urls.map((url, index) =>
+    startRivals({
+      ...{ urls: [url], token, firstId: firstIds[index] as number, pauseMs },
+      clients: clients / urls.length,
+      isRepeating: fault.breaksClients ?? false,
+      ...(fault.outages && { impatience })
+    })
+  )
+  const succeed = () => Promise.all(loads.map((load) => load.succeed(enough)))
   let error: unknown
   try {
-    await load.succeed(enough)
+    await succeed()
     await fault.strike()
-    await load.succeed(enough)
+    await succeed()
     await fault.repair?.()
-    await load.succeed(enough)
+    await succeed()
   } catch (thrown) {
     error = thrown
   }
-  return { history: await load.stop(), error }
+  return { histories: await Promise.all(loads.map((load) => load.stop())), error }
 }
 
 function say(text: string) {

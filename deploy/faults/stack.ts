@@ -5,12 +5,16 @@ import { docker, psql, toLines } from '../../dev/docker.ts'
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
 
-/** Creates a plant with the token and the id given; the key makes it safe to ask again. */
+/** Creates a plant with the token given for each `host=id`; the key makes it safe to ask again. */
 const create = `
-  const [token, id] = process.argv.slice(1)
+  const [token, ...creates] = process.argv.slice(1)
   const headers = { authorization: 'Bearer ' + token, 'content-type': 'application/json', 'idempotency-key': 'k' }
-  const body = '{"id":' + id + ',"name":"n"}'
-  fetch('http://127.0.0.1:3000/plants', { method: 'POST', headers, body }).then(async (response) => console.log(await response.text()))`
+  const bodies = creates.map(async (each) => {
+    const [host, id] = each.split('=')
+    const body = '{"id":' + id + ',"name":"n"}'
+    return (await fetch('http://' + host + ':3000/plants', { method: 'POST', headers, body })).text()
+  })
+  Promise.all(bodies).then((texts) => console.log(texts.join('\\n')))`
 
 /** How long a stack may take to repair what a fault has broken, in ms. */
 export const settleMs = 600_000
@@ -28,11 +32,13 @@ export function createStack(
 ) {
   const name = `${prefix}-${process.pid}`
   const variables = {
-    COMPOSE_FILE: 'compose.yaml',
+    COMPOSE_FILE: 'compose.yaml:../faults/no-health-checks.yaml',
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_DISABLE_ENV_FILE: 'true',
     PLANT_STORE_IMAGE: `${name}-api`,
     PORT: '0',
+    // A line for each request would take more time than the request.
+    LOG_LEVEL: 'warn',
     ...settings
   }
   const project = openProject(folder, variables, run)
@@ -57,11 +63,11 @@ export function createStack(
       toLines(await exec(service, ...psql(user, 'plants', ...statements))),
     /** Runs `docker` with these arguments. */
     docker: (...args: string[]) => run(args),
-    /** Builds and starts everything, and waits until it is healthy; shows the logs when that fails. */
+    /** Builds and starts everything, each part when what it depends on is there; shows the logs when that fails. */
     async up() {
       await compose('build', '--quiet')
       await token() // else the service would see it up to two seconds late
-      await compose('up', '--detach', '--wait').catch(async (error) => {
+      await compose('up', '--detach').catch(async (error) => {
         process.stderr.write(await compose('logs', '--no-color', '--tail', '50'))
         throw error
       })
@@ -79,14 +85,17 @@ export function createStack(
     /** Ends a service's container by SIGKILL. */
     kill: (service: string, index = 1) => run(['kill', '--signal', 'KILL', container(service, index)]),
     start: (service: string, index = 1) => run(['start', container(service, index)]),
-    /** Creates a plant at one replica of the service, past the balancer: returns the body of the response. */
-    createAt: async (index: number, id: number) =>
-      run(['exec', container('api', index), 'node', '-e', create, '--', await token(), `${id}`]),
+    /** Creates a plant of each id at its replica of the service, past the balancer: returns the bodies of the responses. */
+    async createAt(creates: { replica: string; id: number }[]): Promise<string[]> {
+      const [first, ...others] = creates.map(({ replica, id }) => `${name}-${replica}=${id}`) as [string]
+      const node = ['node', '-e', create, '--', await token(), first, ...others]
+      return (await run(['exec', first.replace(/=.*/, ''), ...node])).split('\n')
+    },
     /** Removes containers, networks, volumes and images. */
     async down() {
       const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
       if (faults !== '') await run(['rm', '--force', ...faults.split('\n')])
-      await compose('down', '--volumes', '--timeout', '1', '--remove-orphans')
+      await compose('down', '--volumes', '--timeout', '0', '--remove-orphans')
       await run(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
     }
   }

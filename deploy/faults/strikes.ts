@@ -1,9 +1,10 @@
 /** Faults of one container, which any stack can have. */
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../../dev/until.ts'
 import type { Fault } from './run.ts'
 import type { Kind } from './schedule.ts'
-import type { Stack } from './stack.ts'
+import { type Stack, settleMs } from './stack.ts'
 
 const downMs = 1_000
 
@@ -34,6 +35,15 @@ export const createStrikes = (stack: Stack) => ({
     }
   })
 })
+
+/** Returns when all containers run that these kinds can hit. */
+export const allRun = (stack: Stack, kinds: Kind[]) =>
+  until(
+    'everything runs',
+    () => stack.runs([...new Set(kinds.flatMap(({ targets, needs }) => targets.flatMap(needs)))]),
+    (runs) => !runs.includes(undefined),
+    settleMs
+  )
 
 const group = 'process'
 

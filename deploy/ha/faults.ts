@@ -1,6 +1,6 @@
 /**
- * The highly available stack under faults: `node deploy/ha/faults.ts [part of a name | --seed 7 --minutes 30 | --short]`,
- * with `--direct` without its database proxy.
+ * The highly available stack under faults: `node deploy/ha/faults.ts [part of a name | --seed 7 --minutes 30]`, with
+ * `--direct` without its database proxy. With `--short` both forms of the service meet each fault.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../dev/embedded-postgres.ts'
@@ -9,19 +9,31 @@ import { graceMs } from '../faults/report.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { createStack, settleMs } from '../faults/stack.ts'
 import { createCluster, type Node, nodes, otherThan } from './cluster.ts'
-import { createScheduled, replicas } from './kinds.ts'
+import { createForm, createKinds } from './kinds.ts'
 
-const isDirect = process.argv.includes('--direct')
+const isShort = process.argv.includes('--short')
+const isDirect = isShort || process.argv.includes('--direct')
+const files = [
+  'compose.yaml',
+  ...(isDirect ? ['compose.direct.yaml'] : []),
+  ...(isShort ? ['compose.both.yaml'] : []),
+  ...['../faults/no-health-checks.yaml', 'small-volumes.yaml']
+]
 const stack = createStack(import.meta.dirname, 'plant-store-ha', ['node', 'api'], {
-  COMPOSE_FILE: ['compose.yaml', ...(isDirect ? ['compose.direct.yaml'] : []), 'small-volumes.yaml'].join(
-    ':'
-  ),
+  COMPOSE_FILE: files.join(':'),
   PROMETHEUS_PORT: '0',
-  // The balancer must be found again after its end.
-  PORT: String(await freePort())
+  // The balancers must be found again after their end.
+  PORT: String(await freePort()),
+  PROXIED_PORT: String(await freePort())
 })
-const entry = { service: 'balancer', port: 3000 }
-const proxies = isDirect ? ['balancer'] : ['primary', 'balancer']
+const services = ['api', ...(isShort ? ['proxied'] : [])]
+const replicas = ['api-1', 'api-2', ...(isShort ? [] : ['api-3'])]
+const forms = [
+  isDirect
+    ? createForm('HA `--direct`', replicas, ['balancer'])
+    : createForm('HA', replicas, ['primary', 'balancer']),
+  ...(isShort ? [createForm('HA', ['proxied-1', 'proxied-2'], ['primary', 'proxiedbalancer'])] : [])
+]
 const cluster = createCluster(stack)
 const etcd = ['etcd1', 'etcd2', 'etcd3']
 
@@ -119,8 +131,17 @@ const etcdKilled: Fault = (() => {
 const replicaKilled: Fault = {
   name: 'SIGKILL of one replica of the service',
   breaksClients: true,
-  strike: () => stack.kill('api', 2),
-  repair: () => stack.start('api', 2)
+  strike: () => Promise.all(services.map((service) => stack.kill(service, 2))),
+  repair: () => Promise.all(services.map((service) => stack.start(service, 2)))
+}
+
+async function createInVain(balancer: string) {
+  const url = `${await stack.url(balancer, 3000)}/plants`
+  const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
+  const [id] = stack.takeIds(1)
+  const response = await fetch(url, { method: 'POST', headers, body: `{"id":${id},"name":"n"}` })
+  const body = await response.text()
+  if (!body.startsWith('{"error":503,')) throw new Error(`with one node left a create got ${body}`)
 }
 
 /** The last node acknowledges nothing, and says so. */
@@ -139,12 +160,7 @@ const oneLeft: Fault = (() => {
       await Promise.all(others.map((node) => stack.kill(node)))
       standstill.from = performance.now()
       // By then the clients, too, have had responses to what they sent since.
-      const url = `${await stack.url(entry.service, entry.port)}/plants`
-      const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
-      const [id] = stack.takeIds(1)
-      const response = await fetch(url, { method: 'POST', headers, body: `{"id":${id},"name":"n"}` })
-      const body = await response.text()
-      if (!body.startsWith('{"error":503,')) throw new Error(`with one node left a create got ${body}`)
+      await Promise.all(forms.map(({ balancer }) => createInVain(balancer)))
       standstill.to = performance.now()
       await Promise.all(others.map((node) => stack.start(node)))
       await cluster.isWhole()
@@ -154,21 +170,32 @@ const oneLeft: Fault = (() => {
   }
 })()
 
+/** Throws unless the role that the service connects as owns nothing in any database, nor does a role that it belongs to. */
+async function ownsNothing() {
+  const primary = await cluster.findPrimary()
+  const clients = `select distinct usename from pg_stat_activity where application_name = 'plant-store'`
+  const roles = await cluster.query(primary, clients)
+  if (String(roles) !== 'service') throw new Error(`the service connects as ${roles}`)
+  const ofRole = `select refobjid::regrole, classid::regclass, objid from pg_shdepend
+    where deptype = 'o' and pg_has_role('service', refobjid, 'member')`
+  const owned = await cluster.query(primary, ofRole)
+  if (owned.length > 0) throw new Error(`the service's role owns ${owned}`)
+}
+
 const all = [switchover, killed, cutOff, cutOffButReachable, standbyKilled, etcdKilled, replicaKilled]
 
 await runFaults({
   stack,
-  title: isDirect ? 'HA `--direct`' : 'HA',
-  entry,
+  forms,
   deadlineMs: 35_000,
-  replicas: replicas.length,
   faults: chooseFaults(
     { all, short: [switchover, killed, replicaKilled], last: [oneLeft] },
-    { stack, ...createScheduled(stack, proxies), isWhole: () => cluster.isWhole() }
+    { stack, forms, kinds: createKinds(stack, forms), isWhole: () => cluster.isWhole() }
   ),
   query: async (sql) => await cluster.query(await cluster.findPrimary(), sql),
-  /** Every node, also those that were struck, ends up with the same rows. */
+  /** The service owns nothing, and every node, also those that were struck, ends up with the same rows. */
   async check() {
+    await ownsNothing()
     const digest = `select count(*), md5(string_agg(p::text, '' order by id)) from plants as p`
     await cluster.isWhole()
     await until(

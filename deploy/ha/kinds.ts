@@ -1,5 +1,6 @@
-/** What a schedule can draw on this stack, and what of it the stack survives without a pause. */
-import type { Overlap } from '../faults/overlap.ts'
+/** What a schedule can draw on this stack, and what of it each form of the service survives without a pause. */
+import type { Form } from '../faults/run.ts'
+import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
 import { createProcessKinds } from '../faults/strikes.ts'
 import { createCluster, nodes } from './cluster.ts'
@@ -8,31 +9,8 @@ import { createNetworkKinds } from './network.ts'
 
 const etcd = ['etcd1', 'etcd2', 'etcd3']
 
-/** The containers of the service. */
-export const replicas = ['api-1', 'api-2', 'api-3']
-
-/** Returns both, for a stack with these proxies. */
-export function createScheduled(stack: Stack, proxies: string[]): Pick<Overlap, 'kinds' | 'isAvailable'> {
-  const kinds = [
-    // The nodes come twice as often as the others.
-    ...[1, 2].flatMap(() => [
-      ...createProcessKinds(stack, [...nodes]),
-      ...createNetworkKinds(stack),
-      ...createDiskKinds(stack)
-    ]),
-    ...createProcessKinds(stack, etcd),
-    ...createProcessKinds(stack, replicas),
-    ...createProcessKinds(stack, proxies),
-    {
-      ...{ name: 'changes by a switchover', targets: ['the primary'], group: 'process', longest: 0 },
-      needs: () => [],
-      hits: () => [],
-      // Patroni refuses it without a candidate.
-      refusal: /switchover/,
-      strike: createCluster(stack).switchoverNow
-    }
-  ]
-
+/** Describes a form of the service by the proxies between clients and database, of which the last is its balancer. */
+export function createForm(title: string, replicas: string[], proxies: string[]) {
   /** With two whole nodes that reach each other, the majority of etcd, a replica and the proxies. */
   function isAvailable(hits: string[]): boolean {
     const has = (hit: string) => hits.includes(hit)
@@ -49,5 +27,30 @@ export function createScheduled(stack: Stack, proxies: string[]): Pick<Overlap, 
     )
   }
 
-  return { kinds, isAvailable }
+  return { title, balancer: proxies.at(-1) as string, replicas, proxies, isAvailable }
+}
+
+/** Returns what can be drawn on a stack with these forms. */
+export function createKinds(stack: Stack, forms: (Form & { proxies: string[] })[]): Kind[] {
+  return [
+    // The nodes come twice as often as the others.
+    ...[1, 2].flatMap(() => [
+      ...createProcessKinds(stack, [...nodes]),
+      ...createNetworkKinds(stack),
+      ...createDiskKinds(stack)
+    ]),
+    ...createProcessKinds(stack, etcd),
+    ...forms.flatMap(({ replicas, proxies }) => [
+      ...createProcessKinds(stack, replicas),
+      ...createProcessKinds(stack, proxies)
+    ]),
+    {
+      ...{ name: 'changes by a switchover', targets: ['the primary'], group: 'process', longest: 0 },
+      needs: () => [],
+      hits: () => [],
+      // Patroni refuses it without a candidate.
+      refusal: /switchover/,
+      strike: createCluster(stack).switchoverNow
+    }
+  ]
 }

@@ -4,7 +4,7 @@ import { until } from '../../dev/until.ts'
 import { chooseFaults, type Fault, runFaults } from '../faults/run.ts'
 import { deadlineMs, settings } from '../faults/settings.ts'
 import { createStack } from '../faults/stack.ts'
-import { createProcessKinds, createStrikes } from '../faults/strikes.ts'
+import { allRun, createProcessKinds, createStrikes } from '../faults/strikes.ts'
 
 /** Longer than a statement's third of the deadline. */
 const lockSeconds = 10
@@ -50,25 +50,20 @@ const all = [...short, restarted('PgBouncer', 'pgbouncer'), killed('PostgreSQL',
 const replicas = ['api-1', 'api-2']
 /** There is one of each but of the replicas. */
 const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
+const kinds = [
+  ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),
+  // A database that is away while others start loses its address, which PgBouncer keeps (README.md).
+  ...createProcessKinds(stack, ['db']).filter(({ name }) => /SIGSTOP|processor/.test(name))
+]
+const forms = [{ title: 'PgBouncer', balancer: 'balancer', replicas, isAvailable }]
 
 await runFaults({
   stack,
-  title: 'PgBouncer',
-  entry: { service: 'balancer', port: 3000 },
+  forms,
   deadlineMs,
-  replicas: replicas.length,
   faults: chooseFaults(
     { all, short, last: [locked] },
-    {
-      stack,
-      kinds: [
-        ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),
-        // A database that is away while others start loses its address, which PgBouncer keeps (README.md).
-        ...createProcessKinds(stack, ['db']).filter(({ name }) => /SIGSTOP|processor/.test(name))
-      ],
-      isAvailable,
-      isWhole: () => stack.compose('up', '--detach', '--wait')
-    }
+    { stack, forms, kinds, isWhole: () => allRun(stack, kinds) }
   ),
   query,
   check: sharesConnections

@@ -2,14 +2,28 @@
 import t from 'tap'
 import { createRounds } from '../../deploy/faults/overlap.ts'
 import { createStack } from '../../deploy/faults/stack.ts'
-import { createScheduled, replicas } from '../../deploy/ha/kinds.ts'
+import { createForm, createKinds } from '../../deploy/ha/kinds.ts'
 import { createRandom } from '../../dev/random.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 import { createFakeEngine } from './fake-engine.ts'
 
 const minutes = 10
-const single = ['node1', 'node2', 'node3', 'etcd1', 'etcd2', 'etcd3', 'primary', 'balancer']
-const services = [...single.map((service) => `${service}-1`), ...replicas]
+const single = [
+  'node1',
+  'node2',
+  'node3',
+  'etcd1',
+  'etcd2',
+  'etcd3',
+  'primary',
+  'balancer',
+  'proxiedbalancer'
+]
+const forms = [
+  createForm('direct', ['api-1', 'api-2'], ['balancer']),
+  createForm('proxied', ['proxied-1', 'proxied-2'], ['primary', 'proxiedbalancer'])
+]
+const services = [...single.map((service) => `${service}-1`), ...forms.flatMap(({ replicas }) => replicas)]
 
 /** Plays the rounds of a seed on the stack of deploy/ha, and returns what they did. */
 async function play(seed: number) {
@@ -21,9 +35,9 @@ async function play(seed: number) {
   const engine = createFakeEngine(services, createRandom(seed), clock)
   const stack = createStack('', 'fake', [], {}, engine.run)
   const printed: string[] = []
-  const scheduled = createScheduled(stack, ['primary', 'balancer'])
+  const kinds = createKinds(stack, forms)
   const isWhole = async () => {}
-  const rounds = createRounds({ stack, seed, minutes, ...scheduled, isWhole }, clock, (line) => {
+  const rounds = createRounds({ stack, seed, minutes, forms, kinds, isWhole }, clock, (line) => {
     printed.push(line)
   })
   const unhealed: unknown[] = []
@@ -55,4 +69,13 @@ t.test('fifty seeds: each round ends, everything is healed, and what did nothing
   }
   t.comment(Object.fromEntries(reasons))
   t.strictSame([...reasons.keys()].sort(), ['it is down', 'it is refused', 'it went down meanwhile'])
+})
+
+t.test('what hits the proxy of one form excuses no pause of the other', async (t) => {
+  const available = (...hits: string[]) => forms.map(({ isAvailable }) => isAvailable(hits))
+  t.strictSame(available('node1', 'etcd1', 'api-1', 'proxied-1'), [true, true])
+  t.strictSame(available('primary'), [true, false])
+  t.strictSame(available('balancer'), [false, true])
+  t.strictSame(available('api-1', 'api-2'), [false, true])
+  t.strictSame(available('node1', 'node2'), [false, false])
 })
