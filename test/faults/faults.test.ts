@@ -24,7 +24,8 @@ const impatient = { isRepeating: true, impatience: { oneIn: 20, withinMs: 100 } 
 /** Longer than production's: on a shared machine PostgreSQL may take long to start. */
 const deadlineMs = scaled(20_000)
 
-type PostgresServer = Awaited<ReturnType<typeof startServer>>
+const server = await startServer(t)
+t.beforeEach(() => query(server.url, 'truncate plants'))
 
 interface Scene {
   load: Load
@@ -33,12 +34,7 @@ interface Scene {
 }
 
 /** Runs a fault in the middle of a load on a service of its own; no client may see an error. */
-async function prove(
-  t: Test,
-  server: PostgresServer,
-  databaseUrl: string,
-  fault: (scene: Scene) => Promise<unknown>
-) {
+async function prove(t: Test, databaseUrl: string, fault: (scene: Scene) => Promise<unknown>) {
   const service = await startService(t, { DATABASE_URL: databaseUrl, WRITE_DEADLINE_MS: String(deadlineMs) })
   const countFailures = async () => {
     const { values } = parseMetrics(await service.metrics())
@@ -60,8 +56,7 @@ async function prove(
 
 for (const signal of ['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) {
   t.test(`PostgreSQL ends by ${signal} and starts again`, async (t) => {
-    const server = await startServer(t)
-    await prove(t, server, server.url, async ({ isNoticed }) => {
+    await prove(t, server.url, async ({ isNoticed }) => {
       await server.down(signal)
       await isNoticed()
       await server.up()
@@ -72,8 +67,7 @@ for (const signal of ['SIGKILL', 'SIGQUIT', 'SIGINT'] as const) {
 const terminate = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plant-store'`
 
 t.test('every backend is terminated, again and again', async (t) => {
-  const server = await startServer(t)
-  await prove(t, server, server.url, async ({ load }) => {
+  await prove(t, server.url, async ({ load }) => {
     for (let count = 0; count < 20; count++) {
       await query(server.url, terminate)
       await load.succeed(clients)
@@ -82,7 +76,6 @@ t.test('every backend is terminated, again and again', async (t) => {
 })
 
 t.test('two replicas get the same ids while backends are terminated', async (t) => {
-  const server = await startServer(t)
   const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
   const replicas = [await startService(t, env), await startService(t, env)]
   const load = startRivals({ urls: replicas.map(({ url }) => url), token, clients, ...impatient })
@@ -95,8 +88,7 @@ t.test('two replicas get the same ids while backends are terminated', async (t) 
 })
 
 t.test('PostgreSQL stands still until a statement is given up', async (t) => {
-  const server = await startServer(t)
-  await prove(t, server, server.url, async ({ isNoticed }) => {
+  await prove(t, server.url, async ({ isNoticed }) => {
     const pids = await query(
       server.url,
       `select pid from pg_stat_activity where application_name = 'plant-store'`
@@ -111,11 +103,10 @@ t.test('PostgreSQL stands still until a statement is given up', async (t) => {
 })
 
 t.test('the connection is cut between the commit and its response', async (t) => {
-  const server = await startServer(t)
   const proxy = await startProxy(t, server.port)
   const url = new URL(server.url)
   url.port = String(proxy.port)
-  await prove(t, server, url.href, async () => {
+  await prove(t, url.href, async () => {
     // One after the other: rows share batches, and one batch must not lose them all.
     for (let count = 0; count < 20; count++) {
       proxy.lose(1)
@@ -125,9 +116,8 @@ t.test('the connection is cut between the commit and its response', async (t) =>
 })
 
 t.test('the server is read-only for a while', async (t) => {
-  const server = await startServer(t)
   const set = (value: string) => setServer(server.url, 'default_transaction_read_only', value)
-  await prove(t, server, server.url, async ({ isNoticed }) => {
+  await prove(t, server.url, async ({ isNoticed }) => {
     await set('on')
     await isNoticed()
     await set('off')
@@ -135,7 +125,6 @@ t.test('the server is read-only for a while', async (t) => {
 })
 
 t.test('the service is killed by SIGKILL, and its clients repeat', async (t) => {
-  const server = await startServer(t)
   const env = { DATABASE_URL: server.url, PORT: String(await freePort()) }
   let service = await startProcess(t, env)
   const load = startRivals({ urls: [service.url], token, clients, isRepeating: true })

@@ -32,8 +32,8 @@ t.test('a service that claims what is not so is found', async (t) => {
 t.test('a schedule that fails is made smaller', async (t) => {
   const lie = 'nothing stored, where it is'
   const { seed = 0 } = await explore(lieSeeds, { lie })
-  const whole = await replay(seed, false, { lie })
-  const small = await replay(seed, true, { lie })
+  const whole = await replay(seed, false, lie)
+  const small = await replay(seed, true, lie)
   t.ok(small.violations?.length)
   t.ok((small.schedule?.orders.length ?? 0) < (whole.schedule?.orders.length ?? 0))
 })

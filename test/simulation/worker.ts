@@ -1,6 +1,6 @@
 /** A thread that simulates seeds: it has a machine's time, chance and network of its own to replace. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Asked, Subject, Told } from './explore.ts'
+import type { Asked, Told } from './explore.ts'
 import { tellLie } from './lies.ts'
 import { installProcesses } from './machine.ts'
 import { drawSchedule } from './schedule.ts'
@@ -9,12 +9,12 @@ import { shrink } from './shrink.ts'
 import { Simulation } from './simulation.ts'
 
 installProcesses()
-const { src, lie }: Subject = workerData
-const loaded = tellLie(await loadService(src), lie)
+const service = await loadService(workerData)
 const port = parentPort as NonNullable<typeof parentPort>
 
 port.on('message', async (asked: Asked) => {
   const tell = (told: Told) => port.postMessage(told)
+  const loaded = tellLie(service, asked.lie)
   if ('from' in asked) {
     for (let seed = asked.from; seed < asked.to; seed++) {
       const violations = await new Simulation(drawSchedule(seed), loaded).run()

@@ -15,7 +15,11 @@ export function createVirtualClock(random = () => 0) {
   const queue: (() => void)[] = []
   let now = 0
 
-  const next = () => [...timers].sort((a, b) => a.at - b.at)[0]
+  function next() {
+    let first: Timer | undefined
+    for (const timer of timers) if (first === undefined || timer.at < first.at) first = timer
+    return first
+  }
   const clock: Clock = {
     now: () => now,
     random,
