@@ -55,15 +55,11 @@ export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1'
 }
 
-type FailBody = (failure: Failure) => void
-
 /** An open connection. Its fields are assigned in this file alone. */
 export class Connection {
   readonly socket: Socket
   /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
-  /** Ends the reading of the newest request's body. */
-  #failBody: FailBody | undefined = undefined
   readonly #shared: Shared
   readonly #onClosed: (reply: FastifyReply) => void
   /** The responses that are not sent completely, in the order of their requests; Fastify's reply once it has one. */
@@ -165,16 +161,6 @@ export class Connection {
     this.#pending.set(response, reply)
   }
 
-  /** Takes note that the newest request's body is being read; `fail` is called when the rest will not arrive. */
-  startBody(fail: FailBody): void {
-    this.#failBody = fail
-  }
-
-  /** Takes note that this body is read, unless the next request, which may be parsed before that is reported, has begun its own. */
-  endBody(fail: FailBody): void {
-    if (this.#failBody === fail) this.#failBody = undefined
-  }
-
   /** Makes the newest request the last: no byte after those that are parsed counts. */
   stopReading(): void {
     this.#state = 'over'
@@ -182,14 +168,15 @@ export class Connection {
 
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
-   * order. Then an incomplete one gets the failure from Fastify. Without one, `write` is called to write it.
+   * order. Then an incomplete one emits `broken` with the failure, for who reads its body, and gets it from Fastify.
+   * Without one, `write` is called to write it.
    */
   refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
     this.#state = 'over'
     if (this.isArriving) {
       this.#newestFailure = failure
-      this.#failBody?.(failure)
+      this.#newest?.emit('broken', failure)
     } else this.#writeOwed = write
     if (this.#pending.size === 0) this.#writeLast()
   }
@@ -219,9 +206,12 @@ export class Connection {
 
   /** Gives up all pending responses, once the socket has closed. */
   close(): void {
-    this.#failBody?.(this.#newestFailure ?? new Failure('MalformedRequest'))
-    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
-    for (const response of this.#pending.keys()) response.destroy()
+    const failure = this.#newestFailure ?? new Failure('MalformedRequest')
+    for (const response of this.#pending.keys()) {
+      response.req.emit('broken', failure)
+      // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
+      response.destroy()
+    }
   }
 
   /**
@@ -269,7 +259,7 @@ export class Connection {
     if (this.#waitsForUs || this.isOver) return false
     const { hasClosed } = this.#shared
     if (this.isArriving) {
-      const isUnbegun = this.#failBody !== undefined && !this.#newest?.readableDidRead
+      const isUnbegun = this.#newest?.listenerCount('broken') && !this.#newest.readableDidRead
       return hasClosed || isUnbegun || this.#late === this.#newest
     }
     return this.#late === 'header' || (hasClosed && this.#pending.size === 0)

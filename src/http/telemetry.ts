@@ -6,7 +6,8 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest }
 import fp from 'fastify-plugin'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
-import { addCounter, addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
+import type { Failure } from '../failures/failure.ts'
+import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -102,20 +103,23 @@ const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 /** Returns the series of the time that requests take, for each route, method and number of a failure. */
 function measureDurations(app: FastifyInstance, registry: Registry) {
-  const duration = addHistogram(registry, {
-    name: 'plant_store_http_request_duration_seconds',
-    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
-    buckets
-  })
-  const seriesOf = memoize((route: string | undefined) => {
+  const help =
+    "Time from a request's header to the end of its response; failure is the response's number, 0 for a success"
+  const addSeries = addHistogram(registry, 'http_request_duration_seconds', help, buckets)
+  const known = new Map<string, Series>()
+  function seriesOf(method: string, failure: number, route = 'unknown') {
+    const key = `${route} ${method} ${failure}`
+    const found = known.get(key)
+    if (found) return found
     const isOfInterface = app.routes.some(({ url, operation }) => url === route && operation !== undefined)
-    const labels = { route: route ?? 'unknown', interface: String(isOfInterface) }
-    return memoize((method: string) => memoize((failure: number) => duration({ ...labels, method, failure })))
-  })
+    const series = addSeries({ route, interface: String(isOfInterface), method, failure })
+    known.set(key, series)
+    return series
+  }
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
   app.addHook('onReady', (done) => {
     for (const { url, method, operation } of app.routes)
-      if (operation) for (const failure of [0, 500, 503]) seriesOf(url)(method)(failure)
+      if (operation) for (const failure of [0, 500, 503]) seriesOf(method, failure, url)
     done()
   })
   return seriesOf
@@ -145,17 +149,14 @@ export default fp<{ registry: Registry }>(
     app.decorateRequest('exemplar', undefined)
     server.on('drop', () => drops++)
     // No request is measured.
-    app.onRejected(({ name }) => {
-      failures[name]++
-    })
+    server.on('rejected', ({ name }: Failure) => failures[name]++)
     const log = createLog(app.log)
-    app.onClosed((reply, isSent) => {
+    server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { request, elapsedTime } = reply
       const { method, failure, exemplar } = request
       if (isSent) {
         const known = methods.has(method) ? method : 'other'
-        const series = seriesOf(routeOf(request))(known)(failure?.error ?? 0)
-        series.observe(elapsedTime / 1000, exemplar)
+        seriesOf(known, failure?.error ?? 0, routeOf(request)).observe(elapsedTime / 1000, exemplar)
         if (failure) failures[failure.name]++
       }
       log(reply, isSent)
