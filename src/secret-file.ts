@@ -48,28 +48,22 @@ export function watchSecretFile(
 
   /** Reads the file, and uses what it holds if that is due. */
   async function read(isDue: (digest: string) => boolean) {
-    let text = ''
-    let fault: string | undefined
-    try {
-      text = (await readFile(path, 'utf8')).trim()
-    } catch (error) {
-      fault = `cannot be read (${(error as NodeJS.ErrnoException).code})`
-    }
-    const found = fault ?? digestOf(text)
+    const text = await readFile(path, 'utf8').catch(
+      ({ code }) => new StartupFault([`cannot be read (${code})`])
+    )
+    const found = typeof text === 'string' ? digestOf(text.trim()) : text.message
     const isJudged = isDue(found) && !isClosed
     latest = found
     if (!isJudged) return
     judged = found
     try {
-      if (fault !== undefined) throw new StartupFault([fault])
-      log.info(use(text), `${name} was read`)
+      if (typeof text !== 'string') throw text
+      log.info(use(text.trim()), `${name} was read`)
       isBroken = false
     } catch (error) {
       isBroken = true
-      log.error(
-        { faults: (error as StartupFault).faults },
-        `${name} is broken: what it held before stays in use`
-      )
+      const { faults } = error as StartupFault
+      log.error({ faults }, `${name} is broken: what it held before stays in use`)
     }
   }
 

@@ -43,14 +43,12 @@ export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeade
  * is one such line for each plant, so it is written without pino's generic serialisation. No field needs escaping: the
  * alphabet of each has no quotes and no backslashes.
  */
-function createSuccessLine(
-  logger: FastifyBaseLogger
-): (requestId: string, success: Line, message: string) => void {
+function createSuccessLine(logger: FastifyBaseLogger) {
   if (!(logger as Logger).isLevelEnabled('info')) return () => {}
   const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
   const field = (name: string, value: string | number | undefined) =>
     value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
-  return (requestId, line, message) => {
+  return (requestId: string, line: ReturnType<typeof describe>, message: string) => {
     const { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } = line
     stream.write(
       `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
@@ -59,8 +57,6 @@ function createSuccessLine(
     )
   }
 }
-
-type Line = ReturnType<typeof describe>
 
 /** Returns the fields of a request's line. */
 function describe({ request, elapsedTime }: FastifyReply) {
@@ -77,7 +73,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
   }
 }
 
-/** Returns the path of a request's route, undefined where it has none. That of an operation costs less. */
+/** Returns the path of a request's route, undefined where it has none. An operation's costs less. */
 const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
 
 /** Returns what writes the line of a request whose response is sent, or given up. */

@@ -103,7 +103,10 @@ let ofNode: Registry | undefined
 
 /** Adds the metrics of the process and its build; Node is measured from the first call to the end of the process. */
 export function addProcessMetrics(registry: Registry): void {
-  if (!ofNode) collectDefaultMetrics({ register: (ofNode = new Registry()) })
+  if (!ofNode) {
+    ofNode = new Registry()
+    collectDefaultMetrics({ register: ofNode })
+  }
   for (const metric of ofNode.getMetricsAsArray())
     if (!misnamed.includes(metric.name)) registry.registerMetric(metric as unknown as Metric)
   const build = { labels: { version, node_version: process.versions.node }, value: 1 }
