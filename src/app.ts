@@ -20,17 +20,14 @@ import type { Tracing } from './tracing/open-telemetry.ts'
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
 const keepAliveTimeout = 620_000
 
-interface Parts {
-  tracing?: Tracing | undefined
-  /** Where plants are stored, in place of the database. */
-  repository?: PlantRepository
-}
-
-/** Builds the application; it listens to nothing yet and connects to the database with its first request. */
+/**
+ * Builds the application; it listens to nothing yet and connects to the database with its first request. `repository`
+ * stores plants in place of the database.
+ */
 export async function buildApp(
   config: Config,
   logger: FastifyBaseLogger,
-  { tracing, repository }: Parts = {}
+  { tracing, repository }: { tracing?: Tracing | undefined; repository?: PlantRepository } = {}
 ) {
   // Only OpenMetrics has exemplars.
   const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
