@@ -12,7 +12,7 @@ import telemetry from './http/telemetry.ts'
 import openapi from './openapi/page.ts'
 import store from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
-import plants, { operations } from './plants/route.ts'
+import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
 import { databaseChecks } from './plants/statements.ts'
 import type { Tracing } from './tracing/open-telemetry.ts'
@@ -47,7 +47,7 @@ export async function buildApp(
   await app.register(auth, { registry, tokens, file: tokenFile, perSecond })
   await app.register(operation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   addProbes(app)
-  await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
+  await app.register(openapi, { basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
   await app.register(store, { registry, write, tracing, repository })

@@ -2,9 +2,14 @@
  * Metrics that are read with the page, and a histogram that costs a request only a few additions: the library's processes
  * its labels for each value.
  */
+import { readFileSync } from 'node:fs'
 import { collectDefaultMetrics, type Metric, Registry } from '@prometheus-io/client'
 import { lostLines } from '../logger.ts'
-import { version } from '../version.ts'
+
+/** The version of this build, such as 1.0.0: package.json has it, and nothing else. */
+export const { version }: { version: string } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+)
 
 type Labels = Record<string, string | number>
 
