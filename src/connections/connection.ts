@@ -22,13 +22,11 @@ type State = 'open' | 'last' | 'over' | 'finished'
 
 type Reader = (chunk: Buffer) => void
 
-/** Limits of a server's connections. */
+/** Limits of a server's connections, as the settings have them. */
 export interface ConnectionLimits {
-  /** How long a request's header may take to arrive, or the first byte of a body, in ms. */
   readonly headersTimeoutMs: number
-  /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
   readonly requestTimeoutMs: number
-  /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
+  /** Some more get one response and are closed; any beyond are closed at once. */
   readonly maxConnections: number
 }
 
@@ -40,7 +38,7 @@ export interface Shared extends ConnectionLimits {
   hasClosed: boolean
   /** How many responses are not sent completely. */
   pending: number
-  /** How many were cut off because their client took nothing of a response. */
+  /** How many connections were cut off because their client took nothing of a response. */
   stalled: number
 }
 
@@ -100,12 +98,11 @@ export class Connection {
     }
   }
 
-  /** Whether all further bytes are ignored. */
+  /** All further bytes are ignored. */
   get isOver(): boolean {
     return this.#state === 'over' || this.#state === 'finished'
   }
 
-  /** Whether the newest request has not arrived completely. */
   get isArriving(): boolean {
     return this.#newest?.complete === false
   }
@@ -156,7 +153,6 @@ export class Connection {
     response.on('close', () => this.#settle(response))
   }
 
-  /** Takes note of Fastify's reply to a request. */
   attach(response: ServerResponse, reply: FastifyReply): void {
     this.#pending.set(response, reply)
   }

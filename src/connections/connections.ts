@@ -10,13 +10,12 @@ import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The open connections. */
     connections: Connections
     /** The service is about to close: it is no longer ready, but still serves. */
     isShuttingDown: boolean
     /**
-     * Makes the service not ready, and serves for `delayMs` while balancers notice, then for a second in which every
-     * response tells its client that the connection closes. Call `close` afterwards.
+     * Serves for `delayMs` while balancers notice, then for a second in which every response tells its client that the
+     * connection closes. Call `close` afterwards.
      */
     announceShutdown(delayMs: number): Promise<void>
   }
@@ -61,7 +60,6 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     server.emit('replied', reply, isSent)
   }
 
-  /** Stops reading a connection, and ends it with this failure after the responses that are pending. */
   function rejectConnection(socket: Socket, failure: Failure) {
     const requestId = randomUUID()
     connections.get(socket)?.refuse(failure, () => {
@@ -71,7 +69,6 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     })
   }
 
-  /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
   function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
     const connection = connections.get(socket)
     const isTimeout = code === 'ERR_HTTP_REQUEST_TIMEOUT'

@@ -22,21 +22,18 @@ const addresses = /^[\da-f.:, ]{1,200}$/i
 /** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
 const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
+const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? pattern.exec(given) : null)
+
 /** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
-export function identifyRequest(headers: IncomingHttpHeaders): string {
-  const given = headers['x-request-id']
-  return typeof given === 'string' && requestId.test(given) ? given : randomUUID()
-}
+export const identifyRequest = (headers: IncomingHttpHeaders): string =>
+  match(requestId, headers['x-request-id'])?.[0] ?? randomUUID()
 
 /** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
-export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string | undefined {
-  return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
-}
+export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, headers.traceparent)?.[1]
 
 /** Returns the `X-Forwarded-For` of a request, or undefined where it has none, a long one, or other things than addresses. */
-export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeaders): string | undefined {
-  return typeof given === 'string' && addresses.test(given) ? given : undefined
-}
+export const findForwardedFor = (headers: IncomingHttpHeaders) =>
+  match(addresses, headers['x-forwarded-for'])?.[0]
 
 /**
  * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There

@@ -13,7 +13,6 @@ export const { version }: { version: string } = JSON.parse(
 
 type Labels = Record<string, string | number>
 
-/** A line of the page. */
 interface Sample {
   readonly metricName?: string
   readonly labels: Labels
@@ -71,15 +70,11 @@ export function addHistogram(registry: Registry, of: string, help: string, bound
   }
 }
 
+type Read = () => number | Readonly<Record<string, number>>
+
 const addAs =
   (type: 'counter' | 'gauge', suffix: string) =>
-  (
-    registry: Registry,
-    name: string,
-    help: string,
-    read: () => number | Readonly<Record<string, number>>,
-    label = ''
-  ) =>
+  (registry: Registry, name: string, help: string, read: Read, label = '') =>
     addMetric(registry, type, `plant_store_${name}${suffix}`, help, () => {
       const values = read()
       if (typeof values === 'number') return [{ labels: {}, value: values }]

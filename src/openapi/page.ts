@@ -39,19 +39,11 @@ const directory = new URL('../../public/docs/', import.meta.url)
 const interfaceFile = new URL('../openapi.json', directory)
 const config = { isInternal: true } as const
 
-interface Options {
-  /** What the operations' paths begin with. */
-  basePath: string
-  /** Whether the page for people is served. */
-  docs: boolean
-}
-
-const openapi: FastifyPluginAsync<Options> = async (app, { basePath, docs }) => {
+/** `basePath` is in front of the operations' paths, `docs` says whether the page for people is served. */
+const openapi: FastifyPluginAsync<{ basePath: string; docs: boolean }> = async (app, { basePath, docs }) => {
   const text = await readFile(interfaceFile, 'utf8')
   const document = Buffer.from(text.replace('"url": "/"', `"url": "${basePath || '/'}"`))
-  app.get('/openapi.json', { config }, (_, reply) =>
-    reply.header('content-type', 'application/json').send(document)
-  )
+  app.get('/openapi.json', { config }, (_, reply) => reply.type('application/json').send(document))
   if (!docs) return
   const { page, assets } = await readPage(directory)
   const html = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }

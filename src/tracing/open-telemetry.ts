@@ -80,7 +80,7 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
   }
 }
 
-/** How long the last spans may take: an unreachable collector must not hold up the end of the process. */
+/** An unreachable collector must not hold up the end of the process. */
 const shutdownLimitMs = 2_000
 
 /** Makes the plugin of requests; `shutdown` sends the spans that are left. */
@@ -106,10 +106,9 @@ function traceRequests(shutdown: () => Promise<void>) {
       })
       // The span ends after this, in the routes' own onSend.
       app.addHook('onSend', (request, _, payload, done) => {
-        const { failure } = request
-        if (failure && (failure.error === 500 || failure.error === 503)) {
-          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: failure.name })
-        }
+        const { error, name: message } = request.failure ?? {}
+        if (error === 500 || error === 503)
+          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
         done(null, payload)
       })
       // The context is lost while the body is read.
