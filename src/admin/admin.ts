@@ -2,6 +2,7 @@
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/config.ts'
 import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/server.ts'
 import { addProcessMetrics } from '../metrics/metrics.ts'
@@ -13,14 +14,7 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  /** What the application counts. */
-  registry: Registry
-  /** Where the page is: undefined for nowhere, port 0 for a free one. */
-  listen: { readonly host: string; readonly port: number } | undefined
-}
-
-export default fp<Options>(
+export default fp<{ registry: Registry; listen: Config['metrics'] }>(
   async (app, { registry, listen }) => {
     if (listen) addProcessMetrics(registry)
     const admin = listen && (await buildAdminApp(registry, app.log))

@@ -71,19 +71,12 @@ export function failuresOf({ writes, params, body, failures }: Operation) {
   return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
 }
 
-interface Options {
-  registry: Registry
-  /** What the operations' paths begin with. */
-  basePath: string
-  /** Bytes of the bodies that may be arriving at the same time. */
-  bodyMemoryBytes: number
-}
-
 /** Without zeros in front: a path has one way to name an id. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/
 const tooManyConnections = { message: 'too many connections' }
 
-export default fp<Options>(
+/** `bodyMemoryBytes` of bodies may be arriving at the same time. */
+export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: number }>(
   async (app, { registry, basePath, bodyMemoryBytes }) => {
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
     const bodies = new Shares(bodyMemoryBytes)

@@ -27,6 +27,8 @@ declare module 'fastify' {
     awaits100: boolean
     /** The trace id of its `traceparent`, 32 hex digits. */
     traceId: string | undefined
+    /** The id of the trace that its duration refers to; undefined where it is not traced. */
+    exemplar: string | undefined
     /** The addresses that it came through, as its `X-Forwarded-For` says. */
     forwardedFor: string | undefined
   }
@@ -112,10 +114,9 @@ const largeLength = 4_096
 /** Adds what happens to every request, whatever its route: its header is judged, and its response gets its fields. */
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
-  app.decorateRequest('connection', undefined)
   app.decorateRequest('awaits100', false)
-  app.decorateRequest('traceId', undefined)
-  app.decorateRequest('forwardedFor', undefined)
+  for (const name of ['connection', 'traceId', 'exemplar', 'forwardedFor'] as const)
+    app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     const connection = app.connections.get(raw.socket)

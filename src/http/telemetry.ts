@@ -9,13 +9,6 @@ import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import type { Failure } from '../failures/failure.ts'
 import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The id of the trace that its duration refers to; undefined where it is not traced. */
-    exemplar: string | undefined
-  }
-}
-
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
 /** Addresses, separated by commas: in the log, nothing else of what a client may have sent. */
 const addresses = /^[\da-f.:, ]{1,200}$/i
@@ -139,7 +132,6 @@ export default fp<{ registry: Registry }>(
     const ofHeld = 'Connections that are not read from for a moment'
     gauge('http_connections_held', ofHeld, () => connections.held.size)
 
-    app.decorateRequest('exemplar', undefined)
     server.on('drop', () => drops++)
     // No request is measured.
     server.on('rejected', ({ name }: Failure) => failures[name]++)
