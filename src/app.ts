@@ -30,8 +30,7 @@ export async function buildApp(
   { tracing, repository }: { tracing?: Tracing | undefined; repository?: PlantRepository } = {}
 ) {
   // Only OpenMetrics has exemplars.
-  const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
-  const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
+  const registry = new Registry(Registry[tracing ? 'OPENMETRICS_CONTENT_TYPE' : 'PROMETHEUS_CONTENT_TYPE'])
   const { BASE_PATH: basePath } = config
   const app = await createServer(logger, {
     first: tracing?.requests,

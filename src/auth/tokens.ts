@@ -21,10 +21,8 @@ const digestOfNothing = hash('sha256', '')
 export function parseTokens(text: string): Tokens {
   const tokens = new Map<string, string>()
   const faults: string[] = []
-  const entries = text
-    .split(/[,\n]/)
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '')
+  const pieces = text.split(/[,\n]/).map((piece) => piece.trim())
+  const entries = pieces.filter(Boolean)
   for (const [index, entry] of entries.entries()) {
     const fault = addEntry(tokens, entry)
     if (fault !== undefined) faults.push(`entry ${index + 1} ${fault}`)

@@ -315,12 +315,11 @@ export class Connection {
   }
 }
 
+type WithHandle = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } }
+
 /** How many bytes a client has taken, as far as the kernel knows. */
-function bytesTaken({
-  _handle: handle
-}: Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } }) {
-  return Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
-}
+const bytesTaken = ({ _handle: handle }: WithHandle) =>
+  Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
 
 /** While much waits to be written, Node's parser takes no bytes, even from a socket that flows. Node itself resumes it. */
 function isPausedByNode(socket: Socket & { _paused?: boolean }): boolean {
