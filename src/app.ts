@@ -12,7 +12,7 @@ import telemetry from './http/telemetry.ts'
 import openapi from './openapi/page.ts'
 import store from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
-import plants, { operations } from './plants/route.ts'
+import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
 import { databaseChecks } from './plants/statements.ts'
 import type { Tracing } from './tracing/open-telemetry.ts'
@@ -20,21 +20,17 @@ import type { Tracing } from './tracing/open-telemetry.ts'
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
 const keepAliveTimeout = 620_000
 
-interface Parts {
-  tracing?: Tracing | undefined
-  /** Where plants are stored, in place of the database. */
-  repository?: PlantRepository
-}
-
-/** Builds the application; it listens to nothing yet and connects to the database with its first request. */
+/**
+ * Builds the application; it listens to nothing yet and connects to the database with its first request. `repository`
+ * stores plants in place of the database.
+ */
 export async function buildApp(
   config: Config,
   logger: FastifyBaseLogger,
-  { tracing, repository }: Parts = {}
+  { tracing, repository }: { tracing?: Tracing | undefined; repository?: PlantRepository } = {}
 ) {
   // Only OpenMetrics has exemplars.
-  const { OPENMETRICS_CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE } = Registry
-  const registry = new Registry(tracing ? OPENMETRICS_CONTENT_TYPE : PROMETHEUS_CONTENT_TYPE)
+  const registry = new Registry(Registry[tracing ? 'OPENMETRICS_CONTENT_TYPE' : 'PROMETHEUS_CONTENT_TYPE'])
   const { BASE_PATH: basePath } = config
   const app = await createServer(logger, {
     first: tracing?.requests,
@@ -50,7 +46,7 @@ export async function buildApp(
   await app.register(auth, { registry, tokens, file: tokenFile, perSecond })
   await app.register(operation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   addProbes(app)
-  await app.register(openapi, { operations, basePath, docs: config.DOCS === 'on' })
+  await app.register(openapi, { basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
   await app.register(store, { registry, write, tracing, repository })

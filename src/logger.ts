@@ -35,8 +35,8 @@ const maximumKept = 1_048_576
 
 let lost = 0
 
-/** Returns how many lines of this process's log were lost: they came while standard output could not be written. */
-export const lostLines = (): number => lost
+/** Returns how many lines of the log were lost: they came while standard output could not be written. */
+export const lostLines = () => lost
 
 /**
  * Standard output, in pieces of about 4 kB, the last of them after 250 ms, with a fatal line, or at the exit. Pino's own
@@ -66,9 +66,9 @@ function bufferOutput(): DestinationStream & { flushSync(): void } {
   }
 }
 
-/** How errors are logged: `err` in full, `cause` without stacks, for what thousands of lines a second can have. */
 const serializers = {
   err: (error: unknown) => describeError(error, true),
+  /** Without the stack: thousands of lines a second can have one. */
   cause: (error: unknown) => describeError(error, false)
 }
 

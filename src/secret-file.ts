@@ -18,11 +18,10 @@ const pollMs = 1_000
 export const digestOf = (text: string) => hash('sha256', text)
 
 /**
- * Follows the file that the setting `name` names, and hands each new text to `use`, which returns what the log says of it.
- * If the text is broken, `use` throws a StartupFault, and what it held before stays in use.
+ * Follows the file that the setting `name` names, if any, and hands each new text to `use`, which returns what the log
+ * says of it. If the text is broken, `use` throws a StartupFault, and what it held before stays in use.
  * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename and
- * a swapped link on every file system. A text takes effect when two readings in a row agree, since half of a secret can
- * be a valid one. A broken file is logged once for each of its texts. Without a file, nothing is followed.
+ * a swapped link on every file system. A text takes effect when two readings in a row agree: half of a secret can be valid.
  */
 export function watchSecretFile(
   name: string,
@@ -46,30 +45,23 @@ export function watchSecretFile(
     if (!isClosed) timer = setTimeout(poll, pollMs).unref()
   }
 
-  /** Reads the file, and uses what it holds if that is due. */
   async function read(isDue: (digest: string) => boolean) {
-    let text = ''
-    let fault: string | undefined
-    try {
-      text = (await readFile(path, 'utf8')).trim()
-    } catch (error) {
-      fault = `cannot be read (${(error as NodeJS.ErrnoException).code})`
-    }
-    const found = fault ?? digestOf(text)
+    const text = await readFile(path, 'utf8').catch(
+      ({ code }) => new StartupFault([`cannot be read (${code})`])
+    )
+    const found = typeof text === 'string' ? digestOf(text.trim()) : text.message
     const isJudged = isDue(found) && !isClosed
     latest = found
     if (!isJudged) return
     judged = found
     try {
-      if (fault !== undefined) throw new StartupFault([fault])
-      log.info(use(text), `${name} was read`)
+      if (typeof text !== 'string') throw text
+      log.info(use(text.trim()), `${name} was read`)
       isBroken = false
     } catch (error) {
       isBroken = true
-      log.error(
-        { faults: (error as StartupFault).faults },
-        `${name} is broken: what it held before stays in use`
-      )
+      const { faults } = error as StartupFault
+      log.error({ faults }, `${name} is broken: what it held before stays in use`)
     }
   }
 

@@ -28,18 +28,15 @@ try {
     await app.close()
     throw error
   }
-  const inFlight = ({ connections } = app) => ({
-    connections: connections.size,
-    requests: connections.pending
-  })
+  const left = ({ size, pending } = app.connections) => ({ connections: size, requests: pending })
   // Not earlier: it would end a process that cannot listen with exit code 0.
   closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
       skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...inFlight() }, 'closing took too long: cut off'),
-      onSecondSignal: (signal) => app.log.fatal({ signal, ...inFlight() }, 'a second signal: cut off')
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...left() }, 'closing took too long: cut off'),
+      onSecondSignal: (signal) => app.log.fatal({ signal, ...left() }, 'a second signal: cut off')
     },
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')

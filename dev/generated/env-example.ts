@@ -1,5 +1,5 @@
 /** .env.example: every variable with its default, for a copy named .env. */
-import { secrets } from '../../src/config/secrets.ts'
+import { secrets } from '../../src/config/settings.ts'
 import {
   composeVariables,
   plainVariables,

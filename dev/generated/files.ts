@@ -1,12 +1,12 @@
 /** Every file of the repository that is made from the sources. */
 import { readFileSync } from 'node:fs'
 import { drawCharts } from '../../bench/side-by-side/charts.ts'
-import { writeDocument } from '../../src/openapi/document.ts'
 import { operations } from '../../src/plants/route.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
 import { writeAlerts, writeMetrics } from './monitoring.ts'
+import { writeDocument } from './openapi.ts'
 import { fillPage } from './parts.ts'
 import { writePrometheusRule } from './prometheus-rule.ts'
 import { writeRunbook } from './runbook.ts'
@@ -20,7 +20,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
   const { peers } = JSON.parse(readFileSync(figures, 'utf8'))
   const charts = Object.entries(drawCharts(peers.results, peers.machine))
   return new Map([
-    ['docs/openapi.json', writeDocument('', operations)],
+    ['public/openapi.json', writeDocument(operations)],
     ['docs/errors.md', writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],

@@ -1,8 +1,7 @@
 /** The environment variables, as the settings declare them. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { secrets } from '../../src/config/secrets.ts'
-import { Settings } from '../../src/config/settings.ts'
+import { Settings, secrets } from '../../src/config/settings.ts'
 
 export interface Variable {
   name: string

@@ -1,10 +1,11 @@
 /** The second, small application: the metrics page on a listener of its own, whose failures are those of the contract. */
-import { type Metric, Registry } from '@prometheus-io/client'
+import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config/config.ts'
 import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/server.ts'
-import { processMetrics } from '../metrics/metrics.ts'
+import { addProcessMetrics } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -13,16 +14,10 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  /** What the application counts. */
-  registry: Registry
-  /** Where the page is: undefined for nowhere, port 0 for a free one. */
-  listen: { readonly host: string; readonly port: number } | undefined
-}
-
-export default fp<Options>(
+export default fp<{ registry: Registry; listen: Config['metrics'] }>(
   async (app, { registry, listen }) => {
-    const admin = listen && (await buildAdminApp(createPage(registry), app.log))
+    if (listen) addProcessMetrics(registry)
+    const admin = listen && (await buildAdminApp(registry, app.log))
     // Not in an `onListen` hook: what fails there Fastify only logs.
     app.decorate('listenForMetrics', async () => {
       await admin?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
@@ -31,14 +26,6 @@ export default fp<Options>(
   },
   { name: 'admin' }
 )
-
-/** Puts what this application counts and what is measured of the process on one page. */
-function createPage(registry: Registry) {
-  const page = new Registry(registry.contentType)
-  for (const part of [registry, processMetrics()])
-    for (const metric of part.getMetricsAsArray()) page.registerMetric(metric as unknown as Metric)
-  return page
-}
 
 /** A scrape is one small packet. */
 const limits = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000, maxConnections: 100 }

@@ -21,17 +21,11 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  tokens: Tokens
-  /** The file that the tokens came from, if any: it is watched. */
-  file?: SecretFile | undefined
-  registry: Registry
-  /** Requests a second for each caller and process; 0 is no limit. */
-  perSecond: number
-}
+type Options = { tokens: Tokens; file?: SecretFile | undefined; registry: Registry; perSecond: number }
 
 const realm = 'Bearer realm="plant-store"'
 
+/** The `file` that the tokens came from is watched. A caller may make `perSecond` requests in a process, 0 is no limit. */
 export default fp<Options>(
   async (app, { tokens, file, registry, perSecond }) => {
     const followed = watchTokenFile(file, tokens, app.log)

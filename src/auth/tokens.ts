@@ -21,10 +21,8 @@ const digestOfNothing = hash('sha256', '')
 export function parseTokens(text: string): Tokens {
   const tokens = new Map<string, string>()
   const faults: string[] = []
-  const entries = text
-    .split(/[,\n]/)
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '')
+  const pieces = text.split(/[,\n]/).map((piece) => piece.trim())
+  const entries = pieces.filter(Boolean)
   for (const [index, entry] of entries.entries()) {
     const fault = addEntry(tokens, entry)
     if (fault !== undefined) faults.push(`entry ${index + 1} ${fault}`)
@@ -67,13 +65,10 @@ export function createToken(caller: string): { secret: string; entry: string } {
 export const isTokenShaped = (text: string): boolean => /^[A-Za-z0-9\-._~+/]+=*$/.test(text)
 
 /**
- * Returns the name of the caller whose secret this is, or undefined.
- * The look-up is by digest, in a hash table. Its time does not depend on the number of tokens. What it reveals about a
- * digest does not help to guess the secret, since nobody can choose a guess by its digest.
+ * Returns the name of the caller whose secret this is, or undefined. What the time of the look-up reveals about a digest
+ * does not help to guess the secret, since nobody can choose a guess by its digest.
  */
-export function findCaller(tokens: Tokens, secret: string): string | undefined {
-  return tokens.get(hash('sha256', secret))
-}
+export const findCaller = (tokens: Tokens, secret: string) => tokens.get(hash('sha256', secret))
 
 /** Watches the file, if there is one, which held `tokens` at first. A broken file leaves the tokens as they were. */
 export function watchTokenFile(file: SecretFile | undefined, tokens: Tokens, log: FastifyBaseLogger) {

@@ -7,8 +7,7 @@ import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
 import { rowBytes } from '../plants/columns.ts'
 import type { WriteLimits } from '../plants/repository.ts'
-import { readSecret } from './secrets.ts'
-import { type Environment, readSettings, type Settings } from './settings.ts'
+import { type Environment, readSecret, readSettings, type Settings } from './settings.ts'
 
 /** What the service needs to know: each setting by its own name, and what some of them make together. */
 export type Config = ReturnType<typeof readConfig>
@@ -20,15 +19,13 @@ const batchBytes = 1_048_576
 export function readConfig(env: Environment) {
   return check((faults) => {
     const settings = readSettings(env, faults)
-    if (faults.length === 0) checkCrossRules(settings, faults)
+    // A setting that is broken itself breaks others, too.
+    for (const { name, sum, least } of faults.length === 0 ? crossRules : [])
+      if (settings[name] < least(settings))
+        faults.push(`${name} must be at least ${sum} (${least(settings)})`)
     const { METRICS_HOST: host, METRICS_PORT: port } = settings
-    const { value: database, file: databaseFile } = readSecret(
-      env,
-      ['DATABASE_URL'],
-      parseDatabaseUrl,
-      faults
-    )
-    const { value: tokens, file: tokenFile } = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
+    const url = readSecret(env, ['DATABASE_URL'], parseDatabaseUrl, faults)
+    const tokens = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
     return {
       ...settings,
       /** Undefined where the metrics are off. */
@@ -41,10 +38,10 @@ export function readConfig(env: Environment) {
         queueRows: settings.WRITE_QUEUE_ROWS,
         queueBytes: settings.WRITE_QUEUE_BYTES
       } satisfies WriteLimits,
-      database,
-      databaseFile,
-      tokens,
-      tokenFile
+      database: url.value,
+      databaseFile: url.file,
+      tokens: tokens.value,
+      tokenFile: tokens.file
     }
   })
 }
@@ -106,9 +103,3 @@ export const crossRules = [
       Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   }
 ] as const
-
-function checkCrossRules(settings: Settings, faults: string[]): void {
-  for (const { name, sum, least } of crossRules) {
-    if (settings[name] < least(settings)) faults.push(`${name} must be at least ${sum} (${least(settings)})`)
-  }
-}

@@ -22,13 +22,11 @@ type State = 'open' | 'last' | 'over' | 'finished'
 
 type Reader = (chunk: Buffer) => void
 
-/** Limits of a server's connections. */
+/** Limits of a server's connections, as the settings have them. */
 export interface ConnectionLimits {
-  /** How long a request's header may take to arrive, or the first byte of a body, in ms. */
   readonly headersTimeoutMs: number
-  /** How long a whole request may take to arrive, and how long a client may take nothing of a response, in ms. */
   readonly requestTimeoutMs: number
-  /** How many connections are served. Some more get one response and are closed; any beyond are closed at once. */
+  /** Some more get one response and are closed; any beyond are closed at once. */
   readonly maxConnections: number
 }
 
@@ -40,7 +38,7 @@ export interface Shared extends ConnectionLimits {
   hasClosed: boolean
   /** How many responses are not sent completely. */
   pending: number
-  /** How many were cut off because their client took nothing of a response. */
+  /** How many connections were cut off because their client took nothing of a response. */
   stalled: number
 }
 
@@ -55,15 +53,11 @@ export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1'
 }
 
-type FailBody = (failure: Failure) => void
-
 /** An open connection. Its fields are assigned in this file alone. */
 export class Connection {
   readonly socket: Socket
   /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
-  /** Ends the reading of the newest request's body. */
-  #failBody: FailBody | undefined = undefined
   readonly #shared: Shared
   readonly #onClosed: (reply: FastifyReply) => void
   /** The responses that are not sent completely, in the order of their requests; Fastify's reply once it has one. */
@@ -104,12 +98,11 @@ export class Connection {
     }
   }
 
-  /** Whether all further bytes are ignored. */
+  /** All further bytes are ignored. */
   get isOver(): boolean {
     return this.#state === 'over' || this.#state === 'finished'
   }
 
-  /** Whether the newest request has not arrived completely. */
   get isArriving(): boolean {
     return this.#newest?.complete === false
   }
@@ -160,19 +153,8 @@ export class Connection {
     response.on('close', () => this.#settle(response))
   }
 
-  /** Takes note of Fastify's reply to a request. */
   attach(response: ServerResponse, reply: FastifyReply): void {
     this.#pending.set(response, reply)
-  }
-
-  /** Takes note that the newest request's body is being read; `fail` is called when the rest will not arrive. */
-  startBody(fail: FailBody): void {
-    this.#failBody = fail
-  }
-
-  /** Takes note that this body is read, unless the next request, which may be parsed before that is reported, has begun its own. */
-  endBody(fail: FailBody): void {
-    if (this.#failBody === fail) this.#failBody = undefined
   }
 
   /** Makes the newest request the last: no byte after those that are parsed counts. */
@@ -182,14 +164,15 @@ export class Connection {
 
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
-   * order. Then an incomplete one gets the failure from Fastify. Without one, `write` is called to write it.
+   * order. Then an incomplete one emits `broken` with the failure, for who reads its body, and gets it from Fastify.
+   * Without one, `write` is called to write it.
    */
   refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
     this.#state = 'over'
     if (this.isArriving) {
       this.#newestFailure = failure
-      this.#failBody?.(failure)
+      this.#newest?.emit('broken', failure)
     } else this.#writeOwed = write
     if (this.#pending.size === 0) this.#writeLast()
   }
@@ -219,9 +202,12 @@ export class Connection {
 
   /** Gives up all pending responses, once the socket has closed. */
   close(): void {
-    this.#failBody?.(this.#newestFailure ?? new Failure('MalformedRequest'))
-    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
-    for (const response of this.#pending.keys()) response.destroy()
+    const failure = this.#newestFailure ?? new Failure('MalformedRequest')
+    for (const response of this.#pending.keys()) {
+      response.req.emit('broken', failure)
+      // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
+      response.destroy()
+    }
   }
 
   /**
@@ -269,7 +255,7 @@ export class Connection {
     if (this.#waitsForUs || this.isOver) return false
     const { hasClosed } = this.#shared
     if (this.isArriving) {
-      const isUnbegun = this.#failBody !== undefined && !this.#newest?.readableDidRead
+      const isUnbegun = this.#newest?.listenerCount('broken') && !this.#newest.readableDidRead
       return hasClosed || isUnbegun || this.#late === this.#newest
     }
     return this.#late === 'header' || (hasClosed && this.#pending.size === 0)
@@ -329,12 +315,11 @@ export class Connection {
   }
 }
 
+type WithHandle = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } }
+
 /** How many bytes a client has taken, as far as the kernel knows. */
-function bytesTaken({
-  _handle: handle
-}: Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } }) {
-  return Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
-}
+const bytesTaken = ({ _handle: handle }: WithHandle) =>
+  Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
 
 /** While much waits to be written, Node's parser takes no bytes, even from a socket that flows. Node itself resumes it. */
 function isPausedByNode(socket: Socket & { _paused?: boolean }): boolean {

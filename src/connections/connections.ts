@@ -10,17 +10,12 @@ import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The open connections. */
     connections: Connections
-    /** Calls a listener for each response that has been sent, or given up because its connection closed. Not for injected requests. */
-    onClosed(listener: ClosedListener): void
-    /** Calls a listener for each failure that is written without Fastify. */
-    onRejected(listener: (failure: Failure) => void): void
     /** The service is about to close: it is no longer ready, but still serves. */
     isShuttingDown: boolean
     /**
-     * Makes the service not ready, and serves for `delayMs` while balancers notice, then for a second in which every
-     * response tells its client that the connection closes. Call `close` afterwards.
+     * Serves for `delayMs` while balancers notice, then for a second in which every response tells its client that the
+     * connection closes. Call `close` afterwards.
      */
     announceShutdown(delayMs: number): Promise<void>
   }
@@ -28,8 +23,6 @@ declare module 'fastify' {
 
 /** The open connections, what they share, and which are not read from for a moment. */
 type Connections = Map<Socket, Connection> & Shared & ReturnType<typeof createBackpressure>
-
-type ClosedListener = (reply: FastifyReply, isSent: boolean) => void
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
 const spareConnections = 1_000
@@ -46,11 +39,13 @@ const byParserCode: Record<string, FailureName> = {
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
 }
 
-/** Adds the connections to an application. Returns two ways to reject one without Fastify: with a failure, and by Node's error. */
+/**
+ * Adds the connections to an application, whose server emits `replied` with a reply, when its response has been sent or is
+ * given up, and whether it was sent, not for injected requests; and `rejected` with a failure that was written without
+ * Fastify. Returns two ways to reject a connection: with a failure, and by Node's error.
+ */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app
-  const closedListeners: ClosedListener[] = []
-  const rejectedListeners: ((failure: Failure) => void)[] = []
   const shared: Shared = { ...limits, isClosing: false, hasClosed: false, pending: 0, stalled: 0 }
   const connections: Connections = Object.assign(new Map(), shared, createBackpressure())
   server.headersTimeout = limits.headersTimeoutMs
@@ -62,20 +57,18 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   function onClosed(reply: FastifyReply) {
     const isSent = reply.raw.writableFinished
     if (isSent && reply.request.failure) connections.holdBack(reply.request)
-    for (const listener of closedListeners) listener(reply, isSent)
+    server.emit('replied', reply, isSent)
   }
 
-  /** Stops reading a connection, and ends it with this failure after the responses that are pending. */
   function rejectConnection(socket: Socket, failure: Failure) {
     const requestId = randomUUID()
     connections.get(socket)?.refuse(failure, () => {
       socket.write(writeResponse(failure, requestId))
       app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
-      for (const listener of rejectedListeners) listener(failure)
+      server.emit('rejected', failure)
     })
   }
 
-  /** Ends a connection whose bytes Node could not read as a request, or whose client is too slow. */
   function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
     const connection = connections.get(socket)
     const isTimeout = code === 'ERR_HTTP_REQUEST_TIMEOUT'
@@ -108,12 +101,8 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   server.on('connection', (socket: Socket) => {
     // After a socket has closed, Node knows its address only if it was read before.
     void socket.remoteAddress
-    const connection = new Connection(
-      socket,
-      connections,
-      connections.size >= limits.maxConnections,
-      onClosed
-    )
+    const isExcess = connections.size >= limits.maxConnections
+    const connection = new Connection(socket, connections, isExcess, onClosed)
     connections.set(socket, connection)
     socket.once('close', () => {
       connections.delete(socket)
@@ -125,8 +114,6 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   })
 
   app.decorate('connections', connections)
-  app.decorate('onClosed', (listener) => void closedListeners.push(listener))
-  app.decorate('onRejected', (listener) => void rejectedListeners.push(listener))
   app.decorate('isShuttingDown', false)
   app.decorate('announceShutdown', async (delayMs) => {
     app.isShuttingDown = true
@@ -169,27 +156,24 @@ function createBackpressure() {
     failures = 0
     let left = failuresPerTurn
     for (const socket of held) {
-      if (left-- === 0) break
+      if (left-- === 0) return endTurnSoon()
       resume(socket)
     }
-    if (held.size > 0) endTurnSoon()
   }
 
   function holdBack({ raw, connection }: FastifyRequest) {
     endTurnSoon()
     if (++failures <= failuresPerTurn) return
+    const hold = () => {
+      // A request that has begun to arrive is read to its end, and so is a connection that closes.
+      if (!connection?.isIdleAfter(raw)) return
+      raw.socket.pause()
+      held.add(raw.socket)
+      endTurnSoon()
+    }
     // Later: until a refused body has arrived completely, Node would resume the socket.
-    if (raw.complete) hold(raw, connection)
-    else raw.once('end', () => hold(raw, connection))
-  }
-
-  function hold(request: IncomingMessage, connection: Connection | undefined) {
-    const { socket } = request
-    // A request that has begun to arrive is read to its end, and so is a connection that closes.
-    if (!connection?.isIdleAfter(request)) return
-    socket.pause()
-    held.add(socket)
-    endTurnSoon()
+    if (raw.complete) hold()
+    else raw.once('end', hold)
   }
 
   function resume(socket: Socket) {

@@ -1,16 +1,5 @@
 /** The catalogue of failures. */
 
-/** Which requests meet a failure that no operation declares. */
-type Scope =
-  | 'any request'
-  | 'requests for other paths'
-  | 'requests with other methods'
-  | 'requests for /readyz'
-  | 'any operation'
-  | 'operations that write'
-  | 'operations with a body'
-  | 'operations with a body or parameters'
-
 /** An entry of the catalogue. */
 export interface Entry {
   /** The number in the body, an int32: the HTTP status code that would name the failure best. */
@@ -19,8 +8,11 @@ export interface Entry {
   readonly message: string
   /** What a client should do. */
   readonly advice: string
-  /** Absent where each operation that can meet it declares it. */
-  readonly scope?: Scope
+  /** Which requests meet it. Absent where each operation that can meet it declares it. */
+  readonly scope?:
+    | `any ${'request' | 'operation'}`
+    | `requests ${'for other paths' | 'with other methods' | 'for /readyz'}`
+    | `operations ${'that write' | 'with a body' | 'with a body or parameters'}`
   /** What an operation that writes has stored: nothing, so the request can be repeated, or perhaps what it was asked to. */
   readonly outcome?: 'none' | 'unknown'
   /** Header fields that always go with it. */

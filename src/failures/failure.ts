@@ -14,7 +14,7 @@ export class StacklessError extends Error {
   }
 }
 
-/** What a failure may have besides its entry: a message for the client, header fields, the cause for the log. */
+/** What a failure may have besides its entry; the cause is for the log. */
 type FailureDetails = { message?: string; headers?: Record<string, string>; cause?: unknown }
 
 /** A failure of the catalogue, thrown anywhere and sent by the error handler. */
@@ -60,11 +60,8 @@ export function writeMessage({ message, outcome }: Entry | Failure, writes: bool
 export function toResponse(failure: Failure, writes = false) {
   const { name, error, headers, outcome } = failure
   const fields = { 'error-name': name, ...headers, ...(writes && outcome && { 'write-outcome': outcome }) }
-  return {
-    status: 400,
-    headers: fields,
-    body: JSON.stringify({ error, message: writeMessage(failure, writes) })
-  } as const
+  const body = JSON.stringify({ error, message: writeMessage(failure, writes) })
+  return { status: 400, headers: fields, body } as const
 }
 
 /** Thrown before the service listens; `faults` holds a readable line for each fault, and no secret. */

@@ -17,9 +17,9 @@ declare module 'fastify' {
     isInternal?: true
   }
   interface FastifyRequest {
-    /** What it asks for; undefined for a route that is no part of the interface, and for none. */
+    /** Undefined for a route that is no part of the interface, and for none. */
     readonly operation: RegisteredOperation | undefined
-    /** The Idempotency-Key that it came with, if its operation writes. */
+    /** Undefined where its operation does not write. */
     idempotencyKey: string | undefined
     /** How many rows its last transaction had, for the log. */
     batchRows: number | undefined
@@ -62,31 +62,21 @@ export interface Operation<Body extends TObject = TObject> {
 export type RegisteredOperation = Operation & { readonly url: string }
 
 /** Returns the failures that an operation can meet, in the order of the catalogue. */
-export function failuresOf({ writes, params, body, failures }: Operation): [FailureName, Entry][] {
-  const scopes = [
-    'any request',
-    'any operation',
-    writes && 'operations that write',
-    body && 'operations with a body',
-    (body ?? params) && 'operations with a body or parameters'
-  ]
+export function failuresOf({ writes, params, body, failures }: Operation) {
+  const scopes: Entry['scope'][] = ['any request', 'any operation']
+  if (writes) scopes.push('operations that write')
+  if (body) scopes.push('operations with a body')
+  if (body ?? params) scopes.push('operations with a body or parameters')
   const entries = Object.entries(catalogue) as [FailureName, Entry][]
   return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
-}
-
-interface Options {
-  registry: Registry
-  /** What the operations' paths begin with. */
-  basePath: string
-  /** Bytes of the bodies that may be arriving at the same time. */
-  bodyMemoryBytes: number
 }
 
 /** Without zeros in front: a path has one way to name an id. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/
 const tooManyConnections = { message: 'too many connections' }
 
-export default fp<Options>(
+/** `bodyMemoryBytes` of bodies may be arriving at the same time. */
+export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: number }>(
   async (app, { registry, basePath, bodyMemoryBytes }) => {
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
     const bodies = new Shares(bodyMemoryBytes)
@@ -105,6 +95,7 @@ export default fp<Options>(
       const { method, path, writes, params, body, success } = declared
       const operation = { ...declared, url: basePath + path.replaceAll(/{(\w+)}/g, ':$1') }
       const integers = params ? namesOfIntegers(params) : []
+      const response = { 200: success.schema }
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
       const admit: onRequestHookHandler = (request, _, done) => {
         const { headers, connection, caller } = request
@@ -132,11 +123,7 @@ export default fp<Options>(
           url: operation.url,
           config: { operation },
           // Fastify warns of a schema that is undefined.
-          schema: {
-            ...(params && { params }),
-            ...(body && { body: body.schema }),
-            response: { 200: success.schema }
-          },
+          schema: { ...(params && { params }), ...(body && { body: body.schema }), response },
           onRequest: [app.authenticate, admit],
           handler: operation.handle
         })

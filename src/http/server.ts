@@ -27,6 +27,8 @@ declare module 'fastify' {
     awaits100: boolean
     /** The trace id of its `traceparent`, 32 hex digits. */
     traceId: string | undefined
+    /** The id of the trace that its duration refers to; undefined where it is not traced. */
+    exemplar: string | undefined
     /** The addresses that it came through, as its `X-Forwarded-For` says. */
     forwardedFor: string | undefined
   }
@@ -38,12 +40,7 @@ declare module 'fastify' {
   }
 }
 
-/** A registered route. */
-interface Route {
-  readonly method: string
-  readonly url: string
-  readonly operation: RegisteredOperation | undefined
-}
+type Route = { method: string; url: string; operation: RegisteredOperation | undefined }
 
 interface Options extends ConnectionLimits, FastifyHttpOptions<Server> {
   /** Sees each request before anything else does. */
@@ -54,8 +51,7 @@ interface Options extends ConnectionLimits, FastifyHttpOptions<Server> {
 const noPath = '//'
 /** What stands for a path that cannot be decoded: no client can send a space in one. */
 const badPath = '/ /'
-const noQuery = {}
-const noParameters = {}
+const nothing = {}
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
@@ -72,7 +68,7 @@ export async function createServer(
     rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
     // No route takes a query. Parsed, one of 16 kB would be an object ten times as large.
     // A parameter of any length is judged by its schema.
-    routerOptions: { querystringParser: () => noQuery, maxParamLength: Number.MAX_SAFE_INTEGER },
+    routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
     http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
     return503OnClosing: false,
     // For a path that cannot be decoded; Fastify itself would run no hooks.
@@ -93,7 +89,6 @@ export async function createServer(
   return app
 }
 
-const methods = new Set(METHODS)
 const ignore = () => {}
 
 /** Leaves to Fastify what Node would respond to before it. */
@@ -105,7 +100,7 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
     request.on('error', ignore)
     // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with the responses
     // that it still owes. For the others, Fastify has no response.
-    if (!methods.has(request.method as string)) request.method = 'UNLINK'
+    if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
   })
   // Node would respond to both at once. They are judged later, after the requests before them.
   for (const event of ['checkContinue', 'checkExpectation'])
@@ -113,21 +108,15 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
 }
 
 const json = 'application/json'
-/** What Fastify turns it into. */
-const jsonWithCharset = 'application/json; charset=utf-8'
 /** A text of this length is written as bytes, in a piece of its own. */
 const largeLength = 4_096
-
-const rejectPath = ({ url }: IncomingMessage) =>
-  new Failure(url === badPath ? 'MalformedRequest' : 'NotFound')
 
 /** Adds what happens to every request, whatever its route: its header is judged, and its response gets its fields. */
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
-  app.decorateRequest('connection', undefined)
   app.decorateRequest('awaits100', false)
-  app.decorateRequest('traceId', undefined)
-  app.decorateRequest('forwardedFor', undefined)
+  for (const name of ['connection', 'traceId', 'exemplar', 'forwardedFor'] as const)
+    app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     const connection = app.connections.get(raw.socket)
@@ -144,7 +133,9 @@ function addHooks(app: FastifyInstance) {
     request.forwardedFor = findForwardedFor(raw.headers)
     connection?.attach(reply.raw, reply)
     // Not in the handler: before that, Fastify would read and judge the body.
-    done(checkHead(raw) ?? (request.is404 ? rejectPath(raw) : undefined))
+    const fault = checkHead(raw)
+    if (fault || !request.is404) done(fault)
+    else done(new Failure(raw.url === badPath ? 'MalformedRequest' : 'NotFound'))
   })
   app.addHook('preParsing', ({ raw, connection, awaits100 }, reply, _, done) => {
     const failure = connection?.failureOf(raw)
@@ -155,10 +146,10 @@ function addHooks(app: FastifyInstance) {
     const { raw, connection, awaits100 } = request
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. To send
     // bytes would cost a refusal a tenth more, since they are written as a piece of their own.
-    if (reply.getHeader('content-type') === jsonWithCharset) reply.header('content-type', json)
+    if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
     // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
     releaseHead(request)
-    request.params = noParameters
+    request.params = nothing
     if (!raw.complete || raw.readableLength > 0) raw.resume()
     // Refused before its 100, a client may send the body or not: what follows cannot be told apart.
     if (connection?.endsWith(raw, awaits100 && !raw.complete)) reply.header('connection', 'close')

@@ -6,14 +6,8 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest }
 import fp from 'fastify-plugin'
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
-import { addCounter, addGauge, addHistogram, memoize } from '../metrics/metrics.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The id of the trace that its duration refers to; undefined where it is not traced. */
-    exemplar: string | undefined
-  }
-}
+import type { Failure } from '../failures/failure.ts'
+import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
 /** Addresses, separated by commas: in the log, nothing else of what a client may have sent. */
@@ -21,35 +15,30 @@ const addresses = /^[\da-f.:, ]{1,200}$/i
 /** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
 const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
+const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? pattern.exec(given) : null)
+
 /** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
-export function identifyRequest(headers: IncomingHttpHeaders): string {
-  const given = headers['x-request-id']
-  return typeof given === 'string' && requestId.test(given) ? given : randomUUID()
-}
+export const identifyRequest = (headers: IncomingHttpHeaders): string =>
+  match(requestId, headers['x-request-id'])?.[0] ?? randomUUID()
 
 /** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
-export function findTraceId({ traceparent: given }: IncomingHttpHeaders): string | undefined {
-  return typeof given === 'string' ? traceparent.exec(given)?.[1] : undefined
-}
+export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, headers.traceparent)?.[1]
 
 /** Returns the `X-Forwarded-For` of a request, or undefined where it has none, a long one, or other things than addresses. */
-export function findForwardedFor({ 'x-forwarded-for': given }: IncomingHttpHeaders): string | undefined {
-  return typeof given === 'string' && addresses.test(given) ? given : undefined
-}
+export const findForwardedFor = (headers: IncomingHttpHeaders) =>
+  match(addresses, headers['x-forwarded-for'])?.[0]
 
 /**
  * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There
  * is one such line for each plant, so it is written without pino's generic serialisation. No field needs escaping: the
  * alphabet of each has no quotes and no backslashes.
  */
-function createSuccessLine(
-  logger: FastifyBaseLogger
-): (requestId: string, success: Line, message: string) => void {
+function createSuccessLine(logger: FastifyBaseLogger) {
   if (!(logger as Logger).isLevelEnabled('info')) return () => {}
   const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
   const field = (name: string, value: string | number | undefined) =>
     value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
-  return (requestId, line, message) => {
+  return (requestId: string, line: ReturnType<typeof describe>, message: string) => {
     const { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } = line
     stream.write(
       `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
@@ -58,8 +47,6 @@ function createSuccessLine(
     )
   }
 }
-
-type Line = ReturnType<typeof describe>
 
 /** Returns the fields of a request's line. */
 function describe({ request, elapsedTime }: FastifyReply) {
@@ -76,7 +63,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
   }
 }
 
-/** Returns the path of a request's route, undefined where it has none. That of an operation costs less. */
+/** Returns the path of a request's route, undefined where it has none. An operation's costs less. */
 const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
 
 /** Returns what writes the line of a request whose response is sent, or given up. */
@@ -102,20 +89,23 @@ const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 /** Returns the series of the time that requests take, for each route, method and number of a failure. */
 function measureDurations(app: FastifyInstance, registry: Registry) {
-  const duration = addHistogram(registry, {
-    name: 'plant_store_http_request_duration_seconds',
-    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
-    buckets
-  })
-  const seriesOf = memoize((route: string | undefined) => {
+  const help =
+    "Time from a request's header to the end of its response; failure is the response's number, 0 for a success"
+  const addSeries = addHistogram(registry, 'http_request_duration_seconds', help, buckets)
+  const known = new Map<string, Series>()
+  function seriesOf(method: string, failure: number, route = 'unknown') {
+    const key = `${route} ${method} ${failure}`
+    const found = known.get(key)
+    if (found) return found
     const isOfInterface = app.routes.some(({ url, operation }) => url === route && operation !== undefined)
-    const labels = { route: route ?? 'unknown', interface: String(isOfInterface) }
-    return memoize((method: string) => memoize((failure: number) => duration({ ...labels, method, failure })))
-  })
+    const series = addSeries({ route, interface: String(isOfInterface), method, failure })
+    known.set(key, series)
+    return series
+  }
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
   app.addHook('onReady', (done) => {
     for (const { url, method, operation } of app.routes)
-      if (operation) for (const failure of [0, 500, 503]) seriesOf(url)(method)(failure)
+      if (operation) for (const failure of [0, 500, 503]) seriesOf(method, failure, url)
     done()
   })
   return seriesOf
@@ -142,20 +132,16 @@ export default fp<{ registry: Registry }>(
     const ofHeld = 'Connections that are not read from for a moment'
     gauge('http_connections_held', ofHeld, () => connections.held.size)
 
-    app.decorateRequest('exemplar', undefined)
     server.on('drop', () => drops++)
     // No request is measured.
-    app.onRejected(({ name }) => {
-      failures[name]++
-    })
+    server.on('rejected', ({ name }: Failure) => failures[name]++)
     const log = createLog(app.log)
-    app.onClosed((reply, isSent) => {
+    server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { request, elapsedTime } = reply
       const { method, failure, exemplar } = request
       if (isSent) {
         const known = methods.has(method) ? method : 'other'
-        const series = seriesOf(routeOf(request))(known)(failure?.error ?? 0)
-        series.observe(elapsedTime / 1000, exemplar)
+        seriesOf(known, failure?.error ?? 0, routeOf(request)).observe(elapsedTime / 1000, exemplar)
         if (failure) failures[failure.name]++
       }
       log(reply, isSent)

@@ -2,13 +2,17 @@
  * Metrics that are read with the page, and a histogram that costs a request only a few additions: the library's processes
  * its labels for each value.
  */
+import { readFileSync } from 'node:fs'
 import { collectDefaultMetrics, type Metric, Registry } from '@prometheus-io/client'
 import { lostLines } from '../logger.ts'
-import { version } from '../version.ts'
+
+/** The version of this build, such as 1.0.0: package.json has it, and nothing else. */
+export const { version }: { version: string } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+)
 
 type Labels = Record<string, string | number>
 
-/** A line of the page. */
 interface Sample {
   readonly metricName?: string
   readonly labels: Labels
@@ -24,30 +28,18 @@ function addMetric(registry: Registry, type: string, name: string, help: string,
   registry.registerMetric({ type, name, help, aggregator: 'sum', get } as unknown as Metric)
 }
 
-/** The values that have one set of labels. */
-export interface Series {
-  /** Records a value. The newest value of a bucket that has a trace id is the bucket's exemplar in OpenMetrics. */
-  observe(value: number, traceId?: string): void
-}
-
-/** Returns a new series with a set of labels. Call it once for each set, and keep the series. */
-export type Histogram = (labels?: Labels) => Series
-
-interface Options {
-  name: string
-  help: string
-  /** Upper bounds, ascending, as in Prometheus: a value belongs to the first that is not below it. */
-  buckets: readonly number[]
-}
-
 interface Bucket {
   readonly le: number | string
   count: number
   exemplar?: { labelSet: { trace_id: string }; value: number; timestamp: number }
 }
 
-/** Adds a histogram to a registry, which reads it with its page. */
-export function addHistogram(registry: Registry, { name, help, buckets: bounds }: Options): Histogram {
+/**
+ * Adds the histogram `plant_store_<of>` to a registry. A value belongs to the first of `bounds`, ascending, that is not below it. Returns what
+ * makes the series of a set of labels; call it once for each set.
+ */
+export function addHistogram(registry: Registry, of: string, help: string, bounds: readonly number[]) {
+  const name = `plant_store_${of}`
   const all: { labels: Labels; buckets: Bucket[]; sum: number }[] = []
   addMetric(registry, 'histogram', name, help, () =>
     all.flatMap(({ labels, buckets, sum }) => {
@@ -60,11 +52,12 @@ export function addHistogram(registry: Registry, { name, help, buckets: bounds }
       return [...cumulative, { metricName: `${name}_sum`, labels, value: sum }, total]
     })
   )
-  return (labels = {}) => {
+  return (labels: Labels = {}) => {
     const series = { labels, buckets: [...bounds, '+Inf'].map((le): Bucket => ({ le, count: 0 })), sum: 0 }
     all.push(series)
     return {
-      observe(value, traceId) {
+      /** Records a value. The newest value of a bucket that has a trace id is the bucket's exemplar in OpenMetrics. */
+      observe(value: number, traceId?: string) {
         let index = 0
         while (value > (bounds[index] as number)) index++
         const bucket = series.buckets[index] as Bucket
@@ -77,15 +70,11 @@ export function addHistogram(registry: Registry, { name, help, buckets: bounds }
   }
 }
 
+type Read = () => number | Readonly<Record<string, number>>
+
 const addAs =
   (type: 'counter' | 'gauge', suffix: string) =>
-  (
-    registry: Registry,
-    name: string,
-    help: string,
-    read: () => number | Readonly<Record<string, number>>,
-    label = ''
-  ) =>
+  (registry: Registry, name: string, help: string, read: Read, label = '') =>
     addMetric(registry, type, `plant_store_${name}${suffix}`, help, () => {
       const values = read()
       if (typeof values === 'number') return [{ labels: {}, value: values }]
@@ -98,18 +87,8 @@ export const addGauge = addAs('gauge', '')
 /** Adds the counter `plant_store_<name>_total` to a registry; `read` returns its value, or those of `label`. */
 export const addCounter = addAs('counter', '_total')
 
-/** Returns a function that calls `make` once for each key, of which there must be few, and remembers what it returned. */
-export function memoize<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
-  const made = new Map<Key, Value>()
-  return (key) => {
-    let value = made.get(key)
-    if (value === undefined) {
-      value = make(key)
-      made.set(key, value)
-    }
-    return value
-  }
-}
+/** The values that have one set of labels. */
+export type Series = ReturnType<ReturnType<typeof addHistogram>>
 
 /** Metrics of the library whose names promtool refuses; others hold nearly the same. */
 const misnamed = [
@@ -120,18 +99,18 @@ const misnamed = [
   'nodejs_eventloop_utilization_summary'
 ]
 
-let ofProcess: Registry | undefined
+let ofNode: Registry | undefined
 
-/** Returns the metrics of the process and its build; measuring begins with the first call and ends with the process. */
-export function processMetrics(): Registry {
-  if (ofProcess) return ofProcess
-  const registry = new Registry()
-  ofProcess = registry
-  collectDefaultMetrics({ register: registry })
-  for (const name of misnamed) registry.removeSingleMetric(name)
+/** Adds the metrics of the process and its build; Node is measured from the first call to the end of the process. */
+export function addProcessMetrics(registry: Registry): void {
+  if (!ofNode) {
+    ofNode = new Registry()
+    collectDefaultMetrics({ register: ofNode })
+  }
+  for (const metric of ofNode.getMetricsAsArray())
+    if (!misnamed.includes(metric.name)) registry.registerMetric(metric as unknown as Metric)
   const build = { labels: { version, node_version: process.versions.node }, value: 1 }
   addMetric(registry, 'gauge', 'plant_store_build_info', 'Always 1: what runs', () => [build])
   const help = 'Lines of the log that were lost: standard output could not be written'
   addCounter(registry, 'log_lines_lost', help, lostLines)
-  return registry
 }

@@ -4,8 +4,6 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import type { FastifyPluginAsync } from 'fastify'
 import { StartupFault } from '../failures/failure.ts'
-import type { Operation } from '../http/operation.ts'
-import { writeDocument } from './document.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
 const policy =
@@ -37,21 +35,15 @@ export async function readPage(directory: URL) {
 
 const reference = /\{(.+?)\}/g
 const directory = new URL('../../public/docs/', import.meta.url)
+/** Made by `npm run generate` from the declarations of the operations. */
+const interfaceFile = new URL('../openapi.json', directory)
 const config = { isInternal: true } as const
 
-interface Options {
-  operations: readonly Operation[]
-  /** What the operations' paths begin with. */
-  basePath: string
-  /** Whether the page for people is served. */
-  docs: boolean
-}
-
-const openapi: FastifyPluginAsync<Options> = async (app, { operations, basePath, docs }) => {
-  const document = Buffer.from(writeDocument(basePath, operations))
-  app.get('/openapi.json', { config }, (_, reply) =>
-    reply.header('content-type', 'application/json').send(document)
-  )
+/** `basePath` is in front of the operations' paths, `docs` says whether the page for people is served. */
+const openapi: FastifyPluginAsync<{ basePath: string; docs: boolean }> = async (app, { basePath, docs }) => {
+  const text = await readFile(interfaceFile, 'utf8')
+  const document = Buffer.from(text.replace('"url": "/"', `"url": "${basePath || '/'}"`))
+  app.get('/openapi.json', { config }, (_, reply) => reply.type('application/json').send(document))
   if (!docs) return
   const { page, assets } = await readPage(directory)
   const html = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }

@@ -13,16 +13,10 @@ export function createPlantMetrics(registry: Registry) {
   const plants: Record<Stored, number> = { created: 0, replayed: 0 }
   const help = 'Successful creates: created, or replayed for a repeated Idempotency-Key'
   addCounter(registry, 'plants', help, () => plants, 'outcome')
-  const batchRows = addHistogram(registry, {
-    name: 'plant_store_batch_rows',
-    help: 'Plants in a transaction that was committed',
-    buckets: rows
-  })()
-  const batchDuration = addHistogram(registry, {
-    name: 'plant_store_batch_duration_seconds',
-    help: 'Time of one attempt to commit a batch: written, or whose failure it was',
-    buckets: seconds
-  })
+  const ofRows = 'Plants in a transaction that was committed'
+  const batchRows = addHistogram(registry, 'batch_rows', ofRows, rows)()
+  const ofDuration = 'Time of one attempt to commit a batch: written, or whose failure it was'
+  const batchDuration = addHistogram(registry, 'batch_duration_seconds', ofDuration, seconds)
   const durationOf = Object.fromEntries(
     outcomes.map((outcome) => [outcome, batchDuration({ outcome })])
   ) as Record<AttemptReport['outcome'], Series>

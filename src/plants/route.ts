@@ -1,4 +1,5 @@
 /** The operations on plants, and their routes. */
+import type { FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Operation } from '../http/operation.ts'
 import { NewPlant, Plant } from './schema.ts'
@@ -61,7 +62,7 @@ export default fp(
         return this.connection !== undefined
       }
     })
-    app.onClosed(({ request }) => app.plants.release(request))
+    app.server.on('replied', ({ request }: FastifyReply) => app.plants.release(request))
     for (const operation of operations) app.addOperation(operation)
   },
   { name: 'plants-route', dependencies: ['schema', 'operation', 'plants'] }

@@ -58,10 +58,8 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
   if ((own || usual || 'http/protobuf') !== 'http/protobuf')
     throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf'])
   const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
-  diag.setLogger(
-    { error: report, warn: report, info: report, debug: report, verbose: report },
-    DiagLogLevel.WARN
-  )
+  const everyLevel = { error: report, warn: report, info: report, debug: report, verbose: report }
+  diag.setLogger(everyLevel, DiagLogLevel.WARN)
   const provider = new NodeTracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
@@ -82,16 +80,15 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
   }
 }
 
-/** How long the last spans may take: an unreachable collector must not hold up the end of the process. */
+/** An unreachable collector must not hold up the end of the process. */
 const shutdownLimitMs = 2_000
-const probes = /^\/(livez|readyz)(\?|$)/
 
 /** Makes the plugin of requests; `shutdown` sends the spans that are left. */
 function traceRequests(shutdown: () => Promise<void>) {
   const instrumentation = new FastifyOtelInstrumentation({
     instrumentHooks: false,
     instrumentHandler: false,
-    ignorePaths: ({ url }) => probes.test(url),
+    ignorePaths: ({ url }) => /^\/(livez|readyz)(\?|$)/.test(url),
     requestHook(span, request) {
       const { method, url, routeOptions } = request
       if (span.isRecording()) request.exemplar = span.spanContext().traceId
@@ -109,10 +106,9 @@ function traceRequests(shutdown: () => Promise<void>) {
       })
       // The span ends after this, in the routes' own onSend.
       app.addHook('onSend', (request, _, payload, done) => {
-        const { failure } = request
-        if (failure && (failure.error === 500 || failure.error === 503)) {
-          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: failure.name })
-        }
+        const { error, name: message } = request.failure ?? {}
+        if (error === 500 || error === 503)
+          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
         done(null, payload)
       })
       // The context is lost while the body is read.
@@ -137,18 +133,14 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   return {
     async write(rows, signal) {
       // Each create has one while tracing is on.
-      const callers = rows.map(({ item }) => item.span as SpanContext).filter(isSampled)
+      const spans = rows.map(({ item }) => item.span as SpanContext)
+      const callers = spans.filter(({ traceFlags }) => traceFlags & TraceFlags.SAMPLED)
       const [first] = callers
       // A lane may run in the context of any request, the one that has woken it.
       if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
-      const span = tracer.startSpan(
-        'write plants',
-        {
-          links: callers.map((context) => ({ context })),
-          attributes: { 'db.operation.batch.size': rows.length }
-        },
-        trace.setSpanContext(ROOT_CONTEXT, first)
-      )
+      const links = callers.map((context) => ({ context }))
+      const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
+      const span = tracer.startSpan('write plants', options, trace.setSpanContext(ROOT_CONTEXT, first))
       const written = await context.with(trace.setSpan(ROOT_CONTEXT, span), () => store.write(rows, signal))
       if (written.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: written.failure.whose })
       span.end()
@@ -157,5 +149,3 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
     probe: () => context.with(ROOT_CONTEXT, () => store.probe())
   }
 }
-
-const isSampled = ({ traceFlags }: SpanContext) => (traceFlags & TraceFlags.SAMPLED) !== 0

@@ -2,7 +2,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { createJsonReader, NestedTooDeeply } from '../../src/http/json.ts'
+import { Failure } from '../../src/failures/failure.ts'
+import { createJsonReader } from '../../src/http/body.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,
@@ -317,7 +318,7 @@ t.test('any depth up to 1,000 is read, and any other refused without a stack ove
   const property = fc.property(fc.constantFrom(...nestings), depths, ([open, core, close], depth) => {
     const levels = depth * (open.match(/[[{]/g) ?? []).length
     const read = attempt(open.repeat(depth) + core + close.repeat(depth))
-    if ((read === NestedTooDeeply) !== levels > 1_000) throw new Error(`${levels} levels: ${read}`)
+    if ((read === Failure) !== levels > 1_000) throw new Error(`${levels} levels: ${read}`)
     if (read === SyntaxError || read === RangeError) throw new Error(`${levels} levels`)
   })
   const result = fc.check(property, { numRuns: 200 })

@@ -4,7 +4,7 @@ import openapiTS, { astToString } from 'openapi-typescript'
 import ts from 'typescript'
 
 const directory = `${import.meta.dirname}/generated`
-const types = await openapiTS(new URL('../../docs/openapi.json', import.meta.url), {
+const types = await openapiTS(new URL('../../public/openapi.json', import.meta.url), {
   transform: ({ format }) =>
     format === 'int64' ? ts.factory.createKeywordTypeNode(ts.SyntaxKind.BigIntKeyword) : undefined
 })

@@ -1,6 +1,7 @@
 /** One pass over a JSON text: where the id is, and how deep the text nests. Between strings, long texts are read four bytes at a time. */
 import t from 'tap'
-import { findMembers, NestedTooDeeply } from '../../src/http/json.ts'
+import { Failure } from '../../src/failures/failure.ts'
+import { findMembers } from '../../src/http/body.ts'
 
 const scan = (text: string) => {
   const offsets = [-1]
@@ -45,7 +46,7 @@ t.test('1,000 levels pass, one more is too deep, and what closes counts no more'
     const nested = (depth: number) => open.repeat(depth) + close.repeat(depth)
     t.equal(scan(nested(1_000)), -1)
     t.throws(() => scan(nested(1_001)), {
-      constructor: NestedTooDeeply,
+      constructor: Failure,
       message: 'the body is nested too deeply'
     })
     t.equal(scan(`[${'[[]],{"a":{}},'.repeat(1_000)}1]`), -1)

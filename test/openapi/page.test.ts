@@ -36,6 +36,12 @@ t.test('/ and /docs are the page, without a token and without a redirect', async
   }
 })
 
+t.test('the document names the path in front of the operations', async (t) => {
+  const { servers, paths } = JSON.parse(await (await get('/openapi.json')).text())
+  t.strictSame(servers, [{ url: '/v1', description: 'This service' }])
+  t.ok(paths['/plants'])
+})
+
 t.test('the absolute form of a request target without a path is the page', async (t) => {
   for (const path of ['http://plants.test', 'http://plants.test/', 'http://plants.test?a=b', '/?a=b']) {
     const [response] = await once(request(url, { path }).end(), 'response')

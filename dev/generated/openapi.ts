@@ -1,10 +1,10 @@
-/** The OpenAPI document, made from the declarations of the operations and the catalogue of failures. */
+/** public/openapi.json: the OpenAPI document, made from the declarations of the operations and the catalogue of failures. */
 import type { TObject, TSchema } from '@sinclair/typebox'
-import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
-import { writeMessage } from '../failures/failure.ts'
-import { failuresOf, type Operation } from '../http/operation.ts'
-import { ErrorBody, int64 } from '../plants/schema.ts'
-import { version } from '../version.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
+import { failuresOf, type Operation } from '../../src/http/operation.ts'
+import { version } from '../../src/metrics/metrics.ts'
+import { ErrorBody, int64 } from '../../src/plants/schema.ts'
 
 type Failures = [FailureName, Entry][]
 
@@ -142,8 +142,8 @@ Another path gets ${catalogue.NotFound.error}, another method ${catalogue.Method
   }
 }
 
-/** Returns the document's text (OpenAPI 3.1, JSON) for a service whose paths begin with `basePath`. */
-export function writeDocument(basePath: string, operations: readonly Operation[]): string {
+/** Returns the document's text (OpenAPI 3.1, JSON). */
+export function writeDocument(operations: readonly Operation[]): string {
   const schemas = operations.flatMap(({ body, success }) => [body?.schema ?? [], success.schema].flat())
   const paths: Record<string, Record<string, object>> = {}
   for (const operation of operations) {
@@ -153,7 +153,7 @@ export function writeDocument(basePath: string, operations: readonly Operation[]
   const document = {
     openapi: '3.1.1',
     info: { title: 'Plant Store', version, description, license: { name: 'MIT', identifier: 'MIT' } },
-    servers: [{ url: basePath || '/', description: 'This service' }],
+    servers: [{ url: '/', description: 'This service' }],
     security: [{ bearer: [] }],
     tags: [{ name: 'plants', description: 'The plants of the store' }],
     paths,
