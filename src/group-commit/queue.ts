@@ -8,18 +8,17 @@ export interface Batch<T extends Item, R> {
   readonly rows: Row<T, R>[]
   /** They have failed before. */
   readonly isSuspect: boolean
-  /** How many more batches of this size wait. */
-  readonly partsToCome: number
 }
 
 /**
  * Makes an empty queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
  * holds the id, in the queue and in a lane, until it is released; the others wait for it, outside of the lists.
+ * `companyOf` returns how many rows a batch with a suspect may have.
  */
-export function createQueue<T extends Item, R>({
-  batchRows,
-  batchBytes
-}: Pick<Limits, 'batchRows' | 'batchBytes'>) {
+export function createQueue<T extends Item, R>(
+  { batchRows, batchBytes }: Pick<Limits, 'batchRows' | 'batchBytes'>,
+  companyOf: (suspect: Row<T, R>) => number
+) {
   let holders = new Map<bigint, Row<T, R>>()
   const fresh = new List<Row<T, R>>()
   const suspects = new List<Row<T, R>>()
@@ -74,7 +73,7 @@ export function createQueue<T extends Item, R>({
     let room = batchRows
     let bytes = 0
     for (let row = list.first; row; row = list.first) {
-      room = Math.min(room, row.company)
+      if (isSuspect) room = Math.min(room, companyOf(row))
       bytes += row.item.bytes
       if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
       leaveQueue(row)
@@ -83,7 +82,7 @@ export function createQueue<T extends Item, R>({
     if (rows.length === 0) return undefined
     // In one order everywhere: two services cannot deadlock.
     rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    return { rows, isSuspect, partsToCome: suspects.length / rows.length }
+    return { rows, isSuspect }
   }
 
   return {
@@ -134,9 +133,9 @@ export function createQueue<T extends Item, R>({
       suspectMs = ofSuspects ? suspectMs + ms : Math.max(-ms, suspectMs - ms)
     },
 
-    /** Lets the suspects that have not failed alone be tried together with so many others again. */
-    regroup(company: number) {
-      for (let place = suspects.begin; place; place = place.after) place.element.company = company
+    /** Lets the suspects that have not failed alone be tried in large batches again. */
+    regroup() {
+      for (let place = suspects.begin; place; place = place.after) place.element.company = batchRows
     }
   }
 }

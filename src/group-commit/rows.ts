@@ -68,10 +68,8 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   /** `done`: its caller has the outcome, though an attempt may still hold the row. */
   state: 'waiting' | 'trying' | 'resting' | 'done' = 'waiting'
   mayBeStored = false
-  /** How many rows a batch with it may have. Less than the largest batch makes it a suspect. */
+  /** How many rows it failed with: they are tried again in parts. A batch at most makes it a suspect. */
   company = Number.POSITIVE_INFINITY
-  /** It is a canary with more time. */
-  hasTime = false
   /** Its first attempt that failed. */
   failed: Attempt | undefined = undefined
   /** How often it failed by chance, was missing, and rested. */
@@ -106,8 +104,6 @@ export interface Attempt {
   /** When it began, in ms of the clock and by the evidence. */
   readonly began: number
   readonly since: number
-  /** It took longer than it may. */
-  isCutOff: boolean
 }
 
 /**
