@@ -94,13 +94,12 @@ export function createGroupCommit<T extends Item, R>(
    */
   function startSoon() {
     if (busyLanes === limits.lanes) return
-    if (rowsOfTurn++ === 0) clock.afterPoll(endTurn)
+    if (rowsOfTurn++ === 0)
+      clock.afterPoll(() => {
+        rowsOfTurn = 0
+        start()
+      })
     if (rowsOfTurn % limits.batchRows === 0) start()
-  }
-
-  function endTurn() {
-    rowsOfTurn = 0
-    start()
   }
 
   function start() {
@@ -117,15 +116,15 @@ export function createGroupCommit<T extends Item, R>(
     drained.resolve()
   }
 
-  async function run(batch: Batch<T, R>) {
-    const { rows, isSuspect } = batch
+  async function run({ rows, isSuspect }: Batch<T, R>) {
     const controller = new AbortController()
     const giveUp = () => controller.abort()
     // New rows may take as long as the store lets them.
     const cancelLimit = isSuspect ? clock.after(limitMs(rows), giveUp) : undefined
+    const { length } = rows
     const attempt: Attempt = {
-      rows: rows.length,
-      waiting: rows.length,
+      rows: length,
+      waiting: length,
       giveUp,
       began: clock.now(),
       since: evidence.now
@@ -135,18 +134,10 @@ export function createGroupCommit<T extends Item, R>(
       row.attempt = attempt
     }
     const written = await store.write(rows, controller.signal)
-    const ms = clock.now() - attempt.began
     cancelLimit?.()
     busyLanes--
-    queue.leave(isSuspect, ms, isSuspect || (written.failure !== undefined && rows.length === 1))
-    apply(batch, written, attempt, ms)
+    apply(rows, written, attempt, isSuspect)
     start()
-  }
-
-  /** How many parts there is time for. */
-  function parts() {
-    const inTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
-    return Math.max(1, Math.min(mostParts, inTime))
   }
 
   const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience)
@@ -157,7 +148,8 @@ export function createGroupCommit<T extends Item, R>(
    */
   function companyOf({ failed, company }: Row<T, R>) {
     const isKnown = evidence.wasWritten(failed?.since) || evidence.isEverybodys(failed?.since)
-    return isKnown ? Math.ceil(company / parts()) : 1
+    const partsInTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
+    return isKnown ? Math.ceil(company / Math.max(1, Math.min(mostParts, partsInTime))) : 1
   }
 
   /** How long suspects may take, so that the rows after them have their turn. */
@@ -169,17 +161,15 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /** Settles the rows that an attempt has decided, and judges the others. */
-  function apply(
-    { rows, isSuspect }: Batch<T, R>,
-    { results, failure }: Written<R>,
-    attempt: Attempt,
-    ms: number
-  ) {
+  function apply(rows: Row<T, R>[], { results, failure }: Written<R>, attempt: Attempt, isSuspect: boolean) {
+    const ms = clock.now() - attempt.began
+    queue.leave(isSuspect, ms, isSuspect || (failure !== undefined && rows.length === 1))
     onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
     if (failure === undefined) {
       // Suspects that were cut off before had too little time: not one row is slow, but all.
       if (ms > slowMs()) queue.regroup()
-      waitEstimate.learn(rows.length, bytesOf(rows), ms)
+      const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+      waitEstimate.learn(rows.length, bytes, ms)
     }
     let decided = 0
     const undecided: Row<T, R>[] = []
@@ -351,12 +341,9 @@ export function createGroupCommit<T extends Item, R>(
   }
 }
 
-const bytesOf = (rows: readonly { item: Item }[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
-
 function shuffle<E>(elements: E[], clock: Clock) {
-  for (let at = 0; at < elements.length; at++) {
+  for (const [at, element] of elements.entries()) {
     const other = at + Math.floor(clock.random() * (elements.length - at))
-    const element = elements[at] as E
     elements[at] = elements[other] as E
     elements[other] = element
   }

@@ -64,7 +64,7 @@ export function createQueue<T extends Item, R>(
 
   function leaveQueue(row: Row<T, R>) {
     if (!row.inQueue) return
-    row.inQueue.list.remove(row.inQueue)
+    row.inQueue.list?.remove(row.inQueue)
     row.inQueue = undefined
   }
 
@@ -135,7 +135,7 @@ export function createQueue<T extends Item, R>(
 
     /** Lets the suspects that have not failed alone be tried in large batches again. */
     regroup() {
-      for (let place = suspects.begin; place; place = place.after) place.element.company = batchRows
+      for (const row of suspects) row.company = batchRows
     }
   }
 }
