@@ -22,9 +22,8 @@ const mostOfDeadline = 0.8
 const mostParts = 4
 /** The attempts with these parts may together take the deadline divided by this. */
 const partsOfDeadline = 8
-/** How many times as long as recent attempts an attempt with suspects may take. */
+/** What an attempt with suspects may take: so many times as long as recent ones, or this share of the deadline. */
 const patience = 2
-/** The share of the deadline that it may take in any case; a tenth of that if the row has not failed alone. */
 const shareOfSuspects = 1 / 24
 /** A row that others failed with gets its error after so many times as long as it took to find: it costs them a tenth of the time. */
 const delayOfFault = 9
@@ -122,13 +121,8 @@ export function createGroupCommit<T extends Item, R>(
     // New rows may take as long as the store lets them.
     const cancelLimit = isSuspect ? clock.after(limitMs(rows), giveUp) : undefined
     const { length } = rows
-    const attempt: Attempt = {
-      rows: length,
-      waiting: length,
-      giveUp,
-      began: clock.now(),
-      since: evidence.now
-    }
+    const began = clock.now()
+    const attempt: Attempt = { rows: length, waiting: length, giveUp, began, since: evidence.now }
     for (const row of rows) {
       row.state = 'trying'
       row.attempt = attempt
@@ -197,6 +191,8 @@ export function createGroupCommit<T extends Item, R>(
 
   /** Judges the remaining rows that have failed together. */
   function blame(rows: Row<T, R>[], failure: WriteFailure, failed: number, isSuspect: boolean) {
+    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
+    shuffle(rows, clock)
     const [any] = rows
     // Nobody waited for the attempt: it was given up, which says nothing.
     if (any === undefined) return
@@ -204,8 +200,6 @@ export function createGroupCommit<T extends Item, R>(
     const { since } = any.failed as Attempt
     evidence.add(failure, isAlone)
     const isEverybodys = evidence.isEverybodys(since)
-    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
-    shuffle(rows, clock)
     const first: Row<T, R>[] = []
     // If others fail, too, hold new rows back: otherwise all of them would become suspects.
     if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
@@ -304,30 +298,26 @@ export function createGroupCommit<T extends Item, R>(
     queue.withdraw(row)
   }
 
-  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
-  function close(): Promise<void> {
-    closed = true
-    start()
-    return drained.promise
-  }
-
   return {
     submit,
     refusal,
-    close,
+    /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
+    close() {
+      closed = true
+      start()
+      return drained.promise
+    },
     /** Call it when a probe has not found the database since a time, in ms of the clock. */
     noteAway(since: number) {
       if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
     },
-    /** Rows that wait for their outcome. */
+    /** Rows that wait for their outcome, their bytes, and how long they are expected to take, in ms. */
     get rows() {
       return pendingRows.rows
     },
-    /** Their bytes. */
     get bytes() {
       return pendingRows.bytes
     },
-    /** How long they are expected to take, in ms. */
     get expectedMs() {
       return expectedMs()
     },

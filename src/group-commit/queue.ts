@@ -1,12 +1,11 @@
 /** The rows that wait for a lane: in order of arrival, one of an id at a time, and those that have failed in lists of their own. */
 import type { Held } from './outage.ts'
-import { List, type Row } from './rows.ts'
+import { List, type Row, remove } from './rows.ts'
 import type { Item, Limits } from './types.ts'
 
-/** Rows for one attempt, sorted by id. */
+/** Rows for one attempt, sorted by id; suspects have failed before. */
 export interface Batch<T extends Item, R> {
   readonly rows: Row<T, R>[]
-  /** They have failed before. */
   readonly isSuspect: boolean
 }
 
@@ -28,6 +27,10 @@ export function createQueue<T extends Item, R>(
   let isSuspectTried = false
   /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
   let suspectMs = 0
+  /**
+   * A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
+   * and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
+   */
   let addedToMap = 0
 
   const listOf = ({ company, rests }: Row<T, R>) =>
@@ -41,10 +44,7 @@ export function createQueue<T extends Item, R>(
   /** Releases the id of a row: the next row of that id enters the queue. */
   function release(row: Row<T, R>) {
     const { next } = row
-    if (next === undefined) {
-      holders.delete(row.item.id)
-      return
-    }
+    if (!next) return void holders.delete(row.item.id)
     holders.set(row.item.id, next)
     next.last = row.last
     row.next = undefined
@@ -53,18 +53,8 @@ export function createQueue<T extends Item, R>(
     enter(next)
   }
 
-  /**
-   * A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
-   * and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
-   */
-  function renewMap() {
-    holders = new Map(holders)
-    addedToMap = 0
-  }
-
   function leaveQueue(row: Row<T, R>) {
-    if (!row.inQueue) return
-    row.inQueue.list?.remove(row.inQueue)
+    if (row.inQueue) remove(row.inQueue)
     row.inQueue = undefined
   }
 
@@ -93,7 +83,10 @@ export function createQueue<T extends Item, R>(
     add(row: Row<T, R>) {
       const holder = holders.get(row.item.id)
       if (holder === undefined) {
-        if (++addedToMap > 1024 + 4 * holders.size) renewMap()
+        if (++addedToMap > 1024 + 4 * holders.size) {
+          holders = new Map(holders)
+          addedToMap = 0
+        }
         holders.set(row.item.id, row)
         enter(row)
       } else {

@@ -4,7 +4,6 @@ import type { AttemptRow, Clock, Item, Limits } from './types.ts'
 /** An element's place in a list. The place of no element is after the last and before the first. */
 interface Place<E> {
   readonly element?: E
-  readonly list?: List<E>
   before: Place<E>
   after: Place<E>
 }
@@ -18,7 +17,7 @@ export class List<E> {
   }
 
   /** The first element, or undefined. */
-  get first(): E | undefined {
+  get first() {
     return this.#ends.after.element
   }
 
@@ -33,22 +32,22 @@ export class List<E> {
   }
 
   #insert(element: E, before: Place<E>, after: Place<E>): Place<E> {
-    const place = { element, list: this, before, after }
+    const place = { element, before, after }
     before.after = after.before = place
     return place
-  }
-
-  /** Removes an element; call it once. */
-  remove(place: Place<E>) {
-    place.before.after = place.after
-    place.after.before = place.before
-    // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
-    place.before = place.after = place
   }
 
   *[Symbol.iterator]() {
     for (let place = this.#ends.after; place !== this.#ends; place = place.after) yield place.element as E
   }
+}
+
+/** Removes a place from its list. */
+export function remove(place: Place<unknown>) {
+  place.before.after = place.after
+  place.after.before = place.before
+  // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
+  place.before = place.after = place
 }
 
 /** A submitted item with its callbacks, its deadline and its places in the lists. */
@@ -98,10 +97,7 @@ export interface Attempt {
   readonly since: number
 }
 
-/**
- * Makes an empty list, whose rows all have the same time. When the deadlines of some have passed, it calls `onExpired`
- * for each, which has to settle it, then `onEnd` once.
- */
+/** Makes an empty list. When deadlines have passed, it calls `onExpired` for each row, which has to settle it, then `onEnd` once. */
 export function createPendingRows<T extends Item, R>(
   deadlineMs: number,
   clock: Clock,
@@ -140,7 +136,6 @@ export function createPendingRows<T extends Item, R>(
       return bytes
     },
 
-    /** Adds a row that has just arrived. */
     add(row: Row<T, R>) {
       row.inOrder = list.push(row)
       rows++
@@ -151,7 +146,7 @@ export function createPendingRows<T extends Item, R>(
     /** Removes a row whose caller gets the outcome now. */
     settle(row: Row<T, R>) {
       row.state = 'done'
-      list.remove(row.inOrder as Place<Row<T, R>>)
+      remove(row.inOrder as Place<Row<T, R>>)
       rows--
       bytes -= row.item.bytes
     },

@@ -12,15 +12,11 @@ const enough = 16
  */
 export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 
-/** What is known besides the failure. */
+/** What is known besides the failure: by the evidence, and of the row, which may have been alone in what has failed. */
 interface Circumstances {
-  /** The row was alone in what has failed. */
   readonly isAlone: boolean
-  /** According to the evidence, all rows fail. */
   readonly isEverybodys: boolean
-  /** An attempt may have stored the row. */
   readonly mayBeStored: boolean
-  /** How often the row has failed by chance. */
   readonly repeats: number
 }
 
@@ -49,7 +45,6 @@ export function createEvidence() {
   let total = 0
   let clearedAt = 0
   return {
-    /** This moment. */
     get now() {
       return total
     },
@@ -57,11 +52,10 @@ export function createEvidence() {
     wasWritten: (since = 0) => clearedAt > since,
     /** Whether what has failed since a moment is everybody's failure. */
     isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
-    /** Records a failure. */
     add({ whose }: WriteFailure, isAlone: boolean) {
       if (whose === 'unclear' && isAlone) total++
     },
-    /** Records that something was written. */
+    /** Something was written. */
     clear() {
       clearedAt = ++total
     }
