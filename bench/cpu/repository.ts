@@ -9,9 +9,8 @@ import { createPlantRepository, type PlantRepository } from '../../src/plants/re
 const database: Database = {
   async query<Row extends pg.QueryResultRow>({ values = [] }: pg.QueryConfig) {
     await new Promise(setImmediate)
-    const [first] = values as [string]
-    // An array of write ids, or a single one.
-    const rows = first.startsWith('{') ? first.split(',').map((id) => ({ id })) : [{ id: first }]
+    const [writeIds] = values as [string]
+    const rows = writeIds.split(',').map((id) => ({ id }))
     return { rows } as unknown as pg.QueryResult<Row>
   },
   reset: () => {}

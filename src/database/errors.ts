@@ -102,9 +102,3 @@ export function diagnose(error: unknown): WriteFailure {
   const isEverybodys = whose !== 'database' || !mayBeRows(error as Report)
   return { error, written: 'no', whose: isEverybodys ? whose : 'unclear', again }
 }
-
-/** Returns whether PostgreSQL has refused a statement because the table, or a column of it, is not there. */
-export function isUnmigrated(error: unknown): boolean {
-  const { code } = error as { code?: unknown }
-  return code === '42P01' || code === '42703'
-}

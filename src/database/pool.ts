@@ -6,11 +6,9 @@ import { createClientClass } from './hosts.ts'
 import { onNotice, runStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
-/** What a pool may take. */
+/** How many connections a pool opens when needed, and how long a statement may wait for one, and then take, in ms. */
 interface Limits {
-  /** The most connections; none is opened before it is needed. */
   readonly size: number
-  /** How long a statement may wait for a connection, and then take, in ms. */
   readonly limitMs: number
 }
 
@@ -20,11 +18,6 @@ interface Pool extends Limits {
   /** The statements that wait for a connection: each function asks the current pool. */
   readonly waiting: Set<() => void>
 }
-
-/** pg's own mark of a connection that was ended on purpose; its pool reads it, too. */
-type Ending = pg.PoolClient & { _ending: boolean }
-
-const maximumAgeSeconds = 1_800
 
 /** The pools of the one database. */
 export type Databases = ReturnType<typeof createDatabases>
@@ -49,13 +42,15 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
       keepAlive: true,
       max: size,
       connectionTimeoutMillis: limitMs,
-      maxLifetimeSeconds: maximumAgeSeconds
+      maxLifetimeSeconds: 1_800
     })
     // Without a listener, the failure of a connection would end the process.
     pool.on('error', () => {})
     pool.on('connect', (client) => {
       // The end of a closed connection may be reported a quarter of an hour later, when TCP gives up, and means nothing.
-      const isHarmless = (error: Error) => lent.has(client) || (client as Ending)._ending || isTimedOut(error)
+      // `_ending` is pg's own mark of one that was ended on purpose.
+      const isHarmless = (error: Error) =>
+        lent.has(client) || Reflect.get(client, '_ending') || isTimedOut(error)
       client.on('error', (error) => isHarmless(error) || reset(pool, error))
       client.on('notice', ({ routine }) => onNotice(client, routine))
     })

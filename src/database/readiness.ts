@@ -2,10 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../failures/failure.ts'
-import { diagnose, isReported, isUnmigrated } from './errors.ts'
+import { diagnose, isReported } from './errors.ts'
 import { connect, isReadOnly, messageOf } from './hosts.ts'
 import type { Database } from './pool.ts'
-import { cancelStatement, type Target } from './statement.ts'
+import { cancelStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
 /** What a database lacks; undefined when it has all that is asked for. */
@@ -15,8 +15,7 @@ export type Check = (client: pg.Client) => Promise<string | undefined>
 const checkSetting =
   (name: string, good: RegExp, rule: string): Check =>
   async (client) => {
-    const { rows } = await client.query(`show ${name}`)
-    const value = rows[0][name]
+    const value = (await client.query(`show ${name}`)).rows[0][name]
     if (!good.test(value)) throw new StartupFault([`${rule}, it is ${value}`])
     return undefined
   }
@@ -54,7 +53,9 @@ export const checkMigrated =
       await client.query(selectRequired)
       return undefined
     } catch (error) {
-      if (isUnmigrated(error)) return 'the database is not migrated: run the migrations first'
+      // A table or a column is not there.
+      const isUnmigrated = /^(42P01|42703)$/.test((error as pg.DatabaseError).code ?? '')
+      if (isUnmigrated) return 'the database is not migrated: run the migrations first'
       throw error
     }
   }
@@ -73,7 +74,7 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
   } catch (error) {
     if (error instanceof StartupFault) throw error
     // A statement that waits, for a lock perhaps, would outlive its connection.
-    if (client && !isReported(error)) cancelStatement(client as pg.Client & Target)
+    if (client && !isReported(error)) cancelStatement(client)
     missing = `the database ${client ? 'could not be checked' : 'cannot be reached'}: ${messageOf(error)}`
   } finally {
     // Not awaited: a stalled server would keep end() waiting.
@@ -142,18 +143,17 @@ export async function checkReadiness(database: Database, selectRequired: string)
   throw error
 }
 
-interface IdleProbe {
-  /** Rejects while the database does not serve. */
-  probe(): Promise<void>
-  isIdle(): boolean
-  /** Called with the time, by `performance.now()`, since when no probe has found the database. */
-  onAway(since: number): void
-}
-
 const idleProbeEveryMs = 5_000
 
-/** Probes the database while no create would notice its loss. Returns a function that stops it. */
-export function probeWhileIdle({ probe, isIdle, onAway }: IdleProbe): () => void {
+/**
+ * Probes the database while no create would notice its loss. Calls `onAway` with the time, by `performance.now()`, since
+ * when no probe has found it. Returns a function that stops it.
+ */
+export function probeWhileIdle(
+  probe: () => Promise<void>,
+  isIdle: () => boolean,
+  onAway: (since: number) => void
+): () => void {
   let awaySince: number | undefined
   let timer = setTimeout(look, idleProbeEveryMs).unref()
   let isClosed = false

@@ -1,4 +1,5 @@
 /** A statement on a connection: its time limit, its cancelling, and whether its success can be trusted. */
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import type pg from 'pg'
 import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
@@ -6,19 +7,22 @@ import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
 const cancelRequestCode = 80_877_102
 const cancelLimitMs = 5_000
 
-/** What identifies a connection at its server. */
-export interface Target {
+/** What the driver keeps to itself. */
+interface Session extends pg.ClientBase {
   processID: number
   secretKey: number
   host: string
   port: number
+  readyForQuery: boolean
+  connection: NodeJS.EventEmitter
 }
 
 /**
  * Asks the server to cancel what a connection is running (PostgreSQL manual, "Canceling Requests in Progress"): a
  * request on a connection of its own, without a response and without a guarantee that it is in time.
  */
-export function cancelStatement({ processID, secretKey, host, port }: Target): void {
+export function cancelStatement(client: pg.ClientBase): void {
+  const { processID, secretKey, host, port } = client as Session
   const request = Buffer.alloc(16)
   const fields = [request.length, cancelRequestCode, processID, secretKey]
   for (const [index, field] of fields.entries()) request.writeInt32BE(field, index * 4)
@@ -35,7 +39,7 @@ export const cancelGraceMs = 1_000
 /** A statement has a third of its write's deadline, so that a repeat on another connection is in time. */
 export const statementsPerDeadline = 3
 
-/** Returns how long a statement of a write may take, the wait for its connection included. */
+/** Returns how long a statement of a write may take, and wait for its connection. */
 export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
 
 /** Connections whose last commit was cancelled while it waited for a synchronous standby. */
@@ -49,21 +53,20 @@ export function onNotice(client: pg.PoolClient, routine: string | undefined) {
   if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)
 }
 
-/** What the driver keeps to itself. */
-type Session = pg.PoolClient & Target & { readyForQuery: boolean; connection: NodeJS.EventEmitter }
-
 /** Returns whether an error has ended the session: then the server does not say that it is ready for the next statement. */
-async function hasEnded(session: Session): Promise<boolean> {
-  if (session.readyForQuery) return false
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(resolve, cancelGraceMs, true)
-  const onReady = () => resolve(false)
-  const onEnd = () => resolve(true)
-  session.connection.once('readyForQuery', onReady).once('end', onEnd)
-  const result = await promise
-  session.connection.off('readyForQuery', onReady).off('end', onEnd)
-  clearTimeout(timer)
-  return result
+async function hasEnded(client: pg.ClientBase): Promise<boolean> {
+  const { readyForQuery, connection } = client as Session
+  if (readyForQuery) return false
+  const { promise: ended, resolve: end } = Promise.withResolvers<true>()
+  connection.once('end', end)
+  const ready = once(connection, 'readyForQuery', { signal: AbortSignal.timeout(cancelGraceMs) })
+  return Promise.race([
+    ended,
+    ready.then(
+      () => false,
+      () => true
+    )
+  ]).finally(() => connection.off('end', end))
 }
 
 /** Runs a statement on a connection, and releases the connection or, when it is of no more use, ends it. */
@@ -73,7 +76,6 @@ export async function runStatement(
   limitMs: number,
   signal: AbortSignal | undefined
 ) {
-  const session = client as Session
   let graceTimer: NodeJS.Timeout | undefined
   let isOver = false
   let isCancelled = false
@@ -83,7 +85,7 @@ export async function runStatement(
     // The signal is that of a whole attempt, which may be at a later statement.
     if (isOver) return
     isCancelled = true
-    cancelStatement(session)
+    cancelStatement(client)
     // If the server does not react, give up: its connection may take as long to end as TCP retries.
     graceTimer ??= setTimeout(() => setImmediate(giveUp), cancelGraceMs)
   }
@@ -99,7 +101,7 @@ export async function runStatement(
     result = await Promise.race([client.query(statement), silence.promise])
   } catch (cause) {
     error = cause
-    isLost = !isReported(cause) || (await hasEnded(session))
+    isLost = !isReported(cause) || (await hasEnded(client))
     isServerLost = isLost ? !isTimedOut(cause) : isStale(cause)
     if (isLost && isReported(cause)) error = new OutcomeUnknown('the session has ended', cause)
   }

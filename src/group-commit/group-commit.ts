@@ -22,9 +22,8 @@ const mostOfDeadline = 0.8
 const mostParts = 4
 /** The attempts with these parts may together take the deadline divided by this. */
 const partsOfDeadline = 8
-/** How many times as long as recent attempts an attempt with suspects may take: the least if time runs out. */
-const patience = { most: 2, least: 1.5 }
-/** The share of the deadline that it may take in any case; a tenth of that if writes show how long attempts take now. */
+/** What an attempt with suspects may take: so many times as long as recent ones, or this share of the deadline. */
+const patience = 2
 const shareOfSuspects = 1 / 24
 /** A row that others failed with gets its error after so many times as long as it took to find: it costs them a tenth of the time. */
 const delayOfFault = 9
@@ -46,7 +45,7 @@ export function createGroupCommit<T extends Item, R>(
   limits: Limits,
   { onAttempt, onOutage, clock = systemClock }: Options = {}
 ) {
-  const queue = createQueue<T, R>(limits)
+  const queue = createQueue<T, R>(limits, companyOf)
   const backOff = createBackOff(clock, start)
   const evidence = createEvidence()
   const outage = createOutage(() => store.probe(), clock, onOutageChange)
@@ -54,8 +53,6 @@ export function createGroupCommit<T extends Item, R>(
   const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
-  /** When the last canary was chosen, by the evidence. */
-  let canarySince = -1
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -96,13 +93,12 @@ export function createGroupCommit<T extends Item, R>(
    */
   function startSoon() {
     if (busyLanes === limits.lanes) return
-    if (rowsOfTurn++ === 0) clock.afterPoll(endTurn)
+    if (rowsOfTurn++ === 0)
+      clock.afterPoll(() => {
+        rowsOfTurn = 0
+        start()
+      })
     if (rowsOfTurn % limits.batchRows === 0) start()
-  }
-
-  function endTurn() {
-    rowsOfTurn = 0
-    start()
   }
 
   function start() {
@@ -119,72 +115,55 @@ export function createGroupCommit<T extends Item, R>(
     drained.resolve()
   }
 
-  async function run(batch: Batch<T, R>) {
-    const { rows, isSuspect } = batch
+  async function run({ rows, isSuspect }: Batch<T, R>) {
     const controller = new AbortController()
-    const cutOff = () => {
-      attempt.isCutOff = true
-      controller.abort()
-    }
+    const giveUp = () => controller.abort()
     // New rows may take as long as the store lets them.
-    const cancelLimit = isSuspect ? clock.after(limitMs(batch), cutOff) : undefined
-    const attempt: Attempt = {
-      rows: rows.length,
-      waiting: rows.length,
-      giveUp: () => controller.abort(),
-      began: clock.now(),
-      since: evidence.now,
-      isCutOff: false
-    }
+    const cancelLimit = isSuspect ? clock.after(limitMs(rows), giveUp) : undefined
+    const { length } = rows
+    const began = clock.now()
+    const attempt: Attempt = { rows: length, waiting: length, giveUp, began, since: evidence.now }
     for (const row of rows) {
       row.state = 'trying'
       row.attempt = attempt
     }
     const written = await store.write(rows, controller.signal)
-    const ms = clock.now() - attempt.began
     cancelLimit?.()
     busyLanes--
-    queue.leave(isSuspect, ms, isSuspect || (written.failure !== undefined && rows.length === 1))
-    apply(batch, written, attempt, ms)
+    apply(rows, written, attempt, isSuspect)
     start()
   }
 
-  /** How many parts there is time for. */
-  function parts() {
-    const inTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
-    return Math.max(1, Math.min(mostParts, inTime))
+  const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience)
+
+  /**
+   * How many suspects may go with this one. Until something is written, or it is clear that nothing can be, one goes alone:
+   * it shows whether the database serves, and how long it takes now.
+   */
+  function companyOf({ failed, company }: Row<T, R>) {
+    const isKnown = evidence.wasWritten(failed?.since) || evidence.isEverybodys(failed?.since)
+    const partsInTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
+    return isKnown ? Math.ceil(company / Math.max(1, Math.min(mostParts, partsInTime))) : 1
   }
 
-  const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience.most)
-
   /** How long suspects may take, so that the rows after them have their turn. */
-  function limitMs({ rows, partsToCome }: Batch<T, R>) {
-    const [any] = rows as [Row<T, R>]
-    const leftMs = any.deadline - clock.now()
-    // If a canary took longer, the others would have no time to take as long.
-    const wasWritten = evidence.wasWritten(any.failed?.since)
-    if (any.hasTime)
-      return wasWritten ? Math.min(leftMs / 2, limits.deadlineMs / partsOfDeadline) : leftMs / 2
-    const { attemptMs } = waitEstimate
-    const isKnown = any.rests === 0 && wasWritten
-    const leastMs = Math.max((limits.deadlineMs * shareOfSuspects) / 10, attemptMs * patience.least)
-    const mostMs = isKnown ? Math.max(leastMs, attemptMs * patience.most) : slowMs()
-    return Math.max(leastMs, Math.min(mostMs, leftMs / (1 + partsToCome)))
+  function limitMs([any]: Row<T, R>[]) {
+    const { rests, failed, deadline } = any as Row<T, R>
+    if (rests > 0) return slowMs()
+    if (!evidence.wasWritten(failed?.since)) return (deadline - clock.now()) / 2
+    return Math.max((limits.deadlineMs * shareOfSuspects) / 10, waitEstimate.attemptMs * patience)
   }
 
   /** Settles the rows that an attempt has decided, and judges the others. */
-  function apply(
-    { rows, isSuspect }: Batch<T, R>,
-    { results, failure }: Written<R>,
-    attempt: Attempt,
-    ms: number
-  ) {
+  function apply(rows: Row<T, R>[], { results, failure }: Written<R>, attempt: Attempt, isSuspect: boolean) {
+    const ms = clock.now() - attempt.began
+    queue.leave(isSuspect, ms, isSuspect || (failure !== undefined && rows.length === 1))
     onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
     if (failure === undefined) {
-      const isSlow = ms > slowMs()
-      waitEstimate.learn(rows.length, bytesOf(rows), ms)
       // Suspects that were cut off before had too little time: not one row is slow, but all.
-      if (isSlow) queue.regroup(Math.ceil(limits.batchRows / parts()))
+      if (ms > slowMs()) queue.regroup()
+      const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+      waitEstimate.learn(rows.length, bytes, ms)
     }
     let decided = 0
     const undecided: Row<T, R>[] = []
@@ -206,31 +185,21 @@ export function createGroupCommit<T extends Item, R>(
       outage.signOfLife()
     } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
     for (const row of undecided) row.failed ??= attempt
-    const { isCutOff } = attempt
-    if (failure) blame(undecided, failure, { failed: rows.length - decided, isSuspect, isCutOff })
+    if (failure) blame(undecided, failure, rows.length - decided, isSuspect)
     else for (const row of undecided) miss(row)
   }
 
   /** Judges the remaining rows that have failed together. */
-  function blame(
-    rows: Row<T, R>[],
-    failure: WriteFailure,
-    { failed, isSuspect, isCutOff }: { failed: number; isSuspect: boolean; isCutOff: boolean }
-  ) {
+  function blame(rows: Row<T, R>[], failure: WriteFailure, failed: number, isSuspect: boolean) {
+    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
+    shuffle(rows, clock)
     const [any] = rows
     // Nobody waited for the attempt: it was given up, which says nothing.
     if (any === undefined) return
     const isAlone = failed === 1
     const { since } = any.failed as Attempt
-    evidence.add(failure, { isAlone, isCutOff })
+    evidence.add(failure, isAlone)
     const isEverybodys = evidence.isEverybodys(since)
-    const wasWritten = evidence.wasWritten(since)
-    // While nothing is written, single rows show soonest whether the failure is everybody's. Not if slow ones would hold the lane.
-    const isDeep = isSuspect && !isCutOff && !wasWritten
-    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
-    shuffle(rows, clock)
-    const isOpen = failure.whose === 'unclear' && (isEverybodys || (isCutOff && !wasWritten))
-    const canary = isOpen ? rows.find(({ rests }) => rests === 0) : undefined
     const first: Row<T, R>[] = []
     // If others fail, too, hold new rows back: otherwise all of them would become suspects.
     if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
@@ -239,7 +208,7 @@ export function createGroupCommit<T extends Item, R>(
       row.cause = failure.error
       row.mayBeStored ||= failure.written === 'maybe'
       const { mayBeStored, repeats } = row
-      switch (judge(failure, { isAlone, isCutOff, isEverybodys, mayBeStored, repeats })) {
+      switch (judge(failure, { isAlone, isEverybodys, mayBeStored, repeats })) {
         case 'fail': {
           const error = row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error
           if (isEverybodys || failure.whose === 'database') fail(row, error)
@@ -251,10 +220,9 @@ export function createGroupCommit<T extends Item, R>(
           const isBroken = failure.again === 'never'
           if (isBroken) row.company = Math.min(row.company, limits.batchRows)
           backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
-          // Unless the failure is the database's, some of these may be at fault: try others before them.
-          if (failure.whose === 'database') first.push(row)
-          else if (row === canary) first.push(sendAhead(row))
-          else queue.enter(row)
+          // One of them may be at fault after all: one goes ahead alone.
+          if (failure.whose !== 'database' && row === any) row.company = 1
+          first.push(row)
           break
         }
         case 'repeat':
@@ -263,10 +231,8 @@ export function createGroupCommit<T extends Item, R>(
           break
         case 'split':
           row.repeats = 0
-          row.company = Math.ceil(failed / Math.max(2, parts()))
-          if (row === canary) first.push(sendAhead(row))
-          else if (isDeep) first.push(row)
-          else queue.enter(row)
+          row.company = Math.min(failed, Math.ceil(row.company / 2))
+          queue.enter(row)
           break
         case 'rest':
           if (isEverybodys) backOff.begin('suspects')
@@ -274,14 +240,6 @@ export function createGroupCommit<T extends Item, R>(
       }
     }
     for (const row of first.reverse()) queue.enter(row, 'unshift')
-  }
-
-  /** Makes a row the canary of those that failed with it: alone it shows whether the database serves. The first has more time. */
-  function sendAhead(row: Row<T, R>) {
-    row.company = 1
-    row.hasTime = evidence.wasWritten(canarySince)
-    canarySince = evidence.now
-    return row
   }
 
   /** Tries a row again, a few times, that was neither written nor conflicts with another. */
@@ -293,7 +251,6 @@ export function createGroupCommit<T extends Item, R>(
   /** Lets a row wait outside of the queue, by itself; afterwards it is tried alone. */
   function tryLater(row: Row<T, R>) {
     row.company = 1
-    row.hasTime = false
     rest(row, pauseMs(row.rests++, clock), () => queue.enter(row))
   }
 
@@ -341,30 +298,26 @@ export function createGroupCommit<T extends Item, R>(
     queue.withdraw(row)
   }
 
-  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
-  function close(): Promise<void> {
-    closed = true
-    start()
-    return drained.promise
-  }
-
   return {
     submit,
     refusal,
-    close,
+    /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
+    close() {
+      closed = true
+      start()
+      return drained.promise
+    },
     /** Call it when a probe has not found the database since a time, in ms of the clock. */
     noteAway(since: number) {
       if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
     },
-    /** Rows that wait for their outcome. */
+    /** Rows that wait for their outcome, their bytes, and how long they are expected to take, in ms. */
     get rows() {
       return pendingRows.rows
     },
-    /** Their bytes. */
     get bytes() {
       return pendingRows.bytes
     },
-    /** How long they are expected to take, in ms. */
     get expectedMs() {
       return expectedMs()
     },
@@ -378,12 +331,9 @@ export function createGroupCommit<T extends Item, R>(
   }
 }
 
-const bytesOf = (rows: readonly { item: Item }[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
-
 function shuffle<E>(elements: E[], clock: Clock) {
-  for (let at = 0; at < elements.length; at++) {
+  for (const [at, element] of elements.entries()) {
     const other = at + Math.floor(clock.random() * (elements.length - at))
-    const element = elements[at] as E
     elements[at] = elements[other] as E
     elements[other] = element
   }

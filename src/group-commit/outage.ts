@@ -63,19 +63,16 @@ export function createOutage(
 
   async function look() {
     probing = true
-    const failure = await probe().then(
-      () => undefined,
-      (cause: unknown) => ({ cause })
-    )
-    probing = false
-    if (failure === undefined) signOfLife()
-    else if (isSuspected) {
+    await probe().then(signOfLife, (cause: unknown) => {
+      if (!isSuspected) return
       cancelProbe = clock.after(probeEveryMs, look)
-      if (!databaseDown) change(true, failure.cause)
-    }
+      change(true, cause)
+    })
+    probing = false
   }
 
   function change(isDown: boolean, cause?: unknown) {
+    if (databaseDown === isDown) return
     databaseDown = isDown
     onChange(isDown, cause)
   }
@@ -87,10 +84,9 @@ export function createOutage(
   }
 
   function stop() {
-    if (!isSuspected) return
     isSuspected = false
     cancelProbe()
-    if (databaseDown) change(false)
+    change(false)
   }
 
   return {

@@ -1,25 +1,23 @@
 /** The rows that wait for a lane: in order of arrival, one of an id at a time, and those that have failed in lists of their own. */
 import type { Held } from './outage.ts'
-import { List, type Row } from './rows.ts'
+import { List, type Row, remove } from './rows.ts'
 import type { Item, Limits } from './types.ts'
 
-/** Rows for one attempt, sorted by id. */
+/** Rows for one attempt, sorted by id; suspects have failed before. */
 export interface Batch<T extends Item, R> {
   readonly rows: Row<T, R>[]
-  /** They have failed before. */
   readonly isSuspect: boolean
-  /** How many more batches of this size wait. */
-  readonly partsToCome: number
 }
 
 /**
  * Makes an empty queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
  * holds the id, in the queue and in a lane, until it is released; the others wait for it, outside of the lists.
+ * `companyOf` returns how many rows a batch with a suspect may have.
  */
-export function createQueue<T extends Item, R>({
-  batchRows,
-  batchBytes
-}: Pick<Limits, 'batchRows' | 'batchBytes'>) {
+export function createQueue<T extends Item, R>(
+  { batchRows, batchBytes }: Pick<Limits, 'batchRows' | 'batchBytes'>,
+  companyOf: (suspect: Row<T, R>) => number
+) {
   let holders = new Map<bigint, Row<T, R>>()
   const fresh = new List<Row<T, R>>()
   const suspects = new List<Row<T, R>>()
@@ -29,6 +27,10 @@ export function createQueue<T extends Item, R>({
   let isSuspectTried = false
   /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
   let suspectMs = 0
+  /**
+   * A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
+   * and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
+   */
   let addedToMap = 0
 
   const listOf = ({ company, rests }: Row<T, R>) =>
@@ -42,10 +44,7 @@ export function createQueue<T extends Item, R>({
   /** Releases the id of a row: the next row of that id enters the queue. */
   function release(row: Row<T, R>) {
     const { next } = row
-    if (next === undefined) {
-      holders.delete(row.item.id)
-      return
-    }
+    if (!next) return void holders.delete(row.item.id)
     holders.set(row.item.id, next)
     next.last = row.last
     row.next = undefined
@@ -54,18 +53,8 @@ export function createQueue<T extends Item, R>({
     enter(next)
   }
 
-  /**
-   * A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
-   * and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
-   */
-  function renewMap() {
-    holders = new Map(holders)
-    addedToMap = 0
-  }
-
   function leaveQueue(row: Row<T, R>) {
-    if (!row.inQueue) return
-    row.inQueue.list.remove(row.inQueue)
+    if (row.inQueue) remove(row.inQueue)
     row.inQueue = undefined
   }
 
@@ -74,7 +63,7 @@ export function createQueue<T extends Item, R>({
     let room = batchRows
     let bytes = 0
     for (let row = list.first; row; row = list.first) {
-      room = Math.min(room, row.company)
+      if (isSuspect) room = Math.min(room, companyOf(row))
       bytes += row.item.bytes
       if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
       leaveQueue(row)
@@ -83,7 +72,7 @@ export function createQueue<T extends Item, R>({
     if (rows.length === 0) return undefined
     // In one order everywhere: two services cannot deadlock.
     rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    return { rows, isSuspect, partsToCome: suspects.length / rows.length }
+    return { rows, isSuspect }
   }
 
   return {
@@ -94,7 +83,10 @@ export function createQueue<T extends Item, R>({
     add(row: Row<T, R>) {
       const holder = holders.get(row.item.id)
       if (holder === undefined) {
-        if (++addedToMap > 1024 + 4 * holders.size) renewMap()
+        if (++addedToMap > 1024 + 4 * holders.size) {
+          holders = new Map(holders)
+          addedToMap = 0
+        }
         holders.set(row.item.id, row)
         enter(row)
       } else {
@@ -134,9 +126,9 @@ export function createQueue<T extends Item, R>({
       suspectMs = ofSuspects ? suspectMs + ms : Math.max(-ms, suspectMs - ms)
     },
 
-    /** Lets the suspects that have not failed alone be tried together with so many others again. */
-    regroup(company: number) {
-      for (let place = suspects.begin; place; place = place.after) place.element.company = company
+    /** Lets the suspects that have not failed alone be tried in large batches again. */
+    regroup() {
+      for (const row of suspects) row.company = batchRows
     }
   }
 }

@@ -1,62 +1,53 @@
 /** The rows that wait for their outcome: how many, how large, until when, and how long they will take. */
 import type { AttemptRow, Clock, Item, Limits } from './types.ts'
 
-/** An element's place in a list. */
+/** An element's place in a list. The place of no element is after the last and before the first. */
 interface Place<E> {
-  readonly element: E
-  readonly list: List<E>
-  before: Place<E> | undefined
-  after: Place<E> | undefined
+  readonly element?: E
+  before: Place<E>
+  after: Place<E>
 }
 
 /** A doubly linked list: unlike an array, it removes any element in constant time. */
 export class List<E> {
-  #first: Place<E> | undefined = undefined
-  #last: Place<E> | undefined = undefined
-  /** The number of elements. */
-  length = 0
+  readonly #ends = {} as Place<E>
 
-  /** The place of the first element, or undefined. */
-  get begin(): Place<E> | undefined {
-    return this.#first
+  constructor() {
+    this.#ends.before = this.#ends.after = this.#ends
   }
 
   /** The first element, or undefined. */
-  get first(): E | undefined {
-    return this.#first?.element
+  get first() {
+    return this.#ends.after.element
   }
 
   /** Adds an element at the end, and returns its place. */
   push(element: E): Place<E> {
-    const place: Place<E> = { element, list: this, before: this.#last, after: undefined }
-    if (this.#last) this.#last.after = place
-    else this.#first = place
-    this.#last = place
-    this.length++
-    return place
+    return this.#insert(element, this.#ends.before, this.#ends)
   }
 
   /** Adds an element at the beginning, and returns its place. */
   unshift(element: E): Place<E> {
-    const place: Place<E> = { element, list: this, before: undefined, after: this.#first }
-    if (this.#first) this.#first.before = place
-    else this.#last = place
-    this.#first = place
-    this.length++
+    return this.#insert(element, this.#ends, this.#ends.after)
+  }
+
+  #insert(element: E, before: Place<E>, after: Place<E>): Place<E> {
+    const place = { element, before, after }
+    before.after = after.before = place
     return place
   }
 
-  /** Removes an element; call it once. */
-  remove(place: Place<E>) {
-    const { before, after } = place
-    if (before) before.after = after
-    else this.#first = after
-    if (after) after.before = before
-    else this.#last = before
-    this.length--
-    // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
-    place.before = place.after = undefined
+  *[Symbol.iterator]() {
+    for (let place = this.#ends.after; place !== this.#ends; place = place.after) yield place.element as E
   }
+}
+
+/** Removes a place from its list. */
+export function remove(place: Place<unknown>) {
+  place.before.after = place.after
+  place.after.before = place.before
+  // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
+  place.before = place.after = place
 }
 
 /** A submitted item with its callbacks, its deadline and its places in the lists. */
@@ -68,10 +59,8 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   /** `done`: its caller has the outcome, though an attempt may still hold the row. */
   state: 'waiting' | 'trying' | 'resting' | 'done' = 'waiting'
   mayBeStored = false
-  /** How many rows a batch with it may have. Less than the largest batch makes it a suspect. */
+  /** How many rows it failed with: they are tried again in parts. A batch at most makes it a suspect. */
   company = Number.POSITIVE_INFINITY
-  /** It is a canary with more time. */
-  hasTime = false
   /** Its first attempt that failed. */
   failed: Attempt | undefined = undefined
   /** How often it failed by chance, was missing, and rested. */
@@ -106,14 +95,9 @@ export interface Attempt {
   /** When it began, in ms of the clock and by the evidence. */
   readonly began: number
   readonly since: number
-  /** It took longer than it may. */
-  isCutOff: boolean
 }
 
-/**
- * Makes an empty list, whose rows all have the same time. When the deadlines of some have passed, it calls `onExpired`
- * for each, which has to settle it, then `onEnd` once.
- */
+/** Makes an empty list. When deadlines have passed, it calls `onExpired` for each row, which has to settle it, then `onEnd` once. */
 export function createPendingRows<T extends Item, R>(
   deadlineMs: number,
   clock: Clock,
@@ -152,7 +136,6 @@ export function createPendingRows<T extends Item, R>(
       return bytes
     },
 
-    /** Adds a row that has just arrived. */
     add(row: Row<T, R>) {
       row.inOrder = list.push(row)
       rows++
@@ -163,7 +146,7 @@ export function createPendingRows<T extends Item, R>(
     /** Removes a row whose caller gets the outcome now. */
     settle(row: Row<T, R>) {
       row.state = 'done'
-      list.remove(row.inOrder as Place<Row<T, R>>)
+      remove(row.inOrder as Place<Row<T, R>>)
       rows--
       bytes -= row.item.bytes
     },
@@ -182,19 +165,13 @@ const weights = { quicker: 1 / 4, slower: 1 / 16 }
  * Learns only from attempts that were written: a failure says nothing about the store's speed. An attempt counts by how
  * full it was, since only full ones show what a full one takes. Until then, nothing is expected to take long.
  */
-export function createWaitEstimate({
-  lanes,
-  batchRows,
-  batchBytes
-}: Pick<Limits, 'lanes' | 'batchRows' | 'batchBytes'>) {
+export function createWaitEstimate({ lanes, batchRows, batchBytes }: Omit<Limits, 'deadlineMs'>) {
   let batchMs = 0
   let attemptMs = 0
 
-  /** How many batches these make, by the stricter of the two limits. */
   const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
 
   return {
-    /** Records the time of an attempt that was written. */
     learn(rows: number, bytes: number, ms: number) {
       const fill = batches(rows, bytes)
       // A row that is larger than a batch goes alone, and counts for several.

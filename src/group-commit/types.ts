@@ -49,9 +49,8 @@ export interface Store<T extends Item, R> {
   probe(): Promise<unknown>
 }
 
-/** Integers from 1. */
+/** Integers from 1; lanes are attempts at the same time. */
 export interface Limits {
-  /** Attempts at the same time. */
   readonly lanes: number
   readonly batchRows: number
   /** A single row may be larger: it goes alone. */
@@ -60,11 +59,10 @@ export interface Limits {
   readonly deadlineMs: number
 }
 
-/** One attempt, as it ended. */
+/** One attempt, as it ended: written, or whose failure it was; unknown where the rows may be stored all the same. */
 export interface AttemptReport {
   readonly rows: number
   readonly ms: number
-  /** `written`, or whose failure it was; `unknown` where the rows may be stored all the same. */
   readonly outcome: 'written' | WriteFailure['whose'] | 'unknown'
 }
 

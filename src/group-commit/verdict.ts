@@ -3,9 +3,7 @@ import type { WriteFailure } from './types.ts'
 
 /** How often in succession the same rows may fail by chance. */
 const chances = 3
-/** What a failure weighs: of a row alone, and of a batch that was cut off. */
-const weights = { alone: 1, cutOff: 2 }
-/** The weight in succession that makes it everybody's failure: 16 rows alone, or 8 batches. */
+/** How many rows in succession have to fail alone to make it everybody's failure. */
 const enough = 16
 
 /**
@@ -14,17 +12,11 @@ const enough = 16
  */
 export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 
-/** What is known besides the failure. */
+/** What is known besides the failure: by the evidence, and of the row, which may have been alone in what has failed. */
 interface Circumstances {
-  /** The row was alone in what has failed. */
   readonly isAlone: boolean
-  /** The attempt took longer than suspects may. */
-  readonly isCutOff: boolean
-  /** According to the evidence, all rows fail. */
   readonly isEverybodys: boolean
-  /** An attempt may have stored the row. */
   readonly mayBeStored: boolean
-  /** How often the row has failed by chance. */
   readonly repeats: number
 }
 
@@ -34,10 +26,9 @@ interface Circumstances {
  */
 export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
-  { isAlone, isCutOff, isEverybodys, mayBeStored, repeats }: Circumstances
+  { isAlone, isEverybodys, mayBeStored, repeats }: Circumstances
 ): Verdict {
-  // Rows that are cut off together would only be cut off again.
-  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone && !isCutOff)
+  const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone)
   // Unless its data is at fault, a row that may be stored is looked up until its deadline: what is broken can be repaired.
   const isFinal = again === 'never' && (whose === 'row' || !mayBeStored)
   if (isFinal) return isDatabases || isAlone ? 'fail' : 'split'
@@ -54,7 +45,6 @@ export function createEvidence() {
   let total = 0
   let clearedAt = 0
   return {
-    /** This moment. */
     get now() {
       return total
     },
@@ -62,13 +52,10 @@ export function createEvidence() {
     wasWritten: (since = 0) => clearedAt > since,
     /** Whether what has failed since a moment is everybody's failure. */
     isEverybodys: (since = 0) => total - Math.max(since, clearedAt) >= enough,
-    /** Records a failure. */
-    add({ whose }: WriteFailure, { isAlone, isCutOff }: { isAlone: boolean; isCutOff: boolean }) {
-      if (whose !== 'unclear') return
-      if (isCutOff) total += weights.cutOff
-      else if (isAlone) total += weights.alone
+    add({ whose }: WriteFailure, isAlone: boolean) {
+      if (whose === 'unclear' && isAlone) total++
     },
-    /** Records that something was written. */
+    /** Something was written. */
     clear() {
       clearedAt = ++total
     }

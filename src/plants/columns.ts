@@ -47,15 +47,9 @@ const entries = Object.entries(columns) as [keyof NewPlant, AnyColumn][]
 /** Writes the names of all columns as SQL lists them. */
 export const columnNames = entries.map(([, { name }]) => name).join(', ')
 
-/**
- * Writes the parameters of all columns as SQL lists them, from the number `first` on, each cast to its type: `$2::text`;
- * with the suffix `[]` to an array of it.
- */
-export const castParameters = (first: number, suffix: '' | '[]' = ''): string =>
-  entries.map(([, { type }], index) => `$${first + index}::${type}${suffix}`).join(', ')
-
-/** Returns the parameters for one plant. */
-export const toParameters = (plant: NewPlant) => entries.map(([field]) => plant[field])
+/** Writes the parameters of all columns as SQL lists them, from the number `first` on, each an array: `$2::text[]`. */
+export const castParameters = (first: number): string =>
+  entries.map(([, { type }], index) => `$${first + index}::${type}[]`).join(', ')
 
 /** Returns the parameters for several plants: an array for each column. */
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>

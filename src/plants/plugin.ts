@@ -52,11 +52,11 @@ export default fp<Options>(
     let endProbes = () => {}
     // Not earlier: until then, the start waits for the database and reports that.
     app.addHook('onListen', async () => {
-      endProbes = probeWhileIdle({
-        probe: () => checkReadiness(database, selectRequired),
-        isIdle: () => plants.load.rows === 0 && !plants.load.databaseDown,
-        onAway: plants.noteAway
-      })
+      endProbes = probeWhileIdle(
+        () => checkReadiness(database, selectRequired),
+        () => plants.load.rows === 0 && !plants.load.databaseDown,
+        plants.noteAway
+      )
     })
     // The pools end later: hooks of onClose run from the last to the first.
     app.addHook('onClose', async () => {

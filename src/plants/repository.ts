@@ -66,8 +66,6 @@ const byReason: Record<keyof typeof reasons, FailureName> = {
   missing: 'Internal'
 }
 
-type Log = Pick<FastifyBaseLogger, 'error' | 'info'>
-
 /** The limits of group commit, and what may wait for a response: rows, and their bytes. */
 export interface WriteLimits extends Limits {
   readonly queueRows: number
@@ -78,28 +76,17 @@ export interface WriteLimits extends Limits {
 export function createPlantRepository(
   database: Database,
   limits: WriteLimits,
-  log: Log,
+  log: Pick<FastifyBaseLogger, 'error' | 'info'>,
   { onStored, onAttempt }: Observer,
   tracing?: Tracing
 ): PlantRepository {
-  const onOutage = (databaseDown: boolean, cause: unknown) => {
-    if (databaseDown)
-      log.error(
-        { cause },
-        'the database is away for longer than the write deadline: creates are refused until it is back'
-      )
-    else log.info('the database is back')
-  }
+  const away = 'the database is away for longer than the write deadline: creates are refused until it is back'
+  const onOutage = (databaseDown: boolean, cause: unknown) =>
+    databaseDown ? log.error({ cause }, away) : log.info('the database is back')
   const store = createSqlStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)
-
-  function enqueue(caller: string, bytes: number): Failure | undefined {
-    if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, bytes)) return new Failure('Overloaded')
-    queueRows.take(caller, 1)
-    return undefined
-  }
 
   const portionOf = (caller: string) => Math.max(queueRows.portion(caller), queueBytes.portion(caller))
 
@@ -118,8 +105,9 @@ export function createPlantRepository(
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
       const heldBytes = countHeldBytes(plant)
-      const refusal = enqueue(caller, heldBytes)
-      if (refusal) return Promise.reject(refusal)
+      if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
+        return Promise.reject(new Failure('Overloaded'))
+      queueRows.take(caller, 1)
       context.queuedBytes = heldBytes
       context.textHolders = 1 + Number(context.isReleased === true)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))

@@ -25,19 +25,15 @@ export interface PlantItem extends TracedItem, PlantWrite {
  */
 export type Stored = 'created' | 'replayed'
 
-type PlantRow = AttemptRow<PlantItem>
-
-const shortestLockMs = 25
-const longestLockMs = 250
-
 /** Makes the store over the database. */
 export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   /** How long fast writes take, and so how long another replica's write locks an id. */
   let usualMs: number | undefined
 
+  /** Returns the ids of those that it has inserted. */
   async function insert(items: readonly PlantItem[], signal: AbortSignal): Promise<Set<string>> {
     // A locked id delays its whole batch for this long. Its row is tried again.
-    const lockMs = Math.min(longestLockMs, Math.max(shortestLockMs, Math.ceil(2 * (usualMs ?? 0))))
+    const lockMs = Math.min(250, Math.max(25, Math.ceil(2 * (usualMs ?? 0))))
     const began = performance.now()
     const { rows } = await database.query<{ id: string }>(createPlants(items, lockMs), signal)
     const ms = performance.now() - began
@@ -54,19 +50,19 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   return {
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
-      let results: (Stored | Error | undefined)[] = []
+      let results: ('created' | undefined)[] = []
       try {
         const created = await insert(items, signal)
-        if (created.size === items.length) return { results: items.map(() => 'created') }
         results = items.map(({ id }) => (created.has(String(id)) ? 'created' : undefined))
       } catch (error) {
         return { results, failure: diagnose(error) }
       }
-      const others = items.filter((_, index) => results[index] === undefined).map(({ id }) => id)
+      const others = items.filter((_, index) => !results[index]).map(({ id }) => id)
+      if (others.length === 0) return { results }
       try {
         const found = await find(others, signal)
         return {
-          results: rows.map((row, index) => results[index] ?? outcomeOf(row, found.get(String(row.item.id))))
+          results: rows.map((row, at) => results[at] ?? outcomeOf(row, found.get(String(row.item.id))))
         }
       } catch (error) {
         // The look-up may have failed in any way: these rows were not inserted now.
@@ -79,7 +75,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
 }
 
 /** Returns what became of a plant that was not inserted, given the write id of the row with its id. */
-function outcomeOf({ item, mayBeStored }: PlantRow, found: string | undefined): Stored | Error | undefined {
+function outcomeOf({ item, mayBeStored }: AttemptRow<PlantItem>, found: string | undefined) {
   if (found === undefined) return undefined
   const { caller, idempotencyKey: key } = item.context
   // A plant that our own earlier attempt stored is new to its client.

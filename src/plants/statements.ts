@@ -7,7 +7,7 @@ import {
   checkRights,
   checkWritable
 } from '../database/readiness.ts'
-import { castParameters, columnNames, columns, toArray, toArrayParameters, toParameters } from './columns.ts'
+import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
 /** A plant, and the id of the write that puts it into the table. */
@@ -37,60 +37,37 @@ const settings = (lockTimeout: string) => `
     set_config('synchronous_commit', case when ${waiting} in ('off', 'local') then 'on' else ${waiting} end, true)
   )`
 
-const fields = Object.keys(columns).length
 /** The parameter after those of the columns. */
-const lockTimeout = `$${fields + 2}`
+const lockTimeout = `$${Object.keys(columns).length + 2}`
 
 // The returned rows are counted, not those that the server reports as inserted: Citus reports all that were sent, even
 // those whose id is taken (citusdata/citus#3377).
-const createOnly = 'on conflict (id) do nothing returning id'
-
-const insertMany = `
+const insert = `
   insert into plants (${written})
   select ${written}
-  from unnest($1::uuid[], ${castParameters(2, '[]')}) as new (${written}), ${settings(lockTimeout)}
-  ${createOnly}`
-
-// A row alone is written with less work for the planner and the executor.
-const insertOne = `
-  insert into plants (${written})
-  select $1::uuid, ${castParameters(2)}
-  from ${settings(lockTimeout)}
-  ${createOnly}`
+  from unnest($1::uuid[], ${castParameters(2)}) as new (${written}), ${settings(lockTimeout)}
+  on conflict (id) do nothing returning id`
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
 // message makes this transaction one that writes, and its commit comes after that row's in the log.
 const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 
 // The content is neither sent nor read: it would be megabytes for each small request that names its id.
-const findMany = `
+const find = `
   select plants.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
 
-const statements = {
-  create: { name: 'create plants', text: insertMany },
-  createOne: { name: 'create a plant', text: insertOne },
-  find: { name: 'find plants', text: findMany }
-}
-
 /** Returns the statement that creates plants; it returns those whose id was free, and waits so long for a lock. */
 export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
-  const [only] = writes
-  const lock = `${lockMs}ms`
-  if (writes.length > 1 || only === undefined) {
-    const writeIds = toArray(writes.map(({ writeId }) => writeId))
-    const plants = toArrayParameters(writes.map(({ plant }) => plant))
-    return { ...statements.create, values: [writeIds, ...plants, lock] }
-  }
-  return { ...statements.createOne, values: [only.writeId, ...toParameters(only.plant), lock] }
+  const writeIds = toArray(writes.map(({ writeId }) => writeId))
+  const plants = toArrayParameters(writes.map(({ plant }) => plant))
+  return { name: 'create plants', text: insert, values: [writeIds, ...plants, `${lockMs}ms`] }
 }
 
-/**
- * Returns the statement that finds the rows with these ids, whichever write stored them. What it finds is replicated when
- * it ends.
- */
+/** Returns the statement that finds the rows with these ids. What it finds is replicated when it ends. */
 export const findPlants = (ids: readonly bigint[]) => ({
-  ...statements.find,
+  name: 'find plants',
+  text: find,
   values: [toArray(ids.map(String))]
 })
 

@@ -30,7 +30,7 @@ const request = '00000010' + '04d2162e' + '01020304' + 'fffffffe'
 
 t.test('over TCP', async (t) => {
   const { sent, address } = await listen(t, { host: '127.0.0.1', port: 0 })
-  cancelStatement({ ...key, host: '127.0.0.1', port: (address as { port: number }).port })
+  cancelStatement({ ...key, host: '127.0.0.1', port: (address as { port: number }).port } as never)
   t.equal(await sent, request)
 })
 
@@ -38,7 +38,7 @@ t.test('over a Unix socket', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-'))
   t.teardown(() => rm(directory, { recursive: true }))
   const { sent } = await listen(t, { path: join(directory, '.s.PGSQL.5432') })
-  cancelStatement({ ...key, host: directory, port: 5432 })
+  cancelStatement({ ...key, host: directory, port: 5432 } as never)
   t.equal(await sent, request)
 })
 
@@ -48,7 +48,7 @@ t.test('a cancel request that cannot be sent fails without a word', async (t) =>
     subscribe('net.client.socket', take)
     t.teardown(() => unsubscribe('net.client.socket', take))
   })
-  cancelStatement({ ...key, host: '/nowhere', port: 5432 })
+  cancelStatement({ ...key, host: '/nowhere', port: 5432 } as never)
   const socket = await opened
   t.equal(await new Promise((resolve) => socket.once('close', resolve)), true, 'it has failed')
 })

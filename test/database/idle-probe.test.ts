@@ -28,18 +28,19 @@ t.test('it reports since when the database is lost, also while a create waits', 
   let look = 0
   let close = () => {}
   const { promise: asked, resolve: onLast } = Promise.withResolvers<void>()
-  close = probeWhileIdle({
-    isIdle: () => looks[look++] !== 'busy',
-    async probe() {
-      const outcome = looks[look - 1]
-      if (look === looks.length) {
-        close()
-        onLast()
-      }
-      if (outcome instanceof Error) throw outcome
-    },
-    onAway: (since) => void told.push([look, since])
-  })
+  async function probe() {
+    const outcome = looks[look - 1]
+    if (look === looks.length) {
+      close()
+      onLast()
+    }
+    if (outcome instanceof Error) throw outcome
+  }
+  close = probeWhileIdle(
+    probe,
+    () => looks[look++] !== 'busy',
+    (since) => void told.push([look, since])
+  )
   await asked
   await new Promise((resolve) => setImmediate(resolve))
   t.strictSame(

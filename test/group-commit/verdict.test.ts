@@ -3,7 +3,7 @@ import t from 'tap'
 import { createEvidence, judge, type Verdict } from '../../src/group-commit/verdict.ts'
 import { failureOf, failures, type Trouble } from '../support/scripted-store.ts'
 
-const several = { isAlone: false, isCutOff: false, isEverybodys: false, mayBeStored: false, repeats: 0 }
+const several = { isAlone: false, isEverybodys: false, mayBeStored: false, repeats: 0 }
 const alone = { ...several, isAlone: true }
 const everybodys = { ...several, isEverybodys: true }
 const stored = { ...several, mayBeStored: true }
@@ -42,46 +42,42 @@ t.test(
     t.equal(judge(failures.broken, stored), 'split')
     t.equal(judge(failures.broken, { ...stored, isAlone: true }), 'rest')
     t.equal(judge(failures.broken, { ...stored, isEverybodys: true }), 'wait')
-    t.equal(judge(failures.busy, { ...everybodys, isCutOff: true }), 'split', 'it would be cut off again')
     t.equal(judge(failures.refused, stored), 'split')
     t.equal(judge(failures.refused, { ...stored, isAlone: true }), 'fail')
   }
 )
 
 t.test('evidence', async (t) => {
-  const cutOff = { isAlone: false, isCutOff: true }
-  const alone = { isAlone: true, isCutOff: false }
   /** How many such failures in a row are everybody's. */
-  function count(trouble: Trouble, given: { isAlone: boolean; isCutOff: boolean }) {
+  function count(trouble: Trouble, isAlone: boolean) {
     const evidence = createEvidence()
     evidence.clear()
     for (let failed = 1; failed <= 100; failed++) {
-      evidence.add(failureOf(trouble), given)
+      evidence.add(failureOf(trouble), isAlone)
       if (evidence.isEverybodys()) return failed
     }
     return undefined
   }
-  t.equal(count('busy', alone), 16)
-  t.equal(count('busy', cutOff), 8)
-  t.equal(count('busy', several), undefined, 'one of several rows may be the cause')
-  t.equal(count('refused', alone), undefined)
-  t.equal(count('away', alone), undefined)
+  t.equal(count('busy', true), 16)
+  t.equal(count('busy', false), undefined, 'one of several rows may be the cause')
+  t.equal(count('refused', true), undefined)
+  t.equal(count('away', true), undefined)
 
   const evidence = createEvidence()
   const fail = (times: number) => {
-    for (let count = 0; count < times; count++) evidence.add(failureOf('busy'), cutOff)
+    for (let count = 0; count < times; count++) evidence.add(failureOf('busy'), true)
   }
   const before = evidence.now
   fail(1)
   const between = evidence.now
-  fail(7)
+  fail(15)
   t.ok(evidence.isEverybodys(before))
   t.notOk(evidence.isEverybodys(between), 'one that failed before says nothing of rows that came then')
   t.notOk(evidence.wasWritten(before))
   evidence.clear()
   t.ok(evidence.wasWritten(between))
   t.notOk(evidence.isEverybodys(before), 'something was written')
-  fail(7)
+  fail(15)
   t.notOk(evidence.isEverybodys())
   fail(1)
   t.ok(evidence.isEverybodys())

@@ -53,7 +53,7 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
   t.strictSame(response, success({ name: 'Monstera' }))
   const [request] = await collector.named('POST /plants')
   const [batch] = await collector.named('write plants')
-  const statement = collector.spans.find(({ name }) => name.startsWith('pg.query:create a plant'))
+  const statement = collector.spans.find(({ name }) => name.startsWith('pg.query:create plants'))
   t.match(request, { traceId, parentSpanId: parent, kind: server, status: { code: unset } })
   t.strictSame(request?.attributes, {
     'fastify.root': '@fastify/otel',
@@ -89,7 +89,7 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
     'GET',
     'POST /plants',
     'pg.connect',
-    'pg.query:create a plant db',
+    'pg.query:create plants db',
     'pg.query:find plants db',
     'write plants'
   ])
@@ -165,7 +165,7 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   const [batch] = await collector.named('write plants')
   t.strictSame(batch?.status, { code: error, message: 'unclear' })
   await end()
-  const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:create a plant'))
+  const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:create plants'))
   t.strictSame(statements[0]?.status, { code: error })
   t.notMatch(collector.text(), 'canceling statement')
 })
