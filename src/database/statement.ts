@@ -1,5 +1,4 @@
 /** A statement on a connection: its time limit, its cancelling, and whether its success can be trusted. */
-import { once } from 'node:events'
 import { connect } from 'node:net'
 import type pg from 'pg'
 import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
@@ -57,16 +56,15 @@ export function onNotice(client: pg.PoolClient, routine: string | undefined) {
 async function hasEnded(client: pg.ClientBase): Promise<boolean> {
   const { readyForQuery, connection } = client as Session
   if (readyForQuery) return false
-  const { promise: ended, resolve: end } = Promise.withResolvers<true>()
-  connection.once('end', end)
-  const ready = once(connection, 'readyForQuery', { signal: AbortSignal.timeout(cancelGraceMs) })
-  return Promise.race([
-    ended,
-    ready.then(
-      () => false,
-      () => true
-    )
-  ]).finally(() => connection.off('end', end))
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(resolve, cancelGraceMs, true)
+  const onReady = () => resolve(false)
+  const onEnd = () => resolve(true)
+  connection.once('readyForQuery', onReady).once('end', onEnd)
+  const result = await promise
+  connection.off('readyForQuery', onReady).off('end', onEnd)
+  clearTimeout(timer)
+  return result
 }
 
 /** Runs a statement on a connection, and releases the connection or, when it is of no more use, ends it. */
