@@ -25,7 +25,7 @@ type Options = { tokens: Tokens; file?: SecretFile | undefined; registry: Regist
 
 const realm = 'Bearer realm="plant-store"'
 
-/** The `file` that the tokens came from is watched. A caller may make `perSecond` requests in a process, 0 is no limit. */
+/** The `file` that the tokens came from is watched. `perSecond` limits each caller in this process, 0 does not. */
 export default fp<Options>(
   async (app, { tokens, file, registry, perSecond }) => {
     const followed = watchTokenFile(file, tokens, app.log)

@@ -65,8 +65,8 @@ export function createToken(caller: string): { secret: string; entry: string } {
 export const isTokenShaped = (text: string): boolean => /^[A-Za-z0-9\-._~+/]+=*$/.test(text)
 
 /**
- * Returns the name of the caller whose secret this is, or undefined. What the time of the look-up reveals about a digest
- * does not help to guess the secret, since nobody can choose a guess by its digest.
+ * Returns the name of the caller whose secret this is, or undefined. What the time of the look-up reveals about
+ * a digest does not help to guess the secret, since nobody can choose a guess by its digest.
  */
 export const findCaller = (tokens: Tokens, secret: string) => tokens.get(hash('sha256', secret))
 
