@@ -21,8 +21,8 @@ import type { Tracing } from './tracing/open-telemetry.ts'
 const keepAliveTimeout = 620_000
 
 /**
- * Builds the application; it listens to nothing yet and connects to the database with its first request. `repository`
- * stores plants in place of the database.
+ * Builds the application; it listens to nothing yet and connects to the database with its first request.
+ * `repository` stores plants in place of the database.
  */
 export async function buildApp(
   config: Config,

@@ -18,10 +18,10 @@ const pollMs = 1_000
 export const digestOf = (text: string) => hash('sha256', text)
 
 /**
- * Follows the file that the setting `name` names, if any, and hands each new text to `use`, which returns what the log
- * says of it. If the text is broken, `use` throws a StartupFault, and what it held before stays in use.
- * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename and
- * a swapped link on every file system. A text takes effect when two readings in a row agree: half of a secret can be valid.
+ * Follows the file that the setting `name` names, if any, and hands each new text to `use`, which returns what the
+ * log says of it. If the text is broken, `use` throws a StartupFault, and what it held before stays in use.
+ * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename
+ * and a swapped link on every file system. It takes effect when two readings agree: half of a secret can be valid.
  */
 export function watchSecretFile(
   name: string,

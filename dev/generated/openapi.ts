@@ -1,4 +1,4 @@
-/** public/openapi.json: the OpenAPI document, made from the declarations of the operations and the catalogue of failures. */
+/** public/openapi.json: the OpenAPI document, from the operations' declarations and the catalogue of failures. */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'

@@ -1,8 +1,6 @@
 /** The access tokens: how they are written in the configuration or in a file, and how one is recognised. */
 import { hash, randomBytes } from 'node:crypto'
-import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from '../failures/failure.ts'
-import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */
 export type Tokens = ReadonlyMap<string, string>
@@ -63,20 +61,3 @@ export function createToken(caller: string): { secret: string; entry: string } {
 
 /** Returns whether a text has the form of a bearer token (RFC 6750, section 2.1). */
 export const isTokenShaped = (text: string): boolean => /^[A-Za-z0-9\-._~+/]+=*$/.test(text)
-
-/**
- * Returns the name of the caller whose secret this is, or undefined. What the time of the look-up reveals about a digest
- * does not help to guess the secret, since nobody can choose a guess by its digest.
- */
-export const findCaller = (tokens: Tokens, secret: string) => tokens.get(hash('sha256', secret))
-
-/** Watches the file, if there is one, which held `tokens` at first. A broken file leaves the tokens as they were. */
-export function watchTokenFile(file: SecretFile | undefined, tokens: Tokens, log: FastifyBaseLogger) {
-  let current = tokens
-  const followed = watchSecretFile('AUTH_TOKENS_FILE', file, log, (text) => {
-    current = parseTokens(text)
-    return { tokens: current.size }
-  })
-  /** `current` returns the tokens of the last valid text. */
-  return { ...followed, current: () => current }
-}

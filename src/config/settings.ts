@@ -1,4 +1,4 @@
-/** The settings and the secrets: what each is for, its default and its rule. docs/configuration.md is made from them. */
+/** The settings and the secrets: what each is for, its default and its rule, also for docs/configuration.md. */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
@@ -143,9 +143,9 @@ export const secrets = {
 } as const
 
 /**
- * Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one of them is required. They
- * never appear in the text of a fault. Adds a line to `faults` for each, also for those that `parse` throws; then the value
- * is nothing that anybody asks for.
+ * Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one is required.
+ * They never appear in the text of a fault. Adds a line to `faults` for each, also for those that `parse` throws;
+ * then nobody asks for the value.
  */
 export function readSecret<T>(
   env: Environment,

@@ -163,9 +163,9 @@ export class Connection {
   }
 
   /**
-   * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
-   * order. Then an incomplete one emits `broken` with the failure, for who reads its body, and gets it from Fastify.
-   * Without one, `write` is called to write it.
+   * Ends a connection that cannot be read any further. Requests that arrived completely get their responses
+   * first, in order. Then an incomplete one emits `broken` with the failure, for what reads its body, and gets it
+   * from Fastify. Without one, `write` is called to write it.
    */
   refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return

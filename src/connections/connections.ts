@@ -14,8 +14,8 @@ declare module 'fastify' {
     /** The service is about to close: it is no longer ready, but still serves. */
     isShuttingDown: boolean
     /**
-     * Serves for `delayMs` while balancers notice, then for a second in which every response tells its client that the
-     * connection closes. Call `close` afterwards.
+     * Serves for `delayMs` while balancers notice, then for a second in which every response tells its client that
+     * the connection closes. Call `close` afterwards.
      */
     announceShutdown(delayMs: number): Promise<void>
   }
@@ -40,9 +40,9 @@ const byParserCode: Record<string, FailureName> = {
 }
 
 /**
- * Adds the connections to an application, whose server emits `replied` with a reply, when its response has been sent or is
- * given up, and whether it was sent, not for injected requests; and `rejected` with a failure that was written without
- * Fastify. Returns two ways to reject a connection: with a failure, and by Node's error.
+ * Adds the connections to an application. Its server emits `replied` with a reply whose response has been sent or is
+ * given up, and whether it was sent, not for injected requests; and `rejected` with a failure that was written
+ * without Fastify. Returns two ways to reject a connection: with a failure, and by Node's error.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app

@@ -1,4 +1,4 @@
-/** Reading a request's body: into one buffer, as long as there is room, then as JSON with exact integers, which JSON.parse rounds. */
+/** Reading a request's body: into one buffer, as long as there is room, then as JSON with exact integers. */
 import { isUtf8 } from 'node:buffer'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'

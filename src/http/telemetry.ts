@@ -29,22 +29,15 @@ export const findForwardedFor = (headers: IncomingHttpHeaders) =>
   match(addresses, headers['x-forwarded-for'])?.[0]
 
 /**
- * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above. There
- * is one such line for each plant, so it is written without pino's generic serialisation. No field needs escaping: the
- * alphabet of each has no quotes and no backslashes.
+ * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above.
+ * There is one for each plant: pino's generic serialisation would take three times as long.
  */
 function createSuccessLine(logger: FastifyBaseLogger) {
   if (!(logger as Logger).isLevelEnabled('info')) return () => {}
   const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
-  const field = (name: string, value: string | number | undefined) =>
-    value === undefined ? '' : `"${name}":${typeof value === 'number' ? value : `"${value}"`},`
   return (requestId: string, line: ReturnType<typeof describe>, message: string) => {
-    const { traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } = line
-    stream.write(
-      `{"level":30,"time":${Date.now()},"requestId":"${requestId}",${field('traceId', traceId)}"method":"${method}",` +
-        `${field('route', route)}${field('caller', caller)}"failure":0,${field('batchRows', batchRows)}` +
-        `"durationMs":${durationMs},${field('client', client)}${field('forwardedFor', forwardedFor)}"msg":"${message}"}\n`
-    )
+    const fields = `"requestId":"${requestId}",${JSON.stringify(line).slice(1, -1)}`
+    stream.write(`{"level":30,"time":${Date.now()},${fields},"msg":"${message}"}\n`)
   }
 }
 

@@ -35,8 +35,8 @@ interface Bucket {
 }
 
 /**
- * Adds the histogram `plant_store_<of>` to a registry. A value belongs to the first of `bounds`, ascending, that is not below it. Returns what
- * makes the series of a set of labels; call it once for each set.
+ * Adds the histogram `plant_store_<of>` to a registry. A value belongs to the first of `bounds`, ascending, that is
+ * not below it. Returns what makes the series of a set of labels; call it once for each set.
  */
 export function addHistogram(registry: Registry, of: string, help: string, bounds: readonly number[]) {
   const name = `plant_store_${of}`
@@ -56,7 +56,7 @@ export function addHistogram(registry: Registry, of: string, help: string, bound
     const series = { labels, buckets: [...bounds, '+Inf'].map((le): Bucket => ({ le, count: 0 })), sum: 0 }
     all.push(series)
     return {
-      /** Records a value. The newest value of a bucket that has a trace id is the bucket's exemplar in OpenMetrics. */
+      /** Records a value. A bucket's newest value that has a trace id is its exemplar in OpenMetrics. */
       observe(value: number, traceId?: string) {
         let index = 0
         while (value > (bounds[index] as number)) index++
@@ -101,7 +101,7 @@ const misnamed = [
 
 let ofNode: Registry | undefined
 
-/** Adds the metrics of the process and its build; Node is measured from the first call to the end of the process. */
+/** Adds the metrics of the process and its build. Node is measured from the first call to the end. */
 export function addProcessMetrics(registry: Registry): void {
   if (!ofNode) {
     ofNode = new Registry()

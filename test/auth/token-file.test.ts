@@ -2,9 +2,9 @@
 import { mkdir, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { parseTokens, watchTokenFile } from '../../src/auth/tokens.ts'
+import { parseTokens } from '../../src/auth/tokens.ts'
 import { createLogger } from '../../src/logger.ts'
-import { digestOf } from '../../src/secret-file.ts'
+import { digestOf, watchSecretFile } from '../../src/secret-file.ts'
 
 const list = (...names: string[]) =>
   `${names.map((name) => `${name}:secret-of-${name}-0123456789`).join('\n')}\n`
@@ -36,21 +36,29 @@ async function readAgain(times = 1) {
 
 const broken = 'AUTH_TOKENS_FILE is broken: what it held before stays in use'
 
+/** Watches a file that holds these callers' tokens, as the plugin does. */
+function watch(t: Test, path: string, logger: ReturnType<typeof createLogger>, ...names: string[]) {
+  let tokens = parseTokens(list(...names))
+  const file = { path, digest: digestOf(list(...names).trim()) }
+  const followed = watchSecretFile('AUTH_TOKENS_FILE', file, logger, (text) => {
+    tokens = parseTokens(text)
+    return { tokens: tokens.size }
+  })
+  t.teardown(() => followed.close())
+  return { followed, callers: () => [...tokens.values()] }
+}
+
 /** Follows a file that holds these callers' tokens, until teardown. */
 async function follow(t: Test, ...names: string[]) {
   const path = join(t.testdir({}), 'tokens')
   await writeFile(path, list(...names))
   const log: string[] = []
-  const followed = watchTokenFile(
-    { path, digest: digestOf(list(...names).trim()) },
-    parseTokens(list(...names)),
-    createLogger('info', { write: (line) => void log.push(line) })
-  )
-  t.teardown(() => followed.close())
+  const logger = createLogger('info', { write: (line) => void log.push(line) })
+  const { callers, followed } = watch(t, path, logger, ...names)
   return {
     path,
     followed,
-    callers: () => [...followed.current().values()],
+    callers,
     log: () =>
       log.map((line) => {
         const { time, ...rest } = JSON.parse(line)
@@ -111,15 +119,10 @@ t.test('a link that is swapped in its path, as Kubernetes does, is followed', as
   }
   await symlink('..1', join(directory, '..data'))
   await symlink(join('..data', 'tokens'), join(directory, 'tokens'))
-  const followed = watchTokenFile(
-    { path: join(directory, 'tokens'), digest: digestOf(list('a').trim()) },
-    parseTokens(list('a')),
-    createLogger('silent')
-  )
-  t.teardown(() => followed.close())
+  const watched = watch(t, join(directory, 'tokens'), createLogger('silent'), 'a')
   await symlink('..2', join(directory, '..data_tmp'))
   await rename(join(directory, '..data_tmp'), join(directory, '..data'))
-  await becomes(t, { callers: () => [...followed.current().values()] }, 'b')
+  await becomes(t, watched, 'b')
 })
 
 t.test('a broken file keeps the tokens and is logged once, another broken one once more', async (t) => {
