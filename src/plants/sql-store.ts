@@ -6,7 +6,7 @@ import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
-import { createPlants, type FoundRow, findPlants, type PlantWrite, selectRequired } from './statements.ts'
+import { createPlants, findPlants, type PlantWrite, selectRequired } from './statements.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
 export interface WriteContext {
@@ -43,7 +43,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
 
   /** Returns the write ids of the rows with these ids, by the ids. */
   async function find(ids: readonly bigint[], signal: AbortSignal): Promise<Map<string, string>> {
-    const { rows } = await database.query<FoundRow>(findPlants(ids), signal)
+    const { rows } = await database.query<{ id: string; write_id: string }>(findPlants(ids), signal)
     return new Map(rows.map(({ id, write_id }) => [id, write_id]))
   }
 
