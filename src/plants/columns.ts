@@ -43,20 +43,18 @@ export const columnNames = entries.map(([, { name }]) => name).join(', ')
 export const castParameters = (first: number): string =>
   entries.map(([, { type }], index) => `$${first + index}::${type}[]`).join(', ')
 
+const elementOf = (plant: NewPlant, [field, { toElement }]: (typeof entries)[number]) =>
+  plant[field] === undefined ? 'NULL' : toElement(plant[field])
+
 /** Returns the parameters for several plants: an array for each column. */
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
-  entries.map(([field, { toElement }]) => {
-    const write = ({ [field]: value }: NewPlant) => (value === undefined ? 'NULL' : toElement(value))
-    return toArray(plants.map(write))
-  })
+  entries.map((entry) => toArray(plants.map((plant) => elementOf(plant, entry))))
 
 /** Writes what a plant holds: the same text for the same values, also where a later version has more optional fields. */
 export const writeContent = (plant: NewPlant): string =>
   entries
-    .flatMap(([field, { toElement }]) => {
-      const { [field]: value } = plant
-      return value === undefined ? [] : `${field}:${toElement(value)}`
-    })
+    .filter(([field]) => plant[field] !== undefined)
+    .map((entry) => `${entry[0]}:${elementOf(plant, entry)}`)
     .join()
 
 /** What a row counts for besides its texts, in bytes: ids, values of a fixed size, and its place in memory. */
