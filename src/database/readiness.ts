@@ -31,7 +31,6 @@ export const checkCommits = checkSetting(
 )
 
 const readOnly = 'the database is read-only'
-
 const checkWritable: Check = async (client) =>
   (await isReadOnly((text) => client.query(text))) ? readOnly : undefined
 
@@ -134,15 +133,13 @@ export async function waitForDatabase(
   }
 }
 
-/** Of both statements together; a cancelled one ends within two seconds more. */
-const probeLimitMs = 2_000
-
 /**
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
  * rejects otherwise. Takes 4 s at most.
  */
 export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
-  const signal = AbortSignal.timeout(probeLimitMs)
+  // For both statements together; a cancelled one ends within two seconds more.
+  const signal = AbortSignal.timeout(2_000)
   const query = (text: string) => database.query({ text }, signal)
   await query(selectRequired)
   if (!(await isReadOnly(query))) return

@@ -86,7 +86,6 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
-
   /**
    * Starts at the end of the turn, or when a batch is full. Many requests arrive in one turn: a lane that took the first of
    * them alone would be busy when the others are read.
@@ -245,7 +244,7 @@ export function createGroupCommit<T extends Item, R>(
     else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
-  /** Lets a row wait outside of the queue, by itself; afterwards it is tried alone. */
+  /** Lets a row wait outside of the queue; afterwards it is tried alone. */
   function tryLater(row: Row<T, R>) {
     row.company = 1
     rest(row, pauseMs(row.rests++, clock), () => queue.enter(row))
@@ -343,5 +342,4 @@ const isAlive = ({ written, whose, again }: WriteFailure) =>
 const outcomeOf = (failure: WriteFailure | undefined) =>
   failure === undefined ? 'written' : failure.written === 'maybe' ? 'unknown' : failure.whose
 
-/** What `createGroupCommit` returns. */
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

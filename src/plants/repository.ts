@@ -23,7 +23,6 @@ interface CreateContext extends WriteContext {
   batchRows?: number | undefined
 }
 
-/** Stores plants. */
 export interface PlantRepository {
   /**
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
@@ -36,9 +35,7 @@ export interface PlantRepository {
   release(context: CreateContext): void
   /** Call it while the database cannot be reached, with the time since when, by `performance.now()`: a whole deadline is an outage. */
   noteAway(since: number): void
-  /** What waits now. */
   readonly load: QueueStats
-  /** Stops accepting creates and waits for pending ones. */
   close(): Promise<void>
 }
 

@@ -14,15 +14,11 @@ export interface WriteContext {
   readonly idempotencyKey?: string | undefined
 }
 
-/** A plant on its way into the table. */
 export interface PlantItem extends TracedItem, PlantWrite {
   readonly context: WriteContext
 }
 
-/**
- * What became of a plant that is stored: created for the client who asked now, or found where an earlier request with
- * its Idempotency-Key had stored it.
- */
+/** What became of a plant: stored for this request, or found where an earlier one with its Idempotency-Key had stored it. */
 export type Stored = 'created' | 'replayed'
 
 /** Makes the store over the database. */
