@@ -5,19 +5,11 @@ import type { WriteFailure } from '../group-commit/types.ts'
 /** Thrown when no connection is available: no statement was sent. */
 export class NoConnection extends Error {
   override readonly name = 'NoConnection'
-
-  constructor(cause: unknown) {
-    super('there is no connection to the database', { cause })
-  }
 }
 
 /** Thrown when a statement may have taken effect, but its result cannot be trusted, or there is none. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
-
-  constructor(message: string, cause?: unknown) {
-    super(message, { cause })
-  }
 }
 
 /** What an error means of a statement that is rolled back; the first that has the code. */
@@ -75,7 +67,7 @@ export const isStale = (error: unknown): boolean =>
 export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
 
 /** Returns whether the data of a row breaks a rule of the table. */
-export const breaksRule = (error: unknown): boolean => refused.test(codeOf(error) ?? '')
+export const breaksRule = (error: unknown): boolean => refused.test(String(codeOf(error)))
 
 /** Returns what an error means for the rows of its statement. */
 export function diagnose(error: unknown): WriteFailure {

@@ -114,7 +114,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     }
     const giveUp = (cause: unknown) => {
       end()
-      reject(new NoConnection(cause))
+      reject(new NoConnection('there is no connection to the database', { cause }))
     }
     const abort = () => giveUp(signal?.reason)
     const timer = setTimeout(() => giveUp(new Error('no connection was free in time')), pool.limitMs)

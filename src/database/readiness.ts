@@ -51,7 +51,7 @@ export const checkMigrated =
       return undefined
     } catch (error) {
       // A table or a column is not there.
-      const isUnmigrated = /^(42P01|42703)$/.test((error as pg.DatabaseError).code ?? '')
+      const isUnmigrated = /^(42P01|42703)$/.test(String((error as pg.DatabaseError).code))
       if (isUnmigrated) return 'the database is not migrated: run the migrations first'
       throw error
     }

@@ -15,6 +15,7 @@ import {
 } from './types.ts'
 import { createEvidence, judge } from './verdict.ts'
 
+/** How often a row is tried again that was neither written nor conflicts with another. */
 const repeatsOfMissing = 3
 /** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
 const mostOfDeadline = 0.8
@@ -185,7 +186,10 @@ export function createGroupCommit<T extends Item, R>(
     } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
     for (const row of undecided) row.failed ??= attempt
     if (failure) blame(undecided, failure, rows.length - decided, isSuspect)
-    else for (const row of undecided) miss(row)
+    else
+      for (const row of undecided)
+        if (row.misses++ < repeatsOfMissing) tryLater(row)
+        else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
   /** Judges the remaining rows that have failed together. */
@@ -236,12 +240,6 @@ export function createGroupCommit<T extends Item, R>(
       }
     }
     for (const row of first.reverse()) queue.enter(row, 'unshift')
-  }
-
-  /** Tries a row again, a few times, that was neither written nor conflicts with another. */
-  function miss(row: Row<T, R>) {
-    if (row.misses++ < repeatsOfMissing) tryLater(row)
-    else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
   /** Lets a row wait outside of the queue; afterwards it is tried alone. */

@@ -37,12 +37,6 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** Returns the write ids of the rows with these ids, by the ids. */
-  async function find(ids: readonly bigint[], signal: AbortSignal): Promise<Map<string, string>> {
-    const { rows } = await database.query<{ id: string; write_id: string }>(findPlants(ids), signal)
-    return new Map(rows.map(({ id, write_id }) => [id, write_id]))
-  }
-
   return {
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
@@ -53,10 +47,11 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
       } catch (error) {
         return { results, failure: diagnose(error) }
       }
-      const others = items.filter((_, index) => !results[index]).map(({ id }) => id)
-      if (others.length === 0) return { results }
+      const ids = items.filter((_, index) => !results[index]).map(({ id }) => id)
+      if (ids.length === 0) return { results }
       try {
-        const found = await find(others, signal)
+        const others = await database.query<{ id: string; write_id: string }>(findPlants(ids), signal)
+        const found = new Map(others.rows.map(({ id, write_id }) => [id, write_id]))
         return {
           results: rows.map((row, at) => results[at] ?? outcomeOf(row, found.get(String(row.item.id))))
         }
