@@ -1,28 +1,19 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
+import type { DatabaseError } from 'pg'
 import type { WriteFailure } from '../group-commit/types.ts'
 
 /** Thrown when no connection is available: no statement was sent. */
 export class NoConnection extends Error {
   override readonly name = 'NoConnection'
-
-  constructor(cause: unknown) {
-    super('there is no connection to the database', { cause })
-  }
 }
 
 /** Thrown when a statement may have taken effect, but its result cannot be trusted, or there is none. */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
-
-  constructor(message: string, cause?: unknown) {
-    super(message, { cause })
-  }
 }
 
-type Meaning = readonly [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailure['again']]
-
 /** What an error means of a statement that is rolled back; the first that has the code. */
-const meanings: readonly Meaning[] = [
+const meanings: [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailure['again']][] = [
   // A read-only server, no connection left, a prepared statement that is lost or no longer fits the table.
   [/^(25006|26000|53300|0A000)$/, 'database', 'later'],
   // A serialization failure, a deadlock.
@@ -46,22 +37,15 @@ const open = /^(08...|25P04|40003|57P0[1-5])$/
 const broken = /^(XX000|58030)$/
 const onWorkers =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
-/** Bad data, a constraint, a trigger, a view's check, a value that is too large. */
-const refused = /^(22|23|38|44|54|P0)/
-/** Classes that PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE"). */
-const custom = /^[6-9I-OQ-WYZ]/
+/**
+ * Bad data, a constraint, a trigger, a view's check, a value that is too large. The single characters are classes that
+ * PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE").
+ */
+const refused = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
 /** A session that has lost its prepared statements, or whose server is not the primary. */
 const stale = /^(25006|26000|0A000)$/
-/** A session that was ended by a time-out; its server still serves. */
-const timedOut = /^(25P0[34]|57P05)$/
 
-interface Report {
-  readonly code?: string
-  readonly severity?: string
-  readonly where?: string
-  readonly file?: string
-  readonly routine?: string
-}
+type Report = Partial<DatabaseError>
 
 /** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
 function codeOf(error: unknown): string | undefined {
@@ -79,14 +63,11 @@ export const isReported = (error: unknown): boolean => codeOf(error) !== undefin
 export const isStale = (error: unknown): boolean =>
   stale.test(codeOf(error) ?? '') && !mayBeRows(error as Report)
 
-/** Returns whether the end of a session by this error says nothing about others. */
-export const isTimedOut = (error: unknown): boolean => timedOut.test(codeOf(error) ?? '')
+/** Returns whether the end of a session by this error says nothing about others: it was a time-out of its own. */
+export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
 
 /** Returns whether the data of a row breaks a rule of the table. */
-export function breaksRule(error: unknown): boolean {
-  const code = String(codeOf(error))
-  return refused.test(code) || custom.test(code)
-}
+export const breaksRule = (error: unknown): boolean => refused.test(String(codeOf(error)))
 
 /** Returns what an error means for the rows of its statement. */
 export function diagnose(error: unknown): WriteFailure {
@@ -98,7 +79,7 @@ export function diagnose(error: unknown): WriteFailure {
   const isOpen = code === undefined || open.test(code)
   if (isOpen || (broken.test(code) && onWorkers.test(file ?? '')))
     return { error, written: 'maybe', whose: 'unclear', again: 'later' }
-  const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as Meaning
-  const isEverybodys = whose !== 'database' || !mayBeRows(error as Report)
-  return { error, written: 'no', whose: isEverybodys ? whose : 'unclear', again }
+  const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
+  const isUnclear = whose === 'database' && mayBeRows(error as Report)
+  return { error, written: 'no', whose: isUnclear ? 'unclear' : whose, again }
 }

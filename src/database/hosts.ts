@@ -2,9 +2,6 @@
 import pg from 'pg'
 import type { ConnectionOptions } from './url.ts'
 
-/** How long a host that does not respond may keep a connection from trying the others. */
-const hostLimitMs = 5_000
-
 /**
  * Makes a class of clients for these options. A client connects to one host: the one that served last or, if that has
  * failed, the next. Connecting fails if the host is read-only and must not be. Several hosts share
@@ -19,8 +16,8 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
     constructor(config: pg.ClientConfig = {}) {
       // The pool makes the password non-enumerable: spreading its options would lose it.
       const { password, connectionTimeoutMillis: limitMs = 0 } = config
-      const ownLimitMs =
-        hosts.length === 1 ? limitMs : Math.ceil(Math.min(hostLimitMs, limitMs / hosts.length))
+      // A host that does not respond may not keep a connection from trying the others for long.
+      const ownLimitMs = hosts.length === 1 ? limitMs : Math.ceil(Math.min(5_000, limitMs / hosts.length))
       super({ ...config, ...hosts[current], password, connectionTimeoutMillis: ownLimitMs })
       this.#index = current
       // Until the pool has it, nobody listens for its errors: without a listener, one would end the process.

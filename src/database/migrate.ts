@@ -7,12 +7,10 @@ import { connect } from './hosts.ts'
 import { checkEncoding, waitForDatabase } from './readiness.ts'
 import type { ConnectionOptions } from './url.ts'
 
-/** What to migrate, and how long to wait. */
-export interface MigrationOptions {
+/** What to migrate, how long to wait for it and then for locks, and what is called with what it is waiting for. */
+interface MigrationOptions {
   readonly database: ConnectionOptions
-  /** How long to wait for the database, and for locks, in ms. */
   readonly startupTimeoutMs: number
-  /** Called with what it is waiting for. */
   readonly tell?: (missing: string) => void
 }
 

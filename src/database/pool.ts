@@ -1,10 +1,24 @@
-/** The connections to the database: lent by pools, returned, and all replaced when one shows that the server has changed. */
+/** The connections to the database: lent by pools, returned, and all replaced when a server or the URL's file has changed. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
+import fp from 'fastify-plugin'
 import pg from 'pg'
+import { addCounter, addGauge } from '../metrics/metrics.ts'
+import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 import { isTimedOut, NoConnection } from './errors.ts'
 import { createClientClass } from './hosts.ts'
+import { type Check, findMissing } from './readiness.ts'
 import { onNotice, runStatement } from './statement.ts'
-import type { ConnectionOptions } from './url.ts'
+import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    databases: Databases
+    /** Reads the file with the database's URL again, if there is one. */
+    reloadDatabaseUrl(): Promise<void>
+  }
+}
 
 /** How many connections a pool opens when needed, and how long a statement may wait for one, and then take, in ms. */
 interface Limits {
@@ -100,7 +114,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     }
     const giveUp = (cause: unknown) => {
       end()
-      reject(new NoConnection(cause))
+      reject(new NoConnection('there is no connection to the database', { cause }))
     }
     const abort = () => giveUp(signal?.reason)
     const timer = setTimeout(() => giveUp(new Error('no connection was free in time')), pool.limitMs)
@@ -173,3 +187,67 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     }
   }
 }
+
+/** The connection's URL may come from a file, which is watched: a database must pass the checks before its URL is used. */
+interface PluginOptions {
+  registry: Registry
+  connection: ConnectionOptions
+  file?: SecretFile | undefined
+  checks: Check[]
+}
+
+const tryMs = 5_000
+/** Not shorter, since PostgreSQL logs each try with a wrong password. */
+const pauseMs = 1_000
+
+export default fp<PluginOptions>(
+  async (app, { registry, connection, file, checks }) => {
+    const { log } = app
+    const databases = createDatabases(connection, log)
+    let newest = connection
+
+    const followed = watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
+      newest = parseDatabaseUrl(text)
+      void tryOut(newest)
+      return {}
+    })
+
+    /**
+     * Uses a new URL once it connects and the database passes the checks. So a password may change in the file or in the
+     * database first, and a wrong one never replaces a right one.
+     */
+    async function tryOut(next: ConnectionOptions) {
+      let known: string | undefined
+      for (;;) {
+        const missing = await findMissing(next, tryMs, checks).catch(({ message }) => message)
+        if (next !== newest) return
+        if (missing === undefined) break
+        if (missing !== known) log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
+        known = missing
+        await sleep(pauseMs, undefined, { ref: false })
+      }
+      databases.reconnect(next)
+      log.info('the connections are replaced by those of DATABASE_URL_FILE')
+    }
+
+    app.decorate('databases', databases)
+    app.decorate('reloadDatabaseUrl', followed.reload)
+    app.addHook('onClose', async () => {
+      followed.close()
+      newest = databases.connection
+      await databases.end()
+    })
+
+    const isBroken = () => followed.isBroken() || newest !== databases.connection
+    const broken = '1 while DATABASE_URL_FILE is broken or does not work'
+    addGauge(registry, 'database_url_file_error', broken, () => +isBroken())
+    const waiting = 'Statements that wait for a connection to the database'
+    addGauge(registry, 'pool_waiting', waiting, () => databases.state.waiting)
+    const connections = 'Connections to the database; busy ones are being opened or run a statement'
+    const byState = ({ total, idle } = databases.state) => ({ idle, busy: total - idle })
+    addGauge(registry, 'pool_connections', connections, byState, 'state')
+    const resets = 'Replacements of all connections to the database after one was lost'
+    addCounter(registry, 'pool_resets', resets, () => databases.state.resets)
+  },
+  { name: 'databases' }
+)

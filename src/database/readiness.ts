@@ -31,12 +31,9 @@ export const checkCommits = checkSetting(
 )
 
 const readOnly = 'the database is read-only'
-
-/** The database must accept writes. */
-export const checkWritable: Check = async (client) =>
+const checkWritable: Check = async (client) =>
   (await isReadOnly((text) => client.query(text))) ? readOnly : undefined
 
-/** Returns the check that the role has every right: `selectMissing` lists, as `sql`, the statements that grant those it lacks. */
 export const checkRights =
   (selectMissing: string): Check =>
   async (client) => {
@@ -45,7 +42,7 @@ export const checkRights =
     return `the role lacks a right, grant it by: ${rows.map(({ sql }) => `${sql};`).join(' ')}`
   }
 
-/** Returns the check that the database has what `selectRequired`, a query without rows, names. */
+/** Returns the check that the database has the columns of a query without rows. */
 export const checkMigrated =
   (selectRequired: string): Check =>
   async (client) => {
@@ -54,11 +51,24 @@ export const checkMigrated =
       return undefined
     } catch (error) {
       // A table or a column is not there.
-      const isUnmigrated = /^(42P01|42703)$/.test((error as pg.DatabaseError).code ?? '')
+      const isUnmigrated = /^(42P01|42703)$/.test(String((error as pg.DatabaseError).code))
       if (isUnmigrated) return 'the database is not migrated: run the migrations first'
       throw error
     }
   }
+
+/**
+ * Returns what a database must pass before the service uses it. `selectMissingRights` lists, as `sql`, the statements that
+ * grant the rights which the role lacks; `selectRequired`, a query without rows, names the columns that must be there.
+ */
+export const makeChecks = (selectMissingRights: string, selectRequired: string): Check[] => [
+  checkEncoding,
+  checkCommits,
+  checkWritable,
+  // Before the migrations: without its rights, the role cannot see the table.
+  checkRights(selectMissingRights),
+  checkMigrated(selectRequired)
+]
 
 /**
  * Connects once and runs the checks, within `timeoutMs`; returns the first thing that is missing, or undefined.
@@ -84,10 +94,8 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
 }
 
 const pauseMs = 250
-/** A server that does not respond for so long is reported. */
+/** A server that does not respond for so long is reported; a third of it is little time. */
 const tryMs = 30_000
-/** Less than so long is little time. */
-const fullTryMs = 10_000
 /** What the driver says of a connection and of a statement that took too long. */
 const ownLimit = /\b(timeout expired|Query read timeout)$/
 /** What is missing for so long is reported again. */
@@ -113,7 +121,7 @@ export async function waitForDatabase(
     if (missing === undefined) return
     const now = performance.now()
     // With little time left, an attempt that ends by our own limit says less than the one before.
-    const isShort = limitMs < Math.min(fullTryMs, timeoutMs / 2)
+    const isShort = limitMs < Math.min(tryMs / 3, timeoutMs / 2)
     if (known !== undefined && isShort && ownLimit.test(missing)) missing = known
     if (deadline - now < pauseMs) throw new StartupFault([missing])
     if (missing !== known || now - toldAt >= reminderMs) {
@@ -125,15 +133,13 @@ export async function waitForDatabase(
   }
 }
 
-/** Of both statements together; a cancelled one ends within two seconds more. */
-const probeLimitMs = 2_000
-
 /**
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
  * rejects otherwise. Takes 4 s at most.
  */
 export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
-  const signal = AbortSignal.timeout(probeLimitMs)
+  // For both statements together; a cancelled one ends within two seconds more.
+  const signal = AbortSignal.timeout(2_000)
   const query = (text: string) => database.query({ text }, signal)
   await query(selectRequired)
   if (!(await isReadOnly(query))) return

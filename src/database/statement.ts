@@ -101,7 +101,7 @@ export async function runStatement(
     error = cause
     isLost = !isReported(cause) || (await hasEnded(client))
     isServerLost = isLost ? !isTimedOut(cause) : isStale(cause)
-    if (isLost && isReported(cause)) error = new OutcomeUnknown('the session has ended', cause)
+    if (isLost && isReported(cause)) error = new OutcomeUnknown('the session has ended', { cause })
   }
   isOver = true
   clearTimeout(timer)

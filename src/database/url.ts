@@ -12,16 +12,10 @@ const choices: Record<string, string[]> = {
   load_balance_hosts: ['disable']
 }
 
-/** One of several servers. */
-export interface Host {
-  readonly host?: string | undefined
-  readonly port?: number | undefined
-}
-
 /** Where and how to connect: pg's options for a client, and those of database/hosts for several hosts. */
 export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
   /** In the order in which they are tried; none where there is only one. */
-  readonly hosts?: readonly Host[]
+  readonly hosts?: readonly { host?: string | undefined; port?: number | undefined }[]
   /** `read-write` accepts only a server that accepts writes. */
   readonly target_session_attrs?: string
 }

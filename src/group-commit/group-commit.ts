@@ -15,6 +15,7 @@ import {
 } from './types.ts'
 import { createEvidence, judge } from './verdict.ts'
 
+/** How often a row is tried again that was neither written nor conflicts with another. */
 const repeatsOfMissing = 3
 /** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
 const mostOfDeadline = 0.8
@@ -86,7 +87,6 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
-
   /**
    * Starts at the end of the turn, or when a batch is full. Many requests arrive in one turn: a lane that took the first of
    * them alone would be busy when the others are read.
@@ -186,7 +186,10 @@ export function createGroupCommit<T extends Item, R>(
     } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
     for (const row of undecided) row.failed ??= attempt
     if (failure) blame(undecided, failure, rows.length - decided, isSuspect)
-    else for (const row of undecided) miss(row)
+    else
+      for (const row of undecided)
+        if (row.misses++ < repeatsOfMissing) tryLater(row)
+        else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
   }
 
   /** Judges the remaining rows that have failed together. */
@@ -201,9 +204,6 @@ export function createGroupCommit<T extends Item, R>(
     evidence.add(failure, isAlone)
     const isEverybodys = evidence.isEverybodys(since)
     const first: Row<T, R>[] = []
-    // If others fail, too, hold new rows back: otherwise all of them would become suspects.
-    if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
-      backOff.begin('everything')
     for (const row of rows) {
       row.cause = failure.error
       row.mayBeStored ||= failure.written === 'maybe'
@@ -242,13 +242,7 @@ export function createGroupCommit<T extends Item, R>(
     for (const row of first.reverse()) queue.enter(row, 'unshift')
   }
 
-  /** Tries a row again, a few times, that was neither written nor conflicts with another. */
-  function miss(row: Row<T, R>) {
-    if (row.misses++ < repeatsOfMissing) tryLater(row)
-    else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
-  }
-
-  /** Lets a row wait outside of the queue, by itself; afterwards it is tried alone. */
+  /** Lets a row wait outside of the queue; afterwards it is tried alone. */
   function tryLater(row: Row<T, R>) {
     row.company = 1
     rest(row, pauseMs(row.rests++, clock), () => queue.enter(row))
@@ -346,5 +340,4 @@ const isAlive = ({ written, whose, again }: WriteFailure) =>
 const outcomeOf = (failure: WriteFailure | undefined) =>
   failure === undefined ? 'written' : failure.written === 'maybe' ? 'unknown' : failure.whose
 
-/** What `createGroupCommit` returns. */
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

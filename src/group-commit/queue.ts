@@ -27,10 +27,8 @@ export function createQueue<T extends Item, R>(
   let isSuspectTried = false
   /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
   let suspectMs = 0
-  /**
-   * A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
-   * and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
-   */
+  // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
+  // and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
   let addedToMap = 0
 
   const listOf = ({ company, rests }: Row<T, R>) =>
@@ -79,7 +77,6 @@ export function createQueue<T extends Item, R>(
     enter,
     release,
 
-    /** Adds a new row. */
     add(row: Row<T, R>) {
       const holder = holders.get(row.item.id)
       if (holder === undefined) {
@@ -107,7 +104,6 @@ export function createQueue<T extends Item, R>(
       }
     },
 
-    /** Removes and returns the next batch, or returns undefined. */
     take(held: Held): Batch<T, R> | undefined {
       if (held === 'everything') return undefined
       if (!fresh.first) suspectMs = 0

@@ -16,17 +16,15 @@ export class List<E> {
     this.#ends.before = this.#ends.after = this.#ends
   }
 
-  /** The first element, or undefined. */
   get first() {
     return this.#ends.after.element
   }
 
-  /** Adds an element at the end, and returns its place. */
+  /** Adds an element at the end, and returns its place; `unshift` at the beginning. */
   push(element: E): Place<E> {
     return this.#insert(element, this.#ends.before, this.#ends)
   }
 
-  /** Adds an element at the beginning, and returns its place. */
   unshift(element: E): Place<E> {
     return this.#insert(element, this.#ends, this.#ends.after)
   }
@@ -61,16 +59,14 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   mayBeStored = false
   /** How many rows it failed with: they are tried again in parts. A batch at most makes it a suspect. */
   company = Number.POSITIVE_INFINITY
-  /** Its first attempt that failed. */
+  /** Its first attempt that failed, the one that it is in or was in last, and its last error. */
   failed: Attempt | undefined = undefined
+  attempt: Attempt | undefined = undefined
+  cause: unknown = undefined
   /** How often it failed by chance, was missing, and rested. */
   repeats = 0
   misses = 0
   rests = 0
-  /** Its last error. */
-  cause: unknown = undefined
-  /** The attempt that it is in. */
-  attempt: Attempt | undefined = undefined
   endRest: () => void = () => {}
   /** The next row of its id; and the last one, if this is the first. */
   next: Row<T, R> | undefined = undefined
@@ -151,7 +147,6 @@ export function createPendingRows<T extends Item, R>(
       bytes -= row.item.bytes
     },
 
-    /** Stops the timer; call it when there are no more rows. */
     stop() {
       cancelDeadline?.()
     }

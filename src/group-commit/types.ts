@@ -66,11 +66,9 @@ export interface AttemptReport {
   readonly outcome: 'written' | WriteFailure['whose'] | 'unknown'
 }
 
-/** Time and chance, which tests replace. */
+/** Time, in ms and never going back, and chance, from 0 up to 1, which tests replace. */
 export interface Clock {
-  /** In ms, never going back. */
   now(): number
-  /** From 0 up to 1. */
   random(): number
   /** Calls back once, after what has reached the process by now was read. */
   afterPoll(callback: () => void): void

@@ -15,7 +15,7 @@ const quoteElement = (text: string): string =>
   special.test(text) ? `"${text.replace(specials, '\\$&')}"` : `"${text}"`
 
 /** An SQL type, and how a value becomes a parameter. */
-interface ColumnType<Value extends bigint | boolean | number | string | undefined> {
+interface ColumnType<Value extends bigint | boolean | number | string> {
   /** Its name in SQL. */
   readonly type: string
   /** Writes a value as an element of an array literal. */
@@ -25,23 +25,15 @@ interface ColumnType<Value extends bigint | boolean | number | string | undefine
 const bigint: ColumnType<bigint> = { type: 'bigint', toElement: String }
 const text: ColumnType<string> = { type: 'text', toElement: quoteElement }
 
-/** Returns the type of a column that may be null: that of an optional field. */
-const nullable = <Value extends bigint | boolean | number | string>(
-  column: ColumnType<Value>
-): ColumnType<Value | undefined> => ({
-  ...column,
-  toElement: (value) => (value === undefined ? 'NULL' : column.toElement(value))
-})
-
-/** The columns, by the names of their fields. */
+/** The columns, by the names of their fields; that of an optional field may be null. */
 export const columns = {
   id: { name: 'id', ...bigint },
   name: { name: 'name', ...text },
-  tag: { name: 'tag', ...nullable(text) }
-} satisfies { [Field in keyof Required<NewPlant>]: { name: string } & ColumnType<NewPlant[Field]> }
+  tag: { name: 'tag', ...text }
+} satisfies { [Field in keyof NewPlant]-?: { name: string } & ColumnType<NonNullable<NewPlant[Field]>> }
 
 /** Any column: in a loop, TypeScript does not know which value belongs to which column. */
-type AnyColumn = { name: string } & ColumnType<NewPlant[keyof NewPlant]>
+type AnyColumn = { name: string } & ColumnType<NonNullable<NewPlant[keyof NewPlant]>>
 const entries = Object.entries(columns) as [keyof NewPlant, AnyColumn][]
 
 /** Writes the names of all columns as SQL lists them. */
@@ -51,15 +43,18 @@ export const columnNames = entries.map(([, { name }]) => name).join(', ')
 export const castParameters = (first: number): string =>
   entries.map(([, { type }], index) => `$${first + index}::${type}[]`).join(', ')
 
+const elementOf = (plant: NewPlant, [field, { toElement }]: (typeof entries)[number]) =>
+  plant[field] === undefined ? 'NULL' : toElement(plant[field])
+
 /** Returns the parameters for several plants: an array for each column. */
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
-  entries.map(([field, { toElement }]) => toArray(plants.map((plant) => toElement(plant[field]))))
+  entries.map((entry) => toArray(plants.map((plant) => elementOf(plant, entry))))
 
 /** Writes what a plant holds: the same text for the same values, also where a later version has more optional fields. */
 export const writeContent = (plant: NewPlant): string =>
   entries
     .filter(([field]) => plant[field] !== undefined)
-    .map(([field, { toElement }]) => `${field}:${toElement(plant[field])}`)
+    .map((entry) => `${entry[0]}:${elementOf(plant, entry)}`)
     .join()
 
 /** What a row counts for besides its texts, in bytes: ids, values of a fixed size, and its place in memory. */

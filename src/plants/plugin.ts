@@ -1,13 +1,21 @@
-/** The repository over its pool, and what watches the database while it is idle. */
+/** The repository over its pool, its metrics, and what watches the database while it is idle. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Databases } from '../database/pool.ts'
 import { checkReadiness, probeWhileIdle } from '../database/readiness.ts'
 import { statementLimitMs } from '../database/statement.ts'
+import type { AttemptReport } from '../group-commit/types.ts'
+import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
-import { createPlantMetrics } from './metrics.ts'
-import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
+import {
+  createPlantRepository,
+  type Observer,
+  type PlantRepository,
+  type QueueStats,
+  type Stored,
+  type WriteLimits
+} from './repository.ts'
 import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
@@ -37,6 +45,49 @@ export function openRepository(
   const size = write.lanes + probeConnections
   const database = databases.open({ size, limitMs: statementLimitMs(write.deadlineMs) })
   return { database, plants: createPlantRepository(database, write, log, observer, tracing) }
+}
+
+const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
+const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unclear', 'unknown']
+
+/** Adds the metrics of the repository to a registry, and returns what counts them. */
+function createPlantMetrics(registry: Registry) {
+  const plants: Record<Stored, number> = { created: 0, replayed: 0 }
+  const help = 'Successful creates: created, or replayed for a repeated Idempotency-Key'
+  addCounter(registry, 'plants', help, () => plants, 'outcome')
+  const ofRows = 'Plants in a transaction that was committed'
+  const batchRows = addHistogram(registry, 'batch_rows', ofRows, rows)()
+  const ofDuration = 'Time of one attempt to commit a batch: written, or whose failure it was'
+  const batchDuration = addHistogram(registry, 'batch_duration_seconds', ofDuration, seconds)
+  const durationOf = Object.fromEntries(
+    outcomes.map((outcome) => [outcome, batchDuration({ outcome })])
+  ) as Record<AttemptReport['outcome'], Series>
+
+  return {
+    onStored(outcome: Stored) {
+      plants[outcome]++
+    },
+
+    onAttempt({ rows, ms, outcome }: AttemptReport) {
+      durationOf[outcome].observe(ms / 1000)
+      if (outcome === 'written') batchRows.observe(rows)
+    },
+
+    watch(limits: WriteLimits, load: () => QueueStats) {
+      const gauge = addGauge.bind(undefined, registry)
+      gauge('queue_rows', 'Plants that wait for their outcome', () => load().rows)
+      gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
+      gauge('queue_bytes', 'Bytes of the plants whose response is not taken', () => load().bytes)
+      gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
+      const expected = 'Expected wait of a new plant'
+      gauge('queue_expected_seconds', expected, () => load().expectedMs / 1000)
+      gauge('lanes_busy', 'Lanes with a batch', () => load().busyLanes)
+      gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
+      const away = '1 while creates are refused because the database is away'
+      gauge('database_away', away, () => +load().databaseDown)
+    }
+  }
 }
 
 export default fp<Options>(

@@ -16,15 +16,13 @@ import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteCo
 interface CreateContext extends WriteContext {
   /** Whether `release` will be called after the response, which holds the plant's texts until its client has taken it. */
   readonly isReleased?: boolean
-  /** How many still hold the texts: group commit, the response, both, or neither. */
+  /** How many still hold the texts, and so many bytes: group commit, the response, both, or neither. */
   textHolders?: number
-  /** The bytes that they hold. */
   queuedBytes?: number
   /** How many plants were in the last transaction that this one was tried in; undefined where it was in none. */
   batchRows?: number | undefined
 }
 
-/** Stores plants. */
 export interface PlantRepository {
   /**
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
@@ -37,19 +35,14 @@ export interface PlantRepository {
   release(context: CreateContext): void
   /** Call it while the database cannot be reached, with the time since when, by `performance.now()`: a whole deadline is an outage. */
   noteAway(since: number): void
-  /** What waits now. */
   readonly load: QueueStats
-  /** Stops accepting creates and waits for pending ones. */
   close(): Promise<void>
 }
 
 export type { Stored }
 
 /** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
-export type QueueStats = Pick<
-  GroupCommit<never, never>,
-  'rows' | 'bytes' | 'expectedMs' | 'busyLanes' | 'databaseDown'
->
+export type QueueStats = Omit<GroupCommit<never, never>, 'submit' | 'refusal' | 'close' | 'noteAway'>
 
 /** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {

@@ -6,7 +6,7 @@ import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
-import { createPlants, type FoundRow, findPlants, type PlantWrite, selectRequired } from './statements.ts'
+import { createPlants, findPlants, type PlantWrite, selectRequired } from './statements.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
 export interface WriteContext {
@@ -14,15 +14,11 @@ export interface WriteContext {
   readonly idempotencyKey?: string | undefined
 }
 
-/** A plant on its way into the table. */
 export interface PlantItem extends TracedItem, PlantWrite {
   readonly context: WriteContext
 }
 
-/**
- * What became of a plant that is stored: created for the client who asked now, or found where an earlier request with
- * its Idempotency-Key had stored it.
- */
+/** What became of a plant: stored for this request, or found where an earlier one with its Idempotency-Key had stored it. */
 export type Stored = 'created' | 'replayed'
 
 /** Makes the store over the database. */
@@ -41,12 +37,6 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** Returns the write ids of the rows with these ids, by the ids. */
-  async function find(ids: readonly bigint[], signal: AbortSignal): Promise<Map<string, string>> {
-    const { rows } = await database.query<FoundRow>(findPlants(ids), signal)
-    return new Map(rows.map(({ id, write_id }) => [id, write_id]))
-  }
-
   return {
     async write(rows, signal) {
       const items = rows.map(({ item }) => item)
@@ -57,10 +47,11 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
       } catch (error) {
         return { results, failure: diagnose(error) }
       }
-      const others = items.filter((_, index) => !results[index]).map(({ id }) => id)
-      if (others.length === 0) return { results }
+      const ids = items.filter((_, index) => !results[index]).map(({ id }) => id)
+      if (ids.length === 0) return { results }
       try {
-        const found = await find(others, signal)
+        const others = await database.query<{ id: string; write_id: string }>(findPlants(ids), signal)
+        const found = new Map(others.rows.map(({ id, write_id }) => [id, write_id]))
         return {
           results: rows.map((row, at) => results[at] ?? outcomeOf(row, found.get(String(row.item.id))))
         }

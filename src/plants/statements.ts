@@ -1,26 +1,12 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import {
-  type Check,
-  checkCommits,
-  checkEncoding,
-  checkMigrated,
-  checkRights,
-  checkWritable
-} from '../database/readiness.ts'
+import { makeChecks } from '../database/readiness.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
-/** A plant, and the id of the write that puts it into the table. */
+/** A plant, and the id of the write that puts it into the table, which recognises this write when it is repeated. */
 export interface PlantWrite {
   readonly plant: NewPlant
-  /** Recognises this write when it is repeated. */
   readonly writeId: string
-}
-
-/** A row that has an id that was asked for, and the write that has stored it. */
-export interface FoundRow extends Record<string, unknown> {
-  readonly id: string
-  readonly write_id: string
 }
 
 /** The columns that a create writes. */
@@ -100,11 +86,4 @@ export const selectMissingRights = `
   where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype and not has_function_privilege(oid, 'execute')`
 
 /** What the database must pass before the service uses it: settings, rights, and columns. */
-export const databaseChecks: Check[] = [
-  checkEncoding,
-  checkCommits,
-  checkWritable,
-  // Before the migrations: without its rights, the role cannot see the table.
-  checkRights(selectMissingRights),
-  checkMigrated(selectRequired)
-]
+export const databaseChecks = makeChecks(selectMissingRights, selectRequired)

@@ -44,8 +44,11 @@ t.test('a database without transaction ids is at fault, and not a row', async (t
 
 t.test('an error of the connection leaves the outcome open, unless there was no connection', async (t) => {
   t.equal(meaning(new Error('Connection terminated unexpectedly')), 'maybe unclear later')
-  t.equal(meaning(new OutcomeUnknown('the session has ended', report('22001'))), 'maybe unclear later')
-  t.equal(meaning(new NoConnection(report('53300'))), 'no database later')
+  t.equal(
+    meaning(new OutcomeUnknown('the session has ended', { cause: report('22001') })),
+    'maybe unclear later'
+  )
+  t.equal(meaning(new NoConnection('none', { cause: report('53300') })), 'no database later')
 })
 
 t.test('an internal error leaves the outcome open only where Citus has lost a worker', async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import { probeWhileIdle } from '../../src/database/readiness.ts'
 
-const lost = new NoConnection(new Error('connect ECONNREFUSED'))
+const lost = new NoConnection('connect ECONNREFUSED')
 const silent = new Error('the server does not react to a cancel request')
 const unmigrated = Object.assign(new Error(), { code: '42P01', severity: 'ERROR' })
 const locked = Object.assign(new Error(), { code: '57014', severity: 'ERROR' })
