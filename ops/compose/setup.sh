@@ -27,15 +27,19 @@ put() {
 exec 9>tokens/.lock
 flock 9
 
+# What is left of one that was killed.
+rm -rf ./*/.new /pages/.new /config/.new /config/.old
+mkdir /config/.old
+
 # The others read these files while they run: what has not changed stays, what has is replaced by a rename.
 for part in /ops/compose /ops/grafana /ops/haproxy /ops/postgresql /ops/prometheus /stack; do
   copy=/config/${part##*/}
   [ -e "$part" ] && ! diff -r "$part" "$copy" >/dev/null 2>&1 || continue
-  rm -rf /config/.new /config/.old
   cp -R --no-preserve=mode "$part" /config/.new
   [ ! -e "$copy" ] || mv "$copy" /config/.old
   mv /config/.new "$copy"
 done
+rm -rf /config/.old
 
 # What Prometheus serves, to browsers and to itself.
 install -m 644 /ops/prometheus/web/runbook.html /pages/.new
@@ -46,7 +50,7 @@ if [ ! -e /pages/backup.prom ]; then
 fi
 
 # A generator that fails ends the script before a file is made of it.
-random() { node --print 'crypto.randomBytes(32).toString("hex")'; }
+random() { bytes=$(od -An -N32 -v -tx1 /dev/urandom) && printf %s $bytes; }
 
 # The superuser has no password once the roles are made; the image wants one at first.
 if [ ! -s db/superuser-password ]; then
@@ -64,14 +68,16 @@ const stored = createHash("sha256").update(key("Client Key")).digest("base64")
 console.log(`SCRAM-SHA-256$4096:${salt.toString("base64")}$${stored}:${key("Server Key").toString("base64")}`)'
 
 # role NAME DIRECTORY DATABASE: the reader of the directory gets a URL with the password, the database what recognises it.
+# Where both are there, they belong to each other.
 role() {
   password=$(sed -n "s|^postgres://$1:\([0-9a-f]\{64\}\)@.*|\1|p" "$2/database-url" 2>/dev/null || true)
   if [ -z "$password" ] || [ "$name" = --rotate ]; then password=$(random); fi
   url=postgres://$1:$password@$3
-  [ "$(cat "$2/database-url" 2>/dev/null)" = "$url" ] || printf '%s\n' "$url" | put "$2/database-url"
+  if [ -s "db/$1-verifier" ] && [ "$(cat "$2/database-url" 2>/dev/null)" = "$url" ]; then return; fi
   recognised=$(printf %s "$password" | node --eval "$verifier")
+  rm -f "db/$1-verifier" "db/$1-password"
+  printf '%s\n' "$url" | put "$2/database-url"
   printf '%s\n' "$recognised" | put "db/$1-verifier"
-  rm -f "db/$1-password"
 }
 role owner migrate "${OWNER_DATABASE:-db:5432/plants}"
 role service api "${SERVICE_DATABASE:-db:5432/plants}"
@@ -83,7 +89,8 @@ if [ ! -s api/tokens ]; then
 fi
 case $name in '' | --rotate) exit 0 ;; esac
 
-if [ ! -s "tokens/$name" ]; then
+# Without an entry, it was revoked, or the service has lost its entries.
+if [ ! -s "tokens/$name" ] || ! grep -q "^$name:" api/tokens; then
   made=$(node /app/dist/commands/create-token.js "$name")
   # The service gets the digest, not the token; and gets it first, so that no token is kept that it does not know.
   { cat api/tokens && printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens

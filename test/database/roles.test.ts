@@ -1,13 +1,19 @@
-/** The roles that an operator makes by ops/postgresql/roles.sql have the rights that they need, and no others. */
-import { readFileSync } from 'node:fs'
+/**
+ * The roles that an operator makes by ops/postgresql/roles.sql have the rights that they need, and no others; those of the
+ * Compose stacks (ops/compose/roles.sh) get the passwords that setup has made, whatever ends it.
+ */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { waitForDatabase } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { databaseChecks } from '../../src/plants/statements.ts'
-import { createDatabase, query } from '../support/database.ts'
+import { createDatabase, openSession, query, untilBlocked } from '../support/database.ts'
+import { copyScript, linkFile, makeRoot, runScript } from '../support/scripts.ts'
 import { failure, headers, replay, startService, success } from '../support/service.ts'
 
 const sql = readFileSync(join(import.meta.dirname, '../../ops/postgresql/roles.sql'), 'utf8')
@@ -75,4 +81,92 @@ t.test('a table that the superuser had migrated gets its owner', async (t) => {
   await assertRights(t, await setUp(database, database))
   const owners = `select distinct tableowner from pg_tables where schemaname = 'public'`
   t.strictSame(await query(database, owners), [{ tableowner: 'owner' }])
+})
+
+const skip = spawnSync('psql', ['--version']).status !== 0 && 'psql is not on the PATH'
+
+t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
+  t.teardown(() => drop('service', 'owner', 'superuser'))
+  const database = await createDatabase(t, { migrated: false })
+  const { hostname, port, host, pathname } = new URL(database)
+  const name = pathname.slice(1)
+  const readers = ['api', 'certificate', 'db', 'migrate', 'tokens'].map((reader) => `secrets/${reader}`)
+  const root = makeRoot(t, ['config', 'pages', 'run', 'ops/prometheus/web', ...readers])
+  writeFileSync(join(root, 'ops/prometheus/web/runbook.html'), '')
+  for (const script of ['setup', 'roles']) copyScript(root, `ops/compose/${script}.sh`)
+  linkFile(root, 'config/postgresql/roles.sql', 'ops/postgresql/roles.sql')
+  symlinkSync(join(root, 'secrets/db'), join(root, 'run/secrets'))
+  const script = join(root, 'ops/compose/roles.sh')
+  writeFileSync(script, readFileSync(script, 'utf8').replace('--dbname=plants', `--dbname=${name}`))
+
+  const env = { OWNER_DATABASE: `${host}/${name}`, SERVICE_DATABASE: `${host}/${name}` }
+  const setUp = async (...args: string[]) =>
+    t.match(await runScript(root, ['ops/compose/setup.sh', ...args], { env }), { code: 0, stderr: '' })
+  const operator = { PGHOST: hostname, PGPORT: port, PGPASSWORD: 'thyme', PGAPPNAME: 'plant-store' }
+  await query(server, 'create role superuser superuser login')
+  const admit = () => query(server, `alter role superuser password 'thyme'`)
+  const run = (started?: (kill: () => void) => void) =>
+    runScript(root, ['ops/compose/roles.sh', 'superuser'], { env: operator, ...(started && { started }) })
+  const done = { code: 0, stdout: '', stderr: '' }
+  const stored = () =>
+    query(
+      server,
+      `select rolname, rolpassword from pg_authid where rolname in ('owner', 'service', 'superuser') order by 1`
+    )
+  const verifier = (role: string) => readFileSync(join(root, `secrets/db/${role}-verifier`), 'utf8').trimEnd()
+  const assertSet = async (what: string) => {
+    // To the letter what setup has made: the server, and its log, never had the password.
+    t.strictSame(
+      await stored(),
+      [
+        { rolname: 'owner', rolpassword: verifier('owner') },
+        { rolname: 'service', rolpassword: verifier('service') },
+        { rolname: 'superuser', rolpassword: null }
+      ],
+      what
+    )
+    for (const reader of ['api', 'migrate']) {
+      const url = readFileSync(join(root, `secrets/${reader}/database-url`), 'utf8').trimEnd()
+      t.strictSame(await query(url, 'select 1 as one'), [{ one: 1 }], `${what}: ${reader}`)
+    }
+  }
+
+  /** Kills it while it waits for a session, which then goes back on what it did. */
+  const killAt = async (sql: string) => {
+    const session = await openSession(t, database, `begin; ${sql}`)
+    const { promise: kill, resolve } = Promise.withResolvers<() => void>()
+    const killed = run(resolve)
+    await untilBlocked(database)
+    ;(await kill)()
+    t.equal((await killed).code, null)
+    await session.query('rollback')
+    await until(
+      'the server has noticed',
+      () => query(database, `select from pg_stat_activity where usename = 'superuser'`),
+      ({ length }) => length === 0
+    )
+  }
+
+  await setUp()
+  await admit()
+  const before = await stored()
+  await killAt('create role service')
+  t.strictSame(await stored(), before, 'neither role is there')
+  t.strictSame(await Promise.all([run(), run(), run()]), [done, done, done])
+  await assertSet('three at once')
+
+  await setUp('--rotate')
+  await admit()
+  const old = await stored()
+  await killAt('alter role service connection limit 9')
+  t.strictSame(await stored(), old, 'no password has changed')
+  t.strictSame(await run(), done)
+  await assertSet('after a rotation')
+
+  await admit()
+  writeFileSync(join(root, 'secrets/db/service-verifier'), '')
+  t.match(await run(), { code: 1, stdout: '', stderr: /^roles: setup has made no password of service\n$/ })
+  await setUp()
+  t.strictSame(await run(), done)
+  await assertSet('after it was lost')
 })

@@ -1,0 +1,110 @@
+/** Shell scripts of the project in a directory of their own, which are killed at one of their steps. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import type { Test } from 'tap'
+import type { Ended, Teardown } from './process.ts'
+
+const root = join(import.meta.dirname, '../..')
+
+/** The commands by which the scripts change files, and Docker: the steps. */
+const commands = ['cat', 'chmod', 'cp', 'docker', 'find', 'install', 'mktemp', 'mv', 'openssl', 'rm', 'tar']
+
+/**
+ * Takes the place of each. Step number AT writes nothing more, and is the last of the whole process group: a file is there but
+ * empty, one that is whole has not got its name. The engine behind Docker's command goes on.
+ */
+const step = `#!/bin/sh
+PATH=\${PATH#*:}
+name=\${0##*/}
+echo "$name" >>"$STEPS"
+steps=0
+while read -r _; do steps=$((steps + 1)); done <"$STEPS"
+[ "$AT" != 0 ] && [ "$steps" -ge "$AT" ] || exec "$name" "$@"
+ulimit -c 0
+case $name in
+mv) ;;
+docker) "$name" "$@" ;;
+*) (ulimit -f 0 && exec "$name" "$@") ;;
+esac
+kill -KILL 0
+`
+
+/** A directory that takes the place of the root, until teardown. */
+export function makeRoot(t: Teardown, directories: string[]): string {
+  const directory = mkdtempSync(join(tmpdir(), 'plant-store-scripts-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  for (const name of ['steps', 'programs', ...directories])
+    mkdirSync(join(directory, name), { recursive: true })
+  for (const name of commands) writeExecutable(join(directory, 'steps', name), step)
+  return directory
+}
+
+/** Writes a program. */
+export function writeExecutable(path: string, source: string) {
+  writeFileSync(path, source)
+  chmodSync(path, 0o755)
+}
+
+/** Copies a script there; what it has of its container is there, too. */
+export function copyScript(directory: string, path: string) {
+  const rooted = /(?<=[\s=>'"])\/(?=(app|certificates?|config|ops|pages|run|secrets|stack)\b)/g
+  const copy = join(directory, path)
+  mkdirSync(dirname(copy), { recursive: true })
+  writeExecutable(copy, readFileSync(join(root, path), 'utf8').replace(rooted, `${directory}/`))
+}
+
+/** Links a file of the project to where a script looks for it. */
+export function linkFile(directory: string, path: string, file: string) {
+  mkdirSync(dirname(join(directory, path)), { recursive: true })
+  symlinkSync(join(root, file), join(directory, path))
+}
+
+interface Options {
+  /** The step at which it is killed; 0, the default, for none. */
+  at?: number
+  env?: Record<string, string>
+  input?: string
+  /** Gets what kills it at any time. */
+  started?: (kill: () => void) => void
+}
+
+/** Runs a script with what is in `programs` before the machine's own, in a process group of its own. */
+export async function runScript(
+  directory: string,
+  [path, ...args]: [string, ...string[]],
+  { at = 0, env, input = '', started }: Options = {}
+): Promise<Ended> {
+  writeFileSync(join(directory, 'log'), '')
+  const child = spawn(join(directory, path), args, {
+    env: {
+      PATH: `${directory}/steps:${directory}/programs:${process.env.PATH}`,
+      STEPS: join(directory, 'log'),
+      TMPDIR: directory,
+      AT: `${at}`,
+      ...env
+    },
+    detached: true
+  })
+  started?.(() => process.kill(-(child.pid as number), 'SIGKILL'))
+  child.stdin.on('error', () => {}).end(input)
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close')
+  ])
+  return { code, stdout, stderr }
+}
+
+/** Calls back for each step, until a run ends before it; returns their number. */
+export async function atEachStep(t: Test, callback: (at: number) => Promise<Ended>): Promise<number> {
+  for (let at = 1; ; at++) {
+    const { code, stderr } = await callback(at)
+    if (code === null) continue
+    t.equal(code, 0, stderr)
+    return at - 1
+  }
+}
