@@ -12,7 +12,7 @@ import { scaled } from '../dev/slowness.ts'
 import { until } from '../dev/until.ts'
 import { createDatabase, query } from './support/database.ts'
 import { listen } from './support/listen.ts'
-import { run, start, startProcess } from './support/process.ts'
+import { covered, run, start, startProcess } from './support/process.ts'
 import { exchange, parseResponses, request } from './support/raw.ts'
 
 const secret = 'a-secret-of-the-tests'
@@ -104,7 +104,7 @@ t.test('neither process accepts a database whose encoding is not UTF8', async (t
 
 t.test('the service does not start on an address that is taken', async (t) => {
   const taken = new URL(await listen(t, () => {}))
-  const env = { ...settings, DATABASE_URL: await createDatabase(t) }
+  const env = { ...settings, ...covered, DATABASE_URL: await createDatabase(t) }
   const fault = refusal(`Error: listen EADDRINUSE: address already in use 127.0.0.1:${taken.port}`)
   for (const METRICS_PORT of ['off', '0']) {
     const end = await run(t, ['src/server.ts'], { ...env, PORT: taken.port, METRICS_PORT })
@@ -152,8 +152,9 @@ t.test(
   'the service waits for the migrations, responds, logs one line a request, ends on SIGTERM',
   async (t) => {
     const url = await createDatabase(t, { migrated: false })
-    const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: url, SHUTDOWN_DELAY_MS: '0' })
-    const migrations = await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url })
+    const env = { ...covered, DATABASE_URL: url }
+    const service = start(t, ['src/server.ts'], { ...settings, ...env, SHUTDOWN_DELAY_MS: '0' })
+    const migrations = await run(t, ['src/commands/migrate.ts'], env)
     t.strictSame(migrations, { code: 0, stdout: `migrated: ${allMigrations.join(', ')}\n`, stderr: '' })
 
     const [, address] = await service.output(/Server listening at (http:[^"]+)/)
@@ -200,7 +201,7 @@ t.test(
 
 t.test('the migrations run once, and a developer can revert each', async (t) => {
   const DATABASE_URL = await createDatabase(t, { migrated: false })
-  const command = (file: string) => run(t, [file], { DATABASE_URL })
+  const command = (file: string) => run(t, [file], { ...covered, DATABASE_URL })
   const done = (stdout: string) => ({ code: 0, stdout, stderr: '' })
   const migrate = () => command('src/commands/migrate.ts')
   t.strictSame(await migrate(), done(`migrated: ${allMigrations.join(', ')}\n`))
@@ -212,6 +213,7 @@ t.test('the migrations run once, and a developer can revert each', async (t) => 
 
 t.test('the migrations say what they wait for', async (t) => {
   const env = {
+    ...covered,
     DATABASE_URL: 'postgres://gardener:thyme@127.0.0.1:1/plants',
     STARTUP_TIMEOUT_MS: String(soonMs)
   }
@@ -222,13 +224,16 @@ t.test('the migrations say what they wait for', async (t) => {
 })
 
 t.test('the migrations refuse an argument, and a missing database', async (t) => {
-  t.strictSame(await run(t, ['src/commands/migrate.ts', 'down']), refusal('migrate takes no arguments'))
+  t.strictSame(
+    await run(t, ['src/commands/migrate.ts', 'down'], covered),
+    refusal('migrate takes no arguments')
+  )
   t.strictSame(await run(t, ['src/commands/migrate.ts']), refusal('DATABASE_URL is required'))
 })
 
 t.test('on SIGHUP the service reads its tokens again, good or broken, and goes on', async (t) => {
   const path = join(t.testdir({ tokens: `shop:${secret}` }), 'tokens')
-  const env = { ...settings, AUTH_TOKENS: '', AUTH_TOKENS_FILE: path }
+  const env = { ...settings, ...covered, AUTH_TOKENS: '', AUTH_TOKENS_FILE: path }
   const service = start(t, ['src/server.ts'], { ...env, DATABASE_URL: await createDatabase(t) })
   const [, address] = await service.output(/Server listening at (http:[^"]+)/)
   const errorOf = async (token: string) => {
@@ -298,7 +303,7 @@ t.test(
 
 t.test('a token is made with the entry that recognises it', async (t) => {
   const made = await Promise.all([
-    run(t, ['src/commands/create-token.ts', 'shop']),
+    run(t, ['src/commands/create-token.ts', 'shop'], covered),
     run(t, ['src/commands/create-token.ts', 'shop'])
   ])
   const secrets = made.map(({ code, stdout, stderr }) => {
@@ -316,7 +321,7 @@ t.test('no token is made for a bad name, no name or two', async (t) => {
   for (const name of ['', 'my shop', 'sha256', 'a:b', 'x'.repeat(65)]) {
     t.strictSame(await run(t, ['src/commands/create-token.ts', name]), refusal(rule), name)
   }
-  t.strictSame(await run(t, ['src/commands/create-token.ts']), refusal('usage: token NAME'))
+  t.strictSame(await run(t, ['src/commands/create-token.ts'], covered), refusal('usage: token NAME'))
   t.strictSame(await run(t, ['src/commands/create-token.ts', 'a', 'b']), refusal('usage: token NAME'))
 })
 

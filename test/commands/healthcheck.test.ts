@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { readProbeUrl } from '../../src/config/config.ts'
-import { run } from '../support/process.ts'
+import { covered, run } from '../support/process.ts'
 
 /** A service that gives each path a status of its own, on an address. */
 async function listen(t: Test, host: string, statuses: Record<string, number>) {
@@ -17,7 +17,7 @@ async function listen(t: Test, host: string, statuses: Record<string, number>) {
 }
 
 const probe = (t: Test, args: string[], env: Record<string, string>) =>
-  run(t, ['src/commands/healthcheck.ts', ...args], env)
+  run(t, ['src/commands/healthcheck.ts', ...args], { ...covered, ...env })
 
 t.test('it exits with 0 for a service that is alive, whatever its readiness', async (t) => {
   const PORT = await listen(t, '127.0.0.1', { '/livez': 200, '/readyz': 400 })

@@ -16,7 +16,7 @@ import { startService, token } from '../support/service.ts'
 const rounds = Number(process.env.FAULT_ROUNDS ?? 1)
 const clients = 32
 /** Creates that succeed before and after each fault. */
-const creates = 500
+const creates = 200
 
 /** Clients repeat what is lost: now and then they do not wait for a response. */
 const impatient = { isRepeating: true, impatience: { oneIn: 20, withinMs: 100 } }

@@ -8,6 +8,15 @@ import { patientSettings, token } from './service.ts'
 
 const root = join(import.meta.dirname, '../..')
 
+/** Where Node keeps what it has compiled: a process starts in half the time. */
+const compileCache = join(root, '.tap/compile-cache')
+
+/**
+ * The variables of a process whose lines count for tap's coverage, which makes its start twice as long. Code from the
+ * cache would be covered too coarsely.
+ */
+export const covered = { NODE_OPTIONS: process.env.NODE_OPTIONS, NODE_COMPILE_CACHE: undefined }
+
 /** How a process ended, and all that it wrote. */
 export interface Ended {
   code: number | null
@@ -50,7 +59,7 @@ export function start(
   flags?: string[]
 ): Running {
   const child = spawn(process.execPath, [...(flags ?? []), join(root, file), ...args], {
-    env: { PATH: process.env.PATH, NODE_OPTIONS: process.env.NODE_OPTIONS, METRICS_PORT: '0', ...env },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, METRICS_PORT: '0', ...env },
     stdio: flags ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['ignore', 'pipe', 'pipe']
   }) as ChildProcessByStdio<null, Readable, Readable>
   let stdout = ''
@@ -77,7 +86,7 @@ export function start(
 }
 
 /** Starts the service for the tests' caller, on a free port of 127.0.0.1 by default; resolves when it listens. */
-export async function startProcess(t: Teardown, env: Record<string, string>, flags?: string[]) {
+export async function startProcess(t: Teardown, env: NodeJS.ProcessEnv, flags?: string[]) {
   const address = { HOST: '127.0.0.1', PORT: '0' }
   const settings = { ...patientSettings, ...address, AUTH_TOKENS: `tester:${token}`, ...env }
   const process = start(t, ['src/server.ts'], settings, flags)

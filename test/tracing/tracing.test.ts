@@ -5,7 +5,7 @@ import { until } from '../../dev/until.ts'
 import { isTracingOn } from '../../src/config/config.ts'
 import { startCollector } from '../support/collector.ts'
 import { createDatabase, lockTable } from '../support/database.ts'
-import { run, startProcess } from '../support/process.ts'
+import { covered, run, startProcess } from '../support/process.ts'
 import { startServer } from '../support/server.ts'
 import { failure, headers, post, success, token } from '../support/service.ts'
 
@@ -20,6 +20,7 @@ async function startTraced(t: Test, env: Record<string, string> = {}) {
   const collector = await startCollector(t)
   const url = await createDatabase(t)
   const service = await startProcess(t, {
+    ...covered,
     DATABASE_URL: url,
     SHUTDOWN_DELAY_MS: '0',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -209,7 +210,7 @@ t.test('a collector that is away: 200, a warning, and a prompt end', async (t) =
 })
 
 t.test('an exporter or a protocol that is not supported: one line, and no start', async (t) => {
-  const env = { ...settings, DATABASE_URL: 'postgres://127.0.0.1/plants' }
+  const env = { ...settings, ...covered, DATABASE_URL: 'postgres://127.0.0.1/plants' }
   t.strictSame(await run(t, ['src/server.ts'], { ...env, OTEL_TRACES_EXPORTER: 'zipkin' }), {
     code: 1,
     stdout: '',
