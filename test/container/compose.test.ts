@@ -92,7 +92,7 @@ t.test('only the balancer is published, on 127.0.0.1, and every container is con
     for (const limit of [host.Memory, host.NanoCpus, host.PidsLimit]) t.ok(limit > 0, 'it is limited')
     const secret = config.Env.filter((entry: string) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry))
     t.strictSame(secret, [], 'no secret is in its environment')
-    if (service(container) === 'api') t.equal(config.StopTimeout, 40)
+    if (service(container) === 'api') t.equal(config.StopTimeout, 120, 'SHUTDOWN_TIMEOUT_MS and 10 s')
   }
 })
 
