@@ -219,11 +219,12 @@ function manyStreams(): Buffer {
 
 /** A program of the image: it opens connections, each of which sends these bytes and then nothing. */
 const flooder = `
-  const [module, host, port, count, bytes] = process.argv.slice(1)
+  const [module, host, port, count, base64] = process.argv.slice(1)
+  const bytes = Buffer.from(base64, 'base64')
   let sent = 0
   for (let index = 0; index < count; index++) {
     const socket = require(module).connect({ host, port, rejectUnauthorized: false })
-    socket.on('error', () => {}).write(Buffer.from(bytes, 'base64'), () => ++sent < count || console.log('sent'))
+    socket.on('error', () => {}).write(bytes, () => ++sent < count || console.log('sent'))
   }`
 
 /** Connections, and what each sends: HTTP/2, and a large header on as many connections as a balancer takes. */
