@@ -47,13 +47,15 @@ function bufferOutput(): DestinationStream & { flushSync(): void } {
   // Nothing to do: what could not be written is kept, and written with the next piece.
   output.removeAllListeners('error') // pino's own writes nothing more once a reader has gone
   output.on('error', () => {})
-  output.on('drop', (piece: string) => (lost += piece.split('\n').length - 1))
+  output.on('drop', (piece: string) => {
+    lost += piece.split('\n').length - 1
+    output.write('') // a piece that does not fit is no new attempt
+  })
   let lines = ''
   // The destination writes a piece at once. Its own `flushSync` could wait for room for ever.
   const flushSync = () => {
-    const piece = lines
+    if (lines !== '') output.write(lines)
     lines = ''
-    if (piece !== '') output.write(piece)
   }
   setInterval(flushSync, flushEveryMs).unref()
   process.once('exit', flushSync)

@@ -7,6 +7,5 @@ export const deadlineMs = 20_000
 export const settings = {
   WRITE_DEADLINE_MS: String(deadlineMs),
   /** Longer than the slowest create with this deadline takes (src/config/config.ts). */
-  SHUTDOWN_TIMEOUT_MS: '45000',
-  STOP_GRACE_PERIOD: '50s'
+  SHUTDOWN_TIMEOUT_MS: '45000'
 }

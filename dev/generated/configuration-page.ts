@@ -70,10 +70,10 @@ ${tabulate(tracingVariables)}
 
 \`docker compose\` passes on the variables of the tables above, without \`_FILE\`, but for these, which it sets itself:
 ${list(variables.filter((variable) => !isPassedOn(variable)).map(({ name }) => name))}.
-\`SHUTDOWN_TIMEOUT_MS\` must be less than \`STOP_GRACE_PERIOD\`, after which Docker kills a replica,
-\`WRITE_DEADLINE_MS\` less than \`timeout server\` in [haproxy.cfg](../ops/haproxy/haproxy.cfg), and \`SERVER_MAXCONN\`, the
-requests that the balancer sends to one replica at a time, less than half of \`MAX_CONNECTIONS\`. Further ones wait in the
-balancer, which takes 4,000 connections in all. \`PORT\` is the balancer's. It also reads, with defaults in .env.example,
+Docker kills a replica 10 s after \`SHUTDOWN_TIMEOUT_MS\`. \`WRITE_DEADLINE_MS\` must be less than \`timeout server\` in
+[haproxy.cfg](../ops/haproxy/haproxy.cfg), and \`SERVER_MAXCONN\`, the requests that the balancer sends to one replica at
+a time, less than half of \`MAX_CONNECTIONS\`. Further ones wait in the balancer, which takes 4,000 connections in all.
+\`PORT\` is the balancer's. It also reads, with defaults in .env.example,
 ${list(composeVariables.map(({ name }) => name))}.
 `
 }

@@ -16,7 +16,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { assertRows } from '../support/history.ts'
-import { connectTo, exchange, parseResponses, request as rawRequest } from '../support/raw.ts'
+import { exchange, parseResponses, request as rawRequest } from '../support/raw.ts'
 import { copyStack } from './stack.ts'
 import { isPrinted, readSteps, toScript } from './tour.ts'
 
@@ -35,6 +35,12 @@ let nextId = 1
 const read = async (path: string) =>
   JSON.parse(await (await fetch(`${prometheus}/api/v1/${path}`)).text()).data
 
+/** The value of a query that has one. */
+async function value(query: string): Promise<number> {
+  const { result } = await read(`query?${new URLSearchParams({ query })}`)
+  return Number(result[0]?.value[1])
+}
+
 /** The alerts that fire now. */
 async function firing(): Promise<string[]> {
   const { alerts } = await read('alerts')
@@ -42,12 +48,19 @@ async function firing(): Promise<string[]> {
   return alerts.filter(fires).map(({ labels }: { labels: { alertname: string } }) => labels.alertname)
 }
 
+/** A rule as Prometheus has it. */
+interface Rule {
+  name: string
+  type: 'recording' | 'alerting'
+  health: 'ok' | 'unknown' | 'err'
+}
+
 /** Clients under way, and the proof that none of their creates failed and each plant is stored once. */
 async function startClients(t: Test) {
   const [url, token] = [await stack.url(), await stack.token()]
-  const load = startRivals({ urls: [url], token, clients, pauseMs: 40, firstId: nextId })
+  const load = startRivals({ urls: [url], token, clients, pauseMs: 80, firstId: nextId })
   t.teardown(() => load.stop())
-  await load.succeed(200)
+  await load.succeed(100)
   return {
     succeed: load.succeed,
     async assertServed() {
@@ -92,7 +105,7 @@ t.test('only the balancer is published, on 127.0.0.1, and every container is con
     for (const limit of [host.Memory, host.NanoCpus, host.PidsLimit]) t.ok(limit > 0, 'it is limited')
     const secret = config.Env.filter((entry: string) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry))
     t.strictSame(secret, [], 'no secret is in its environment')
-    if (service(container) === 'api') t.equal(config.StopTimeout, 40)
+    if (service(container) === 'api') t.equal(config.StopTimeout, 120, 'SHUTDOWN_TIMEOUT_MS and 10 s')
   }
 })
 
@@ -204,28 +217,61 @@ function manyStreams(): Buffer {
   return Buffer.concat([Buffer.from(preface), frame(4, 0, 0, Buffer.alloc(0)), ...streams.flat()])
 }
 
-t.test('floods without a token end neither the balancer nor what good clients get from it', async (t) => {
+/** A program of the image: it opens connections, each of which sends these bytes and then nothing. */
+const flooder = `
+  const [module, host, port, count, base64] = process.argv.slice(1)
+  const bytes = Buffer.from(base64, 'base64')
+  let sent = 0
+  for (let index = 0; index < count; index++) {
+    const socket = require(module).connect({ host, port, rejectUnauthorized: false })
+    socket.on('error', () => {}).write(bytes, () => ++sent < count || console.log('sent'))
+  }`
+
+/** Connections, and what each sends: HTTP/2, and a large header on as many connections as a balancer takes. */
+const floods: [number, Buffer][] = [
+  [200, manyStreams()],
+  [4_000, Buffer.from(`POST /plants HTTP/1.1\r\nhost: test\r\nx: ${'x'.repeat(15_000)}`)]
+]
+
+/** Floods a balancer without a token; calls `serve` amid each flood, and proves that the balancer has lived on. */
+async function assertOutlived(
+  t: Test,
+  balancer: [string, number, 'net' | 'tls'],
+  serve: () => Promise<void>
+) {
+  const [service, port, module] = balancer
   const state = async () => {
-    const [balancer] = await inspect(...(await stack.running('balancer')))
-    return [balancer.Id, balancer.State.StartedAt]
+    const [{ Id: id, State: state }] = await inspect(...(await stack.running(service)))
+    return [id, state.StartedAt]
   }
   const before = await state()
-  const load = await startClients(t)
-  const url = await stack.url()
-  const header = `POST /plants HTTP/1.1\r\nhost: test\r\nx: ${'x'.repeat(15_000)}`
-  for (const bytes of [manyStreams(), header]) {
-    const sockets = Array.from({ length: 200 }, () => connectTo(url))
-    await Promise.all(
-      sockets.map((socket) => {
-        socket.on('error', () => {}).resume()
-        return new Promise<void>((resolve) => socket.write(bytes, () => resolve()))
-      })
-    )
-    await load.succeed(200)
-    for (const socket of sockets) socket.destroy()
+  const { COMPOSE_PROJECT_NAME: project } = stack.env
+  const name = `${project}-flooder`
+  for (const [count, bytes] of floods) {
+    const flags = ['--detach', `--name=${name}`, `--network=${project}_front`]
+    const args = [module, service, `${port}`, `${count}`, bytes.toString('base64')]
+    await docker(['run', ...flags, stack.image, 'node', '--eval', flooder, ...args])
+    try {
+      await until('all is sent', async () => (await docker(['logs', name])) === 'sent')
+      await serve()
+    } finally {
+      await docker(['rm', '--force', name])
+    }
   }
-  await load.assertServed()
   t.strictSame(await state(), before)
+}
+
+t.test('floods without a token end neither the balancer nor what good clients get from it', async (t) => {
+  const load = await startClients(t)
+  const [url, token] = [await stack.url(), await stack.token()]
+  const head = { authorization: `Bearer ${token}`, 'idempotency-key': 'flood', connection: 'close' }
+  await assertOutlived(t, ['balancer', 3000, 'net'], async () => {
+    await load.succeed(100)
+    // A new connection, which may have to wait until others are timed out.
+    const [response] = parseResponses(await exchange(url, [rawRequest('{"id":-5,"name":"Yew"}', head)]))
+    t.match(response, { status: 200, body: '{"name":"Yew"}' })
+  })
+  await load.assertServed()
 })
 
 t.test('replicas that do not listen yet get no request', async (t) => {
@@ -242,7 +288,7 @@ t.test('replicas that do not listen yet get no request', async (t) => {
   }
   await docker(['start', ...names])
   await until('the balancer has their addresses', async () => (await found()) >= before + names.length)
-  await load.succeed(1_000)
+  await load.succeed(300)
   await load.assertServed()
 })
 
@@ -297,16 +343,24 @@ t.test('an update that is killed while it stops a replica is finished by the nex
   await load.assertServed()
 })
 
-t.test('an update to PLANT_STORE_IMAGE goes back to an old image, and builds none', async (t) => {
-  const old = `${stack.image}:old`
+t.test('an update of broken replicas to an old image, which is here: none is built or pulled', async (t) => {
+  const old = `${stack.image}-old`
   await docker(['tag', stack.image, old])
   t.teardown(() => docker(['image', 'rm', old]))
   const update = (env: Record<string, string>) =>
     execute('ops/rolling-update', [], { cwd: stack.cwd, env: { ...stack.env, ...env } })
   await t.rejects(update({ PLANT_STORE_IMAGE: `${stack.image}:unknown` }))
   const [{ Id: id }] = await inspect(old)
+  const api = async () => inspect(...(await stack.compose('ps', '--all', '--quiet', 'api')).split('\n'))
+  await stack.compose('kill', 'api') // the drain was seen above
+  const up = ['compose', 'up', '--detach', '--no-deps', 'api']
+  await docker(up, { cwd: stack.cwd, env: { ...stack.env, WRITE_LANES: 'none' } })
+  await until('none starts', api, (all) =>
+    all.every(({ RestartCount: count }: { RestartCount: number }) => count > 0)
+  )
   await update({ PLANT_STORE_IMAGE: old, REVISION: 'another' })
-  for (const { Image: image } of await inspect(...(await stack.running('api')))) t.equal(image, id)
+  const images = (await api()).map(({ Image: image }: { Image: string }) => image)
+  t.strictSame(images, [id, id])
   t.equal((await inspect(old))[0].Id, id)
 })
 
@@ -360,17 +414,33 @@ t.test(
   }
 )
 
-t.test('Prometheus finds every replica and has the rules', async (t) => {
+t.test('Prometheus finds every replica, and under load each rule has what it asks for', async (t) => {
+  const config = join(stack.cwd, 'ops/prometheus/prometheus.yml')
+  await writeFile(config, (await readFile(config, 'utf8')).replaceAll('interval: 15s', 'interval: 3s'))
   await stack.compose('--profile=observability', 'up', '--wait', 'prometheus')
-  await stack.metric('sum(up{job="plant-store"})', 2)
-  await stack.metric('sum(haproxy_server_status{proxy="api", state="UP"})', 2)
+  const load = await startClients(t)
+  const replicas = ['sum(up{job="plant-store"})', 'sum(haproxy_server_status{proxy="api", state="UP"})']
+  for (const query of replicas)
+    await until(
+      query,
+      () => value(query),
+      (count) => count === 2
+    )
+  const rules = async (): Promise<Rule[]> =>
+    (await read('rules')).groups.flatMap(({ rules }: { rules: Rule[] }) => rules)
+  const isWell = ({ health }: Rule) => health === 'ok'
+  const recorded = (await rules()).filter(({ type }) => type === 'recording')
+  t.ok(recorded.length > 10)
+  for (const { name } of recorded) await until(name, () => value(`count(${name})`))
+  await until('each rule is evaluated', rules, (all) => all.every(isWell))
+  await load.assertServed()
   const { groups } = await read('rules')
   t.match(groups, [{ name: 'plant-store' }, { name: 'plant-store-objectives' }])
   t.ok(groups[0].rules.length > 10)
   // The service's own are in test/alerts.
   const names = new Set(JSON.stringify(groups).match(/\bhaproxy_\w+/g))
   t.ok(names.size > 3)
-  for (const name of names) await stack.metric(`count(${name}{job="haproxy"}) > bool 0`, 1)
+  for (const name of names) t.ok(await value(`count(${name}{job="haproxy"})`), name)
   const { panels } = JSON.parse(await readFile(join(stack.cwd, 'ops/grafana/dashboard.json'), 'utf8'))
   const queries = panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) => targets)
   t.ok(queries.length > 30)
@@ -393,7 +463,7 @@ t.test('Prometheus finds every replica and has the rules', async (t) => {
 
 t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every replica has died', async (t) => {
   await stack.compose('--profile=tls', 'up', '--detach', '--wait')
-  await stack.metric('sum(up{job="haproxy"})', 2)
+  await until('both balancers are scraped', async () => (await value('sum(up{job="haproxy"})')) === 2)
   const pem = await stack.compose('exec', '-T', 'balancer-tls', 'cat', '/run/secrets/balancer.pem')
   const ca = pem.slice(0, pem.indexOf('-----BEGIN PRIVATE KEY-----'))
   const origin = `https://${await stack.compose('port', 'balancer-tls', '3443')}`
@@ -407,7 +477,9 @@ t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every rep
   const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
   t.equal(await ask('/plants', { method: 'POST', headers }), '200 TLSv1.3 {"name":"Ivy"}')
   const unknown = '{"error":404,"message":"there is nothing at this path"}'
-  t.equal(await ask('/nowhere', {}), `400 TLSv1.3 ${unknown}`)
+  await assertOutlived(t, ['balancer-tls', 3443, 'tls'], async () => {
+    t.equal(await ask('/nowhere', {}), `400 TLSv1.3 ${unknown}`)
+  })
   await t.rejects(ask('/plants', { maxVersion: 'TLSv1.2' }), /tlsv1 alert protocol version/)
   const deaths = await outliveReplicas(-20, 8)
   await stack.compose('kill', 'api') // the drain was seen above

@@ -9,17 +9,19 @@ import { selectRows } from '../../dev/histories/history.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { assertRows } from '../support/history.ts'
+import { exchange, parseResponses, request } from '../support/raw.ts'
 import { headers, token } from '../support/service.ts'
 import { sourceDateEpoch } from './stack.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
 const again = `${tag}-again`
-// Without the cache, which takes a file that differs in its time only for the same.
-const flags = ['--no-cache', `--build-arg=SOURCE_DATE_EPOCH=${sourceDateEpoch}`, '--build-arg=VERSION=1.2.3']
+const flags = [`--build-arg=SOURCE_DATE_EPOCH=${sourceDateEpoch}`, '--build-arg=VERSION=1.2.3']
 const packageName = /^(?:@[^/]+\/)?[^/]+$/
 
 t.teardown(() => docker(['image', 'rm', '--force', tag, again]))
-await buildImage(tag, [...flags, '--build-arg=REVISION=abc', '--build-arg=SOURCE=https://example.org/plants'])
+const labels = ['--build-arg=REVISION=abc', '--build-arg=SOURCE=https://example.org/plants']
+// The cache may have older packages of Debian. The second build, which this one is compared with, uses nothing of it.
+await buildImage(tag, ['--no-cache-filter=runtime', ...flags, ...labels])
 const files = (await runAsRoot('find / -xdev -type f -printf "%m %T@ %p\\n"')).split('\n').map((line) => {
   const [mode = '', time = '', ...path] = line.split(' ')
   return { mode: Number.parseInt(mode, 8), time: Number(time), path: path.join(' ') }
@@ -42,27 +44,6 @@ async function runHardened(t: Test, flags: string[], command: string[] = []) {
   t.teardown(() => docker(['rm', '--force', name]))
   await docker(['run', '--detach', '--name', name, ...hardened, ...flags, tag, ...command])
   return name
-}
-
-/** The service on a migrated database, and where it is reached. */
-async function startHardened(t: Test, more: string[] = []) {
-  const database = await startDatabase()
-  t.teardown(() => database.remove())
-  const settings = ['--network', database.network, '--env', `DATABASE_URL=${database.url}`]
-  const migration = await runHardened(t, settings, ['node', 'dist/commands/migrate.js'])
-  t.equal(await docker(['wait', migration]), '0')
-  t.match(await docker(['logs', migration]), /^migrated: /)
-  const name = await runHardened(t, [
-    ...settings,
-    `--env=AUTH_TOKENS=tester:${token}`,
-    '--publish=127.0.0.1::3000',
-    '--health-interval=1s',
-    '--health-timeout=30s',
-    '--stop-timeout=120',
-    '--env=SHUTDOWN_TIMEOUT_MS=100000',
-    ...more
-  ])
-  return { name, database, url: `http://${await docker(['port', name, '3000/tcp'])}` }
 }
 
 const health = async (name: string) => (await inspect(name))[0].State.Health.Status
@@ -141,7 +122,7 @@ t.test('it says what it is', async (t) => {
 })
 
 t.test('the same sources give the same layers, and no file is younger than SOURCE_DATE_EPOCH', async (t) => {
-  await buildImage(again, flags)
+  await buildImage(again, ['--no-cache', ...flags])
   const [first, second] = await inspect(tag, again)
   t.strictSame(second.RootFS.Layers, first.RootFS.Layers)
   const made = files.filter(({ path }) => !/^\/(\.dockerenv$|etc\/(hosts|hostname|resolv\.conf)$)/.test(path))
@@ -157,30 +138,109 @@ t.test('the token command runs in it', async (t) => {
   t.match(await docker(['logs', name]), /^token {2}\S{43}\nentry {2}me:sha256:[0-9a-f]{64}$/)
 })
 
-t.test('its health goes from starting to healthy, and stays so while the database is away', async (t) => {
-  const { name, database, url } = await startHardened(t)
+t.test('the service in it, from its start to its end', async (t) => {
+  const database = await startDatabase()
+  t.teardown(() => database.remove())
+  const settings = ['--network', database.network, '--env', `DATABASE_URL=${database.url}`]
+  const migration = await runHardened(t, settings, ['node', 'dist/commands/migrate.js'])
+  t.equal(await docker(['wait', migration]), '0')
+  t.match(await docker(['logs', migration]), /^migrated: /)
+  const flags = [
+    ...settings,
+    ...[`--env=AUTH_TOKENS=tester:${token}`, '--publish=127.0.0.1::3000'],
+    ...['--env=METRICS_HOST=0.0.0.0', '--publish=127.0.0.1::9464'],
+    ...['--health-interval=2s', '--health-timeout=30s'],
+    ...['--stop-timeout=120', '--env=SHUTDOWN_TIMEOUT_MS=100000'],
+    ...['--env=OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1', '--env=OTEL_EXPORTER_OTLP_TIMEOUT=1000'],
+    ...['--env=OTEL_BSP_SCHEDULE_DELAY=100', '--tmpfs=/log:size=4m,mode=1777']
+  ]
+  const name = await runHardened(t, flags, ['sh', '-c', 'exec node dist/server.js >/log/lines'])
   t.equal(await health(name), 'starting')
-  await until('it is healthy', async () => (await health(name)) === 'healthy')
-  t.equal(await statusOf(`${url}/readyz`), 200)
-  await docker(['stop', database.container])
-  const probed = (await inspect(name))[0].State.Health.Log.at(-1).Start
-  await until(
-    'it was probed since',
-    async () => (await inspect(name))[0].State.Health.Log.at(-1).Start > probed
-  )
-  t.equal(await health(name), 'healthy')
-  t.equal(await statusOf(`${url}/readyz`), 200)
-  await t.rejects(
-    docker(['exec', '--env=PORT=1', name, 'node', 'dist/commands/healthcheck.js']),
-    'nobody listens there'
-  )
-})
+  const url = `http://${await docker(['port', name, '3000/tcp'])}`
+  const sh = (script: string) => docker(['exec', name, 'sh', '-c', script])
+  const create = async (id: number) => {
+    const body = `{"id":${id},"name":"Fern"}`
+    const response = await fetch(`${url}/plants`, { method: 'POST', headers, body })
+    return `${response.status} ${await response.text()}`
+  }
+  const log = async () => (await sh('cat /log/lines')).split('\n')
 
-t.test(
-  'SIGTERM under load: what was acknowledged is stored, what was refused is not, the exit code is 0',
-  async (t) => {
-    const { name, database, url } = await startHardened(t)
-    await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
+  await t.test('its health goes from starting to healthy', async (t) => {
+    await until('it is healthy', async () => (await health(name)) === 'healthy')
+    t.equal(await statusOf(`${url}/readyz`), 200)
+    await t.rejects(
+      docker(['exec', '--env=PORT=1', name, 'node', 'dist/commands/healthcheck.js']),
+      'nobody listens there'
+    )
+  })
+
+  await t.test('it traces where it is told to', async (t) => {
+    t.equal(await create(-1), '200 {"name":"Fern"}')
+    await until('its spans are missed', async () =>
+      (await log()).join().includes('"msg":"spans cannot be sent')
+    )
+  })
+
+  await t.test(
+    'its log disk is full, and then has room: the lines between are lost, and counted',
+    async (t) => {
+      const metrics = `http://${await docker(['port', name, '9464/tcp'])}/metrics`
+      const lost = async () =>
+        Number(/^plant_store_log_lines_lost_total (\d+)$/m.exec(await (await fetch(metrics)).text())?.[1])
+      const ask = async (...ids: string[]) => {
+        const requests = ids.map((id, index) => {
+          const connection = index === ids.length - 1 ? 'close' : undefined
+          const head = { 'x-request-id': id, 'x-forwarded-for': '::1,'.repeat(50), connection }
+          return request('', head, 'GET /nowhere HTTP/1.1')
+        })
+        const responses = parseResponses(await exchange(url, [requests.join('')]))
+        t.strictSame(new Set(responses.map(({ status }) => status)), new Set([400]))
+        t.equal(responses.length, ids.length)
+      }
+      // More than fits into the service's memory.
+      const ids = Array.from({ length: 4_000 }, (_, index) => `${index}-`.padEnd(128, 'x'))
+      await sh('cat /dev/zero >/log/full || true')
+      await ask(...ids)
+      t.ok((await lost()) > 1_000)
+      await sh('rm /log/full')
+      const lines = await until('it logs again', async () => {
+        const last = `after-${ids.length}`
+        ids.push(last)
+        await ask(last)
+        const lines = await log()
+        return lines.some((line) => line.includes(last)) ? lines : undefined
+      })
+      const found = lines.map((line) => JSON.parse(line).requestId).filter((id) => ids.includes(id))
+      t.strictSame(
+        found,
+        ids.filter((id) => found.includes(id)),
+        'in order'
+      )
+      const missing = ids.length - found.length
+      const counted = await lost()
+      t.ok(
+        counted >= missing && counted < missing + 10,
+        `${missing} are missing, ${counted} were lost, with others`
+      )
+    }
+  )
+
+  await t.test('it stays healthy while its database is away, and serves when it is back', async (t) => {
+    await docker(['stop', database.container])
+    const probed = async () => (await inspect(name))[0].State.Health.Log.at(-1).Start
+    const before = await probed()
+    await until('it is probed', probed, (now) => now > before)
+    t.equal(await health(name), 'healthy')
+    t.equal(await statusOf(`${url}/readyz`), 200)
+    await docker(['start', database.container])
+    await until(
+      'it serves',
+      () => create(-2),
+      (response) => response === '200 {"name":"Fern"}'
+    )
+  })
+
+  await t.test('SIGTERM under load: what it acknowledged is stored, what it refused is not', async (t) => {
     const load = startRivals({ urls: [url], token, clients: 16 })
     await load.succeed(500)
     await docker(['stop', '--time=120', name])
@@ -196,22 +256,7 @@ t.test(
       'the only failures are connections to a port that was closed'
     )
     t.equal(state.ExitCode, 0)
-  }
-)
-
-t.test('it traces where it is told to', async (t) => {
-  const { name, url } = await startHardened(t, [
-    '--env=OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1',
-    '--env=OTEL_EXPORTER_OTLP_TIMEOUT=1000',
-    '--env=OTEL_BSP_SCHEDULE_DELAY=100'
-  ])
-  await until('it is ready', async () => (await statusOf(`${url}/readyz`)) === 200)
-  const response = await fetch(`${url}/plants`, { method: 'POST', headers, body: '{"id":1,"name":"Fern"}' })
-  t.equal(response.status, 200)
-  t.equal(await response.text(), '{"name":"Fern"}')
-  await until('its spans are missed', async () =>
-    (await docker(['logs', name])).includes('"msg":"spans cannot be sent')
-  )
+  })
 })
 
 t.test('SIGTERM while it waits for its database ends it at once, and nothing stays a zombie', async (t) => {

@@ -8,7 +8,6 @@ import { openProject } from '../../dev/compose.ts'
 import { docker, root } from '../../dev/docker.ts'
 import { execute } from '../../dev/execute.ts'
 import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
-import { until } from '../../dev/until.ts'
 
 /** When the images of the tests say that their files were made, in s. */
 export const sourceDateEpoch = 1_700_000_000
@@ -66,11 +65,6 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     async plants(firstId?: number, lastId?: number): Promise<StoredRow[]> {
       const lines = await psql('db', 'plants', selectRows(firstId, lastId))
       return lines.map((line) => JSON.parse(line))
-    },
-    /** Returns when Prometheus returns this value for the sum that a query names. */
-    async metric(query: string, value: number) {
-      const ask = ['exec', '-T', 'prometheus', 'promtool', 'query', 'instant', 'http://127.0.0.1:9090', query]
-      await until(`${query} is ${value}`, async () => (await compose(...ask)).startsWith(`{} => ${value} @`))
     }
   }
 }

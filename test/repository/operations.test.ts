@@ -296,7 +296,7 @@ t.test('each Compose stack leaves a replica the time to respond to what it has',
     const faulty = file.startsWith('deploy/') ? [settings] : []
     for (const given of [{}, ...faulty] as Record<string, string>[]) {
       const fill = (value: unknown) =>
-        String(value).replace(/^\$\{(\w+):-(.*)\}$/, (_, own, usual) => given[own] ?? usual)
+        String(value).replace(/\$\{(\w+):-(.*)\}/, (_, own, usual) => given[own] ?? usual)
       const variables = Object.entries(environment)
         .filter(([name]) => /^(SHUTDOWN|HEADERS|WRITE)_/.test(name))
         .map(([name, value]) => [name, fill(value)])
@@ -307,8 +307,8 @@ t.test('each Compose stack leaves a replica the time to respond to what it has',
       })
       if (given === settings && file !== 'deploy/ha/compose.yaml')
         t.equal(config.write.deadlineMs, deadlineMs)
-      const [seconds] = /\d+/.exec(fill(grace)) as RegExpExecArray
-      t.ok(Number(seconds) * 1_000 > config.SHUTDOWN_TIMEOUT_MS, `${file}: ${grace}`)
+      const [, seconds, ms = 0] = /^(\d+)s(?:(\d+)ms)?$/.exec(fill(grace)) as RegExpExecArray
+      t.ok(Number(seconds) * 1_000 + Number(ms) > config.SHUTDOWN_TIMEOUT_MS, `${file}: ${grace}`)
     }
   }
 })
