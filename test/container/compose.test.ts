@@ -229,7 +229,7 @@ const flooder = `
 
 /** Connections, and what each sends: HTTP/2, and a large header on as many connections as a balancer takes. */
 const floods: [number, Buffer][] = [
-  [200, manyStreams()],
+  [500, manyStreams()],
   [4_000, Buffer.from(`POST /plants HTTP/1.1\r\nhost: test\r\nx: ${'x'.repeat(15_000)}`)]
 ]
 
@@ -253,6 +253,8 @@ async function assertOutlived(
     await docker(['run', ...flags, stack.image, 'node', '--eval', flooder, ...args])
     try {
       await until('all is sent', async () => (await docker(['logs', name])) === 'sent')
+      // Another balancer would have another port, at which nobody asks.
+      if (!t.strictSame(await state(), before)) return
       await serve()
     } finally {
       await docker(['rm', '--force', name])
