@@ -433,9 +433,11 @@ t.test('Prometheus finds every replica, and under load each rule has what it ask
   const isWell = ({ health }: Rule) => health === 'ok'
   const recorded = (await rules()).filter(({ type }) => type === 'recording')
   t.ok(recorded.length > 10)
-  for (const { name } of recorded) await until(name, () => value(`count(${name})`))
-  await until('each rule is evaluated', rules, (all) => all.every(isWell))
   await load.assertServed()
+  // The number of replicas that are expected is looked up each minute.
+  const limitMs = scaled(180_000)
+  for (const { name } of recorded) await until(name, () => value(`count(${name})`), Boolean, limitMs)
+  await until('each rule is evaluated', rules, (all) => all.every(isWell))
   const { groups } = await read('rules')
   t.match(groups, [{ name: 'plant-store' }, { name: 'plant-store-objectives' }])
   t.ok(groups[0].rules.length > 10)
