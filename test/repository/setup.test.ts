@@ -133,6 +133,8 @@ t.test('setup.sh NAME, killed while it makes a token: the next run for this call
     const name = `caller-${at}`
     callers.push(name)
     const { code } = await runSetup([name], at)
+    t.strictSame(await runSetup(), done, name)
+    t.notOk('tokens/.new' in listFiles(join(root, 'secrets')), 'no token is left that nobody was shown')
     const stderr = `The access token of ${name}:\n`
     t.strictSame(await runSetup([name]), { code: 0, stdout: readSecret(`tokens/${name}`), stderr })
     assertWhole(t, name)
