@@ -48,6 +48,8 @@ linkFile(root, 'app/dist/commands/create-token.js', 'src/commands/create-token.t
 const readSecret = (path: string) => readFileSync(join(root, 'secrets', path), 'utf8')
 const runSetup = (args: string[] = [], at = 0) => runScript(root, [setup, ...args], { at })
 const done = { code: 0, stdout: '', stderr: '' }
+/** The steps before it are those of the configuration. */
+const firstSecret = 5
 const callers: string[] = []
 let release = 0
 
@@ -97,14 +99,15 @@ function assertWhole(t: Test, what: string) {
 }
 
 /** Kills the set-up at each step, on what `prepare` leaves, and asserts that the next one ends it: a plain one, as `up` runs. */
-async function assertMended(t: Test, args: string[], prepare: () => void) {
-  const steps = await atEachStep(t, async (at) => {
+async function assertMended(t: Test, args: string[], prepare: () => void, first?: number) {
+  const kill = async (at: number) => {
     prepare()
     const killed = await runSetup(args, at)
     t.strictSame(await runSetup(), done, `step ${at}`)
     assertWhole(t, `step ${at}`)
     return killed
-  })
+  }
+  const steps = await atEachStep(t, kill, first)
   t.ok(steps > 10, `${steps} steps`)
 }
 
@@ -118,9 +121,10 @@ t.test('setup.sh, killed while it copies the configuration of a release', async 
 })
 
 t.test('setup.sh, killed while it makes the secrets', async (t) => {
-  await assertMended(t, [], () => {
+  const lose = () => {
     for (const path of secrets) rmSync(join(root, 'secrets', path))
-  })
+  }
+  await assertMended(t, [], lose, firstSecret)
 })
 
 t.test('setup.sh NAME, killed while it makes a token: the next run for this caller shows one', async (t) => {
@@ -129,21 +133,24 @@ t.test('setup.sh NAME, killed while it makes a token: the next run for this call
     stdout: '',
     stderr: /may not begin with a dot or a hyphen/
   })
-  const steps = await atEachStep(t, async (at) => {
+  const kill = async (at: number) => {
     const name = `caller-${at}`
-    callers.push(name)
     const { code } = await runSetup([name], at)
+    t.strictSame(await runSetup(), done, name)
+    t.notOk('tokens/.new' in listFiles(join(root, 'secrets')), 'no token is left that nobody was shown')
+    callers.push(name)
     const stderr = `The access token of ${name}:\n`
     t.strictSame(await runSetup([name]), { code: 0, stdout: readSecret(`tokens/${name}`), stderr })
     assertWhole(t, name)
     return { ...done, code }
-  })
-  t.ok(steps > 5, `${steps} steps`)
+  }
+  const steps = await atEachStep(t, kill, firstSecret)
+  t.ok(steps > 10, `${steps} steps`)
 })
 
 t.test('setup.sh --rotate, killed: the next run ends with passwords that fit', async (t) => {
   const before = readSecret('api/database-url')
-  await assertMended(t, ['--rotate'], () => {})
+  await assertMended(t, ['--rotate'], () => {}, firstSecret)
   t.not(readSecret('api/database-url'), before)
 })
 

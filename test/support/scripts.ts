@@ -99,9 +99,13 @@ export async function runScript(
   return { code, stdout, stderr }
 }
 
-/** Calls back for each step, until a run ends before it; returns their number. */
-export async function atEachStep(t: Test, callback: (at: number) => Promise<Ended>): Promise<number> {
-  for (let at = 1; ; at++) {
+/** Calls back for each step from the first, until a run ends before it; returns their number. */
+export async function atEachStep(
+  t: Test,
+  callback: (at: number) => Promise<Ended>,
+  first = 1
+): Promise<number> {
+  for (let at = first; ; at++) {
     const { code, stderr } = await callback(at)
     if (code === null) continue
     t.equal(code, 0, stderr)
