@@ -42,7 +42,7 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
-export type QueueStats = Omit<GroupCommit<never, never>, 'submit' | 'refusal' | 'close' | 'noteAway'>
+export type QueueStats = GroupCommit<never, never>['load']
 
 /** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
@@ -131,8 +131,7 @@ export function createPlantRepository(
     release,
     noteAway: groupCommit.noteAway,
     get load() {
-      const { expectedMs, busyLanes, databaseDown } = groupCommit
-      return { rows: queueRows.held, bytes: queueBytes.held, expectedMs, busyLanes, databaseDown }
+      return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }
     },
     close: () => groupCommit.close()
   }

@@ -260,7 +260,7 @@ t.test('a row that fails alone', async (t) => {
     submit('1')
     for (let count = 0; count < 8; count++) {
       await last().fail('busy')
-      t.equal(group.busyLanes, 0)
+      t.equal(group.load.busyLanes, 0)
       await clock.moveTo(clock.nextAt as number)
     }
     const times = attempts.map(({ at }, index) => at - (attempts[index - 1]?.at ?? 0))
