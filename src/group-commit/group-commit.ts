@@ -72,7 +72,14 @@ export function createGroupCommit<T extends Item, R>(
     const row = new Row<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
     pendingRows.add(row)
     queue.add(row)
-    startSoon()
+    if (busyLanes === limits.lanes) return
+    // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others are read.
+    if (rowsOfTurn++ === 0)
+      clock.afterPoll(() => {
+        rowsOfTurn = 0
+        start()
+      })
+    if (rowsOfTurn % limits.batchRows === 0) start()
   }
 
   /**
@@ -87,20 +94,6 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
-  /**
-   * Starts at the end of the turn, or when a batch is full. Many requests arrive in one turn: a lane that took the first of
-   * them alone would be busy when the others are read.
-   */
-  function startSoon() {
-    if (busyLanes === limits.lanes) return
-    if (rowsOfTurn++ === 0)
-      clock.afterPoll(() => {
-        rowsOfTurn = 0
-        start()
-      })
-    if (rowsOfTurn % limits.batchRows === 0) start()
-  }
-
   function start() {
     while (busyLanes < limits.lanes) {
       const batch = queue.take(backOff.held)

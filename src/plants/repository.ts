@@ -14,8 +14,8 @@ import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteCo
 
 /** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
 interface CreateContext extends WriteContext {
-  /** Whether `release` will be called after the response, which holds the plant's texts until its client has taken it. */
-  readonly isReleased?: boolean
+  /** If there is one, it has the response, and so the texts, until its client has taken it and `release` is called. */
+  readonly connection?: unknown
   /** How many still hold the texts, and so many bytes: group commit, the response, both, or neither. */
   textHolders?: number
   queuedBytes?: number
@@ -102,7 +102,7 @@ export function createPlantRepository(
         return Promise.reject(new Failure('Overloaded'))
       queueRows.take(caller, 1)
       context.queuedBytes = heldBytes
-      context.textHolders = 1 + Number(context.isReleased === true)
+      context.textHolders = context.connection === undefined ? 1 : 2
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
       const bytes = countBytes(plant)
