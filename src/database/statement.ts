@@ -3,9 +3,6 @@ import { connect } from 'node:net'
 import type pg from 'pg'
 import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
 
-const cancelRequestCode = 80_877_102
-const cancelLimitMs = 5_000
-
 /** What the driver keeps to itself. */
 interface Session extends pg.ClientBase {
   processID: number
@@ -23,11 +20,11 @@ interface Session extends pg.ClientBase {
 export function cancelStatement(client: pg.ClientBase): void {
   const { processID, secretKey, host, port } = client as Session
   const request = Buffer.alloc(16)
-  const fields = [request.length, cancelRequestCode, processID, secretKey]
+  const fields = [request.length, 80_877_102, processID, secretKey]
   for (const [index, field] of fields.entries()) request.writeInt32BE(field, index * 4)
   const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
   socket.on('error', () => {}) // if the server cannot be reached, the statement fails, too
-  socket.setTimeout(cancelLimitMs, () => socket.destroy())
+  socket.setTimeout(5_000, () => socket.destroy())
   socket.end(request)
   socket.resume()
 }

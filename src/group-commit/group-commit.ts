@@ -1,6 +1,6 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
 import { createBackOff, createOutage, pauseMs } from './outage.ts'
-import { type Batch, createQueue } from './queue.ts'
+import { createQueue } from './queue.ts'
 import { type Attempt, createPendingRows, createWaitEstimate, Row } from './rows.ts'
 import {
   type AttemptReport,
@@ -72,7 +72,14 @@ export function createGroupCommit<T extends Item, R>(
     const row = new Row<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
     pendingRows.add(row)
     queue.add(row)
-    startSoon()
+    if (busyLanes === limits.lanes) return
+    // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others are read.
+    if (rowsOfTurn++ === 0)
+      clock.afterPoll(() => {
+        rowsOfTurn = 0
+        start()
+      })
+    if (rowsOfTurn % limits.batchRows === 0) start()
   }
 
   /**
@@ -87,26 +94,12 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
-  /**
-   * Starts at the end of the turn, or when a batch is full. Many requests arrive in one turn: a lane that took the first of
-   * them alone would be busy when the others are read.
-   */
-  function startSoon() {
-    if (busyLanes === limits.lanes) return
-    if (rowsOfTurn++ === 0)
-      clock.afterPoll(() => {
-        rowsOfTurn = 0
-        start()
-      })
-    if (rowsOfTurn % limits.batchRows === 0) start()
-  }
-
   function start() {
     while (busyLanes < limits.lanes) {
       const batch = queue.take(backOff.held)
       if (!batch) break
       busyLanes++
-      void run(batch)
+      void run(batch.rows, batch.isSuspect)
     }
     if (!closed || busyLanes > 0 || pendingRows.rows > 0) return
     pendingRows.stop()
@@ -115,7 +108,7 @@ export function createGroupCommit<T extends Item, R>(
     drained.resolve()
   }
 
-  async function run({ rows, isSuspect }: Batch<T, R>) {
+  async function run(rows: Row<T, R>[], isSuspect: boolean) {
     const controller = new AbortController()
     const giveUp = () => controller.abort()
     // New rows may take as long as the store lets them.
@@ -207,8 +200,7 @@ export function createGroupCommit<T extends Item, R>(
     for (const row of rows) {
       row.cause = failure.error
       row.mayBeStored ||= failure.written === 'maybe'
-      const { mayBeStored, repeats } = row
-      switch (judge(failure, { isAlone, isEverybodys, mayBeStored, repeats })) {
+      switch (judge(failure, row, isAlone, isEverybodys)) {
         case 'fail': {
           const error = row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error
           if (isEverybodys || failure.whose === 'database') fail(row, error)
@@ -305,22 +297,10 @@ export function createGroupCommit<T extends Item, R>(
     noteAway(since: number) {
       if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
     },
-    /** Rows that wait for their outcome, their bytes, and how long they are expected to take, in ms. */
-    get rows() {
-      return pendingRows.rows
-    },
-    get bytes() {
-      return pendingRows.bytes
-    },
-    get expectedMs() {
-      return expectedMs()
-    },
-    get busyLanes() {
-      return busyLanes
-    },
-    /** The database has been down for longer than the deadline; new rows are refused. */
-    get databaseDown() {
-      return outage.databaseDown
+    /** Rows that wait for their outcome, their bytes, and what keeps them waiting: new rows are refused while the database is down. */
+    get load() {
+      const { rows, bytes } = pendingRows
+      return { rows, bytes, expectedMs: expectedMs(), busyLanes, databaseDown: outage.databaseDown }
     }
   }
 }

@@ -3,12 +3,6 @@ import type { Held } from './outage.ts'
 import { List, type Row, remove } from './rows.ts'
 import type { Item, Limits } from './types.ts'
 
-/** Rows for one attempt, sorted by id; suspects have failed before. */
-export interface Batch<T extends Item, R> {
-  readonly rows: Row<T, R>[]
-  readonly isSuspect: boolean
-}
-
 /**
  * Makes an empty queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
  * holds the id, in the queue and in a lane, until it is released; the others wait for it, outside of the lists.
@@ -56,7 +50,7 @@ export function createQueue<T extends Item, R>(
     row.inQueue = undefined
   }
 
-  function takeFrom(list: List<Row<T, R>>, isSuspect: boolean): Batch<T, R> | undefined {
+  function takeFrom(list: List<Row<T, R>>, isSuspect: boolean) {
     const rows: Row<T, R>[] = []
     let room = batchRows
     let bytes = 0
@@ -104,7 +98,8 @@ export function createQueue<T extends Item, R>(
       }
     },
 
-    take(held: Held): Batch<T, R> | undefined {
+    /** Removes and returns rows for one attempt, sorted by id, and whether they have failed before; or returns undefined. */
+    take(held: Held) {
       if (held === 'everything') return undefined
       if (!fresh.first) suspectMs = 0
       if (held === 'nothing' && !isSuspectTried && suspectMs <= 0) {

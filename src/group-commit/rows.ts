@@ -102,8 +102,6 @@ export function createPendingRows<T extends Item, R>(
 ) {
   /** In order of arrival, and so in order of their deadlines: one timer, for the first, is enough. */
   const list = new List<Row<T, R>>()
-  let rows = 0
-  let bytes = 0
   let cancelDeadline: (() => void) | undefined
 
   /** Results that have reached the process by now are in time: after a standstill they are read only after the timers. */
@@ -124,18 +122,14 @@ export function createPendingRows<T extends Item, R>(
     onEnd()
   }
 
-  return {
-    get rows() {
-      return rows
-    },
-    get bytes() {
-      return bytes
-    },
+  const pending = {
+    rows: 0,
+    bytes: 0,
 
     add(row: Row<T, R>) {
       row.inOrder = list.push(row)
-      rows++
-      bytes += row.item.bytes
+      pending.rows++
+      pending.bytes += row.item.bytes
       cancelDeadline ??= clock.after(deadlineMs, expireSoon)
     },
 
@@ -143,14 +137,15 @@ export function createPendingRows<T extends Item, R>(
     settle(row: Row<T, R>) {
       row.state = 'done'
       remove(row.inOrder as Place<Row<T, R>>)
-      rows--
-      bytes -= row.item.bytes
+      pending.rows--
+      pending.bytes -= row.item.bytes
     },
 
     stop() {
       cancelDeadline?.()
     }
   }
+  return pending
 }
 
 /** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */

@@ -1,4 +1,5 @@
 /** What becomes of rows whose attempt has failed: a table, and the evidence that it is the database's failure. */
+import type { Row } from './rows.ts'
 import type { WriteFailure } from './types.ts'
 
 /** How often in succession the same rows may fail by chance. */
@@ -12,21 +13,15 @@ const enough = 16
  */
 export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 
-/** What is known besides the failure: by the evidence, and of the row, which may have been alone in what has failed. */
-interface Circumstances {
-  readonly isAlone: boolean
-  readonly isEverybodys: boolean
-  readonly mayBeStored: boolean
-  readonly repeats: number
-}
-
 /**
- * Judges the failure of a row's attempt. A failure that may be the row's or everybody's counts as the row's until the
+ * Judges the failure of a row's attempt, which the row may have been alone in. A failure that may be the row's or everybody's counts as the row's until the
  * evidence says otherwise: smaller batches separate the row from its neighbours.
  */
 export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,
-  { isAlone, isEverybodys, mayBeStored, repeats }: Circumstances
+  { mayBeStored, repeats }: Pick<Row<never, never>, 'mayBeStored' | 'repeats'>,
+  isAlone: boolean,
+  isEverybodys: boolean
 ): Verdict {
   const isDatabases = whose === 'database' || (whose === 'unclear' && isEverybodys && !isAlone)
   // Unless its data is at fault, a row that may be stored is looked up until its deadline: what is broken can be repaired.

@@ -14,8 +14,8 @@ import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteCo
 
 /** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
 interface CreateContext extends WriteContext {
-  /** Whether `release` will be called after the response, which holds the plant's texts until its client has taken it. */
-  readonly isReleased?: boolean
+  /** If there is one, it has the response, and so the texts, until its client has taken it and `release` is called. */
+  readonly connection?: unknown
   /** How many still hold the texts, and so many bytes: group commit, the response, both, or neither. */
   textHolders?: number
   queuedBytes?: number
@@ -42,7 +42,7 @@ export interface PlantRepository {
 export type { Stored }
 
 /** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
-export type QueueStats = Omit<GroupCommit<never, never>, 'submit' | 'refusal' | 'close' | 'noteAway'>
+export type QueueStats = GroupCommit<never, never>['load']
 
 /** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
@@ -102,7 +102,7 @@ export function createPlantRepository(
         return Promise.reject(new Failure('Overloaded'))
       queueRows.take(caller, 1)
       context.queuedBytes = heldBytes
-      context.textHolders = 1 + Number(context.isReleased === true)
+      context.textHolders = context.connection === undefined ? 1 : 2
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
       const bytes = countBytes(plant)
@@ -131,8 +131,7 @@ export function createPlantRepository(
     release,
     noteAway: groupCommit.noteAway,
     get load() {
-      const { expectedMs, busyLanes, databaseDown } = groupCommit
-      return { rows: queueRows.held, bytes: queueBytes.held, expectedMs, busyLanes, databaseDown }
+      return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }
     },
     close: () => groupCommit.close()
   }

@@ -9,8 +9,6 @@ declare module 'fastify' {
     /** How many hold its plant's texts, and how many bytes these are. */
     textHolders: number
     queuedBytes: number
-    /** Whether its end is reported: that of an injected request is not. */
-    readonly isReleased: boolean
   }
 }
 
@@ -57,11 +55,6 @@ export default fp(
   async (app) => {
     app.decorateRequest('textHolders', 0)
     app.decorateRequest('queuedBytes', 0)
-    app.decorateRequest('isReleased', {
-      getter() {
-        return this.connection !== undefined
-      }
-    })
     app.server.on('replied', ({ request }: FastifyReply) => app.plants.release(request))
     for (const operation of operations) app.addOperation(operation)
   },

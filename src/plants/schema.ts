@@ -52,8 +52,6 @@ export const ErrorBody = Type.Object(
 )
 export type ErrorBody = Static<typeof ErrorBody>
 
-const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
-
 /** How the server validates: nothing is coerced, unknown properties are dropped, and `int64` is exact, which a JSON number is not. */
 export const ajv: FastifyServerOptions['ajv'] = {
   customOptions: {
@@ -71,7 +69,7 @@ export const ajv: FastifyServerOptions['ajv'] = {
     instance.addKeyword({
       keyword: 'pattern',
       type: 'string',
-      validate: (_: string, text: string) => isStorable(text)
+      validate: (_: string, text: string) => text.isWellFormed() && !text.includes('\0')
     })
     instance.addKeyword({
       keyword: 'int64',

@@ -494,7 +494,7 @@ t.test('some rows at fault of any kind in any places: every innocent row is stor
         if (!right.includes(answer)) throw new Error(`${id} ${fault}: ${answer}`)
         if (stored.has(BigInt(id)) !== (fault === undefined)) throw new Error(`${id} is stored`)
       }
-      if (group.rows > 0 || attempts.length > 2_000) throw new Error(`${attempts.length} attempts`)
+      if (group.load.rows > 0 || attempts.length > 2_000) throw new Error(`${attempts.length} attempts`)
     }),
     { numRuns: 300 }
   )

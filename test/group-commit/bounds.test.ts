@@ -11,10 +11,10 @@ t.test('bounds', async (t) => {
     /** How many of forty more rows are taken; the last of them stay in a lane. */
     let id = 0
     const taken = async () => {
-      const before = group.rows
+      const before = group.load.rows
       for (let count = 0; count < 40; count++) submit(String(++id))
       await clock.settle()
-      return group.rows - before
+      return group.load.rows - before
     }
     const write = async (ms: number) => {
       await clock.move(ms)
@@ -24,17 +24,17 @@ t.test('bounds', async (t) => {
     submit(String(++id), String(++id))
     // Half a batch counts for a 32nd, a full one for a 16th.
     await write(400)
-    t.equal(group.expectedMs, 12.5)
+    t.equal(group.load.expectedMs, 12.5)
     await write(400)
-    t.equal(group.expectedMs, 0)
+    t.equal(group.load.expectedMs, 0)
     t.equal(await taken(), 28, '27 rows take 496 ms, 28 take 514 ms')
-    t.equal(group.expectedMs, 514.0625)
+    t.equal(group.load.expectedMs, 514.0625)
     t.equal(outcomes[String(id)], 'full')
     t.equal(outcomes[String(id - 12)], undefined)
     await write(0)
     t.equal(await taken(), 5, 'half a batch in no time makes it 498 ms for 31 rows')
     for (let count = 0; count < 16; count++) await write(0)
-    t.equal(group.rows, 0)
+    t.equal(group.load.rows, 0)
     t.equal(await taken(), 40)
   })
 
@@ -44,7 +44,7 @@ t.test('bounds', async (t) => {
     await clock.move(400)
     await last().succeed()
     for (let id = 3; id < 60; id++) submit(String(id))
-    t.equal(group.rows, 41, 'forty rows take 500 ms')
+    t.equal(group.load.rows, 41, 'forty rows take 500 ms')
   })
 
   t.test('who has little of what waits may come while others fill half of the deadline', async (t) => {
@@ -53,7 +53,7 @@ t.test('bounds', async (t) => {
     await clock.move(400)
     await last().succeed()
     for (let id = 3; id < 60; id++) submit(String(id))
-    t.equal(group.expectedMs, 512.5)
+    t.equal(group.load.expectedMs, 512.5)
     t.equal(group.refusal(1), 'full')
     t.equal(group.refusal(0.96), 'full')
     t.equal(group.refusal(0.95), undefined)
@@ -83,7 +83,7 @@ t.test('bounds', async (t) => {
     await clock.move(400)
     await last().succeed()
     submit('2')
-    t.equal(group.expectedMs, 25)
+    t.equal(group.load.expectedMs, 25)
   })
 
   t.test('an attempt that fails, however late, refuses nobody', async (t) => {
@@ -93,7 +93,7 @@ t.test('bounds', async (t) => {
     await last().fail('away')
     submit('2', '3', '4')
     await clock.settle()
-    t.equal(group.expectedMs, 0)
+    t.equal(group.load.expectedMs, 0)
     t.same(outcomes, {})
   })
 })
@@ -135,7 +135,7 @@ t.test('deadlines', async (t) => {
       t.ok(attempts[1]?.signal.aborted)
       submit('3')
       t.same(log(), ['0', '1 2'], 'the lane is taken until the attempt has ended')
-      t.equal(group.busyLanes, 1)
+      t.equal(group.load.busyLanes, 1)
       await attempts[1]?.fail('lost')
       t.same(log(), ['0', '1 2', '3'], 'without a pause')
     }

@@ -110,7 +110,7 @@ t.test('refused data', async (t) => {
       '4': 'stored 4',
       '5': 'stored 5'
     })
-    t.equal(group.busyLanes, 0)
+    t.equal(group.load.busyLanes, 0)
   })
 
   t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {

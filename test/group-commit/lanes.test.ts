@@ -28,20 +28,20 @@ t.test('lanes', async (t) => {
     const { submit, log, attempts, group } = setUp({ lanes: 2 })
     submit('1', '2', '3', '4')
     t.same(log(), ['1', '2'])
-    t.equal(group.busyLanes, 2)
+    t.equal(group.load.busyLanes, 2)
     await attempts[1]?.succeed()
     t.same(log(), ['1', '2', '3 4'])
     await attempts[0]?.succeed()
-    t.equal(group.busyLanes, 1)
+    t.equal(group.load.busyLanes, 1)
     await attempts[2]?.succeed()
-    t.equal(group.busyLanes, 0)
+    t.equal(group.load.busyLanes, 0)
   })
 
   t.test('what arrives in one turn shares a batch, and leaves the other lanes free', async (t) => {
     const { submitTogether, log, group } = setUp({ lanes: 2, batchRows: 3 })
     submitTogether('1', '2', '3')
     t.same(log(), ['1 2 3'])
-    t.equal(group.busyLanes, 1)
+    t.equal(group.load.busyLanes, 1)
     submitTogether('4', '5', '6', '7')
     t.same(log(), ['1 2 3', '4 5 6'])
   })
@@ -151,7 +151,7 @@ t.test('one id', async (t) => {
     await last().succeed()
     t.same(log(), ['1a', '2', '1c'])
     t.equal(outcomes['1c'], 'stored 1c')
-    t.equal(group.rows, 0)
+    t.equal(group.load.rows, 0)
   })
 
   t.test('an id in flight stays so, however many others pass', async (t) => {
@@ -163,7 +163,7 @@ t.test('one id', async (t) => {
     }
     submit('0b')
     t.equal(last().labels, '3000')
-    t.equal(group.rows, 2)
+    t.equal(group.load.rows, 2)
     await attempts[0]?.succeed()
     t.equal(last().labels, '0b')
     t.equal(log().length, 3002)

@@ -255,7 +255,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     const waiting = open.map(({ plant }) => plant)
     const expectedMs = (batches(waiting) * batchMs) / limits.lanes
     const full = expectedMs > limits.deadlineMs / 2
-    check(group.expectedMs === expectedMs, 'another wait is expected')
+    check(group.load.expectedMs === expectedMs, 'another wait is expected')
     const call: Call = {
       plant,
       at: clock.now(),
@@ -272,7 +272,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     group.submit(plant, answer, (error) =>
       answer(error instanceof NotCommitted ? error.reason : (error as Error).message)
     )
-    call.accepted = group.rows > open.length
+    call.accepted = group.load.rows > open.length
   }
 
   /** What holds whenever nothing is left to do at a moment. */
@@ -281,11 +281,14 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     for (const { answer } of dueNow) check(answer !== undefined, 'a row overtakes its id')
     dueNow.clear()
     const open = calls.filter(isOpen)
-    check(group.rows === open.length, 'the rows are miscounted')
-    check(group.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0), 'the bytes are miscounted')
-    check(group.busyLanes <= limits.lanes && group.busyLanes >= running, 'the lanes are miscounted')
+    check(group.load.rows === open.length, 'the rows are miscounted')
+    check(
+      group.load.bytes === open.reduce((sum, { plant }) => sum + plant.bytes, 0),
+      'the bytes are miscounted'
+    )
+    check(group.load.busyLanes <= limits.lanes && group.load.busyLanes >= running, 'the lanes are miscounted')
     for (const { at } of open) check(clock.now() < at + limits.deadlineMs, 'a row waits beyond its deadline')
-    if (group.busyLanes === limits.lanes || succeededAt <= failedAt) return
+    if (group.load.busyLanes === limits.lanes || succeededAt <= failedAt) return
     for (const call of open) {
       const { id } = call.plant
       if (call.firstAttempt !== undefined || troubled.has(id) || inFlight.has(id)) continue
@@ -315,7 +318,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   check(closed, 'close waits beyond the last deadline')
   await moveTo(clock.now() + 10_000)
   check(clock.pending === 0, 'a timer is left')
-  check(running === 0 && group.rows === 0 && group.busyLanes === 0, 'something is left')
+  check(running === 0 && group.load.rows === 0 && group.load.busyLanes === 0, 'something is left')
   return { calls, table }
 }
 

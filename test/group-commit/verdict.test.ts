@@ -1,9 +1,11 @@
 /** The table of verdicts, and the evidence that a failure is everybody's. */
 import t from 'tap'
-import { createEvidence, judge, type Verdict } from '../../src/group-commit/verdict.ts'
+import { createEvidence, judge as judgeRow, type Verdict } from '../../src/group-commit/verdict.ts'
 import { failureOf, failures, type Trouble } from '../support/scripted-store.ts'
 
 const several = { isAlone: false, isEverybodys: false, mayBeStored: false, repeats: 0 }
+const judge = (failure: (typeof failures)[Trouble], { isAlone, isEverybodys, ...row }: typeof several) =>
+  judgeRow(failure, row, isAlone, isEverybodys)
 const alone = { ...several, isAlone: true }
 const everybodys = { ...several, isEverybodys: true }
 const stored = { ...several, mayBeStored: true }
