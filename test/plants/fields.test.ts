@@ -94,11 +94,9 @@ t.test(
       }
       for (const value of [minimum, maximum]) {
         t.equal((await send(value)).status, 200, `${field} ${value}`)
-        t.equal(
-          (await service.rows(`select from plants where ${name} = ${value}`)).length,
-          1,
-          `${field} ${value}`
-        )
+        const id = field === 'id' ? value : lastId
+        const rows = await service.rows(`select from plants where id = ${id} and ${name} = ${value}`)
+        t.equal(rows.length, 1, `${field} ${value}`)
       }
     }
   }
