@@ -1,6 +1,7 @@
 /** Tokens that are replaced under load: no valid one is refused, and none that is revoked is taken for long. */
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
 import { failure, headers, startService, success } from '../support/service.ts'
@@ -62,6 +63,7 @@ for (const [way, prepare] of Object.entries(ways)) {
         const response = await service.post(plant(), by(steady))
         if (response.status === 200) succeeded++
         else refused.push(response)
+        await sleep(5)
       }
     })
 

@@ -27,7 +27,7 @@ async function startUnderLoad(t: Test) {
   }
   await write(role.name, 'first')
   const service = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
-  const load = startRivals({ urls: [service.url], token, clients })
+  const load = startRivals({ urls: [service.url], token, clients, pauseMs: 50 })
   t.teardown(() => load.stop())
   await load.succeed(creates)
   const find = (what: string) =>

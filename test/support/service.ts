@@ -35,6 +35,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     ...env
   })
   const log: string[] = []
+  const parsed: ReturnType<typeof JSON.parse>[] = []
   const app = await buildApp(config, createLogger(config.LOG_LEVEL, { write: (line) => void log.push(line) }))
   checkDeclarations(t, app)
   t.teardown(() => app.close())
@@ -45,8 +46,11 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     app,
     url,
     databaseUrl,
-    /** The log so far, parsed. */
-    log: () => log.map((line) => JSON.parse(line)),
+    /** The log so far, parsed: each line once, since tests that wait for a line ask again and again. */
+    log() {
+      for (const line of log.slice(parsed.length)) parsed.push(JSON.parse(line))
+      return [...parsed]
+    },
     metricsUrl,
     /** The metrics page, as text. */
     metrics: async () => (await fetch(metricsUrl())).text(),
