@@ -60,7 +60,7 @@ async function startClients(t: Test) {
   const [url, token] = [await stack.url(), await stack.token()]
   const load = startRivals({ urls: [url], token, clients, pauseMs: 80, firstId: nextId })
   t.teardown(() => load.stop())
-  await load.succeed(100)
+  await load.succeed(200)
   return {
     succeed: load.succeed,
     async assertServed() {
