@@ -18,8 +18,7 @@ const digestOfNothing = hash('sha256', '')
 export function parseTokens(text: string): Tokens {
   const tokens = new Map<string, string>()
   const faults: string[] = []
-  const pieces = text.split(/[,\n]/).map((piece) => piece.trim())
-  const entries = pieces.filter(Boolean)
+  const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])
   for (const [index, entry] of entries.entries()) {
     const fault = addEntry(tokens, entry)
     if (fault) faults.push(`entry ${index + 1} ${fault}`)

@@ -9,8 +9,6 @@ import type { Shares } from './shares.ts'
 /** The message for a client whose body finds no room. */
 export const tooManyBodies = { message: 'too many bodies are arriving' }
 
-const leastBytes = 1_024
-
 /** Returns the names of a schema's properties that are exact integers. */
 export const namesOfIntegers = ({ properties }: TObject) =>
   Object.keys(properties).filter((name) => properties[name]?.int64)
@@ -49,7 +47,7 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     /** Makes the buffer large enough, if there is room. */
     function hasRoom(total: number): boolean {
       if (total <= buffer.length) return true
-      const bytes = Number(announced ?? Math.min(limitBytes, Math.max(leastBytes, 2 * total)))
+      const bytes = Number(announced ?? Math.min(limitBytes, Math.max(1_024, 2 * total)))
       // The old buffer does not count: both exist only during the copy, so for one body at a time.
       release()
       if (!bodies.take(caller, bytes)) return false
