@@ -2,11 +2,21 @@
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'
-import { failuresOf, type Operation } from '../../src/http/operation.ts'
+import type { Operation } from '../../src/http/operation.ts'
 import { version } from '../../src/metrics/metrics.ts'
 import { ErrorBody, int64 } from '../../src/plants/schema.ts'
 
 type Failures = [FailureName, Entry][]
+
+/** Returns the failures that an operation can meet, in the order of the catalogue. */
+export function failuresOf({ writes, params, body, failures }: Operation) {
+  const scopes: Entry['scope'][] = ['any request', 'any operation']
+  if (writes) scopes.push('operations that write')
+  if (body) scopes.push('operations with a body')
+  if (body ?? params) scopes.push('operations with a body or parameters')
+  const entries = Object.entries(catalogue) as [FailureName, Entry][]
+  return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
+}
 
 /** Returns the messages of a failure by their names as examples: those of a value are of a rule, and of a field that a body lacks. */
 function messagesOf([name, entry]: Failures[number], { params, body, writes }: Operation) {

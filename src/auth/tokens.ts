@@ -8,7 +8,6 @@ export type Tokens = ReadonlyMap<string, string>
 const name = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
 const minimumLength = 16
-const secretBytes = 32
 /** The mistake of a script that hashes an unset variable. */
 const digestOfNothing = hash('sha256', '')
 
@@ -19,11 +18,10 @@ const digestOfNothing = hash('sha256', '')
 export function parseTokens(text: string): Tokens {
   const tokens = new Map<string, string>()
   const faults: string[] = []
-  const pieces = text.split(/[,\n]/).map((piece) => piece.trim())
-  const entries = pieces.filter(Boolean)
+  const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])
   for (const [index, entry] of entries.entries()) {
     const fault = addEntry(tokens, entry)
-    if (fault !== undefined) faults.push(`entry ${index + 1} ${fault}`)
+    if (fault) faults.push(`entry ${index + 1} ${fault}`)
   }
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
@@ -55,7 +53,7 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
  */
 export function createToken(caller: string): { secret: string; entry: string } {
   if (!name.test(caller)) throw new StartupFault([`the token ${badName}`])
-  const secret = randomBytes(secretBytes).toString('base64url')
+  const secret = randomBytes(32).toString('base64url')
   return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
 }
 

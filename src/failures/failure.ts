@@ -14,10 +14,9 @@ export class StacklessError extends Error {
   }
 }
 
-/** What a failure may have besides its entry; the cause is for the log. */
 type FailureDetails = { message?: string; headers?: Record<string, string>; cause?: unknown }
 
-/** A failure of the catalogue, thrown anywhere and sent by the error handler. */
+/** A failure of the catalogue, thrown anywhere and sent by the error handler; the cause is for the log. */
 export class Failure extends StacklessError {
   override readonly name: FailureName
   readonly error: number

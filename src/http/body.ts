@@ -9,86 +9,78 @@ import type { Shares } from './shares.ts'
 /** The message for a client whose body finds no room. */
 export const tooManyBodies = { message: 'too many bodies are arriving' }
 
-const leastBytes = 1_024
-const noTrailers = { trailers: {}, rawTrailers: [] }
-
-type Read = (body: Buffer) => unknown
-type Done = (error: Error | null, body?: unknown) => void
-
-/** Reads one body into one buffer: of the announced length, or, for a chunked body, doubled when it is full. */
-function readBody(request: FastifyRequest, bodies: Shares, limitBytes: number, read: Read, done: Done) {
-  const { raw, caller } = request
-  const { 'content-length': announced } = raw.headers
-  let buffer: Buffer = Buffer.alloc(0)
-  let length = 0
-  let held = 0
-
-  function fail(failure: Failure) {
-    finish()
-    done(failure)
-  }
-
-  function add(chunk: Buffer) {
-    const total = length + chunk.length
-    if (total > limitBytes) return fail(new Failure('BodyTooLarge'))
-    // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
-    if (length === 0 && total === Number(announced)) buffer = chunk
-    else if (hasRoom(total)) buffer.set(chunk, length)
-    else return fail(new Failure('Overloaded', tooManyBodies))
-    length = total
-  }
-
-  /** Makes the buffer large enough, if there is room. */
-  function hasRoom(total: number): boolean {
-    if (total <= buffer.length) return true
-    const bytes = Number(announced ?? Math.min(limitBytes, Math.max(leastBytes, 2 * total)))
-    // The old buffer does not count: both exist only during the copy, so for one body at a time.
-    release()
-    if (!bodies.take(caller, bytes)) return false
-    held = bytes
-    const larger = Buffer.allocUnsafeSlow(bytes)
-    larger.set(buffer)
-    buffer = larger
-    return true
-  }
-
-  function end() {
-    finish()
-    Object.assign(raw, noTrailers)
-    const body = buffer.subarray(0, length)
-    if (!isUtf8(body)) return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
-    try {
-      done(null, read(body))
-    } catch (error) {
-      done(error instanceof Failure ? error : new Failure('MalformedBody'))
-    }
-  }
-
-  function finish() {
-    raw.off('data', add).off('end', end).off('broken', fail)
-    release()
-  }
-
-  function release() {
-    bodies.release(caller, held)
-    held = 0
-  }
-
-  raw.on('broken', fail).on('data', add).on('end', end)
-}
-
 /** Returns the names of a schema's properties that are exact integers. */
 export const namesOfIntegers = ({ properties }: TObject) =>
   Object.keys(properties).filter((name) => properties[name]?.int64)
 
+type Done = (error: Error | null, body?: unknown) => void
+
 /**
- * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. `bodies`: bytes that may be
+ * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. It reads a body into one
+ * buffer: of the announced length, or, for a chunked body, doubled when it is full. `bodies`: bytes that may be
  * arriving at the same time, for each caller.
  */
 export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
   return (request: FastifyRequest, _: unknown, done: Done) => {
-    readBody(request, bodies, limitBytes, read, done)
+    const { raw, caller } = request
+    const { 'content-length': announced } = raw.headers
+    let buffer: Buffer = Buffer.alloc(0)
+    let length = 0
+    let held = 0
+
+    function fail(failure: Failure) {
+      finish()
+      done(failure)
+    }
+
+    function add(chunk: Buffer) {
+      const total = length + chunk.length
+      if (total > limitBytes) return fail(new Failure('BodyTooLarge'))
+      // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
+      if (length === 0 && total === Number(announced)) buffer = chunk
+      else if (hasRoom(total)) buffer.set(chunk, length)
+      else return fail(new Failure('Overloaded', tooManyBodies))
+      length = total
+    }
+
+    /** Makes the buffer large enough, if there is room. */
+    function hasRoom(total: number): boolean {
+      if (total <= buffer.length) return true
+      const bytes = Number(announced ?? Math.min(limitBytes, Math.max(1_024, 2 * total)))
+      // The old buffer does not count: both exist only during the copy, so for one body at a time.
+      release()
+      if (!bodies.take(caller, bytes)) return false
+      held = bytes
+      const larger = Buffer.allocUnsafeSlow(bytes)
+      larger.set(buffer)
+      buffer = larger
+      return true
+    }
+
+    function end() {
+      finish()
+      Object.assign(raw, { trailers: {}, rawTrailers: [] })
+      const body = buffer.subarray(0, length)
+      if (!isUtf8(body)) return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
+      try {
+        done(null, read(body))
+      } catch (error) {
+        done(error instanceof Failure ? error : new Failure('MalformedBody'))
+      }
+    }
+
+    function finish() {
+      raw.off('data', add).off('end', end).off('broken', fail)
+      release()
+    }
+
+    function release() {
+      bodies.release(caller, held)
+      held = 0
+    }
+
+    raw.on('broken', fail).on('data', add).on('end', end)
     releaseHead(request)
   }
 }

@@ -3,7 +3,7 @@ import type { Registry } from '@prometheus-io/client'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { catalogue, type Entry, type FailureName } from '../failures/catalogue.ts'
+import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import { createBodyParser, namesOfIntegers, tooManyBodies } from './body.ts'
@@ -60,16 +60,6 @@ export interface Operation<Body extends TObject = TObject> {
 
 /** An operation of a server, with its whole path. */
 export type RegisteredOperation = Operation & { readonly url: string }
-
-/** Returns the failures that an operation can meet, in the order of the catalogue. */
-export function failuresOf({ writes, params, body, failures }: Operation) {
-  const scopes: Entry['scope'][] = ['any request', 'any operation']
-  if (writes) scopes.push('operations that write')
-  if (body) scopes.push('operations with a body')
-  if (body ?? params) scopes.push('operations with a body or parameters')
-  const entries = Object.entries(catalogue) as [FailureName, Entry][]
-  return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
-}
 
 /** Without zeros in front: a path has one way to name an id. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/

@@ -211,7 +211,6 @@ function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, fai
   })
 }
 
-/** Returns the header field that names the methods of these routes. */
 const allow = (routes: Route[]) => ({
   allow: [...new Set(routes.map(({ method }) => method))].sort().join(', ')
 })

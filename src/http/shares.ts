@@ -1,16 +1,15 @@
-/** A budget that callers share, so that none of them can use it up. */
-
 /**
- * A budget of rows or bytes. A caller that holds less than what is still free may take more (dynamic thresholds, Choudhury
- * and Hahne 1998): alone it gets half of the budget and the rest of what it takes last, of two each gets a third.
+ * A budget of rows or bytes that callers share, so that none of them can use it up. A caller that holds less than
+ * what is still free may take more (dynamic thresholds, Choudhury and Hahne 1998): alone it gets half of the budget
+ * and the rest of what it takes last, of two each gets a third.
  */
 export class Shares {
-  readonly limit: number
+  readonly #limit: number
   #held = 0
   readonly #byCaller = new Map<string, number>()
 
   constructor(limit: number) {
-    this.limit = limit
+    this.#limit = limit
   }
 
   /** What all callers hold together. */
@@ -25,7 +24,7 @@ export class Shares {
 
   /** Returns whether a caller may take an amount now. */
   fits(caller: string, amount: number): boolean {
-    const free = this.limit - this.#held
+    const free = this.#limit - this.#held
     return amount <= free && (this.#byCaller.get(caller) ?? 0) < free
   }
 

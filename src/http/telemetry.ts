@@ -41,7 +41,6 @@ function createSuccessLine(logger: FastifyBaseLogger) {
   }
 }
 
-/** Returns the fields of a request's line. */
 function describe({ request, elapsedTime }: FastifyReply) {
   return {
     traceId: request.traceId,

@@ -1,8 +1,8 @@
 /** What routes declare, held against what they send. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import { failuresOf } from '../../dev/generated/openapi.ts'
 import { catalogue, type Entry } from '../../src/failures/catalogue.ts'
-import { failuresOf } from '../../src/http/operation.ts'
 
 /** Makes a test fail when a route sends a failure that it does not declare, or without the catalogue's header fields. */
 export function checkDeclarations(t: Pick<Test, 'fail'>, app: FastifyInstance): void {
