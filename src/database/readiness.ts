@@ -58,8 +58,8 @@ export const checkMigrated =
   }
 
 /**
- * Returns what a database must pass before the service uses it. `selectMissingRights` lists, as `sql`, the statements that
- * grant the rights which the role lacks; `selectRequired`, a query without rows, names the columns that must be there.
+ * Returns what a database must pass before it is used. `selectMissingRights` lists, as `sql`, the statements
+ * that grant what the role lacks; `selectRequired`, a query without rows, names the columns that it needs.
  */
 export const makeChecks = (selectMissingRights: string, selectRequired: string): Check[] => [
   checkEncoding,
@@ -152,8 +152,8 @@ export async function checkReadiness(database: Database, selectRequired: string)
 const idleProbeEveryMs = 5_000
 
 /**
- * Probes the database while no create would notice its loss. Calls `onAway` with the time, by `performance.now()`, since
- * when no probe has found it. Returns a function that stops it.
+ * Probes the database while no create would notice its loss. Calls `onAway` with the time, by
+ * `performance.now()`, since when no probe has found it. Returns a function that stops it.
  */
 export function probeWhileIdle(
   probe: () => Promise<void>,
