@@ -22,7 +22,7 @@ export function createQueue<T extends Item, R>(
   /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
   let suspectMs = 0
   // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
-  // later one outlives the minor garbage collections (they took 30 times longer). A new Map has no such chain.
+  // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
   let addedToMap = 0
 
   const listOf = ({ company, rests }: Row<T, R>) =>
