@@ -38,8 +38,8 @@ const broken = /^(XX000|58030)$/
 const onWorkers =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
 /**
- * Bad data, a constraint, a trigger, a view's check, a value that is too large. The single characters are classes that
- * PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE").
+ * Bad data, a constraint, a trigger, a view's check, a value that is too large. The single characters are
+ * classes that PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE").
  */
 const refused = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
 /** A session that has lost its prepared statements, or whose server is not the primary. */
@@ -63,7 +63,7 @@ export const isReported = (error: unknown): boolean => codeOf(error) !== undefin
 export const isStale = (error: unknown): boolean =>
   stale.test(codeOf(error) ?? '') && !mayBeRows(error as Report)
 
-/** Returns whether the end of a session by this error says nothing about others: it was a time-out of its own. */
+/** Returns whether a session ended by a time-out of its own, which says nothing about others. */
 export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
 
 /** Returns whether the data of a row breaks a rule of the table. */

@@ -7,7 +7,7 @@ import { connect } from './hosts.ts'
 import { checkEncoding, waitForDatabase } from './readiness.ts'
 import type { ConnectionOptions } from './url.ts'
 
-/** What to migrate, how long to wait for it and then for locks, and what is called with what it is waiting for. */
+/** What to migrate, how long to wait for it and then for locks, and what is told what it waits for. */
 interface MigrationOptions {
   readonly database: ConnectionOptions
   readonly startupTimeoutMs: number

@@ -1,4 +1,4 @@
-/** The connections to the database: lent by pools, returned, and all replaced when a server or the URL's file has changed. */
+/** The connections to the database: lent by pools, and all replaced when a server or the URL has changed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-/** How many connections a pool opens when needed, and how long a statement may wait for one, and then take, in ms. */
+/** The most connections of a pool, and how long a statement may wait for one, and then take, in ms. */
 interface Limits {
   readonly size: number
   readonly limitMs: number
@@ -188,7 +188,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
   }
 }
 
-/** The connection's URL may come from a file, which is watched: a database must pass the checks before its URL is used. */
+/** The URL may come from a file, which is watched: a database must pass the checks before it is used. */
 interface PluginOptions {
   registry: Registry
   connection: ConnectionOptions

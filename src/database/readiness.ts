@@ -4,7 +4,6 @@ import type pg from 'pg'
 import { StartupFault } from '../failures/failure.ts'
 import { diagnose, isReported } from './errors.ts'
 import { connect, isReadOnly, messageOf } from './hosts.ts'
-import type { Database } from './pool.ts'
 import { cancelStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
@@ -58,8 +57,8 @@ export const checkMigrated =
   }
 
 /**
- * Returns what a database must pass before the service uses it. `selectMissingRights` lists, as `sql`, the statements that
- * grant the rights which the role lacks; `selectRequired`, a query without rows, names the columns that must be there.
+ * Returns what a database must pass before it is used. `selectMissingRights` lists, as `sql`, the statements
+ * that grant what the role lacks; `selectRequired`, a query without rows, names the columns that it needs.
  */
 export const makeChecks = (selectMissingRights: string, selectRequired: string): Check[] => [
   checkEncoding,
@@ -137,7 +136,13 @@ export async function waitForDatabase(
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
  * rejects otherwise. Takes 4 s at most.
  */
-export async function checkReadiness(database: Database, selectRequired: string): Promise<void> {
+export async function checkReadiness(
+  database: {
+    query(text: pg.QueryConfig, signal: AbortSignal): Promise<pg.QueryResult>
+    reset(cause: unknown): void
+  },
+  selectRequired: string
+): Promise<void> {
   // For both statements together; a cancelled one ends within two seconds more.
   const signal = AbortSignal.timeout(2_000)
   const query = (text: string) => database.query({ text }, signal)
@@ -152,8 +157,8 @@ export async function checkReadiness(database: Database, selectRequired: string)
 const idleProbeEveryMs = 5_000
 
 /**
- * Probes the database while no create would notice its loss. Calls `onAway` with the time, by `performance.now()`, since
- * when no probe has found it. Returns a function that stops it.
+ * Probes the database while no create would notice its loss. Calls `onAway` with the time, by
+ * `performance.now()`, since when no probe has found it. Returns a function that stops it.
  */
 export function probeWhileIdle(
   probe: () => Promise<void>,

@@ -23,7 +23,7 @@ const mostOfDeadline = 0.8
 const mostParts = 4
 /** The attempts with these parts may together take the deadline divided by this. */
 const partsOfDeadline = 8
-/** What an attempt with suspects may take: so many times as long as recent ones, or this share of the deadline. */
+/** An attempt with suspects may take so many times as long as recent ones, or this share of the deadline. */
 const patience = 2
 const shareOfSuspects = 1 / 24
 /** A row that others failed with gets its error after so many times as long as it took to find: it costs them a tenth of the time. */
@@ -73,7 +73,7 @@ export function createGroupCommit<T extends Item, R>(
     pendingRows.add(row)
     queue.add(row)
     if (busyLanes === limits.lanes) return
-    // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others are read.
+    // Many requests arrive in one turn: a lane that took the first alone would be busy when the others come.
     if (rowsOfTurn++ === 0)
       clock.afterPoll(() => {
         rowsOfTurn = 0
@@ -130,8 +130,8 @@ export function createGroupCommit<T extends Item, R>(
   const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience)
 
   /**
-   * How many suspects may go with this one. Until something is written, or it is clear that nothing can be, one goes alone:
-   * it shows whether the database serves, and how long it takes now.
+   * How many suspects may go with this one. Until something is written, or it is clear that nothing can be,
+   * one goes alone: it shows whether the database serves, and how long it takes now.
    */
   function companyOf({ failed, company }: Row<T, R>) {
     const isKnown = evidence.wasWritten(failed?.since) || evidence.isEverybodys(failed?.since)
@@ -297,7 +297,7 @@ export function createGroupCommit<T extends Item, R>(
     noteAway(since: number) {
       if (clock.now() - since >= limits.deadlineMs) outage.expired(since)
     },
-    /** Rows that wait for their outcome, their bytes, and what keeps them waiting: new rows are refused while the database is down. */
+    /** Rows that wait for their outcome, their bytes, and what keeps them waiting. */
     get load() {
       const { rows, bytes } = pendingRows
       return { rows, bytes, expectedMs: expectedMs(), busyLanes, databaseDown: outage.databaseDown }

@@ -21,8 +21,8 @@ export function createQueue<T extends Item, R>(
   let isSuspectTried = false
   /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
   let suspectMs = 0
-  // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every later one
-  // and the rows in it outlive the minor garbage collections (they took 30 times longer). A new Map has no such chain.
+  // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
+  // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
   let addedToMap = 0
 
   const listOf = ({ company, rests }: Row<T, R>) =>
@@ -98,7 +98,7 @@ export function createQueue<T extends Item, R>(
       }
     },
 
-    /** Removes and returns rows for one attempt, sorted by id, and whether they have failed before; or returns undefined. */
+    /** Removes and returns rows for one attempt, sorted by id, and whether they have failed before. */
     take(held: Held) {
       if (held === 'everything') return undefined
       if (!fresh.first) suspectMs = 0

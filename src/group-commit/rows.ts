@@ -44,7 +44,7 @@ export class List<E> {
 export function remove(place: Place<unknown>) {
   place.before.after = place.after
   place.after.before = place.before
-  // A removed place in the old generation would keep younger ones, which it refers to, from minor garbage collections.
+  // An old removed place would keep younger ones, which it refers to, from minor garbage collections.
   place.before = place.after = place
 }
 
@@ -93,7 +93,7 @@ export interface Attempt {
   readonly since: number
 }
 
-/** Makes an empty list. When deadlines have passed, it calls `onExpired` for each row, which has to settle it, then `onEnd` once. */
+/** Makes an empty list. When deadlines pass, `onExpired` has to settle each row, then `onEnd` is called. */
 export function createPendingRows<T extends Item, R>(
   deadlineMs: number,
   clock: Clock,

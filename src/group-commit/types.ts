@@ -59,7 +59,7 @@ export interface Limits {
   readonly deadlineMs: number
 }
 
-/** One attempt, as it ended: written, or whose failure it was; unknown where the rows may be stored all the same. */
+/** One attempt, as it ended: written, or whose failure it was; unknown where the rows may be stored. */
 export interface AttemptReport {
   readonly rows: number
   readonly ms: number

@@ -14,8 +14,8 @@ const enough = 16
 export type Verdict = 'fail' | 'wait' | 'repeat' | 'split' | 'rest'
 
 /**
- * Judges the failure of a row's attempt, which the row may have been alone in. A failure that may be the row's or everybody's counts as the row's until the
- * evidence says otherwise: smaller batches separate the row from its neighbours.
+ * Judges the failure of a row's attempt, in which it may have been alone. A failure that may be the row's or
+ * everybody's counts as the row's until the evidence says otherwise: smaller batches tell them apart.
  */
 export function judge(
   { whose, again }: Pick<WriteFailure, 'whose' | 'again'>,

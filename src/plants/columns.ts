@@ -39,7 +39,7 @@ const entries = Object.entries(columns) as [keyof NewPlant, AnyColumn][]
 /** Writes the names of all columns as SQL lists them. */
 export const columnNames = entries.map(([, { name }]) => name).join(', ')
 
-/** Writes the parameters of all columns as SQL lists them, from the number `first` on, each an array: `$2::text[]`. */
+/** Writes the parameters of all columns as SQL lists them, from number `first` on: `$2::text[]`. */
 export const castParameters = (first: number): string =>
   entries.map(([, { type }], index) => `$${first + index}::${type}[]`).join(', ')
 

@@ -14,7 +14,7 @@ import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteCo
 
 /** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
 interface CreateContext extends WriteContext {
-  /** If there is one, it has the response, and so the texts, until its client has taken it and `release` is called. */
+  /** If there is one, it has the texts of the response until its client has taken it: then call `release`. */
   readonly connection?: unknown
   /** How many still hold the texts, and so many bytes: group commit, the response, both, or neither. */
   textHolders?: number

@@ -18,7 +18,7 @@ export interface PlantItem extends TracedItem, PlantWrite {
   readonly context: WriteContext
 }
 
-/** What became of a plant: stored for this request, or found where an earlier one with its Idempotency-Key had stored it. */
+/** What became of a plant: stored for this request, or by an earlier one with its Idempotency-Key. */
 export type Stored = 'created' | 'replayed'
 
 /** Makes the store over the database. */

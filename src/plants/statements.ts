@@ -3,7 +3,7 @@ import { makeChecks } from '../database/readiness.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
-/** A plant, and the id of the write that puts it into the table, which recognises this write when it is repeated. */
+/** A plant, and the id of its write, which is recognised by it when it is repeated. */
 export interface PlantWrite {
   readonly plant: NewPlant
   readonly writeId: string
