@@ -152,7 +152,12 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
   const before = await stored()
   await killAt('create role service')
   t.strictSame(await stored(), before, 'neither role is there')
-  t.strictSame(await Promise.all([run(), run(), run()]), [done, done, done])
+  // The first to end takes the superuser's password away: all are connected by then.
+  const session = await openSession(t, database, `begin; select pg_advisory_xact_lock(hashtext('roles'))`)
+  const all = Promise.all([run(), run(), run()])
+  await untilBlocked(database, 3)
+  await session.query('rollback')
+  t.strictSame(await all, [done, done, done])
   await assertSet('three at once')
 
   await setUp('--rotate')
