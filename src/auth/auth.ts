@@ -74,8 +74,6 @@ function toAuthFailure(authorization: string | undefined): Failure {
 
 const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
 
-const windowMs = 1_000
-
 /** Returns what counts a request for its caller, tells the caller how many are left, and returns the failure of one too many. */
 function createRateLimit(perSecond: number) {
   /** What each caller has asked for since its window began; there are no more callers than names of tokens. */
@@ -84,7 +82,7 @@ function createRateLimit(perSecond: number) {
     const now = performance.now()
     let window = windows.get(caller)
     if (window === undefined || window.endsAt <= now) {
-      window = { endsAt: now + windowMs, requests: 0 }
+      window = { endsAt: now + 1_000, requests: 0 }
       windows.set(caller, window)
     }
     const left = perSecond - ++window.requests

@@ -63,7 +63,6 @@ export type RegisteredOperation = Operation & { readonly url: string }
 
 /** Without zeros in front: a path has one way to name an id. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/
-const tooManyConnections = { message: 'too many connections' }
 
 /** `bodyMemoryBytes` of bodies may be arriving at the same time. */
 export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: number }>(
@@ -95,7 +94,9 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
         if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
         done(
           (body && checkBodyHead(headers, bodyLimit)) ??
-            (connection?.isExcess ? new Failure('Overloaded', tooManyConnections) : undefined) ??
+            (connection?.isExcess
+              ? new Failure('Overloaded', { message: 'too many connections' })
+              : undefined) ??
             operation.admit(request) ??
             (body && !bodies.fits(caller, Number(headers['content-length'] ?? 1))
               ? new Failure('Overloaded', tooManyBodies)
