@@ -26,7 +26,6 @@ type Connections = Map<Socket, Connection> & Shared & ReturnType<typeof createBa
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
 const spareConnections = 1_000
-const checkMs = 250
 /** How long clients learn from their responses that the connections close, in ms. */
 export const noticeMs = 1_000
 
@@ -95,7 +94,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 
   server.once('listening', () => {
     // Checked after the poll phase: what arrived while the process stood still is read first, and was in time.
-    const timer = setInterval(setImmediate, checkMs, check).unref()
+    const timer = setInterval(setImmediate, 250, check).unref()
     server.once('close', () => clearInterval(timer))
   })
   server.on('connection', (socket: Socket) => {

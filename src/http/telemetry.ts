@@ -58,7 +58,6 @@ function describe({ request, elapsedTime }: FastifyReply) {
 /** Returns the path of a request's route, undefined where it has none. An operation's costs less. */
 const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
 
-/** Returns what writes the line of a request whose response is sent, or given up. */
 function createLog(logger: FastifyBaseLogger) {
   const logSuccess = createSuccessLine(logger)
   return (reply: FastifyReply, isSent: boolean) => {
