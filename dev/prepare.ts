@@ -1,4 +1,8 @@
-/** `npm run prepare`, which npm runs after each installation: it puts Swagger UI's files next to those of our page. */
+/**
+ * `npm run prepare`, which npm runs after each installation: it puts Swagger UI's files next to those of our page, and
+ * builds tap with the plugins that .taprc names.
+ */
+import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -19,6 +23,10 @@ const files: Record<string, string> = {
 if (existsSync(library)) {
   for (const [from, to] of Object.entries(files)) copyFileSync(join(library, from), join(page, to))
 }
+
+// An image is built without the tests.
+const tap = join(root, 'node_modules/.bin/tap')
+if (existsSync(tap) && existsSync(join(root, '.taprc'))) execFileSync(tap, ['build'], { cwd: root })
 
 // 190 MB of the package `node`, of which its bin/ has the one file that runs as a hard link; npm removes it as well as
 // soon as it installs something else.
