@@ -9,8 +9,11 @@ import { createPlantRepository, type PlantRepository } from '../../src/plants/re
 const database: Database = {
   async query<Row extends pg.QueryResultRow>({ values = [] }: pg.QueryConfig) {
     await new Promise(setImmediate)
-    const [writeIds] = values as [string]
-    const rows = writeIds.split(',').map((id) => ({ id }))
+    const [, ids = ''] = values as string[]
+    const rows = ids
+      .slice(1, -1)
+      .split(',')
+      .map((id) => ({ id }))
     return { rows } as unknown as pg.QueryResult<Row>
   },
   reset: () => {}

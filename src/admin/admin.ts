@@ -27,14 +27,13 @@ export default fp<{ registry: Registry; listen: Config['metrics'] }>(
   { name: 'admin' }
 )
 
-/** A scrape is one small packet. */
-const limits = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000, maxConnections: 100 }
-
 /** Builds the application of the page at /metrics; it listens to nothing yet. */
 export async function buildAdminApp(
   page: { contentType: string; metrics(): Promise<string> },
   logger: FastifyBaseLogger
 ) {
+  // A scrape is one small packet.
+  const limits = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000, maxConnections: 100 }
   const app = await createServer(logger, limits)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')

@@ -197,6 +197,9 @@ export function createGroupCommit<T extends Item, R>(
     evidence.add(failure, isAlone)
     const isEverybodys = evidence.isEverybodys(since)
     const first: Row<T, R>[] = []
+    // If others fail, too, hold new rows back: otherwise all of them would become suspects.
+    if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
+      backOff.begin('everything')
     for (const row of rows) {
       row.cause = failure.error
       row.mayBeStored ||= failure.written === 'maybe'

@@ -443,7 +443,24 @@ t.test('a failure of all is not looked for in each row', async (t) => {
   })
 })
 
-t.test('rows that may be stored and then meet a breakage are all decided when it is mended', async (t) => {
+t.test('rows that keep coming while any of them could be at fault are all stored afterwards', async (t) => {
+  for (const trouble of ['chance', 'lost'] as const) {
+    const isOut = () => clock.now() >= 1_000 && clock.now() < 4_000
+    const { submit, clock, count } = setUp({
+      lanes: 3,
+      attemptMs: () => (isOut() ? 2 : 5),
+      weather: () => (isOut() ? trouble : undefined)
+    })
+    for (let at = 0; at < 10_000; at++) {
+      submit(plants(1, {}, at))
+      await clock.move(1)
+    }
+    await clock.move(deadlineMs)
+    t.same(count(), { stored: 10_000 }, trouble)
+  }
+})
+
+t.test('rows that may be stored and then meet a breakage are all decided when it is repaired', async (t) => {
   for (const mayBeOneRows of [true, false]) {
     for (const lanes of [1, 3]) {
       const weather = () => {

@@ -99,8 +99,7 @@ t.test('what the header says of the body', async (t) => {
     [{ ...json, 'content-type': 'application/json; a=b; charset=utf-16' }, 415, charset],
     [{ ...json, 'content-type': 'application/json; charset=xutf-8' }, 415, charset],
     [{ ...json, 'content-type': 'application/json; charset=utf-8x' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; charset = utf-8' }],
-    [{ ...json, 'content-type': 'application/json; charset=""' }, 415, charset],
+    [{ ...json, 'content-type': 'application/json; charset = utf-8' }, 415, charset],
     [{ ...json, 'content-type': 'application/json; charset=charset=utf-8' }, 415, charset],
     [{ ...json, 'content-type': 'application/json; x="a;charset=latin1"' }],
     [{ ...json, 'content-type': 'application/json; x="\\";charset=latin1"' }],
@@ -118,8 +117,8 @@ t.test('what the header says of the body', async (t) => {
 })
 
 t.test('the time for a content type grows with its length, not with the square of it', async (t) => {
-  const msOf = (pairs: number) => {
-    const type = `application/json;${'"\\'.repeat(pairs)}`
+  const msOf = (what: string, count: number) => {
+    const type = `application/json;${what.repeat(count)}x`
     const times = Array.from({ length: 5 }, () => {
       const began = performance.now()
       checkBodyHead({ 'content-type': type, 'content-length': '5' }, 100)
@@ -128,6 +127,8 @@ t.test('the time for a content type grows with its length, not with the square o
     return Math.min(...times)
   }
   // 64 times as much takes 4,096 times as long where each quote is a beginning.
-  const [short, long] = [msOf(250), msOf(16_000)]
-  t.ok(long < 1_000 * Math.max(short, 0.005), `${long} ms, for a 64th of it ${short} ms`)
+  for (const what of ['"\\', ' ', '"', ';', 'a=" ']) {
+    const [short, long] = [msOf(what, 250), msOf(what, 16_000)]
+    t.ok(long < 1_000 * Math.max(short, 0.005), `${what}: ${long} ms, for a 64th of it ${short} ms`)
+  }
 })
