@@ -1,4 +1,4 @@
-/** Takes back the newest migration, and loses its values: for whoever writes it. It is not in the image. */
+/** Takes back the newest migration, and loses its values: for its author. It is not in the image. */
 import { readMigrationConfig } from '../src/config/config.ts'
 import { migrate } from '../src/database/migrate.ts'
 

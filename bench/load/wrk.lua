@@ -1,5 +1,5 @@
 -- wrk's script: each request is a fresh plant; the end is one line of JSON.
--- Its arguments: a seed, a body's text before and behind the id, and the least and the greatest of what stands before
+-- Its arguments: a seed, a body's text before and after the id, and the least and the greatest of what stands before
 -- an id's last nine digits.
 
 local head, tail, least, greatest

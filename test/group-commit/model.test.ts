@@ -1,3 +1,4 @@
+/** Random submissions, outcomes and times in virtual time: every row has one outcome, and each rule of group commit holds. */
 import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
