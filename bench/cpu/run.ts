@@ -1,4 +1,4 @@
-/** `npm run bench -- cpu`: what a request costs in one process, without sockets, disk and database. */
+/** `npm run bench -- cpu`: what a request costs in one process, alone in a turn of the event loop or among others, without sockets, disk and database. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, open, rm } from 'node:fs/promises'
@@ -19,11 +19,13 @@ interface Figures {
 
 const { isQuick, starts, windows } = readOptions({ starts: 7, windows: 250 }, { starts: 2, windows: 50 })
 const warmUps = 1_500
+/** So many requests come in one turn of the event loop. */
+const inOneTurn = [1, 8, 64]
 
 /** Starts one process; its standard output is a file, as a log is. */
-async function start(log: string): Promise<Figures[]> {
+async function start(log: string, connections: number): Promise<Figures[]> {
   const output = await open(log, 'w')
-  const args = [join(import.meta.dirname, 'start.ts'), String(warmUps), String(windows)]
+  const args = [join(import.meta.dirname, 'start.ts'), ...[connections, warmUps, windows].map(String)]
   const child = spawn(process.execPath, args, { stdio: ['ignore', output.fd, 'pipe'] })
   const [figures, [code]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
   await output.close()
@@ -31,32 +33,42 @@ async function start(log: string): Promise<Figures[]> {
   return JSON.parse(figures)
 }
 
+/** The medians of each server over all starts. */
+function summarize(connections: number, taken: Figures[][]) {
+  return (taken[0] ?? []).map(({ name }) => {
+    const of = (figures: Figures[], wanted: string) =>
+      figures.find((one) => one.name === wanted)?.p10 ?? Number.NaN
+    const ratioTo = (other: string) => median(taken.map((figures) => of(figures, name) / of(figures, other)))
+    return {
+      connections,
+      name,
+      p10Us: median(taken.map((figures) => of(figures, name))),
+      toBare: ratioTo('bare Fastify'),
+      toDocumented: ratioTo('as documented')
+    }
+  })
+}
+
 const directory = await mkdtemp(join(tmpdir(), 'plant-store-cpu-'))
-const taken: Figures[][] = []
+const rows: ReturnType<typeof summarize> = []
 try {
-  for (let number = 1; number <= starts; number++) {
-    taken.push(await start(join(directory, 'log')))
-    process.stdout.write(`start ${number} of ${starts}\n`)
+  for (const connections of inOneTurn) {
+    const taken: Figures[][] = []
+    for (let number = 1; number <= starts; number++) {
+      taken.push(await start(join(directory, 'log'), connections))
+      process.stdout.write(`${connections} in one turn: start ${number} of ${starts}\n`)
+    }
+    rows.push(...summarize(connections, taken))
   }
 } finally {
   await rm(directory, { recursive: true })
 }
 
-const rows = (taken[0] ?? []).map(({ name }) => {
-  const of = (figures: Figures[], wanted: string) =>
-    figures.find((one) => one.name === wanted)?.p10 ?? Number.NaN
-  const ratioTo = (other: string) => median(taken.map((figures) => of(figures, name) / of(figures, other)))
-  return {
-    name,
-    p10Us: median(taken.map((figures) => of(figures, name))),
-    toBare: ratioTo('bare Fastify'),
-    toDocumented: ratioTo('as documented')
-  }
-})
 const machine = describeMachine([])
 const table = formatTable([
-  ['', 'p10 µs', '÷ bare Fastify', '÷ as documented'],
-  ...rows.map(({ name, p10Us, toBare, toDocumented }) => [
+  ['in one turn', '', 'p10 µs', '÷ bare Fastify', '÷ as documented'],
+  ...rows.map(({ connections, name, p10Us, toBare, toDocumented }) => [
+    String(connections),
     name,
     formatNumber(p10Us, 1),
     formatNumber(toBare, 2),

@@ -1,12 +1,10 @@
 /** One start: all servers in this process, turn by turn; writes the time of a request of each as JSON. */
-
 import { headers, makeBody } from '../plant.ts'
 import { Connection } from './connection.ts'
 import { type Name, servers } from './servers.ts'
 
-const [warmUps = 1500, windows = 250] = process.argv.slice(2).map(Number)
-/** Requests of a window: one on each connection. */
-const connections = 64
+const [connections = 64, warmUps = 1500, windows = 250] = process.argv.slice(2).map(Number)
+const requestsPerWindow = 64
 
 const fields = Object.entries({ host: 'bench', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
 
@@ -27,16 +25,18 @@ async function start(name: Name) {
   const taken: number[] = []
   return {
     taken,
-    /** Sends one request on each connection, and returns the time of one in µs. */
+    /** Sends the requests of a window, one at a time on each connection, and returns the time of one in µs. */
     async run(): Promise<number> {
-      const requests = opened.map(makeRequest)
-      const { promise, resolve: done } = Promise.withResolvers<void>()
-      resolve = done
-      pending = connections
+      const requests = Array.from({ length: requestsPerWindow }, makeRequest)
       const began = performance.now()
-      for (const [index, connection] of opened.entries()) connection.send(requests[index] as Buffer)
-      await promise
-      return ((performance.now() - began) * 1000) / connections
+      while (requests.length > 0) {
+        const { promise, resolve: done } = Promise.withResolvers<void>()
+        resolve = done
+        pending = connections
+        for (const connection of opened) connection.send(requests.pop() as Buffer)
+        await promise
+      }
+      return ((performance.now() - began) * 1000) / requestsPerWindow
     }
   }
 }
