@@ -20,7 +20,8 @@ async function build(t: Test) {
   const directory = t.testdir({
     'package.json': link('package.json'),
     node_modules: link('node_modules'),
-    migrations: link('migrations')
+    migrations: link('migrations'),
+    public: link('public')
   })
   const tsc = join(root, 'node_modules/.bin/tsc')
   await execute('env', [...plain, tsc, '-p', 'tsconfig.build.json', '--outDir', `${directory}/dist`], {
