@@ -1,4 +1,7 @@
-/** `npm run bench -- cpu`: what a request costs in one process, alone in a turn of the event loop or among others, without sockets, disk and database. */
+/**
+ * `npm run bench -- cpu`: what a request costs in one process, alone in a turn of the event loop or among others, without
+ * sockets, disk and database.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, open, rm } from 'node:fs/promises'

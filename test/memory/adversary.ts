@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect, parseArgs } from 'node:util'
 import { createRandom } from '../../dev/random.ts'
 import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { startMeasured } from '../support/measured.ts'
 import { type Teardown, withTeardown } from '../support/process.ts'
 import { connectTo } from '../support/raw.ts'
@@ -105,13 +106,13 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
   await service.shows('http_connections', 0)
   const before = await service.held()
   const good = startGoodClients(service.url, secrets.good, goodClients)
-  const until = performance.now() + durationMs
+  const end = performance.now() + durationMs
   let ended = false
   const exit = service.ended.then(({ code, stderr }) => {
     ended = true
     return `the process has ended with code ${code}: ${firstLine(stderr)}`
   })
-  const isOver = () => ended || performance.now() >= until
+  const isOver = () => ended || performance.now() >= end
   const attack = startAttack(service.url, { seed, kinds, connections: badConnections }, isOver)
   await Promise.race([attack.done, exit])
   const restless = sleep(scaled(restMs), [`it does not come to rest within ${scaled(restMs)} ms`], {
@@ -148,8 +149,8 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
     await check()
     for (const socket of attack.staying) socket.resetAndDestroy()
     // What they had sent may be read only now, and then be served, on a slow machine for long.
-    const isOver = (counts: Record<string, unknown>) => names.every((name) => counts[name] === 0)
-    while (!isOver(await service.metrics(names))) await sleep(250)
+    const isAtRest = (counts: Record<string, unknown>) => names.every((name) => counts[name] === 0)
+    await until('nobody is served', () => service.metrics(names), isAtRest, scaled(restMs))
     await check()
     if (good.created.length < goodClients) found.push(`only ${good.created.length} plants were created`)
     found.push(...(await good.compare(service.databaseUrl)).slice(0, 5))
