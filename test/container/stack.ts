@@ -8,6 +8,9 @@ import { openProject } from '../../dev/compose.ts'
 import { docker, root } from '../../dev/docker.ts'
 import { execute } from '../../dev/execute.ts'
 import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
+import { startRivals } from '../../dev/histories/rivals.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { assertRows } from '../support/history.ts'
 
 /** When the images of the tests say that their files were made, in s. */
 export const sourceDateEpoch = 1_700_000_000
@@ -39,6 +42,10 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     PORT: '0',
     PROMETHEUS_PORT: '0',
     TLS_PORT: '0',
+    WRITE_DEADLINE_MS: '60000',
+    // On a usual machine the default; SHUTDOWN_TIMEOUT_MS has room for the most.
+    SHUTDOWN_DELAY_MS: String(Math.min(15_000, scaled(5_000))),
+    SHUTDOWN_TIMEOUT_MS: '110000',
     ...settings
   }
   const { compose, psql, url } = openProject(cwd, env)
@@ -48,7 +55,9 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     await docker(['image', 'rm', '--force', name])
     await rm(cwd, { recursive: true, force: true })
   })
-  return {
+  let nextId = 1
+
+  const stack = {
     cwd,
     env,
     image: name,
@@ -65,6 +74,37 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     async plants(firstId?: number, lastId?: number): Promise<StoredRow[]> {
       const lines = await psql('db', 'plants', selectRows(firstId, lastId))
       return lines.map((line) => JSON.parse(line))
+    },
+    /** Runs one of the scripts of `ops`. */
+    operate: (script: string, args: string[] = [], changed: Record<string, string> = {}) =>
+      execute(`ops/${script}`, args, { cwd, env: { ...env, ...changed } }),
+    /** Starts clients, and returns the proof that none of their creates fails and each plant is stored once. */
+    async startClients(t: Test) {
+      const [url, token] = [await stack.url(), await stack.token()]
+      const load = startRivals({ urls: [url], token, clients: 16, pauseMs: 80, firstId: nextId })
+      t.teardown(() => load.stop())
+      await load.succeed(200)
+      return {
+        succeed: load.succeed,
+        async assertServed() {
+          await load.succeed(200)
+          const history = await load.stop()
+          const firstId = nextId
+          nextId += history.operations.length
+          assertRows(t, await stack.plants(firstId, nextId - 1), history)
+          t.strictSame(history.failed, [], 'no client saw an error')
+        }
+      }
     }
   }
+  return stack
+}
+
+export type Stack = Awaited<ReturnType<typeof copyStack>>
+
+/** Builds and starts a copy of the stack. */
+export async function startStack(t: Test, settings: Record<string, string> = {}) {
+  const stack = await copyStack(t, settings)
+  await stack.compose('up', '--build', '--detach', '--wait')
+  return stack
 }
