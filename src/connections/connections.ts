@@ -70,11 +70,10 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 
   function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
     const connection = connections.get(socket)
-    const isTimeout = code === 'ERR_HTTP_REQUEST_TIMEOUT'
     // No response for a client that has gone or has never sent anything, nor for bytes after a request that closes.
     if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
     else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
-    else if (!isTimeout || connection?.isLate(performance.now()))
+    else if (code !== 'ERR_HTTP_REQUEST_TIMEOUT' || connection?.isLate(performance.now()))
       rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
   }
 
@@ -103,6 +102,8 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     const isExcess = connections.size >= limits.maxConnections
     const connection = new Connection(socket, connections, isExcess, onClosed)
     connections.set(socket, connection)
+    // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
+    socket.on('end', () => connection.isArriving && rejectConnection(socket, new Failure('MalformedRequest')))
     socket.once('close', () => {
       connections.delete(socket)
       connection.close()
@@ -204,8 +205,7 @@ function keepBusy(server: Server, connections: Connections) {
 
 /**
  * Returns the header fields of every response: the request's id, and that the response is no page (for a browser that
- * shows it as one all the same), has the type that it claims, and must not be cached. What concerns TLS is the
- * balancer's task.
+ * shows it as one), has the type that it claims, and must not be cached. Fields about TLS are the balancer's.
  */
 export function responseHeaders(requestId: string) {
   return {

@@ -23,6 +23,7 @@ const failed = (error: number, message: string) => `400 ${JSON.stringify({ error
 const malformed = failed(400, 'the request is malformed')
 const head = `host: test\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\n`
 const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
+const upgrade = { connection: 'upgrade', upgrade: 'websocket' }
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 const repeated = (field: string) => failed(400, `the header field ${field} is repeated`)
 const badHost = failed(400, 'the header field host is missing or malformed')
@@ -307,11 +308,7 @@ const cases: [string, Part[], string[]][] = [
     [request('', { expect: '100-continue', 'content-length': '1048577' })],
     [failed(413, 'the body is too large')]
   ],
-  [
-    '7.8: an upgrade that is not wanted',
-    [request(plant(), { connection: 'upgrade', upgrade: 'websocket' })],
-    [created]
-  ],
+  ['7.8: an upgrade that is not wanted', [request(plant(), upgrade)], [created]],
   [
     '7.8: an upgrade to HTTP/2',
     [request(plant(), { connection: 'upgrade, http2-settings', upgrade: 'h2c', 'http2-settings': '' })],
@@ -351,6 +348,16 @@ const cases: [string, Part[], string[]][] = [
   [
     '8: a request is cut off by half-closing in its body',
     [request('{"id":1', { 'content-length': '100' })],
+    [malformed]
+  ],
+  [
+    '8: a request to upgrade is cut off by half-closing in its body',
+    [request(plant()) + request('{"id":1', { ...upgrade, 'content-length': '100' })],
+    [created, malformed]
+  ],
+  [
+    '8: a request to upgrade is cut off by half-closing in a chunk',
+    [request('', { ...upgrade, ...chunked }), '9\r\n{"id'],
     [malformed]
   ],
   ['9.6: half-closing after a whole request', [request(plant())], [created]]
