@@ -183,6 +183,7 @@ t.test(
     )
     const [certificate, another] = [createAuthority('of a day'), createAuthority('another')]
     const file = join(stack.cwd, 'coverage/balancer.pem')
+    await mkdir(nights, { recursive: true })
     await writeFile(file, certificate.cert + another.key)
     await t.rejects(compose(`certificate --import <${file}`), /the key is not that of the first certificate/)
     await writeFile(file, certificate.cert + certificate.key)
@@ -193,7 +194,6 @@ t.test(
     await compose('certificate')
     t.equal(await post(-3, 'before'), '200 {"name":"Moss"}')
     await writeFile(join(stack.cwd, '.env'), 'LOG_LEVEL=debug\n')
-    await mkdir(nights)
     await stack.operate('nightly-backup', [nights])
     await until('neither fires', firing, (names) => !alerts.some((name) => names.includes(name)))
     const trial = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}-nightly`

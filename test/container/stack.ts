@@ -105,6 +105,8 @@ export type Stack = Awaited<ReturnType<typeof copyStack>>
 /** Builds and starts a copy of the stack. */
 export async function startStack(t: Test, settings: Record<string, string> = {}) {
   const stack = await copyStack(t, settings)
-  await stack.compose('up', '--build', '--detach', '--wait')
+  await stack.compose('build')
+  await stack.token() // before the replicas start: later, they need a second to read it
+  await stack.compose('up', '--detach', '--wait')
   return stack
 }
