@@ -10,7 +10,7 @@ import operation from './http/operation.ts'
 import { createServer } from './http/server.ts'
 import telemetry from './http/telemetry.ts'
 import openapi from './openapi/page.ts'
-import store from './plants/plugin.ts'
+import plantRepository from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
@@ -49,9 +49,8 @@ export async function buildApp(
   await app.register(openapi, { basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
-  await app.register(store, { registry, write, tracing, repository })
+  await app.register(plantRepository, { registry, write, tracing, repository })
   await app.register(plants)
-  // Register last: if logging throws, everything else has been released.
   await app.register(telemetry, { registry })
   app.rejectOtherMethods()
   await app.register(admin, { registry, listen: config.metrics })

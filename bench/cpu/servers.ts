@@ -29,7 +29,8 @@ async function startNode(): Promise<Server> {
     })
     request.on('end', () => {
       const body = JSON.parse(text) as Body
-      create(toPlant(body), { caller: '' }).then(() => {
+      create(toPlant(body), { caller: '' }).then(({ release }) => {
+        release()
         const { name, tag } = body
         response.writeHead(200, { 'content-type': 'application/json' })
         response.end(JSON.stringify({ name, tag }))

@@ -6,7 +6,8 @@ import { type Body, type Repository, toPlant } from './body.ts'
 export function buildBare(repository: Repository) {
   const app = Fastify()
   app.post<{ Body: Body }>('/plants', async ({ body }) => {
-    await repository.create(toPlant(body), { caller: '' })
+    const { release } = await repository.create(toPlant(body), { caller: '' })
+    release()
     const { name, tag } = body
     return { name, tag }
   })

@@ -10,5 +10,5 @@ export const toPlant = ({ id, ...fields }: Body) => ({ id: BigInt(id), ...fields
 
 /** What a body is stored by. */
 export interface Repository {
-  create(plant: ReturnType<typeof toPlant>, context: { caller: string }): Promise<unknown>
+  create(plant: ReturnType<typeof toPlant>, context: { caller: string }): Promise<{ release(): void }>
 }

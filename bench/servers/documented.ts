@@ -20,7 +20,8 @@ export async function buildDocumented(repository: Repository) {
     '/plants',
     { schema: { body: newPlant, response: { 200: plant } } },
     async ({ body }) => {
-      await repository.create(toPlant(body), { caller: '' })
+      const { release } = await repository.create(toPlant(body), { caller: '' })
+      release()
       return body
     }
   )

@@ -22,7 +22,7 @@ function createGroupCommitRepository(): Repository {
 /** One prepared insert for each plant, on a pool of 10 connections: the driver's default. */
 function createInsertRepository(): Repository {
   const pool = new pg.Pool(config.database)
-  return { create: (plant) => pool.query(insertOne(plant)) }
+  return { create: (plant) => pool.query(insertOne(plant)).then(() => ({ release() {} })) }
 }
 
 const app =

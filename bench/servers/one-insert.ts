@@ -14,10 +14,9 @@ const repository: PlantRepository = {
   async create(plant) {
     const { rowCount } = await pool.query(insertOne(plant))
     if (rowCount === 0) throw new Failure('DuplicatePlant')
-    return 'created'
+    return { stored: 'created', rows: 1, release() {} }
   },
   writeRefusal: () => undefined,
-  release() {},
   noteAway() {},
   load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
   close: () => pool.end()

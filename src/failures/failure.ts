@@ -22,6 +22,8 @@ export class Failure extends StacklessError {
   readonly error: number
   readonly headers: Record<string, string>
   readonly outcome: Entry['outcome']
+  /** How many rows its last transaction had, for the log; undefined where it was in none. */
+  rows: number | undefined = undefined
 
   constructor(name: FailureName, { message, headers, cause }: FailureDetails = {}) {
     const entry: Entry = catalogue[name]

@@ -21,7 +21,7 @@ declare module 'fastify' {
     readonly operation: RegisteredOperation | undefined
     /** Undefined where its operation does not write. */
     idempotencyKey: string | undefined
-    /** How many rows its last transaction had, for the log. */
+    /** How many rows the transaction of its success had, for the log. */
     batchRows: number | undefined
   }
   interface FastifyInstance {

@@ -48,7 +48,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
     route: routeOf(request),
     caller: request.caller || undefined,
     failure: request.failure?.error ?? 0,
-    batchRows: request.batchRows,
+    batchRows: request.failure?.rows ?? request.batchRows,
     durationMs: Math.round(elapsedTime * 1000) / 1000,
     client: request.ip,
     forwardedFor: request.forwardedFor

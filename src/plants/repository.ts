@@ -12,15 +12,13 @@ import { countBytes, countHeldBytes, rowBytes, writeContent } from './columns.ts
 import type { NewPlant } from './schema.ts'
 import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteContext } from './sql-store.ts'
 
-/** Who creates a plant, and with which Idempotency-Key; the repository notes in it what became of the create. */
-interface CreateContext extends WriteContext {
-  /** If there is one, it has the texts of the response until its client has taken it: then call `release`. */
-  readonly connection?: unknown
-  /** How many still hold the texts, and so many bytes: group commit, the response, both, or neither. */
-  textHolders?: number
-  queuedBytes?: number
-  /** How many plants were in the last transaction that this one was tried in; undefined where it was in none. */
-  batchRows?: number | undefined
+/** A create that has succeeded. */
+export interface Created {
+  readonly stored: Stored
+  /** How many plants were in its transaction. */
+  readonly rows: number
+  /** Call it when its response no longer holds the plant's texts: until then, their bytes count. */
+  release(): void
 }
 
 export interface PlantRepository {
@@ -28,11 +26,9 @@ export interface PlantRepository {
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
-  create(plant: NewPlant, context: CreateContext): Promise<Stored>
+  create(plant: NewPlant, context: WriteContext): Promise<Created>
   /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
   writeRefusal(caller: string): Failure | undefined
-  /** Call it when a response is sent or given up: releases its plant's bytes, unless the plant still waits. */
-  release(context: CreateContext): void
   /** Call it while the database cannot be reached, with the time since when, by `performance.now()`: a whole deadline is an outage. */
   noteAway(since: number): void
   readonly load: QueueStats
@@ -83,17 +79,6 @@ export function createPlantRepository(
 
   const portionOf = (caller: string) => Math.max(queueRows.portion(caller), queueBytes.portion(caller))
 
-  function release(context: CreateContext) {
-    if (context.textHolders && --context.textHolders === 0)
-      queueBytes.release(context.caller, Number(context.queuedBytes))
-  }
-
-  function dequeue(context: CreateContext, batchRows: number | undefined) {
-    context.batchRows = batchRows
-    queueRows.release(context.caller, 1)
-    release(context)
-  }
-
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
@@ -101,8 +86,7 @@ export function createPlantRepository(
       if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
         return Promise.reject(new Failure('Overloaded'))
       queueRows.take(caller, 1)
-      context.queuedBytes = heldBytes
-      context.textHolders = context.connection === undefined ? 1 : 2
+      const release = () => queueBytes.release(caller, heldBytes)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
       const bytes = countBytes(plant)
@@ -111,13 +95,14 @@ export function createPlantRepository(
         groupCommit.submit(
           item,
           (stored, rows) => {
-            dequeue(context, rows)
+            queueRows.release(caller, 1)
             onStored(stored)
-            resolve(stored)
+            resolve({ stored, rows, release })
           },
           (error, rows) => {
-            dequeue(context, rows)
-            reject(toCreateFailure(error))
+            queueRows.release(caller, 1)
+            release()
+            reject(Object.assign(toCreateFailure(error), { rows }))
           }
         )
       })
@@ -128,7 +113,6 @@ export function createPlantRepository(
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
-    release,
     noteAway: groupCommit.noteAway,
     get load() {
       return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }

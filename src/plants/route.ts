@@ -1,16 +1,7 @@
 /** The operations on plants, and their routes. */
-import type { FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Operation } from '../http/operation.ts'
 import { NewPlant, Plant } from './schema.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** How many hold its plant's texts, and how many bytes these are. */
-    textHolders: number
-    queuedBytes: number
-  }
-}
 
 const createPlant: Operation<typeof NewPlant> = {
   id: 'createPlant',
@@ -41,7 +32,11 @@ ignored.`,
   failures: ['DuplicatePlant', 'ReusedKey', 'RefusedPlant'],
   admit: ({ server, caller }) => server.plants.writeRefusal(caller),
   handle: (request, reply) =>
-    request.server.plants.create(request.body, request).then((stored) => {
+    request.server.plants.create(request.body, request).then(({ stored, rows, release }) => {
+      request.batchRows = rows
+      // First of its listeners: if logging throws, the others are not called.
+      if (reply.raw.closed) release()
+      else reply.raw.prependListener('close', release)
       if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
       // The response's schema selects its fields.
       return request.body
@@ -53,9 +48,6 @@ export const operations: readonly Operation[] = [createPlant]
 
 export default fp(
   async (app) => {
-    app.decorateRequest('textHolders', 0)
-    app.decorateRequest('queuedBytes', 0)
-    app.server.on('replied', ({ request }: FastifyReply) => app.plants.release(request))
     for (const operation of operations) app.addOperation(operation)
   },
   { name: 'plants-route', dependencies: ['schema', 'operation', 'plants'] }

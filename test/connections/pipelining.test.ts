@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
+import type { Created } from '../../src/plants/repository.ts'
 import { checkResponses } from '../support/contract.ts'
 import { connectTo, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
@@ -41,6 +42,7 @@ async function ended(socket: Socket) {
 const served = async ({ app }: { app: { connections: Map<Socket, unknown> } }) =>
   until('the connection is there', () => [...app.connections.keys()][0])
 
+const created: Created = { stored: 'created', rows: 1, release() {} }
 const noToken = '400 {"error":401,"message":"a bearer token is required"}'
 
 t.test('what comes after the response to an uninvited body is read and dropped, not parsed', async (t) => {
@@ -78,7 +80,7 @@ t.test('of a connection beyond the limit the first response is the last, whateve
 
 t.test('at most 64 requests of a connection wait, and all of them get 200 in the end', async (t) => {
   const client = await start(t)
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
   client.app.plants.create = () => gate
   const socket = await served(client)
   const plants = 1_000
@@ -93,7 +95,7 @@ t.test('at most 64 requests of a connection wait, and all of them get 200 in the
   t.ok(socket.readableLength <= 2 ** 17, `${socket.readableLength} bytes are held`)
   const most: number[] = []
   client.app.server.prependListener('request', () => most.push(client.pending()))
-  letGo('created')
+  letGo(created)
   await until('all have come', client.seen, (seen) => seen === plants)
   await until('none waits', client.pending, (pending) => pending === 0)
   t.ok(Math.max(...most) <= 64, `${Math.max(...most)} wait`)
@@ -148,7 +150,7 @@ t.test('a client that does not read is not read from either, and goes on when it
 
 t.test('a connection that is reset while responses are pending leaves nothing', async (t) => {
   const service = await startService(t, { HEADERS_TIMEOUT_MS: '1' })
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
   service.app.plants.create = () => gate
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
@@ -169,7 +171,7 @@ t.test('a connection that is reset while responses are pending leaves nothing', 
     for (const socket of sockets) socket.resetAndDestroy()
     await until('all are gone', () => service.app.connections.size === 0)
   }
-  letGo('created')
+  letGo(created)
   t.equal(await until('their timers are gone', timers, (count) => count <= before), before)
 })
 
@@ -188,13 +190,13 @@ t.test('after a request to upgrade nothing is carried out, and its response is t
 
 t.test('a body that a CONNECT or a reset cuts off releases its bytes', async (t) => {
   const client = await start(t)
-  const { promise: gate, resolve: letGo } = Promise.withResolvers<'created'>()
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
   client.app.plants.create = () => gate
   const unread = request('x'.repeat(600))
   client.socket.write(`${request('{"id":1,"name":"n"}')}${unread}CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n`)
   await until('the connection is over', () => [...client.app.connections.values()][0]?.isOver)
   client.socket.resetAndDestroy()
   await until('it is gone', () => client.app.connections.size === 0)
-  letGo('created')
+  letGo(created)
   await until('no room is held', async () => /^plant_store_http_body_bytes 0$/m.test(await client.metrics()))
 })

@@ -21,9 +21,13 @@ type Service = Awaited<ReturnType<typeof startService>>
 /** What becomes of creates that come in one turn: `created`, or the failure's name. */
 const startCreates = ({ app }: Service, ids: number[], name = 'n', idempotencyKey?: string) =>
   ids.map((id) =>
-    app.plants
-      .create({ id: BigInt(id), name }, { caller: 'tester', idempotencyKey })
-      .catch((error: Error) => error.name)
+    app.plants.create({ id: BigInt(id), name }, { caller: 'tester', idempotencyKey }).then(
+      ({ stored, release }) => {
+        release()
+        return stored
+      },
+      (error: Error) => error.name
+    )
   )
 
 const create = (...parameters: Parameters<typeof startCreates>) => Promise.all(startCreates(...parameters))

@@ -67,7 +67,10 @@ export async function loadService(src: string) {
         const { name, tag } = plant
         const body = tag === undefined ? { name } : { name, tag }
         plants.create(plant, { caller, idempotencyKey: key }).then(
-          (stored) => respond({ response: { status: 200, body }, stored }),
+          ({ stored, release }) => {
+            release()
+            respond({ response: { status: 200, body }, stored })
+          },
           (thrown: unknown) => {
             const { status, headers, body } = toResponse(toFailure(thrown), true)
             respond({ response: { status, body: JSON.parse(body) }, writeOutcome: headers['write-outcome'] })
