@@ -17,11 +17,11 @@ import schema, { ajv } from './plants/schema.ts'
 import { databaseChecks } from './plants/statements.ts'
 import type { Tracing } from './tracing/open-telemetry.ts'
 
-/** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else their next request could meet one that closes. */
+/** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes. */
 const keepAliveTimeout = 620_000
 
 /**
- * Builds the application; it listens to nothing yet and connects to the database with its first request.
+ * Builds the application. It does not listen yet, and connects to the database with its first request.
  * `repository` stores plants in place of the database.
  */
 export async function buildApp(
@@ -58,14 +58,14 @@ export async function buildApp(
 }
 
 /**
- * Adds the probes of an orchestrator or a balancer. Neither asks the database: all replicas share it, and would be taken out
- * of service at once (docs/decisions/readiness-without-the-database.md).
+ * Adds the probes for an orchestrator or a balancer. Neither queries the database: all replicas share it, so an outage would
+ * take all of them out of service at once (docs/decisions/readiness-without-the-database.md).
  */
 function addProbes(app: FastifyInstance) {
   const config = { isInternal: true } as const
   app.get('/livez', { config }, () => ({ status: 'alive' }))
   app.get('/readyz', { config }, () => {
-    if (app.isShuttingDown) throw new Failure('NotReady', { message: 'the service is closing' })
+    if (app.isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
     return { status: 'ready' }
   })
 }

@@ -4,11 +4,11 @@ import { type DestinationStream, pino } from 'pino'
 const maximumCauses = 5
 const maximumLength = 10_000
 
-/** What is kept of an error. PostgreSQL's messages can quote a row: of its errors, the code and the names of things. */
+/** The fields of an error that are logged. PostgreSQL's messages can quote a row, so they are not. */
 const kept = ['name', 'code', 'message', 'stack']
 const keptOfReports = ['name', 'code', 'severity', 'schema', 'table', 'column', 'constraint', 'routine']
 
-/** Describes an error for the log: its type, what is kept of it, with or without the stack, and its causes. Never throws. */
+/** Describes an error for the log: its type, the fields above, with or without the stack, and its causes. Never throws. */
 function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   try {
     if (!(error instanceof Error)) return { type: typeof error }
@@ -27,32 +27,32 @@ function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   }
 }
 
-/** Lines are written in pieces: a system call for each would cost more than the line itself. */
-const pieceLength = 4_096
+/** Lines are written in chunks: a system call for each would cost more than the line itself. */
+const chunkLength = 4_096
 const flushEveryMs = 250
 /** How many bytes are kept while standard output cannot be written, such as a file on a full disk. */
 const maximumKept = 1_048_576
 
 let lost = 0
 
-/** Returns how many lines of the log were lost: they came while standard output could not be written. */
+/** Returns how many lines of the log were lost because standard output could not be written. */
 export const lostLines = () => lost
 
 /**
- * Standard output, in pieces of about 4 kB, the last of them after 250 ms, with a fatal line, or at the exit. Pino's own
- * buffer counts the bytes of all that it holds with each line. A service whose log cannot be written serves on.
+ * Writes to standard output in chunks of about 4 kB; the last one after 250 ms, with a fatal line, or at the exit. Pino's own
+ * buffer counts the bytes of all its lines again with each line. If the log cannot be written, the service goes on.
  */
 function bufferOutput(): DestinationStream & { flushSync(): void } {
   const output = pino.destination({ dest: 1, sync: true, maxLength: maximumKept })
-  // Nothing to do: what could not be written is kept, and written with the next piece.
-  output.removeAllListeners('error') // pino's own writes nothing more once a reader has gone
+  // Nothing to do: pino keeps what could not be written, and writes it with the next chunk.
+  output.removeAllListeners('error') // after pino's own, nothing is written any more once the reader has gone
   output.on('error', () => {})
-  output.on('drop', (piece: string) => {
-    lost += piece.split('\n').length - 1
-    output.write('') // a piece that does not fit is no new attempt
+  output.on('drop', (chunk: string) => {
+    lost += chunk.split('\n').length - 1
+    output.write('') // dropping a chunk does not retry the write
   })
   let lines = ''
-  // The destination writes a piece at once. Its own `flushSync` could wait for room for ever.
+  // The destination writes each chunk at once. Its own `flushSync` could wait for a reader for ever.
   const flushSync = () => {
     if (lines !== '') output.write(lines)
     lines = ''
@@ -62,7 +62,7 @@ function bufferOutput(): DestinationStream & { flushSync(): void } {
   return {
     write(line) {
       lines += line
-      if (lines.length >= pieceLength) flushSync()
+      if (lines.length >= chunkLength) flushSync()
     },
     flushSync
   }
@@ -70,7 +70,7 @@ function bufferOutput(): DestinationStream & { flushSync(): void } {
 
 const serializers = {
   err: (error: unknown) => describeError(error, true),
-  /** Without the stack: thousands of lines a second can have one. */
+  /** Without the stack: in an outage, thousands of lines a second have a cause. */
   cause: (error: unknown) => describeError(error, false)
 }
 

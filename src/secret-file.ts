@@ -7,7 +7,7 @@ import { StartupFault } from './failures/failure.ts'
 /** A file as it was when the settings were read. */
 export interface SecretFile {
   readonly path: string
-  /** Of its text, by `digestOf`. */
+  /** The digest of its text (`digestOf`). */
   readonly digest: string
 }
 
@@ -18,10 +18,10 @@ const pollMs = 1_000
 export const digestOf = (text: string) => hash('sha256', text)
 
 /**
- * Follows the file that the setting `name` names, if any, and hands each new text to `use`, which returns what the
- * log says of it. If the text is broken, `use` throws a StartupFault, and what it held before stays in use.
- * The whole text is read every second. Unlike events and modification times, that notices a write in place, a rename
- * and a swapped link on every file system. It takes effect when two readings agree: half of a secret can be valid.
+ * Watches the file that the setting `name` names, if any, and passes each new text to `use`, which returns what to log
+ * about it. If the text is broken, `use` throws a StartupFault, and the earlier text stays in use.
+ * The whole file is read every second. Unlike events and modification times, this notices a write in place, a rename and
+ * a swapped link on every file system. A text takes effect when two reads agree: half of a secret can be valid, too.
  */
 export function watchSecretFile(
   name: string,
@@ -61,7 +61,7 @@ export function watchSecretFile(
     } catch (error) {
       isBroken = true
       const { faults } = error as StartupFault
-      log.error({ faults }, `${name} is broken: what it held before stays in use`)
+      log.error({ faults }, `${name} is broken: its earlier text stays in use`)
     }
   }
 
@@ -70,7 +70,7 @@ export function watchSecretFile(
     isBroken: () => isBroken,
     /** Reads the file now, and uses what it holds. Never rejects. */
     reload: () => read(() => true),
-    /** Stops watching; what is being read is not used. */
+    /** Stops watching, and ignores a read in progress. */
     close() {
       isClosed = true
       clearTimeout(timer)

@@ -29,21 +29,21 @@ try {
     throw error
   }
   const left = ({ size, pending } = app.connections) => ({ connections: size, requests: pending })
-  // Not earlier: it would end a process that cannot listen with exit code 0.
+  // Not earlier: a process that cannot listen would end with exit code 0.
   closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
       skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...left() }, 'closing took too long: cut off'),
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...left() }, 'the shutdown took too long: cut off'),
       onSecondSignal: (signal) => app.log.fatal({ signal, ...left() }, 'a second signal: cut off')
     },
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
-      else app.log.info({ signal }, 'closing')
+      else app.log.info({ signal }, 'shutting down')
       await app.announceShutdown(config.SHUTDOWN_DELAY_MS)
       await app.close()
-      app.log.info('closed')
+      app.log.info('shut down')
     }
   )
 } catch (error) {

@@ -77,7 +77,7 @@ t.test('SIGTERM to `npm start`: the service responds to what it has, and ends be
 
   service.npm.kill('SIGTERM')
   t.strictSame(await service.ended, [0, null])
-  t.match(service.output(), /"msg":"closed"/, 'it has drained')
+  t.match(service.output(), /"msg":"shut down"/, 'it has drained')
   await t.rejects(post(2), { cause: { code: 'ECONNREFUSED' } }, 'its port is free')
 })
 

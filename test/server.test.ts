@@ -142,7 +142,7 @@ t.test(
           'CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n'
         ])
         const bodies = parseResponses(bytes).map(({ status, body }) => `${status} ${body}`)
-        t.strictSame(bodies, ['400 {"error":405,"message":"this path does not have this method"}'])
+        t.strictSame(bodies, ['400 {"error":405,"message":"this path does not support this method"}'])
       }
     }
   }
@@ -255,7 +255,7 @@ t.test('on SIGHUP the service reads its tokens again, good or broken, and goes o
 
   await writeFile(path, 'shop:')
   service.kill('SIGHUP')
-  await service.output(/"msg":"AUTH_TOKENS_FILE is broken: what it held before stays in use"/)
+  await service.output(/"msg":"AUTH_TOKENS_FILE is broken: its earlier text stays in use"/)
   t.equal(await errorOf(`${secret}-2`), 400)
 
   service.kill('SIGTERM')

@@ -1,4 +1,4 @@
-/** The second, small application: the metrics page on a listener of its own, whose failures are those of the contract. */
+/** A second, small application: the metrics page, on a listener of its own. Its failures follow the contract, too. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -9,7 +9,7 @@ import { addProcessMetrics } from '../metrics/metrics.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Opens the listener of the metrics page, where there is to be one; it closes with the application. */
+    /** Opens the listener of the metrics page, unless metrics are off. It closes with the application. */
     listenForMetrics(): Promise<void>
   }
 }
@@ -18,7 +18,7 @@ export default fp<{ registry: Registry; listen: Config['metrics'] }>(
   async (app, { registry, listen }) => {
     if (listen) addProcessMetrics(registry)
     const admin = listen && (await buildAdminApp(registry, app.log))
-    // Not in an `onListen` hook: what fails there Fastify only logs.
+    // Not in an `onListen` hook: Fastify only logs what fails there.
     app.decorate('listenForMetrics', async () => {
       await admin?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
     })
@@ -27,7 +27,7 @@ export default fp<{ registry: Registry; listen: Config['metrics'] }>(
   { name: 'admin' }
 )
 
-/** Builds the application of the page at /metrics; it listens to nothing yet. */
+/** Builds the application of the page at /metrics. It does not listen yet. */
 export async function buildAdminApp(
   page: { contentType: string; metrics(): Promise<string> },
   logger: FastifyBaseLogger

@@ -26,7 +26,7 @@ type Options = { tokens: Tokens; file?: SecretFile | undefined; registry: Regist
 
 const realm = 'Bearer realm="plant-store"'
 
-/** The `file` that the tokens came from is watched. `perSecond` limits each caller in this process, 0 does not. */
+/** Watches the `file` that the tokens came from. `perSecond` limits each caller in this process; 0 is no limit. */
 export default fp<Options>(
   async (app, { tokens: initial, file, registry, perSecond }) => {
     let tokens = initial
@@ -41,11 +41,11 @@ export default fp<Options>(
     app.decorateRequest('caller', '')
     await app.register(bearerAuth, {
       addHook: false,
-      specCompliance: 'rfc6749', // the scheme's name in any case, as RFC 9110 section 11.1 has it
+      specCompliance: 'rfc6749', // the scheme's name in any case (RFC 9110, section 11.1)
       verifyErrorLogLevel: 'trace',
       keys: [],
       auth: (token, request) => {
-        // What the time of a look-up reveals of a digest helps no guess: nobody can choose a secret by its digest.
+        // The time of a look-up may reveal a part of a digest, but nobody can choose a secret by its digest.
         request.caller = tokens.get(hash('sha256', token)) ?? ''
         return request.caller !== ''
       }
@@ -62,7 +62,7 @@ export default fp<Options>(
   { name: 'auth' }
 )
 
-/** The failure and its challenge, as RFC 6750 section 3 has them: no error code where no bearer token was tried. */
+/** Returns the failure and its challenge (RFC 6750, section 3): without an error code if no bearer token was sent. */
 function toAuthFailure(authorization: string | undefined): Failure {
   const [scheme = '', ...rest] = (authorization ?? '').split(' ')
   if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(realm))
@@ -74,9 +74,9 @@ function toAuthFailure(authorization: string | undefined): Failure {
 
 const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
 
-/** Returns what counts a request for its caller, tells the caller how many are left, and returns the failure of one too many. */
+/** Returns a function that counts a caller's request, tells it how many are left, and returns the failure of one too many. */
 function createRateLimit(perSecond: number) {
-  /** What each caller has asked for since its window began; there are no more callers than names of tokens. */
+  /** How many requests each caller has made in its window. There are no more callers than names of tokens. */
   const windows = new Map<string, { endsAt: number; requests: number }>()
   return (caller: string, reply: FastifyReply): Failure | undefined => {
     const now = performance.now()

@@ -8,7 +8,7 @@ export type Tokens = ReadonlyMap<string, string>
 const name = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
 const minimumLength = 16
-/** The mistake of a script that hashes an unset variable. */
+/** A script that hashes an unset variable gets this digest. */
 const digestOfNothing = hash('sha256', '')
 
 /**

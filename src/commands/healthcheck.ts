@@ -1,5 +1,5 @@
 /**
- * The process that asks the service in the same container for its health, for HEALTHCHECK:
+ * The process that checks the health of the service in the same container, for HEALTHCHECK:
  * `healthcheck.ts [/livez|/readyz]`. Exits with 0 when the response is 200, with 1 otherwise.
  */
 import { once } from 'node:events'

@@ -9,17 +9,17 @@ import { rowBytes } from '../plants/columns.ts'
 import type { WriteLimits } from '../plants/repository.ts'
 import { type Environment, readSecret, readSettings, type Settings } from './settings.ts'
 
-/** What the service needs to know: each setting by its own name, and what some of them make together. */
+/** The service's configuration: each setting by its own name, and values that combine several. */
 export type Config = ReturnType<typeof readConfig>
 
-/** The size of the plants in one transaction. Larger ones take so long that sharing their commit saves nothing. */
+/** The most bytes of plants in one transaction. A larger one takes so long that sharing its commit saves nothing. */
 const batchBytes = 1_048_576
 
 /** Reads the service's settings. Throws a StartupFault with one line for each missing or bad value. */
 export function readConfig(env: Environment) {
   return check((faults) => {
     const settings = readSettings(env, faults)
-    // A setting that is broken itself breaks others, too.
+    // Only if each setting is valid by itself: a bad one would break these rules, too.
     for (const { name, sum, least } of faults.length === 0 ? crossRules : [])
       if (settings[name] < least(settings))
         faults.push(`${name} must be at least ${sum} (${least(settings)})`)
@@ -55,14 +55,14 @@ export function readMigrationConfig(env: Environment) {
   }))
 }
 
-/** Reads the URL at which another process of this machine finds the service: of HOST and PORT, or the loopback for all addresses. */
+/** Returns the service's URL for another process on this machine: HOST, or the loopback if that is all addresses, and PORT. */
 export function readProbeUrl(env: Environment): string {
   const { HOST, PORT } = check((faults) => readSettings(env, faults))
   const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST
   return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
 }
 
-/** Returns whether the environment asks for spans (OpenTelemetry specification, "Environment Variable Specification"). */
+/** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */
 export function isTracingOn(env: Environment): boolean {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
   const names = ['OTEL_TRACES_EXPORTER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']
@@ -76,7 +76,7 @@ function check<T>(read: (faults: string[]) => T): Readonly<T> {
   return Object.freeze(config)
 }
 
-/** The rules that bind one setting to another: `sum` completes the sentence "NAME must be at least …", `least` computes it. */
+/** The rules between settings: `sum` completes the sentence "NAME must be at least …", `least` computes it. */
 export const crossRules = [
   {
     name: 'BODY_MEMORY_BYTES',
@@ -90,7 +90,7 @@ export const crossRules = [
     least: (settings: Settings) => settings.BODY_LIMIT_BYTES + rowBytes
   },
   {
-    // From the signal on, every create gets its response and every statement ends. After the delay and the notice the
+    // Within this time, every create gets its response and every statement ends. After the delay and the notice the
     // server closes: a request that has begun may take HEADERS_TIMEOUT_MS to arrive, and its create WRITE_DEADLINE_MS.
     // Its last statement may still wait for a connection then, or be cancelled.
     name: 'SHUTDOWN_TIMEOUT_MS',

@@ -1,4 +1,4 @@
-/** The settings and the secrets: what each is for, its default and its rule, also for docs/configuration.md. */
+/** The settings and the secrets: the purpose, default and rule of each. docs/configuration.md is made from them. */
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
@@ -36,8 +36,8 @@ const address = (fallback: string, purpose: string) =>
 
 /** The plain settings; `description` completes the sentence "NAME must be …", `purpose` is a text of its own. */
 export const Settings = Type.Object({
-  HOST: address('0.0.0.0', 'IP address to listen on. `::` is IPv4 and IPv6.'),
-  PORT: integer(3000, 0, 65_535, 'Port to listen on. 0 is a free port.'),
+  HOST: address('0.0.0.0', 'IP address to listen on. `::` means IPv4 and IPv6.'),
+  PORT: integer(3000, 0, 65_535, 'Port to listen on. 0 takes a free port.'),
   BASE_PATH: Type.String({
     default: '',
     pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
@@ -53,7 +53,7 @@ export const Settings = Type.Object({
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
     default: 9464,
     description: 'an integer from 0 to 65535, or off',
-    purpose: 'Port of `/metrics`. 0 is a free port, `off` serves no metrics.'
+    purpose: 'Port of `/metrics`. 0 takes a free port, `off` serves no metrics.'
   }),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),
@@ -63,7 +63,7 @@ export const Settings = Type.Object({
       purpose: 'Lowest level that is logged.'
     }
   ),
-  RATE_LIMIT: integer(0, 0, 1e6, 'Creates per second for each caller and replica, then 429. 0 is no limit.'),
+  RATE_LIMIT: integer(0, 0, 1e6, 'Creates per second for each caller and replica, then 429. 0 means no limit.'),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30, 'Largest request body.'),
   BODY_MEMORY_BYTES: integer(
     2 ** 26,
@@ -95,7 +95,7 @@ export const Settings = Type.Object({
     8_192,
     1,
     1e6,
-    'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS`, for small callers four fifths, gives 503, too.'
+    'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS`, for small callers four fifths, also gives 503.'
   ),
   WRITE_QUEUE_BYTES: integer(
     2 ** 25,
@@ -118,7 +118,7 @@ export function readSettings(env: Environment, faults: string[]): Settings {
   return Object.fromEntries(entries)
 }
 
-/** The variables that hold secrets, as docs/configuration.md has them. */
+/** The variables that hold secrets, as docs/configuration.md shows them. */
 export const secrets = {
   DATABASE_URL: {
     default: 'required',
@@ -144,8 +144,8 @@ export const secrets = {
 
 /**
  * Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one is required.
- * They never appear in the text of a fault. Adds a line to `faults` for each, also for those that `parse` throws;
- * then nobody asks for the value.
+ * Secrets never appear in the text of a fault. Adds a line to `faults` for each fault, also for those that `parse` throws;
+ * the value is then undefined.
  */
 export function readSecret<T>(
   env: Environment,

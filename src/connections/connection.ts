@@ -10,14 +10,14 @@ const maximumPending = 64
 const maximumPendingTogether = 4_096
 /** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
 const leastRequestBytes = 16
-/** How long a client is silent before its connection is destroyed, after its last response or, at the end, before its first byte. */
+/** How long a client may be silent after its last response or, during the shutdown, before its first byte. */
 const silentMs = 1_000
 /** How long a client may go on sending after its last response while the server closes. */
 const lingerMs = 2_000
 
 const endsChunked = /(?:^|[,\s])chunked$/i
 
-/** `open`: requests are read; `last`: the newest is the last; `over`: no further byte counts; `finished`: all is sent. */
+/** `open`: requests are read; `last`: the newest is the last; `over`: further bytes are ignored; `finished`: all is sent. */
 type State = 'open' | 'last' | 'over' | 'finished'
 
 type Reader = (chunk: Buffer) => void
@@ -26,7 +26,7 @@ type Reader = (chunk: Buffer) => void
 export interface ConnectionLimits {
   readonly headersTimeoutMs: number
   readonly requestTimeoutMs: number
-  /** Some more get one response and are closed; any beyond are closed at once. */
+  /** Some more get one response and are closed; connections beyond these are closed at once. */
   readonly maxConnections: number
 }
 
@@ -36,13 +36,13 @@ export interface Shared extends ConnectionLimits {
   isClosing: boolean
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed: boolean
-  /** How many responses are not sent completely. */
+  /** How many responses are not completely sent. */
   pending: number
-  /** How many connections were cut off because their client took nothing of a response. */
+  /** How many connections were cut off because their client did not read a response. */
   stalled: number
 }
 
-/** Whether the end of a request cannot be trusted, and so nothing after it (RFC 9112, section 6.1). */
+/** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
 export function isFramingFaulty({ headers, httpVersion }: Pick<IncomingMessage, 'headers' | 'httpVersion'>) {
   const { 'transfer-encoding': coding } = headers
   return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
@@ -60,7 +60,7 @@ export class Connection {
   readonly isExcess: boolean
   readonly #shared: Shared
   readonly #onClosed: (reply: FastifyReply) => void
-  /** The responses that are not sent completely, in the order of their requests; Fastify's reply once it has one. */
+  /** The responses that are not completely sent, in the order of their requests; Fastify's reply once it has one. */
   readonly #pending = new Map<ServerResponse, FastifyReply | undefined>()
   #state: State = 'open'
   /** The request that came last, until its response is sent and its body has ended. */
@@ -68,12 +68,12 @@ export class Connection {
   #newestFailure: Failure | undefined = undefined
   /** Writes a failure after the pending responses, without Fastify. */
   #writeOwed: (() => void) | undefined = undefined
-  /** Bytes that are certainly of the newest request's body: they hold no other request. */
+  /** Bytes that certainly belong to the newest request's body: they hold no other request. */
   #bodyBytes = 0
   #awaits100 = false
   /** What Node has reported as late while the connection was not read: the newest request's body, or the header after it. */
   #late: IncomingMessage | 'header' | undefined = undefined
-  /** Times in ms: when it last waited for the service, when its client last took and sent bytes, since when its client is waited for. */
+  /** Times in ms: when it last waited for the service, when its client last took and sent bytes, since when it waits for the client. */
   #heldAt = Number.NEGATIVE_INFINITY
   #takenAt = 0
   #takenBytes = -1
@@ -107,17 +107,17 @@ export class Connection {
     return this.#newest?.complete === false
   }
 
-  /** The failure that broke this request off, if any. Its rest is not read. */
+  /** Returns the failure that cut this request off, if any. The rest of it is not read. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#newestFailure : undefined
   }
 
-  /** Whether a response is owed to a request: not after the connection's last one. */
+  /** Returns whether this response is still owed: none is after the connection's last one. */
   owes(response: ServerResponse): boolean {
     return this.#pending.has(response) && !this.socket.destroyed && !this.socket.writableEnded
   }
 
-  /** Returns whether the response to this request is the last one, because of `mustEnd` or by itself: then no further byte counts. */
+  /** Returns whether the response to this request is the last one, by `mustEnd` or by itself. If so, further bytes are ignored. */
   endsWith(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request || this.#writeOwed) return false
     const isLast = mustEnd || this.#state !== 'open' || this.#shared.isClosing || this.socket.readableEnded
@@ -125,7 +125,7 @@ export class Connection {
     return isLast
   }
 
-  /** Whether nothing has come after a request, and whether more is to be read. */
+  /** Returns whether nothing has come after a request, and more is to be read. */
   isIdleAfter(request: IncomingMessage): boolean {
     return (this.#newest === undefined || this.#newest === request) && !this.isOver
   }
@@ -157,15 +157,15 @@ export class Connection {
     this.#pending.set(response, reply)
   }
 
-  /** Makes the newest request the last: no byte after those that are parsed counts. */
+  /** Makes the newest request the last: bytes that are not parsed yet are ignored. */
   stopReading(): void {
     this.#state = 'over'
   }
 
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses
-   * first, in order. Then an incomplete one emits `broken` with the failure, for what reads its body, and gets it
-   * from Fastify. Without one, `write` is called to write it.
+   * first, in order. Then an incomplete one emits `broken` with the failure, for the reader of its body, and Fastify
+   * sends the failure. Without an incomplete one, `write` is called to write it.
    */
   refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
@@ -178,7 +178,7 @@ export class Connection {
   }
 
   /**
-   * Returns whether a request that exceeded a time-out of Node's is late, at a time in ms. It is not while it waits for
+   * Returns whether a request that exceeded one of Node's time-outs is late, at a time in ms. It is not if it waited for
    * the service: then its time begins again.
    */
   isLate(now: number): boolean {
@@ -188,15 +188,15 @@ export class Connection {
   }
 
   /**
-   * Sends what is left to send, and destroys the socket when its client has been quiet for a second. Until then it is
-   * read: destroyed amid unread bytes it would be reset, and the client could lose its response.
+   * Sends what is left to send, and destroys the socket when its client has been silent for a second. Until then it is
+   * read: destroying it with unread bytes would reset the connection, and the client could lose its response.
    */
   finish(): void {
     if (this.#state === 'finished' || this.socket.destroyed) return
     this.#state = 'finished'
     this.#waitingSince = undefined
     this.socket.end()
-    // Nothing is parsed any more, so no reason to pause it counts: what arrives is read and dropped.
+    // Nothing is parsed any more, so there is no reason left to pause: what arrives is read and dropped.
     this.socket.resume()
   }
 
@@ -211,8 +211,8 @@ export class Connection {
   }
 
   /**
-   * Checks all time limits, at a time in ms; call it several times a second. Destroys the socket of a client that has
-   * gone quiet after its last response, or that takes nothing of one (`stalled`). Returns `late` for one to be refused.
+   * Checks all time limits, at a time in ms; call it several times a second. Destroys the socket of a client that is
+   * silent after its last response, or takes nothing of one (`stalled`). Returns `late` for a client to refuse.
    */
   check(now: number): 'stalled' | 'late' | undefined {
     if (this.#waitsForUs) this.#heldAt = now
@@ -233,7 +233,7 @@ export class Connection {
       if (isSilent || this.#hasWaited(now, socket.writableFinished, limitMs)) socket.destroy()
     } else if (socket.bytesRead > 0)
       return this.#hasWaited(now, this.#isWaiting, headersTimeoutMs) ? 'late' : undefined
-    // Until the server closes, Node's own time-outs handle this; then they have ended.
+    // Node's own time-outs handle this until the server closes, which ends them.
     else if (this.#hasWaited(now, hasClosed, silentMs)) socket.destroy()
     return undefined
   }
@@ -307,7 +307,7 @@ export class Connection {
     if (reply !== undefined) this.#onClosed(reply)
   }
 
-  /** A request holds its header for as long as anything refers to it. */
+  /** Drops the reference to a request that is complete and has its response: it would keep the header in memory. */
   #forgetNewest() {
     if (this.#newest?.complete !== true) return
     if (this.#state === 'last') this.#state = 'over'

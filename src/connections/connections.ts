@@ -11,7 +11,7 @@ import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
 declare module 'fastify' {
   interface FastifyInstance {
     connections: Connections
-    /** The service is about to close: it is no longer ready, but still serves. */
+    /** The service is shutting down: it is no longer ready, but still serves. */
     isShuttingDown: boolean
     /**
      * Serves for `delayMs` while balancers notice, then for a second in which every response tells its client that
@@ -21,7 +21,7 @@ declare module 'fastify' {
   }
 }
 
-/** The open connections, what they share, and which are not read from for a moment. */
+/** The open connections, what they share, and which of them are held back. */
 type Connections = Map<Socket, Connection> & Shared & ReturnType<typeof createBackpressure>
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
@@ -39,8 +39,8 @@ const byParserCode: Record<string, FailureName> = {
 }
 
 /**
- * Adds the connections to an application. Its server emits `replied` with a reply whose response has been sent or is
- * given up, and whether it was sent, not for injected requests; and `rejected` with a failure that was written
+ * Adds the connections to an application. Its server emits `replied` when a response has been sent or given up, with the
+ * reply and whether it was sent, but not for injected requests. It emits `rejected` with a failure that was written
  * without Fastify. Returns two ways to reject a connection: with a failure, and by Node's error.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
@@ -70,7 +70,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 
   function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
     const connection = connections.get(socket)
-    // No response for a client that has gone or has never sent anything, nor for bytes after a request that closes.
+    // No response for a client that has gone or has never sent anything, nor for bytes after the connection's last request.
     if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
     else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
     else if (code !== 'ERR_HTTP_REQUEST_TIMEOUT' || connection?.isLate(performance.now()))
@@ -78,7 +78,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   }
 
   function check() {
-    // Some got their last response before the shutdown began, and have been flushed since.
+    // Some got their last response before the shutdown began, but it has been flushed only since.
     if (connections.hasClosed) server.closeIdleConnections()
     const now = performance.now()
     for (const [socket, connection] of connections) {
@@ -86,13 +86,13 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
       if (fault === 'late') rejectConnection(socket, new Failure('RequestTimeout'))
       if (fault === 'stalled') {
         connections.stalled++
-        app.log.info({ client: socket.remoteAddress }, 'the client takes nothing of its response: cut off')
+        app.log.info({ client: socket.remoteAddress }, 'the client does not read its response: cut off')
       }
     }
   }
 
   server.once('listening', () => {
-    // Checked after the poll phase: what arrived while the process stood still is read first, and was in time.
+    // Checked after the poll phase: what arrived while the process stood still was in time, and is read first.
     const timer = setInterval(setImmediate, 250, check).unref()
     server.once('close', () => clearInterval(timer))
   })
@@ -117,7 +117,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   app.decorate('isShuttingDown', false)
   app.decorate('announceShutdown', async (delayMs) => {
     app.isShuttingDown = true
-    app.log.info({ delayMs }, 'draining: not ready any more')
+    app.log.info({ delayMs }, 'no longer ready')
     await sleep(delayMs)
     connections.isClosing = true
     // Requests that paused connections have sent get their responses during the notice.
@@ -133,15 +133,15 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 }
 
 /**
- * How many failures in one turn of the event loop cost their clients no pause. Few, since libuv ends a turn only when
- * fewer than a thousand connections have something to read: refused clients that send again at once would keep timers,
+ * How many requests may fail in one turn of the event loop before clients are paused. Few, since libuv ends a turn only
+ * when fewer than a thousand connections have something to read: refused clients that send again at once would keep timers,
  * the database's responses and new batches waiting for seconds.
  */
 const failuresPerTurn = 32
 
 /** Backpressure: clients whose requests fail are read no faster than they can be refused. */
 function createBackpressure() {
-  /** Connections whose next request is left unread, in the order in which they resume: as many in each turn. */
+  /** Connections whose next request is left unread, in the order in which they resume: `failuresPerTurn` in each turn. */
   const held = new Set<Socket>()
   let failures = 0
   let endsSoon = false
@@ -171,7 +171,7 @@ function createBackpressure() {
       held.add(raw.socket)
       endTurnSoon()
     }
-    // Later: until a refused body has arrived completely, Node would resume the socket.
+    // Until a refused body has arrived completely, Node would resume the socket.
     if (raw.complete) hold()
     else raw.once('end', hold)
   }
@@ -204,8 +204,8 @@ function keepBusy(server: Server, connections: Connections) {
 }
 
 /**
- * Returns the header fields of every response: the request's id, and that the response is no page (for a browser that
- * shows it as one), has the type that it claims, and must not be cached. Fields about TLS are the balancer's.
+ * Returns the header fields of every response: its request's id, and that it must not be cached, has the type that it
+ * claims, and may load and run nothing, should a browser show it as a page. Fields about TLS are the balancer's.
  */
 export function responseHeaders(requestId: string) {
   return {

@@ -12,14 +12,14 @@ export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 }
 
-/** What an error means of a statement that is rolled back; the first that has the code. */
+/** What an error means for a statement that was rolled back; the first entry with its code counts. */
 const meanings: [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailure['again']][] = [
   // A read-only server, no connection left, a prepared statement that is lost or no longer fits the table.
   [/^(25006|26000|53300|0A000)$/, 'database', 'later'],
   // A serialization failure, a deadlock.
   [/^(40001|40P01)$/, 'unclear', 'now'],
   // Too few resources, a lock, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
-  // of Citus whose transaction another node's end has broken (citusdata/citus#7306).
+  // of Citus whose transaction was broken by the end of another node (citusdata/citus#7306).
   [/^(25...|53...|55P03|57014)$/, 'unclear', 'later'],
   // A table, a column, a function, a right is missing.
   [/^(42...|3D000|3F000)$/, 'database', 'never'],
@@ -28,7 +28,7 @@ const meanings: [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailur
   // The data is at fault.
   [/^/, 'row', 'never']
 ]
-/** A connection exception, a server that stops, an unknown completion; of another session, if this one survives. */
+/** A connection exception, a server that stops, an unknown completion. If this session survives, it is another one's. */
 const open = /^(08...|25P04|40003|57P0[1-5])$/
 /**
  * The source files in which Citus communicates with its workers. When such a connection breaks in a transaction, Citus
@@ -53,13 +53,13 @@ function codeOf(error: unknown): string | undefined {
   return severity === undefined ? undefined : code
 }
 
-/** Returns whether an error may be a row's: one in a function, such as a trigger, or of a policy. */
+/** Returns whether a row may have caused an error: one in a function, such as a trigger, or one of a policy. */
 const mayBeRows = ({ where, routine }: Report) => where !== undefined || routine === 'ExecWithCheckOptions'
 
-/** Returns whether the server itself reported an error. If the server then is ready, the session survives. */
+/** Returns whether the server itself reported an error. If it is then ready for another statement, the session survives. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether this error makes a surviving session useless, and all others of its server. */
+/** Returns whether this error makes a surviving session useless, and all other sessions of its server. */
 export const isStale = (error: unknown): boolean =>
   stale.test(codeOf(error) ?? '') && !mayBeRows(error as Report)
 
@@ -72,7 +72,7 @@ export const breaksRule = (error: unknown): boolean => refused.test(String(codeO
 /** Returns what an error means for the rows of its statement. */
 export function diagnose(error: unknown): WriteFailure {
   const { routine, file } = error as Report
-  // Near the wraparound of transaction ids, nothing is written until the operator's vacuum. The code is that of too much data.
+  // Near the wraparound of transaction ids, nothing is written until the operator vacuums. The code is that of too much data.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId')
     return { error, written: 'no', whose: 'database', again: 'later' }
   const code = codeOf(error)

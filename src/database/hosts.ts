@@ -16,7 +16,7 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
     constructor(config: pg.ClientConfig = {}) {
       // The pool makes the password non-enumerable: spreading its options would lose it.
       const { password, connectionTimeoutMillis: limitMs = 0 } = config
-      // A host that does not respond may not keep a connection from trying the others for long.
+      // A host that does not respond must not keep a connection from trying the others for long.
       const ownLimitMs = hosts.length === 1 ? limitMs : Math.ceil(Math.min(5_000, limitMs / hosts.length))
       super({ ...config, ...hosts[current], password, connectionTimeoutMillis: ownLimitMs })
       this.#index = current
@@ -24,7 +24,7 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
       this.on('error', () => {})
     }
 
-    /** The pool hands in a callback, and looks at no promise. */
+    /** The pool passes a callback, and ignores the promise. */
     override connect(callback?: (error: never, client: never) => void): Promise<pg.Client> {
       const connected = this.#connect()
       if (callback)
@@ -39,7 +39,7 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
           throw new Error('the server is read-only')
         return this
       } catch (error) {
-        // Unless another client has moved on already: then the next host may be serving by now.
+        // If another client has moved on already, the current host may be one that serves.
         if (current === this.#index) current = (current + 1) % hosts.length
         // Not awaited: a server that refuses may keep its end open.
         void this.end()
@@ -49,15 +49,15 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
   }
 }
 
-/** Returns whether a server refuses writes: a standby does, and one that an operator has made read-only. */
+/** Returns whether a server refuses writes: a standby does, and so does one that an operator has made read-only. */
 export async function isReadOnly(query: (text: string) => Promise<pg.QueryResult>): Promise<boolean> {
   const { rows } = await query('show transaction_read_only')
   return rows[0].transaction_read_only === 'on'
 }
 
 /**
- * Opens a connection outside of the pool to the first host that accepts it, within the time for each that
- * `createClientClass` grants. Rejects with the host's error, or those of all.
+ * Opens a connection outside of the pools to the first host that accepts it. Each host has the time that
+ * `createClientClass` grants. Rejects with the error of the only host, or with those of all.
  */
 export async function connect(options: ConnectionOptions, limits: pg.ClientConfig): Promise<pg.Client> {
   const Client = createClientClass(options)

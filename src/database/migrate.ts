@@ -7,7 +7,7 @@ import { connect } from './hosts.ts'
 import { checkEncoding, waitForDatabase } from './readiness.ts'
 import type { ConnectionOptions } from './url.ts'
 
-/** What to migrate, how long to wait for it and then for locks, and what is told what it waits for. */
+/** What to migrate, how long to wait for it and then for locks, and a callback that gets what it waits for. */
 interface MigrationOptions {
   readonly database: ConnectionOptions
   readonly startupTimeoutMs: number
@@ -15,7 +15,7 @@ interface MigrationOptions {
 }
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
-/** What waits for the table holds up every create: it gives up after so long, and tries again when they have passed. */
+/** A migration that waits for the table holds up every create: it gives up after this time, and tries again after the same. */
 const lockMs = 1_000
 
 /**

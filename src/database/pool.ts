@@ -45,7 +45,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
   let Client = createClientClass(connection)
   let resets = 0
   const pools: Pool[] = []
-  /** Connections that run a statement, whose own error reports their end. */
+  /** Connections that run a statement. If one ends, the error of its statement says so. */
   const lent = new WeakSet<pg.PoolClient>()
 
   function connect({ size, limitMs }: Limits): pg.Pool {
@@ -61,8 +61,8 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     // Without a listener, the failure of a connection would end the process.
     pool.on('error', () => {})
     pool.on('connect', (client) => {
-      // The end of a closed connection may be reported a quarter of an hour later, when TCP gives up, and means nothing.
-      // `_ending` is pg's own mark of one that was ended on purpose.
+      // The end of a closed connection means nothing, and may be reported a quarter of an hour later, when TCP gives up.
+      // `_ending` is pg's own mark of a connection that was ended on purpose.
       const isHarmless = (error: Error) =>
         lent.has(client) || Reflect.get(client, '_ending') || isTimedOut(error)
       client.on('error', (error) => isHarmless(error) || reset(pool, error))
@@ -71,7 +71,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     return pool
   }
 
-  /** In a failover, all connections will meet what one has met. A pool that has been replaced says nothing new. */
+  /** In a failover, all connections will fail as this one did. A failure of a pool that has been replaced says nothing new. */
   function reset(failed: pg.Pool, error: unknown) {
     if (failed.ending) return
     log.warn({ err: error }, 'a database connection failed, all are replaced')
@@ -133,7 +133,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
       return connection
     },
 
-    /** Opens a pool. Statements that only read need one of their own: in that of the writes they would take the lanes' connections. */
+    /** Opens a pool. Statements that only read need one of their own: in the pool of writes, they would take the lanes' connections. */
     open(limits: Limits) {
       const pool: Pool = { ...limits, current: connect(limits), waiting: new Set() }
       pools.push(pool)
@@ -157,7 +157,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
           if (result === undefined) throw error
           return result as pg.QueryResult<Row>
         },
-        /** Replaces all connections, for a reason that was found over one of them. */
+        /** Replaces all connections, because of a fault that was found through one of them. */
         reset: (cause: unknown) => reset(pool.current, cause)
       }
     },
@@ -169,7 +169,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
       replaceAll()
     },
 
-    /** Of all pools: the most connections, those there are, the statements that wait for one, and the replacements after a loss. */
+    /** Sums over all pools: the most connections, the open and the idle ones, the waiting statements, and the replacements. */
     get state() {
       const state = { size: 0, total: 0, idle: 0, waiting: 0, resets }
       for (const { current, waiting, size } of pools) {

@@ -7,10 +7,10 @@ import { connect, isReadOnly, messageOf } from './hosts.ts'
 import { cancelStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
-/** What a database lacks; undefined when it has all that is asked for. */
+/** Resolves with what a database lacks, or with undefined. */
 export type Check = (client: pg.Client) => Promise<string | undefined>
 
-/** Makes the check of a setting that waiting does not change. */
+/** Makes the check of a setting. It throws, as waiting does not change a setting. */
 const checkSetting =
   (name: string, good: RegExp, rule: string): Check =>
   async (client) => {
@@ -64,7 +64,7 @@ export const makeChecks = (selectMissingRights: string, selectRequired: string):
   checkEncoding,
   checkCommits,
   checkWritable,
-  // Before the migrations: without its rights, the role cannot see the table.
+  // Before the check of the migrations: without its rights, the role cannot see the table.
   checkRights(selectMissingRights),
   checkMigrated(selectRequired)
 ]
@@ -93,11 +93,11 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
 }
 
 const pauseMs = 250
-/** A server that does not respond for so long is reported; a third of it is little time. */
+/** A server that does not respond for this long is reported. An attempt with less than a third of it is short. */
 const tryMs = 30_000
-/** What the driver says of a connection and of a statement that took too long. */
+/** What the driver says when a connection or a statement took too long. */
 const ownLimit = /\b(timeout expired|Query read timeout)$/
-/** What is missing for so long is reported again. */
+/** What is still missing after this time is reported again. */
 const reminderMs = 60_000
 
 /**
@@ -171,7 +171,7 @@ export function probeWhileIdle(
 
   async function look() {
     const began = performance.now()
-    // A create that waits does not end what the probe has begun to see; one that succeeds is a sign of life.
+    // While a create waits, the last probe's finding stands: only a create that succeeds is a sign of life.
     if (isIdle()) {
       const isAway = await probe().then(() => false, isLost)
       awaySince = isAway ? (awaySince ?? began) : undefined

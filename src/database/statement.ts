@@ -29,7 +29,7 @@ export function cancelStatement(client: pg.ClientBase): void {
   socket.resume()
 }
 
-/** A server that does not react to a cancel request within this time is not waited for. */
+/** How long a statement waits for its server to react to a cancel request. */
 export const cancelGraceMs = 1_000
 
 /** A statement has a third of its write's deadline, so that a repeat on another connection is in time. */
@@ -64,7 +64,7 @@ async function hasEnded(client: pg.ClientBase): Promise<boolean> {
   return result
 }
 
-/** Runs a statement on a connection, and releases the connection or, when it is of no more use, ends it. */
+/** Runs a statement on a connection, and releases the connection, or ends it if it cannot be used again. */
 export async function runStatement(
   client: pg.PoolClient,
   statement: pg.QueryConfig,
@@ -77,7 +77,7 @@ export async function runStatement(
   const silence = Promise.withResolvers<never>()
   const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
   const cancel = () => {
-    // The signal is that of a whole attempt, which may be at a later statement.
+    // The signal belongs to a whole attempt, which may have reached a later statement.
     if (isOver) return
     isCancelled = true
     cancelStatement(client)

@@ -25,7 +25,7 @@ export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
  * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too. Several hosts,
  * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts"), but of several hosts,
  * only one that accepts writes is used.
- * Throws a StartupFault that names the rule which is broken and never holds the password.
+ * Throws a StartupFault that names the broken rule and never holds the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
   const [, start = '', list = '', rest = ''] = /^([^:]*:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []

@@ -8,16 +8,16 @@ export interface Entry {
   readonly message: string
   /** What a client should do. */
   readonly advice: string
-  /** Which requests meet it. Absent where each operation that can meet it declares it. */
+  /** Which requests can meet it. Absent if each operation that can meet it declares it. */
   readonly scope?:
     | `any ${'request' | 'operation'}`
     | `requests ${'for other paths' | 'with other methods' | 'for /readyz'}`
     | `operations ${'that write' | 'with a body' | 'with a body or parameters'}`
-  /** What an operation that writes has stored: nothing, so the request can be repeated, or perhaps what it was asked to. */
+  /** What an operation that writes has stored: nothing, so that the request can be repeated, or perhaps its row. */
   readonly outcome?: 'none' | 'unknown'
-  /** Header fields that always go with it. */
+  /** Header fields that are always sent with it. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Names of the header fields that always go with it and whose values depend on the request. */
+  /** Names of the header fields that are always sent with it, and whose values depend on the request. */
   readonly fields?: readonly string[]
 }
 
@@ -59,7 +59,7 @@ export const catalogue = {
   NotFound: entry(404, 'there is nothing at this path', 'Correct the path.', {
     scope: 'requests for other paths'
   }),
-  MethodNotAllowed: entry(405, 'this path does not have this method', 'Use a method in `Allow`.', {
+  MethodNotAllowed: entry(405, 'this path does not support this method', 'Use a method in `Allow`.', {
     scope: 'requests with other methods',
     fields: ['allow']
   }),
@@ -74,7 +74,7 @@ export const catalogue = {
   ),
   ExpectationFailed: entry(
     417,
-    'the only expectation that can be met is 100-continue',
+    'the only supported expectation is 100-continue',
     'Omit `Expect`.',
     anyRequest
   ),
@@ -89,7 +89,7 @@ export const catalogue = {
   ),
   RateLimited: entry(
     429,
-    'too many requests a second by this caller',
+    'too many requests per second from this caller',
     'Send it again after `Retry-After`, or send fewer.',
     later
   ),
@@ -102,22 +102,22 @@ export const catalogue = {
   Internal: entry(
     500,
     'internal error',
-    'Report the `X-Request-Id`. What only reads, or has an `Idempotency-Key`, can be sent again.',
+    'Report the `X-Request-Id`. Reads, and requests with an `Idempotency-Key`, can be sent again.',
     { ...anyRequest, outcome: 'unknown' }
   ),
   TransferCodingNotSupported: entry(
     501,
-    'the only transfer coding that is understood is chunked',
+    'the only supported transfer coding is chunked',
     'Use `chunked` or `Content-Length`.',
     anyRequest
   ),
   Overloaded: entry(503, 'too many requests are waiting', sendLater, later),
   Unavailable: entry(503, 'the database is away', sendLater, later),
   DeadlineExceeded: entry(503, 'the request was not served in time', sendLater, later),
-  ShuttingDown: entry(503, 'the service is closing', sendLater, later),
+  ShuttingDown: entry(503, 'the service is shutting down', sendLater, later),
   OutcomeUnknown: entry(
     503,
-    'the database did not answer in time, the plant may be stored: send the same request again',
+    'the database did not respond in time, the plant may be stored: send the same request again',
     'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
     { ...ofWrite, outcome: 'unknown', ...retryAfter }
   ),

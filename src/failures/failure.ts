@@ -2,8 +2,8 @@
 import { catalogue, type Entry, type FailureName } from './catalogue.ts'
 
 /**
- * The base of errors that become responses: without a stack. Its name and cause say enough, and under overload or in an
- * outage, with thousands a second, collecting stacks would cost more than the rest of the responses.
+ * The base of errors that become responses: without a stack. The name and the cause say enough. Under overload or in an
+ * outage there are thousands a second, and collecting stacks would cost more than the rest of the responses.
  */
 export class StacklessError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -43,20 +43,20 @@ export function toFailure(thrown: unknown): Failure {
     const isOfClient = code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
     return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
   } catch (error) {
-    // Even to inspect what was thrown throws.
+    // Inspecting what was thrown can throw, too.
     return new Failure('Internal', { cause: error })
   }
 }
 
-/** Returns a failure's message as clients get it; `writes`: from an operation that writes. */
+/** Returns a failure's message as clients get it; `writes` says whether it comes from an operation that writes. */
 export function writeMessage({ message, outcome }: Entry | Failure, writes: boolean): string {
   if (outcome !== 'none') return message
   return `${message}${writes ? ', this request has stored nothing' : ''}: try again`
 }
 
 /**
- * Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. That of
- * an operation that writes says what the request has stored.
+ * Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. If its
+ * operation writes, the response says what the request has stored.
  */
 export function toResponse(failure: Failure, writes = false) {
   const { name, error, headers, outcome } = failure

@@ -190,7 +190,7 @@ export function createGroupCommit<T extends Item, R>(
     // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
     shuffle(rows, clock)
     const [any] = rows
-    // Nobody waited for the attempt: it was given up, which says nothing.
+    // No caller waits any more, so the attempt was given up. That says nothing about the database.
     if (any === undefined) return
     const isAlone = failed === 1
     const { since } = any.failed as Attempt

@@ -5,9 +5,9 @@ import { StacklessError } from '../failures/failure.ts'
 export interface Item {
   /** Two items with one id are never written at the same time. */
   readonly id: bigint
-  /** Its share of the byte limits. */
+  /** What it counts for in the byte limits. */
   readonly bytes: number
-  /** What its caller has of all that waits, 0 to 1. */
+  /** Its caller's part of all that waits, 0 to 1. */
   readonly portion?: number
 }
 

@@ -17,8 +17,8 @@ type Done = (error: Error | null, body?: unknown) => void
 
 /**
  * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. It reads a body into one
- * buffer: of the announced length, or, for a chunked body, doubled when it is full. `bodies`: bytes that may be
- * arriving at the same time, for each caller.
+ * buffer: of the announced length, or, for a chunked body, doubled when it is full. `bodies` is the budget of bytes
+ * that may be arriving at the same time.
  */
 export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
@@ -178,7 +178,7 @@ function isBetweenTokens(word: number): boolean {
   return (opening | closing) === 0
 }
 
-/** Whether a string is this key, each of whose characters may be escaped by its four digits. */
+/** Whether a string is this key. Each of its characters may be written as an escape with four digits. */
 function isKey(bytes: Buffer, start: number, end: number, key: Buffer): boolean {
   let at = start
   for (let index = 0; index < key.length; index++) {

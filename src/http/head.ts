@@ -11,7 +11,7 @@ const bits = new Map(singletons.map((name, index) => [name, 1 << index]))
 export const maximumFields = 100
 
 const json = 'application/json'
-/** RFC 9110, section 5.6.4: a text in quotes, or what begins as one. If it could fail, it would be tried again from each byte. */
+/** RFC 9110, section 5.6.4: a text in quotes, or the beginning of one. If it could fail, it would be tried again from each byte. */
 const quoted = /"(?:[^"\\]|\\.?)*"?/g
 
 /** RFC 3986, section 3.2, without user information: a name or an address, and a port. */
@@ -106,8 +106,8 @@ const noFields = Object.freeze({})
 const noRawFields: string[] = []
 
 /**
- * Lets go of a request's header, path and query: up to 16 kB, which take several times as much memory. Nobody needs them
- * while its body arrives, its plant waits, or its response is not read.
+ * Drops the references to a request's header, path and query: up to 16 kB, which take several times as much memory.
+ * Nothing needs them while its body arrives, its plant waits, or its response is not read.
  */
 export function releaseHead({ raw }: FastifyRequest): void {
   Object.assign(raw, { headers: noFields, rawHeaders: noRawFields, url: '', originalUrl: '' })

@@ -1,4 +1,4 @@
-/** The operations of the interface: what each declares, and the route that follows, which refuses before it reads a body. */
+/** The operations of the interface: what each declares, and the route made from it, which refuses before it reads a body. */
 import type { Registry } from '@prometheus-io/client'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
@@ -13,13 +13,13 @@ import { Shares } from './shares.ts'
 declare module 'fastify' {
   interface FastifyContextConfig {
     operation?: RegisteredOperation
-    /** The route is no part of the interface, and not in its OpenAPI document. */
+    /** The route is not part of the interface, nor of its OpenAPI document. */
     isInternal?: true
   }
   interface FastifyRequest {
-    /** Undefined for a route that is no part of the interface, and for none. */
+    /** Undefined for a route that is not part of the interface, and without a route. */
     readonly operation: RegisteredOperation | undefined
-    /** Undefined where its operation does not write. */
+    /** Undefined if its operation does not write. */
     idempotencyKey: string | undefined
     /** How many rows the transaction of its success had, for the log. */
     batchRows: number | undefined
@@ -30,13 +30,13 @@ declare module 'fastify' {
   }
 }
 
-/** A type that is sent. Its schema's title is its name in the OpenAPI document, which shows the examples by theirs. */
+/** A body that is sent. In the OpenAPI document, its schema's title is its name, and the examples have theirs. */
 interface Content<Schema extends TObject> {
   readonly schema: Schema
   readonly examples: Readonly<Record<string, { readonly summary: string; readonly value: object }>>
 }
 
-/** An operation. Whatever handles its requests, and the OpenAPI document, follow from this. */
+/** An operation. The handling of its requests and the OpenAPI document follow from this. */
 export interface Operation<Body extends TObject = TObject> {
   /** Its name in the OpenAPI document. */
   readonly id: string
@@ -46,11 +46,11 @@ export interface Operation<Body extends TObject = TObject> {
   readonly description: string
   /** It changes what is stored: it takes an Idempotency-Key, and its failures say what it may have stored. */
   readonly writes: boolean
-  /** The parameters of its path. In both schemas, what has `int64` becomes an exact bigint. */
+  /** The parameters of its path. In this schema and that of the body, what has `int64` becomes an exact bigint. */
   readonly params?: TObject
   readonly body?: Content<Body>
   readonly success: Content<TObject> & { readonly description: string; readonly logged: string }
-  /** What it can meet, besides the failures of the catalogue whose scope it is in. */
+  /** The failures that it can meet, besides those of the catalogue whose scope it is in. */
   readonly failures: readonly FailureName[]
   /** Returns the failure that its request would meet now, if any. Called before any of the body is read. */
   admit(request: FastifyRequest): Failure | undefined
@@ -61,10 +61,10 @@ export interface Operation<Body extends TObject = TObject> {
 /** An operation of a server, with its whole path. */
 export type RegisteredOperation = Operation & { readonly url: string }
 
-/** Without zeros in front: a path has one way to name an id. */
+/** Without leading zeros: each id has one path. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/
 
-/** `bodyMemoryBytes` of bodies may be arriving at the same time. */
+/** At most `bodyMemoryBytes` of bodies may be arriving at the same time. */
 export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: number }>(
   async (app, { registry, basePath, bodyMemoryBytes }) => {
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
@@ -104,7 +104,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
         )
       }
       app.register(async (scope) => {
-        // A getter: it costs no request anything.
+        // A getter costs a request nothing.
         scope.decorateRequest('operation', { getter: () => operation })
         if (body)
           scope.addContentTypeParser('application/json', createBodyParser(body.schema, bodies, bodyLimit))
@@ -113,7 +113,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
           method,
           url: operation.url,
           config: { operation },
-          // Fastify warns of a schema that is undefined.
+          // Fastify warns about a schema that is undefined.
           schema: { ...(params && { params }), ...(body && { body: body.schema }), response },
           onRequest: [app.authenticate, admit],
           handler: operation.handle

@@ -55,7 +55,7 @@ const nothing = {}
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Makes an application without routes that logs here, with all that any request and any connection needs. */
+/** Makes an application without routes, with all that any request and any connection needs. */
 export async function createServer(
   logger: FastifyBaseLogger,
   { first, headersTimeoutMs, requestTimeoutMs, maxConnections, ...others }: Options
@@ -91,10 +91,10 @@ export async function createServer(
 
 const ignore = () => {}
 
-/** Leaves to Fastify what Node would respond to before it. */
+/** Passes on to Fastify what Node would respond to by itself. */
 function respondInPlaceOfNode({ server }: FastifyInstance) {
-  // Node silently drops the fields beyond this count, the token perhaps among them. One more than the limit is kept, so
-  // that too many are noticed.
+  // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
+  // many are noticed.
   server.maxHeadersCount = maximumFields + 1
   server.prependListener('request', (request: IncomingMessage) => {
     request.on('error', ignore)
@@ -108,10 +108,10 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
 }
 
 const json = 'application/json'
-/** A text of this length is written as bytes, in a piece of its own. */
+/** A longer text is sent as bytes, in a piece of its own. */
 const largeLength = 4_096
 
-/** Adds what happens to every request, whatever its route: its header is judged, and its response gets its fields. */
+/** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
   app.decorateRequest('awaits100', false)
@@ -125,14 +125,14 @@ function addHooks(app: FastifyInstance) {
       reply.hijack()
       return
     }
-    // Before all that can refuse the request, so that every response has them. A handler can replace them.
+    // Before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.headers(responseHeaders(request.id))
     request.connection = connection
     request.awaits100 = awaits100(raw)
     request.traceId = findTraceId(raw.headers)
     request.forwardedFor = findForwardedFor(raw.headers)
     connection?.attach(reply.raw, reply)
-    // Not in the handler: before that, Fastify would read and judge the body.
+    // Not in the handler: before it, Fastify would read and validate the body.
     const fault = checkHead(raw)
     if (fault || !request.is404) done(fault)
     else done(new Failure(raw.url === badPath ? 'MalformedRequest' : 'NotFound'))
@@ -144,14 +144,14 @@ function addHooks(app: FastifyInstance) {
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw, connection, awaits100 } = request
-    // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. To send
-    // bytes would cost a refusal a tenth more, since they are written as a piece of their own.
+    // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. Sending
+    // bytes would make a refusal a tenth more expensive, since they are written as a piece of their own.
     if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
     // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
     releaseHead(request)
     request.params = nothing
     if (!raw.complete || raw.readableLength > 0) raw.resume()
-    // Refused before its 100, a client may send the body or not: what follows cannot be told apart.
+    // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
     if (connection?.endsWith(raw, awaits100 && !raw.complete)) reply.header('connection', 'close')
     // Without this, Node would close after a body that was sent without waiting for 100, and lose the later responses.
     else if (awaits100 && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
@@ -164,7 +164,7 @@ function addHooks(app: FastifyInstance) {
   })
 }
 
-/** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node would write it into the middle of one. */
+/** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node itself could write it into the middle of one. */
 function inviteBody(response: ServerResponse) {
   if (response.socket !== null) response.writeContinue()
   else response.once('socket', () => response.headersSent || response.writeContinue())
@@ -180,12 +180,12 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }
 
-/** Keeps the list of routes, which tells a request with another method what is allowed. */
+/** Keeps the list of routes, from which the response to another method takes the allowed ones. */
 function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, failure: Failure) => void) {
   const routes: Route[] = []
   app.decorate('routes', routes)
   app.addHook('onRoute', ({ method, url, config }) => {
-    // Those that reject have a list of methods.
+    // Routes that reject have a list of methods.
     if (typeof method === 'string') routes.push({ method, url, operation: config?.operation })
   })
   // Node's parser knows more methods than Fastify has routes for.
@@ -194,7 +194,7 @@ function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, fai
   app.decorate('rejectOtherMethods', () => {
     for (const [url, ofPath] of Map.groupBy(routes, (route) => route.url)) {
       const headers = allow(ofPath)
-      // In onRequest, before anything else of the request is judged.
+      // In onRequest, before anything else of the request is checked.
       const reject = () => {
         throw new Failure('MethodNotAllowed', { headers })
       }
@@ -202,7 +202,7 @@ function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, fai
       app.route({ method: others, url, config: { isInternal: true }, onRequest: reject, handler: reject })
     }
   })
-  // It names no path.
+  // A CONNECT names no path.
   app.server.on('connect', (_, socket: Socket) => {
     socket.resume()
     const ofInterface = routes.filter(({ operation }) => operation)

@@ -1,7 +1,7 @@
 /**
  * A budget of rows or bytes that callers share, so that none of them can use it up. A caller that holds less than
- * what is still free may take more (dynamic thresholds, Choudhury and Hahne 1998): alone it gets half of the budget
- * and the rest of what it takes last, of two each gets a third.
+ * what is still free may take more (dynamic thresholds, Choudhury and Hahne 1998). Alone it gets half of the budget, and
+ * the rest of what it takes last; two callers get a third each.
  */
 export class Shares {
   readonly #limit: number
@@ -17,7 +17,7 @@ export class Shares {
     return this.#held
   }
 
-  /** Returns what a caller has of what all hold, 0 to 1. */
+  /** Returns a caller's part of what all callers hold, 0 to 1. */
   portion(caller: string): number {
     return (this.#byCaller.get(caller) ?? 0) / Math.max(1, this.#held)
   }

@@ -10,9 +10,9 @@ import type { Failure } from '../failures/failure.ts'
 import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
-/** Addresses, separated by commas: in the log, nothing else of what a client may have sent. */
+/** Addresses, separated by commas: the log gets nothing else that a client may have sent in this field. */
 const addresses = /^[\da-f.:, ]{1,200}$/i
-/** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros alone is none. */
+/** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros is invalid. */
 const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? pattern.exec(given) : null)
@@ -24,13 +24,13 @@ export const identifyRequest = (headers: IncomingHttpHeaders): string =>
 /** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
 export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, headers.traceparent)?.[1]
 
-/** Returns the `X-Forwarded-For` of a request, or undefined where it has none, a long one, or other things than addresses. */
+/** Returns the `X-Forwarded-For` of a request, or undefined if there is none, it is long, or it has more than addresses. */
 export const findForwardedFor = (headers: IncomingHttpHeaders) =>
   match(addresses, headers['x-forwarded-for'])?.[0]
 
 /**
- * Returns what writes the line of a success to the destination of a pino logger, unless the logger's level is above.
- * There is one for each plant: pino's generic serialisation would take three times as long.
+ * Returns a function that writes the line of a success to the destination of a pino logger, unless its level is above.
+ * Each plant has such a line: pino's generic serialisation would take three times as long.
  */
 function createSuccessLine(logger: FastifyBaseLogger) {
   if (!(logger as Logger).isLevelEnabled('info')) return () => {}
@@ -55,7 +55,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
   }
 }
 
-/** Returns the path of a request's route, undefined where it has none. An operation's costs less. */
+/** Returns the path of a request's route, or undefined without one. Reading an operation's costs less. */
 const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
 
 function createLog(logger: FastifyBaseLogger) {
@@ -64,7 +64,7 @@ function createLog(logger: FastifyBaseLogger) {
     const { id, failure, log, operation } = reply.request
     const line = describe(reply)
     // Without a failure: its plant may be stored.
-    if (!isSent) log.info({ ...line, failure: undefined }, 'the client has left before its response')
+    if (!isSent) log.info({ ...line, failure: undefined }, 'the client left before its response')
     else if (failure?.error === 500) log.error({ ...line, err: failure }, failure.message)
     else if (failure?.error === 503) log.warn({ ...line, cause: failure.cause }, failure.message)
     else if (failure) log.info(line, failure.message)
@@ -114,17 +114,17 @@ export default fp<{ registry: Registry }>(
     count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
     const ofDrops = 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals'
     count('http_connections_dropped', ofDrops, () => drops)
-    const ofStalled = 'Connections cut off, as their client took nothing of a response for REQUEST_TIMEOUT_MS'
+    const ofStalled = 'Connections cut off because their client took nothing of a response for REQUEST_TIMEOUT_MS'
     count('http_connections_stalled', ofStalled, () => connections.stalled)
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.maxConnections)
-    const ofHeld = 'Connections that are not read from for a moment'
+    const ofHeld = 'Connections that are held back: not read for a moment'
     gauge('http_connections_held', ofHeld, () => connections.held.size)
 
     server.on('drop', () => drops++)
-    // No request is measured.
+    // There is no request to measure.
     server.on('rejected', ({ name }: Failure) => failures[name]++)
     const log = createLog(app.log)
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {

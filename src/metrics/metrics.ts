@@ -1,12 +1,12 @@
 /**
- * Metrics that are read with the page, and a histogram that costs a request only a few additions: the library's processes
- * its labels for each value.
+ * Metrics whose values are read when the page is, and a histogram that costs a request only a few additions: the library's
+ * own processes its labels for each value.
  */
 import { readFileSync } from 'node:fs'
 import { collectDefaultMetrics, type Metric, Registry } from '@prometheus-io/client'
 import { lostLines } from '../logger.ts'
 
-/** The version of this build, such as 1.0.0: package.json has it, and nothing else. */
+/** The version of this build, such as 1.0.0. Only package.json has it. */
 export const { version }: { version: string } = JSON.parse(
   readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
 )
@@ -36,7 +36,7 @@ interface Bucket {
 
 /**
  * Adds the histogram `plant_store_<of>` to a registry. A value belongs to the first of `bounds`, ascending, that is
- * not below it. Returns what makes the series of a set of labels; call it once for each set.
+ * not below it. Returns a function that makes the series of a set of labels; call it once for each set.
  */
 export function addHistogram(registry: Registry, of: string, help: string, bounds: readonly number[]) {
   const name = `plant_store_${of}`

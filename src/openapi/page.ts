@@ -17,8 +17,8 @@ const types: Record<string, string> = {
 }
 
 /**
- * Reads the page in a directory, where `npm run prepare` has put Swagger UI, and the files that it refers to as `{name}`:
- * that becomes the name with a version, which changes with the file. Rejects with a StartupFault where a file is missing.
+ * Reads the page in a directory, where `npm run prepare` has put Swagger UI, and the files that it refers to as `{name}`.
+ * The name gets a version, which changes with the file. Rejects with a StartupFault if a file is missing.
  */
 export async function readPage(directory: URL) {
   const template = await readFile(new URL('index.html', directory), 'utf8')
@@ -50,7 +50,7 @@ const openapi: FastifyPluginAsync<{ basePath: string; docs: boolean }> = async (
   for (const url of ['/', '/docs']) app.get(url, { config }, (_, reply) => reply.headers(html).send(page))
   for (const [name, { bytes, version }] of assets) {
     app.get(`/docs/${name}`, { config }, ({ url }, reply) => {
-      // Not for another version: while replicas are replaced, the page of one may ask another for its files.
+      // Not for another version: while replicas are replaced, the page of one may request its files from another.
       if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')
       return reply.header('content-type', types[extname(name)]).send(bytes)
     })

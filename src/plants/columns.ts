@@ -2,8 +2,8 @@
 import type { NewPlant } from './schema.ts'
 
 /**
- * Writes an array literal (PostgreSQL manual, "Array Input and Output Syntax"), one parameter for a whole column, of elements
- * that are written already: plain where their text needs no quotes, as numbers and uuids.
+ * Writes an array literal (PostgreSQL manual, "Array Input and Output Syntax"), one parameter for a whole column, from
+ * elements that are already written: in quotes, or plain if they need none, as numbers and uuids.
  */
 export const toArray = (elements: readonly string[]): string => `{${elements.join(',')}}`
 
@@ -50,7 +50,7 @@ const elementOf = (plant: NewPlant, [field, { toElement }]: (typeof entries)[num
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
   entries.map((entry) => toArray(plants.map((plant) => elementOf(plant, entry))))
 
-/** Writes what a plant holds: the same text for the same values, also where a later version has more optional fields. */
+/** Writes what a plant holds: the same text for the same values, even if a later version has more optional fields. */
 export const writeContent = (plant: NewPlant): string =>
   entries
     .filter(([field]) => plant[field] !== undefined)
@@ -67,14 +67,14 @@ const texts = (plant: NewPlant): string[] =>
 export const countBytes = (plant: NewPlant): number =>
   texts(plant).reduce((sum, text) => sum + Buffer.byteLength(text), rowBytes)
 
-/** What JSON escapes, and some control characters more. */
+/** What JSON escapes, and some more control characters. */
 const escaped = /["\\\p{Cc}]/u
 
 /** Returns what a plant counts for while its texts are held, as strings and as JSON: half of their bytes. */
 export const countHeldBytes = (plant: NewPlant): number =>
   texts(plant).reduce((sum, text) => {
     const bytes = Buffer.byteLength(text)
-    // V8 has one byte for each character, or two for each if any is beyond Latin-1.
+    // V8 uses one byte for each character, or two for each if any is beyond Latin-1.
     const inMemory = bytes === text.length ? bytes : 2 * text.length
     const asJson = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : bytes
     return sum + Math.ceil((inMemory + asJson) / 2)

@@ -1,4 +1,4 @@
-/** The repository over its pool, its metrics, and what watches the database while it is idle. */
+/** The repository with its pool and metrics, and the probe of the database while it is idle. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -51,7 +51,7 @@ const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
 const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unclear', 'unknown']
 
-/** Adds the metrics of the repository to a registry, and returns what counts them. */
+/** Adds the metrics of the repository to a registry, and returns the callbacks that count. */
 function createPlantMetrics(registry: Registry) {
   const plants: Record<Stored, number> = { created: 0, replayed: 0 }
   const help = 'Successful creates: created, or replayed for a repeated Idempotency-Key'

@@ -1,4 +1,4 @@
-/** The repository that the route sees: one create a call, written with others in one transaction. */
+/** The repository that the route sees: one create per call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'

@@ -56,7 +56,7 @@ export type ErrorBody = Static<typeof ErrorBody>
 export const ajv: FastifyServerOptions['ajv'] = {
   customOptions: {
     coerceTypes: false,
-    // Not to hold, while the plant waits, what is not stored.
+    // So that a plant that waits holds nothing that is not stored.
     removeAdditional: 'all',
     useDefaults: false,
     // The schemas are all in this file, and checking them would take a tenth of the start-up time.
@@ -79,7 +79,7 @@ export const ajv: FastifyServerOptions['ajv'] = {
   }
 }
 
-/** Makes a failure of what breaks a schema: it names the field and its rule. */
+/** Turns a value that breaks a schema into a failure that names the field and its rule. */
 export default fp(
   async (app) => {
     app.setSchemaErrorFormatter((faults) => {

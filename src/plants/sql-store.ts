@@ -26,7 +26,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   /** How long fast writes take, and so how long another replica's write locks an id. */
   let usualMs: number | undefined
 
-  /** Returns the ids of those that it has inserted. */
+  /** Inserts the items whose id is free, and returns their ids. */
   async function insert(items: readonly PlantItem[], signal: AbortSignal): Promise<Set<string>> {
     // A locked id delays its whole batch for this long. Its row is tried again.
     const lockMs = Math.min(250, Math.max(25, Math.ceil(2 * (usualMs ?? 0))))
@@ -56,7 +56,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
           results: rows.map((row, at) => results[at] ?? outcomeOf(row, found.get(String(row.item.id))))
         }
       } catch (error) {
-        // The look-up may have failed in any way: these rows were not inserted now.
+        // However the look-up has failed: this attempt has not inserted these rows.
         return { results, failure: { ...diagnose(error), written: 'no' } }
       }
     },

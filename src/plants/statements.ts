@@ -3,7 +3,7 @@ import { makeChecks } from '../database/readiness.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
-/** A plant, and the id of its write, which is recognised by it when it is repeated. */
+/** A plant, and the id of its write, by which a repeat is recognised. */
 export interface PlantWrite {
   readonly plant: NewPlant
   readonly writeId: string
@@ -15,7 +15,7 @@ const written = `write_id, ${columnNames}`
 const waiting = `current_setting('synchronous_commit')`
 
 // The statement itself has the settings: a pooler would lose a session's, or share them. A commit waits for the disk and,
-// if there is one, the synchronous standby. The only sign of one that was cancelled there is a warning.
+// if there is one, the synchronous standby. If the latter wait is cancelled, the only sign is a warning.
 const settings = (lockTimeout: string) => `
   concat(
     set_config('lock_timeout', ${lockTimeout}, true),
@@ -59,14 +59,14 @@ export const findPlants = (ids: readonly bigint[]) => ({
 
 const read = `${written}, created_at`
 
-/** Takes no row, and fails where the table lacks a column that this build needs. */
+/** Returns no row, and fails if the table lacks a column that this build needs. */
 export const selectRequired = `select ${read} from plants limit 0`
 
 // A schema without the right to use it is left out of the search path, as if the table were not there.
 const searchPath = `
   regexp_split_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', *')`
 
-/** Lists the statements that grant the rights which the role lacks; none for a table or a column that is not there. */
+/** Lists the statements that grant the rights that the role lacks; none for a table or a column that is not there. */
 export const selectMissingRights = `
   select format('grant usage on schema %I to %I', nspname, current_user) as sql
   from pg_namespace join pg_class on relnamespace = pg_namespace.oid

@@ -132,11 +132,11 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
   return {
     async write(rows, signal) {
-      // Each create has one while tracing is on.
+      // While tracing is on, each item has a span.
       const spans = rows.map(({ item }) => item.span as SpanContext)
       const callers = spans.filter(({ traceFlags }) => traceFlags & TraceFlags.SAMPLED)
       const [first] = callers
-      // A lane may run in the context of any request, the one that has woken it.
+      // A lane runs in the context of the request that woke it, which may be any.
       if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
       const links = callers.map((context) => ({ context }))
       const options = { links, attributes: { 'db.operation.batch.size': rows.length } }

@@ -279,7 +279,7 @@ t.test("the listener's failures are those of the contract", async (t) => {
   for (const method of ['POST', 'DELETE', 'PROPFIND']) {
     t.strictSame(
       await read(await fetch(metricsUrl(), { method })),
-      failure(405, 'this path does not have this method', { allow: 'GET, HEAD' })
+      failure(405, 'this path does not support this method', { allow: 'GET, HEAD' })
     )
   }
   const [response] = parseResponses(await exchange(metricsUrl(), ['what?\r\n\r\n']))

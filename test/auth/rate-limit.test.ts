@@ -28,7 +28,7 @@ const created = (remaining: number) => {
 }
 const refused = failure(
   429,
-  'too many requests a second by this caller, this request has stored nothing: try again',
+  'too many requests per second from this caller, this request has stored nothing: try again',
   {
     ...limits(0),
     'retry-after': '1'

@@ -34,7 +34,7 @@ async function readAgain(times = 1) {
   }
 }
 
-const broken = 'AUTH_TOKENS_FILE is broken: what it held before stays in use'
+const broken = 'AUTH_TOKENS_FILE is broken: its earlier text stays in use'
 
 /** Watches a file that holds these callers' tokens, as the plugin does. */
 function watch(t: Test, path: string, logger: ReturnType<typeof createLogger>, ...names: string[]) {

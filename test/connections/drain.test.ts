@@ -57,7 +57,7 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
   const began = performance.now()
   kill('SIGTERM')
   await output(/draining/)
-  t.equal(await ask(url, agent), '400 {"error":503,"message":"the service is closing"} keep-alive')
+  t.equal(await ask(url, agent), '400 {"error":503,"message":"the service is shutting down"} keep-alive')
   t.equal(await ask(url, agent, plant()), '200 {"name":"n"} keep-alive')
   let response = await ask(url, agent, plant())
   while (response === '200 {"name":"n"} keep-alive') response = await ask(url, agent, plant())
@@ -67,10 +67,10 @@ t.test('SIGTERM: unready at once, serving on, then closing connections, then exi
   t.equal(stderr, '')
   const tookMs = performance.now() - began
   t.ok(tookMs > delayMs + 500 && tookMs < delayMs + scaled(16_000), `ended after ${tookMs} ms`)
-  t.strictSame(stdout.match(/"msg":"(closing|draining[^"]*|closed)"/g), [
-    '"msg":"closing"',
-    '"msg":"draining: not ready any more"',
-    '"msg":"closed"'
+  t.strictSame(stdout.match(/"msg":"(shutting down|no longer ready|shut down)"/g), [
+    '"msg":"shutting down"',
+    '"msg":"no longer ready"',
+    '"msg":"shut down"'
   ])
   await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
 })
@@ -84,7 +84,7 @@ t.test('a slow reader gets all its responses before the process ends', async (t)
   for (let count = 0; count < 5; count++) socket.write(request(JSON.stringify({ id: ++lastId, name })))
   await output(/"msg":"created"/)
   kill('SIGTERM')
-  await output(/"msg":"closing"/)
+  await output(/"msg":"shutting down"/)
   // A connection that was not accepted yet when it stopped listening is reset.
   await until(
     'the service listens no more',
@@ -138,7 +138,7 @@ t.test('beyond its limit it is cut off, with exit code 1 and what was left', asy
   t.equal(code, 1)
   t.match(
     stdout,
-    /"level":60,.*"limitMs":2201,"connections":0,"requests":0,"msg":"closing took too long: cut off"/
+    /"level":60,.*"limitMs":2201,"connections":0,"requests":0,"msg":"the shutdown took too long: cut off"/
   )
 })
 

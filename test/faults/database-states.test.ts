@@ -22,7 +22,7 @@ const late = failure(
 )
 const undecided = failure(
   503,
-  'the database did not answer in time, the plant may be stored: send the same request again',
+  'the database did not respond in time, the plant may be stored: send the same request again',
   retry
 )
 const internal = failure(500, 'internal error')

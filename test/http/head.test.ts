@@ -41,8 +41,8 @@ t.test('the header as a whole', async (t) => {
     t.equal(checkHead(request([['Host', value]]))?.message, message, value)
 
   const version = 'the protocol must be HTTP/1.1'
-  const chunked = 'the only transfer coding that is understood is chunked'
-  const expectation = 'the only expectation that can be met is 100-continue'
+  const chunked = 'the only supported transfer coding is chunked'
+  const expectation = 'the only supported expectation is 100-continue'
   const cases: [fields: [string, string][], httpVersion: string, message: string | undefined][] = [
     [[], '1.1', hostFails],
     [[], '1.0', ok],

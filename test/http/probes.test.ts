@@ -51,7 +51,7 @@ t.test('probes need no token and no BASE_PATH, and have only GET and HEAD', asyn
     t.strictSame(await read(await fetch(`${url}${path}`)), { ...success, body })
     t.strictSame(await read(await fetch(`${url}${path}`, { method: 'HEAD' })), { ...success, body: '' })
     const response = await read(await fetch(`${url}${path}`, { method: 'POST', body: 'x' }))
-    t.strictSame(response, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
+    t.strictSame(response, failure(405, 'this path does not support this method', { allow: 'GET, HEAD' }))
   }
 })
 

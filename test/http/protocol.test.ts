@@ -27,7 +27,7 @@ const upgrade = { connection: 'upgrade', upgrade: 'websocket' }
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 const repeated = (field: string) => failed(400, `the header field ${field} is repeated`)
 const badHost = failed(400, 'the header field host is missing or malformed')
-const noMethod = failed(405, 'this path does not have this method')
+const noMethod = failed(405, 'this path does not support this method')
 const tooLarge = failed(431, 'the request line and header fields are too large')
 const version = failed(505, 'the protocol must be HTTP/1.1')
 const mediaType = failed(415, 'the content type must be application/json')
@@ -197,7 +197,7 @@ const cases: [string, Part[], string[]][] = [
   [
     '6.1: a transfer coding besides chunked',
     [request('', { ...chunked, 'transfer-encoding': 'gzip, chunked' }), '0\r\n\r\n'],
-    [failed(501, 'the only transfer coding that is understood is chunked')]
+    [failed(501, 'the only supported transfer coding is chunked')]
   ],
   [
     '6.1: chunked is not last',
@@ -249,7 +249,7 @@ const cases: [string, Part[], string[]][] = [
   [
     '10.1.1: another expectation',
     [request(plant(), { expect: 'miracles' })],
-    [failed(417, 'the only expectation that can be met is 100-continue')]
+    [failed(417, 'the only supported expectation is 100-continue')]
   ],
   ['10.1.1: 100-continue', [request(plant(), { expect: '100-Continue' })], ['100 ', created]],
   [
@@ -385,7 +385,7 @@ t.test(
     const responses = parseResponses(await exchange(service.url, [head + request(plant())]))
     t.strictSame(
       responses.map(({ headers, body }) => [headers.connection, body]),
-      [['close', '{"error":501,"message":"the only transfer coding that is understood is chunked"}']]
+      [['close', '{"error":501,"message":"the only supported transfer coding is chunked"}']]
     )
   }
 )

@@ -209,7 +209,7 @@ t.test('a client that resets before its response leaves a line', async (t) => {
     route: '/plants',
     caller: 'tester',
     client: '127.0.0.1',
-    msg: 'the client has left before its response'
+    msg: 'the client left before its response'
   })
   await holder.query('rollback')
 })

@@ -94,7 +94,7 @@ t.test('SIGTERM ends a process with a stalled client in bounded time, with exit 
   service.kill('SIGTERM')
   const { code, stdout } = await service.ended
   t.equal(code, 0)
-  t.match(stdout, /"msg":"closed"/)
+  t.match(stdout, /"msg":"shut down"/)
   const tookMs = performance.now() - began
   t.ok(tookMs < limitMs + scaled(10_000), `ended after ${Math.round(tookMs)} ms`)
 })

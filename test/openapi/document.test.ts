@@ -24,7 +24,7 @@ t.test('GET and HEAD get the document without a token', async (t) => {
 
 t.test('another method gets 405', async (t) => {
   const response = await read(await fetch(`${url}/openapi.json`, { method: 'POST', headers, body: '{' }))
-  t.strictSame(response, failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }))
+  t.strictSame(response, failure(405, 'this path does not support this method', { allow: 'GET, HEAD' }))
 })
 
 t.test('it names the interface, its licence, and the path in front of it', async (t) => {

@@ -93,7 +93,7 @@ t.test('another method of any of these paths gets 405', async (t) => {
       const response = await read(await get(path, { method, headers }))
       t.strictSame(
         response,
-        failure(405, 'this path does not have this method', { allow: 'GET, HEAD' }),
+        failure(405, 'this path does not support this method', { allow: 'GET, HEAD' }),
         path
       )
     }

@@ -149,7 +149,7 @@ t.test('an unknown path gets 404, with or without a token', async (t) => {
 })
 
 t.test('another method gets 405 with Allow, with or without a token', async (t) => {
-  const response = failure(405, 'this path does not have this method', { allow: 'POST' })
+  const response = failure(405, 'this path does not support this method', { allow: 'POST' })
   for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
     const init = { method, body: null, headers: {} }
     t.strictSame(await service.post(undefined, init), response, method)
