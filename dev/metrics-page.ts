@@ -29,7 +29,7 @@ export function parseMetrics(page: string) {
         .map((sample) => [Object.values(sample.labels).join(' '), sample.value])
       return Object.fromEntries(entries) as Record<string, number>
     },
-    /** Returns the value of the first sample of a metric; NaN where there is none. */
+    /** Returns the value of the first sample of a metric; NaN if there is none. */
     value: (name: string) => samples.find((sample) => sample.name === name)?.value ?? Number.NaN
   }
 }

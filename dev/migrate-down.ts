@@ -1,5 +1,5 @@
-/** Takes back the newest migration, and loses its values: for its author. It is not in the image. */
+/** Reverts the newest migration, whose values are lost. For the author of a migration: it is not in the image. */
 import { readMigrationConfig } from '../src/config/config.ts'
 import { migrate } from '../src/database/migrate.ts'
 
-console.log(`taken back: ${await migrate(readMigrationConfig(process.env), 'down')}`)
+console.log(`reverted: ${await migrate(readMigrationConfig(process.env), 'down')}`)

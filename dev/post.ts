@@ -1,4 +1,4 @@
-/** One POST, and what became of it. */
+/** One POST and its outcome. */
 import { type Agent, type OutgoingHttpHeaders, request } from 'node:http'
 
 /** A response, or the code or message of the error that occurred instead. */

@@ -10,7 +10,7 @@ const most = 20
 
 let measured: number | undefined
 
-/** Returns a limit in ms that is `ms` on a usual machine and up to 20 times that on a slow one; measured once a process. */
+/** Returns a limit in ms that is `ms` on a usual machine and up to 20 times that on a slow one; measured once per process. */
 export function scaled(ms: number): number {
   measured ??= Math.min(most, Math.max(1, measureMs() / usualMs))
   return Math.ceil(ms * measured)

@@ -207,7 +207,7 @@ t.test('the migrations run once, and a developer can revert each', async (t) => 
   t.strictSame(await migrate(), done(`migrated: ${allMigrations.join(', ')}\n`))
   t.strictSame(await migrate(), done('nothing to migrate\n'))
   for (const name of allMigrations.toReversed())
-    t.strictSame(await command('dev/migrate-down.ts'), done(`taken back: ${name}\n`))
+    t.strictSame(await command('dev/migrate-down.ts'), done(`reverted: ${name}\n`))
   t.strictSame(await query(DATABASE_URL, "select to_regclass('plants') as plants"), [{ plants: null }])
 })
 

@@ -36,7 +36,7 @@ export function createCluster(stack: Stack) {
       if (bytes !== '0') throw new Error(`the coordinator holds ${bytes} bytes of the table itself`)
       if (String(holders) !== String(workers)) throw new Error(`the rows are on ${holders}`)
     },
-    /** Leaves a transaction in doubt that has written an id, as a coordinator does that dies in the midst of a commit. */
+    /** Leaves a transaction in doubt that has written an id, like a coordinator that dies in the middle of a commit. */
     async leaveInDoubt(id: number) {
       const [shard, name] = await query(
         'coordinator',

@@ -7,7 +7,7 @@ select citus_add_node('worker2', 5432);
 select count(*) = 0 as is_local from pg_dist_partition where logicalrelid = 'plants'::regclass \gset
 \if :is_local
   select create_distributed_table('plants', 'id', shard_count => :shards);
-  -- What the table held before has been copied, and would stay behind on the coordinator, unseen.
+  -- The earlier rows of the table were copied. Their originals would stay on the coordinator, unseen.
   select truncate_local_data_after_distributing_table('plants');
 \else
   \echo plants is distributed already

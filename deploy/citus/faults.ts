@@ -58,7 +58,7 @@ const all = [
 ]
 
 const replicas = ['api-1', 'api-2']
-/** There is one of each but of the replicas. */
+/** Only the replicas are more than one. */
 const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
 const kinds = createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas])
 const forms = [{ title: 'Citus', balancer: 'balancer', replicas, isAvailable }]
@@ -75,7 +75,7 @@ await runFaults({
     await cluster.isDecided()
     return await cluster.query('coordinator', sql)
   },
-  /** Batches were shared, both workers hold rows, the step that distributes may be repeated, and taken ids are told apart. */
+  /** Batches were shared, both workers hold rows, the step that distributes may be repeated, and repeats get the right responses. */
   async check() {
     await sharesCommits()
     await cluster.isSpread()

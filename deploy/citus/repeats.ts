@@ -1,4 +1,4 @@
-/** What clients get who ask for an id that is taken or send a request again, many at the same time. */
+/** What clients get if they use an id that is taken or send a request again, many at the same time. */
 import { Failure, toResponse } from '../../src/failures/failure.ts'
 import type { Stack } from '../faults/stack.ts'
 
@@ -51,5 +51,5 @@ export async function checkRepeats(url: string, { takeIds, token }: Stack) {
 
 function expect(what: string, responses: string[], expected: string) {
   const other = responses.find((response) => response !== expected)
-  if (other !== undefined) throw new Error(`${what} got ${other} in the place of ${expected}`)
+  if (other !== undefined) throw new Error(`${what} got ${other} instead of ${expected}`)
 }

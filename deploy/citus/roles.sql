@@ -1,4 +1,4 @@
--- The roles of a node, each time.
+-- Makes the roles of a node. It can be run again.
 \set ON_ERROR_STOP on
 set citus.enable_ddl_propagation = off;
 \i /config/postgresql/roles.sql

@@ -46,7 +46,7 @@ export function createRounds(
   const areAvailable = (hits: string[]) => forms.every(({ isAvailable }) => isAvailable(hits))
   print(`seed ${seed}`)
   return Array.from({ length: Math.ceil(minutes) }, (_, index) => {
-    // In half of the rounds nothing excuses a pause: what is hit, all of it together, leaves a majority.
+    // In half of the rounds nothing excuses a pause: all that is hit, taken together, leaves a majority.
     const isGentle = random.oneIn(2)
     const name = `seed ${seed}, round ${index + 1}${isGentle ? withMajority : ''}`
     const lengthMs = Math.min(1, minutes) * minuteMs
@@ -70,8 +70,8 @@ export function createRounds(
 }
 
 /**
- * Strikes and heals as the schedule says; returns what was hit when, until it is of use again, and which strikes did
- * nothing: a strike needs its containers to run from its begin to its end.
+ * Strikes and heals as the schedule says. Returns what was hit, from when until it works again, and which strikes did
+ * nothing: a strike needs its containers to run from its start to its end.
  */
 async function play(
   entries: Entry[],

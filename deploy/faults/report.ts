@@ -18,7 +18,7 @@ export interface Line {
   'slowest response': string
 }
 
-/** What a fault has shown: its line, and everything that must not be. */
+/** What a fault has shown: its line, and all violations. */
 export interface Finding {
   line: Line
   violations: string[]
@@ -42,7 +42,7 @@ export interface Outages {
   standstill?: Interval
 }
 
-/** How long what was hit may take to be of use again, and creates to succeed. */
+/** How long the parts that were hit may take to work again, and creates to succeed. */
 export const graceMs = 30_000
 
 /**
@@ -100,7 +100,7 @@ function findPauses(operations: Operation[]): Interval[] {
   })
 }
 
-/** What is left of a time without others. */
+/** Returns the parts of an interval that are in none of the others. */
 function without({ from, to }: Interval, others: Interval[]): Interval[] {
   const left: Interval[] = []
   for (const other of others.filter((each) => each.to > from && each.from < to)) {
@@ -136,10 +136,10 @@ function shorten(lines: string[]): string[] {
 
 const seconds = (ms: number) => `${(ms / 1000).toFixed(2)} s`
 
-/** How the name of a round ends in which nothing excuses a pause. */
+/** The end of the name of a round in which nothing excuses a pause. */
 export const withMajority = ', a majority is left'
 
-/** Sums the rounds of a seed up, as the row of a table; undefined where there is none. */
+/** Sums up the rounds of a seed as a row of a table; undefined without a seed. */
 export function toRow(stack: string, lines: Line[], wrong: number): string | undefined {
   const rounds = lines.filter(({ fault }) => fault.startsWith('seed '))
   const [, seed] = /^seed (\d+),/.exec(rounds[0]?.fault ?? '') ?? []

@@ -34,7 +34,7 @@ export interface Form {
   balancer: string
   /** Such as `api-2`. */
   replicas: string[]
-  /** Whether its creates must succeed while these are hit, or were in the last half minute. */
+  /** Whether its creates must succeed while these are hit, or were hit in the last half minute. */
   isAvailable(hits: string[]): boolean
 }
 
@@ -82,7 +82,7 @@ export async function runFaults({ stack, forms, deadlineMs, faults, query, check
     )
   }
   const stop = async () => {
-    await stack.down().catch((error) => violations.push(`the stack stays behind: ${error.message}`))
+    await stack.down().catch((error) => violations.push(`the stack was not removed: ${error.message}`))
   }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => void stop().finally(() => process.exit(1)))
@@ -116,7 +116,7 @@ export async function runFaults({ stack, forms, deadlineMs, faults, query, check
       }
     }
     await check?.()
-    // What one fault has left can be gone after the next.
+    // A row that survives one fault can be lost in the next.
     const lost = judgeHistory(operations, await select(idsPerLoad)).slice(0, 5)
     violations.push(...lost.map((violation) => `in the end: ${violation}`))
   } catch (error) {
@@ -181,7 +181,7 @@ export function chooseFaults(
   return chosen
 }
 
-/** Returns the histories also where the fault throws. */
+/** Returns the histories even if the fault throws. */
 async function runFault(
   { urls, token }: { urls: string[]; token: string },
   fault: Fault,

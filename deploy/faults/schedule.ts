@@ -5,7 +5,7 @@ import type { Random } from '../../dev/random.ts'
 export interface Kind {
   /** Completes the sentence "the target …". */
   name: string
-  /** What it can meet, such as services. */
+  /** What it can hit, such as services. */
   targets: string[]
   /** Faults of one group never overlap on one target. */
   group: string
@@ -13,18 +13,18 @@ export interface Kind {
   longest: number
   /** The containers that it needs to run, as the engine knows them: without one of them a strike does nothing. */
   needs(target: string): string[]
-  /** What an error says with which the stack, though it runs, refuses a strike; that does nothing either. */
+  /** Matches the error of a stack that runs but refuses a strike; the strike then does nothing, too. */
   refusal?: RegExp
   strike(target: string, tag: string): Promise<unknown>
-  /** Ends it; called twice, and also where the fault is gone already. */
+  /** Ends it; called twice, and even if the fault is gone already. */
   heal?(target: string, tag: string): Promise<unknown>
   /** What it keeps from working, in the words of the stack's `isAvailable`; by default its target. */
   hits?(target: string): string[]
 }
 
-/** A fault of a schedule: times are ms from its begin. */
+/** A fault of a schedule: times are ms from the schedule's start. */
 export interface Entry {
-  /** Tells it from the others. */
+  /** Distinguishes it from the others. */
   tag: string
   kind: Kind
   target: string
@@ -33,7 +33,7 @@ export interface Entry {
 }
 
 const mostAtOnce = 3
-/** Seconds from the begin of a fault to the begin of the next. */
+/** Seconds from the start of a fault to the start of the next. */
 const longestGap = 8
 
 /** What a fault keeps from working. */

@@ -1,11 +1,11 @@
-/** A Compose stack of a run's own: brought up, asked, and taken down with everything that it made. */
+/** A Compose stack of a run's own: brought up, queried, and taken down with everything that it made. */
 import { openProject } from '../../dev/compose.ts'
 import { docker, psql, toLines } from '../../dev/docker.ts'
 
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
 
-/** Creates a plant with the token given for each `host=id`; the key makes it safe to ask again. */
+/** Creates a plant with the token given for each `host=id`; the key makes it safe to send it again. */
 const create = `
   const [token, ...creates] = process.argv.slice(1)
   const headers = { authorization: 'Bearer ' + token, 'content-type': 'application/json', 'idempotency-key': 'k' }
@@ -50,7 +50,7 @@ export function createStack(
 
   /** The name of a service's container. */
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
-  /** Runs a command in a service's container, and returns what it writes: past Compose, which first reads all its files. */
+  /** Runs a command in a service's container, and returns what it writes: not by Compose, which would first read all its files. */
   const exec = (service: string, ...command: string[]) => run(['exec', container(service), ...command])
 
   return {
@@ -58,7 +58,7 @@ export function createStack(
     name,
     token,
     exec,
-    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise: their lines. */
+    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise, and returns their lines. */
     psql: async (service: string, user: string, ...statements: string[]) =>
       toLines(await exec(service, ...psql(user, 'plants', ...statements))),
     /** Runs `docker` with these arguments. */
@@ -73,7 +73,7 @@ export function createStack(
       })
     },
     container,
-    /** For each container whether it runs, and since when: another text each time that it has begun to. */
+    /** Returns for each container since when it runs, as a text that changes with each start; undefined if it does not run. */
     async runs(containers: string[]): Promise<(string | undefined)[]> {
       if (containers.length === 0) return []
       const format = '{{.State.Status}} {{.State.StartedAt}}'
@@ -85,7 +85,7 @@ export function createStack(
     /** Ends a service's container by SIGKILL. */
     kill: (service: string, index = 1) => run(['kill', '--signal', 'KILL', container(service, index)]),
     start: (service: string, index = 1) => run(['start', container(service, index)]),
-    /** Creates a plant of each id at its replica of the service, past the balancer: returns the bodies of the responses. */
+    /** Creates a plant of each id at its replica of the service, without the balancer, and returns the bodies of the responses. */
     async createAt(creates: { replica: string; id: number }[]): Promise<string[]> {
       const [first, ...others] = creates.map(({ replica, id }) => `${name}-${replica}=${id}`) as [string]
       const node = ['node', '-e', create, '--', await token(), first, ...others]

@@ -36,7 +36,7 @@ export const createStrikes = (stack: Stack) => ({
   })
 })
 
-/** Returns when all containers run that these kinds can hit. */
+/** Returns when all containers that these kinds can hit run. */
 export const allRun = (stack: Stack, kinds: Kind[]) =>
   until(
     'everything runs',
@@ -74,7 +74,7 @@ export function createProcessKinds(
     },
     {
       ...{ ...common, name: 'is stopped by SIGSTOP', group, longest: 25 },
-      // Of a process that waits for the kernel.
+      // The error for a process that waits for the kernel.
       refusal: /unable to freeze/i,
       strike: run('pause'),
       heal: (target) => ifPaused(target, () => run('unpause')(target))

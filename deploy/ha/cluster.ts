@@ -19,7 +19,7 @@ const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 /** The same as `patronictl list`, which takes a second of a processor's time. */
 const list = ['curl', '--fail', '--silent', '--max-time', '30', 'http://127.0.0.1:8008/cluster']
 
-/** Looks at once, and then each second: a command in a container takes a tenth of that of a processor. */
+/** Looks at once, and then each second: a command in a container takes a tenth of a second of a processor's time. */
 function eachSecond<T>(look: () => Promise<T>) {
   let next = 0
   return async () => {
@@ -45,7 +45,7 @@ export function createCluster(stack: Stack) {
     return JSON.parse(await stack.exec(witness, ...list)).members
   }
 
-  /** The node that holds the leader lease, in the eyes of another. */
+  /** Returns the node that holds the leader lease, as another node sees it. */
   async function findPrimary(witness: Node = 'node1'): Promise<Node> {
     const look = eachSecond(async () => (await members(witness)).find(isPrimary))
     const leader = await until('there is a primary', look, Boolean, settleMs)
@@ -96,7 +96,7 @@ export function createCluster(stack: Stack) {
         settleMs
       ),
     switchover,
-    /** A switchover from whatever node any of them takes for the primary now. */
+    /** Switches over from the node that any of them considers the primary now. */
     async switchoverNow() {
       const views = await Promise.allSettled(nodes.map(members))
       const all = views.flatMap((view) => (view.status === 'fulfilled' ? view.value : []))
@@ -104,7 +104,7 @@ export function createCluster(stack: Stack) {
       if (leader === undefined) throw new Error('no switchover without a primary')
       await switchover(leader.name)
     },
-    /** Pulls a node's cable to a network: nothing tells the other end, and names still resolve. */
+    /** Unplugs a node from a network: the other end does not learn of it, and names still resolve. */
     cut: (node: Node, name: string) => setLink(node, name, 'down'),
     connect: (node: Node, name: string) => setLink(node, name, 'up'),
     /** Runs a query on a node, and returns its lines. */

@@ -1,13 +1,13 @@
 /** The faults of a node's disk that a schedule can draw. */
 import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
-import { endBeside, startBeside } from './beside.ts'
 import { nodes } from './cluster.ts'
+import { endSidecar, startSidecar } from './sidecar.ts'
 
 /** The system calls that wait for the disk, and by how many µs they are delayed. */
 const [calls, delay] = ['fsync,fdatasync', 200_000]
 const strace = `strace -f -o /dev/null -e trace=${calls} -e inject=${calls}:delay_enter=${delay}`
-/** Traces all that runs, as PostgreSQL may not run just now, and what that starts. */
+/** Traces all processes and what they start, as PostgreSQL may not run just now. */
 const slow = `for each in /proc/[0-9]*; do [ "$each" = "/proc/$$" ] || set -- "$@" -p "\${each#/proc/}"; done
 exec ${strace} "$@" 2>&1`
 
@@ -27,11 +27,11 @@ export function createDiskKinds(stack: Stack): Kind[] {
     {
       ...{ ...common, needs, name: 'has a slow disk' },
       strike: (node, tag) =>
-        startBeside(stack, node, tag, {
+        startSidecar(stack, node, tag, {
           ...{ shares: 'pid', capabilities: ['SYS_PTRACE'], image: 'node', begins: 'attached' },
           command: ['sh', '-c', slow]
         }),
-      heal: (_, tag) => endBeside(stack, tag)
+      heal: (_, tag) => endSidecar(stack, tag)
     }
   ]
 }

@@ -1,8 +1,8 @@
 /** The network's faults that a schedule can draw: partitions, loss, resets and slow links of database nodes. */
 import type { Kind } from '../faults/schedule.ts'
 import type { Stack } from '../faults/stack.ts'
-import { endBeside, startBeside } from './beside.ts'
 import { inNetworkOf, nodes } from './cluster.ts'
+import { endSidecar, startSidecar } from './sidecar.ts'
 
 type Direction = 'in' | 'out' | 'both'
 
@@ -97,14 +97,14 @@ export function createNetworkKinds(stack: Stack): Kind[] {
     ...{ ...lasting, name: 'has late packets', targets: [...nodes] },
     strike: async (node, tag) => {
       const command = ['node', '--eval', proxy]
-      await startBeside(stack, node, tag, { shares: 'network', image: 'api', command, begins: 'listening' })
+      await startSidecar(stack, node, tag, { shares: 'network', image: 'api', command, begins: 'listening' })
       await filter(node, tag, {
         prerouting: ['tcp dport 5432 redirect to :15432'],
         input: ['iifname != lo tcp dport 5432 reject with tcp reset']
       })
     },
     heal: async (node, tag) => {
-      await endBeside(stack, tag)
+      await endSidecar(stack, tag)
       await unfilter(node, tag)
     }
   }

@@ -16,7 +16,7 @@ const stack = createStack(import.meta.dirname, 'plant-store-pgbouncer', ['pgboun
 
 const query = (sql: string) => stack.psql('db', 'plants', sql)
 
-/** Statements that were cancelled by request so far: who else would ask for it? */
+/** Returns how many statements were cancelled by request so far: only the service requests it. */
 async function countCancelled(): Promise<number> {
   const log = await stack.compose('logs', '--no-color', 'db')
   return log.split('canceling statement due to user request').length - 1
@@ -25,7 +25,7 @@ async function countCancelled(): Promise<number> {
 /** The replicas have up to four connections each; PgBouncer has `default_pool_size`. */
 async function sharesConnections() {
   const sql = `select count(*) from pg_stat_activity where usename = 'service' and application_name = 'plant-store'`
-  // One that was dropped may be there for a moment.
+  // A connection that was dropped may still be there for a moment.
   await until(
     'PostgreSQL has no more connections than PgBouncer may open',
     async () => Number(await query(sql)),
@@ -48,7 +48,7 @@ const short = [killed('PgBouncer', 'pgbouncer'), restarted('PostgreSQL', 'db')]
 const all = [...short, restarted('PgBouncer', 'pgbouncer'), killed('PostgreSQL', 'db')]
 
 const replicas = ['api-1', 'api-2']
-/** There is one of each but of the replicas. */
+/** Only the replicas are more than one. */
 const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
 const kinds = [
   ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),

@@ -1,11 +1,11 @@
-/** Fails where the dashboard is not what Grafana's schema, as TypeScript types, has it. */
+/** Fails if the dashboard does not match Grafana's schema, which is a package of TypeScript types. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '../..')
 const dashboard = readFileSync(join(root, 'ops/grafana/dashboard.json'), 'utf8')
-// Next to the package with the types; in a literal TypeScript refuses unknown fields, too.
+// Next to the package with the types. As a literal: in one, TypeScript refuses unknown fields, too.
 const file = join(import.meta.dirname, `.dashboard-${process.pid}.ts`)
 writeFileSync(file, `export const dashboard: import('@grafana/schema').Dashboard = ${dashboard}`)
 const options = ['--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext']

@@ -1,4 +1,4 @@
-/** Lists the packages that ship, by licence, and fails where a licence is not among those that are accepted. */
+/** Lists the packages that ship, by licence, and fails if a licence is not accepted. */
 import { readShipped } from '../shipped.ts'
 
 const accepted = new Set([

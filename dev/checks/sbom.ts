@@ -1,4 +1,4 @@
-/** Writes sbom.cdx.json, the CycloneDX list of what ships, and fails where it is not whole. */
+/** Writes sbom.cdx.json, the CycloneDX list of what ships, and fails if it is incomplete. */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

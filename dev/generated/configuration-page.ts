@@ -56,7 +56,7 @@ ${tabulate(plainVariables)}
 
 ${crossRules.map(({ name, sum }) => `- ${code(name)} must be at least ${markNames(sum)}.`).join('\n')}
 
-How to choose them: [sizing](running.md#sizing), [leaving](running.md#leaving), [overload](monitoring.md#overload).
+How to choose them: [sizing](running.md#sizing), [shutdown](running.md#shutdown), [overload](monitoring.md#overload).
 
 ## Tracing
 
@@ -68,7 +68,7 @@ ${tabulate(tracingVariables)}
 
 ## Docker Compose
 
-\`docker compose\` passes on the variables of the tables above, without \`_FILE\`, but for these, which it sets itself:
+\`docker compose\` passes on the variables of the tables above, without \`_FILE\`, except these, which it sets itself:
 ${list(variables.filter((variable) => !isPassedOn(variable)).map(({ name }) => name))}.
 Docker kills a replica 10 s after \`SHUTDOWN_TIMEOUT_MS\`. \`WRITE_DEADLINE_MS\` must be less than \`timeout server\` in
 [haproxy.cfg](../ops/haproxy/haproxy.cfg), and \`SERVER_MAXCONN\`, the requests that the balancer sends to one replica at

@@ -39,7 +39,7 @@ Every failure is status 400 with \`{"error": <number>, "message": <text>}\`. \`e
 best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_store_http_failures_total\` counts by name.
 
 \`Write-Outcome\` is \`none\` if this request has stored nothing, \`unknown\` if it may have stored the plant. It says nothing
-of [earlier attempts](clients.md#rules-for-a-client). Further header fields (\`Retry-After\` in seconds):
+about [earlier attempts](clients.md#rules-for-a-client). Further header fields (\`Retry-After\` in seconds):
 ${describeFields()}.
 
 ${table(['error', 'name', 'message', '`Write-Outcome`', 'what to do'], rows)}

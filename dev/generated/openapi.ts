@@ -18,7 +18,7 @@ export function failuresOf({ writes, params, body, failures }: Operation) {
   return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
 }
 
-/** Returns the messages of a failure by their names as examples: those of a value are of a rule, and of a field that a body lacks. */
+/** Returns the messages of a failure by the names of their examples. An invalid value breaks a rule, or is missing from a body. */
 function messagesOf([name, entry]: Failures[number], { params, body, writes }: Operation) {
   if (name !== 'InvalidPlant') return { [name]: writeMessage(entry, writes) }
   const { properties, required = [] } = (body?.schema ?? params) as TObject
@@ -47,7 +47,7 @@ function tabulate(failures: Failures, { writes }: Operation): string {
   return ['| error | message | what to do |', '|---|---|---|', ...rows].join('\n')
 }
 
-/** Returns a value that JSON.stringify writes with exactly these digits. ECMAScript has rawJSON, TypeScript's library not yet. */
+/** Returns a value that JSON.stringify writes with exactly these digits. TypeScript's library does not know rawJSON yet. */
 const exactNumber = (value: bigint) =>
   (JSON as unknown as { rawJSON(text: string): number }).rawJSON(`${value}`)
 
@@ -70,8 +70,8 @@ Every response is status 200 with a plant, or status 400 with \`{"error": …, "
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
-  description: `1 to 255 visible ASCII characters of your choice, in quotes, or bare where it has no comma, quote or space. With it the same request can be sent any
-number of times: once it has succeeded, the same response comes again. A key counts for one caller and one id, and never expires.`,
+  description: `1 to 255 visible ASCII characters of your choice, in quotes, or bare if it has no comma, quote or space. With it, the same request can be sent any
+number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.`,
   schema: { type: 'string', minLength: 1 }
 }
 
@@ -83,9 +83,9 @@ const count = (description: string) => ({ description, schema: { type: 'integer'
 
 const everyResponse = {
   'X-Request-Id': text("The request's own, or one that the service made. The log has it too."),
-  'RateLimit-Limit': count('Where there is a rate limit: requests a second.'),
-  'RateLimit-Remaining': count('Where there is a rate limit: requests that are left in this second.'),
-  'RateLimit-Reset': count('Where there is a rate limit: seconds until the next.')
+  'RateLimit-Limit': count('If there is a rate limit: requests per second.'),
+  'RateLimit-Remaining': count('If there is a rate limit: requests that are left in this second.'),
+  'RateLimit-Reset': count('If there is a rate limit: seconds until it starts again.')
 }
 
 const replayed = {
@@ -117,7 +117,7 @@ const contentOf = ({ schema, examples }: Operation['success' | 'body'] & object)
   'application/json': { schema: reference(schema.title as string), examples }
 })
 
-/** Returns an operation as the document has it. */
+/** Returns an operation as the document describes it. */
 function describe(operation: Operation) {
   const { id, summary, description, writes, params, body, success } = operation
   const failures = failuresOf(operation)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 const rules = join(import.meta.dirname, '../../ops/prometheus/rules.yml')
 
-/** Returns the manifest with the rules as they stand in ops/prometheus. */
+/** Returns the manifest with the rules of ops/prometheus. */
 export function writePrometheusRule(): string {
   const groups = readFileSync(rules, 'utf8').replace(/^.*?(?=^groups:)/ms, '')
   return `# Made by \`npm run generate\` from ops/prometheus/rules.yml; do not edit.

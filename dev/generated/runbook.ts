@@ -6,7 +6,7 @@ const manual = join(import.meta.dirname, '../../docs/monitoring.md')
 
 const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
-/** Writes code and links within the page; what other pages say is named only. */
+/** Writes code and links within the page as HTML; of a link to another page, only its text. */
 const toHtml = (text: string) =>
   escapeHtml(text)
     .replace(/`([^`]+)`/g, '<code>$1</code>')

@@ -6,13 +6,13 @@ import { Settings, secrets } from '../../src/config/settings.ts'
 export interface Variable {
   name: string
   default: string
-  /** Completes the sentence "NAME must be …"; absent where the service checks nothing. */
+  /** Completes the sentence "NAME must be …"; absent if the service checks nothing. */
   rule?: string
   /** What it is for, in Markdown. */
   purpose: string
 }
 
-/** What a setting or a secret declares of itself. */
+/** What a setting or a secret declares about itself. */
 interface Declaration {
   default: unknown
   description: string

@@ -13,7 +13,7 @@ const idsPerPhase = 64
 const lateOneIn = 8
 const earlier = 1_000
 
-/** Draws creates without an end; those for one id come together, so that clients send them at the same time. */
+/** Draws creates endlessly; those for one id come together, so that clients send them at the same time. */
 export function* drawCreates(firstId: number, random: Random): Generator<Create, never> {
   let drawn = 0
   const draw = (id: number, isKeyed: boolean): Create => {

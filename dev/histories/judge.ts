@@ -5,7 +5,7 @@ import type { Operation, StoredRow } from './history.ts'
 type Claim = 'stored' | 'taken' | 'reused' | 'nothing stored' | 'open' | 'malformed'
 
 /**
- * Returns a line for each violation, none where all is explained. Takes a whole history, and all rows that have its ids
+ * Returns a line for each violation, none if all is explained. Takes a whole history, and all rows that have its ids
  * when everything has ended. Operations with one key are one write, made by any of them; an operation without a key is a write of its own.
  */
 export function judgeHistory(operations: Operation[], rows: StoredRow[]): string[] {
@@ -66,7 +66,7 @@ interface Winner {
   began: number
 }
 
-/** Judges one claim if this write has won; a time that is the same is no order. */
+/** Judges one claim if this write has won. Two equal times have no order. */
 function judgeClaim({ operation, claim }: Claimed, { write, row, began }: Winner): string[] {
   const isWinner = (operation.key ?? operation) === write
   const isFirst = began > (operation.ended ?? Number.POSITIVE_INFINITY)

@@ -9,7 +9,7 @@ import { type Create, drawCreates } from './creates.ts'
 import type { Operation } from './history.ts'
 
 interface Options {
-  /** Where the service is, such as http://127.0.0.1:3000; with several, each request goes to any of them. */
+  /** Where the service is, such as http://127.0.0.1:3000; with several, each request goes to a random one. */
   urls: string[]
   token: string
   clients: number
@@ -19,7 +19,7 @@ interface Options {
   isRepeating?: boolean
   /** One request in so many is given up within this deadline, in ms; none by default. */
   impatience?: { oneIn: number; withinMs: number }
-  /** How long each client rests after a response, in ms, where the machine is to have time for other things. */
+  /** How long each client rests after a response, in ms, so that the machine has time for other things. */
   pauseMs?: number
 }
 
@@ -133,7 +133,7 @@ function read(text: string) {
   }
 }
 
-/** Returns the number of a failure, 0 for a success, -1 where there was no response. */
+/** Returns the number of a failure, 0 for a success, -1 if there was no response. */
 function errorOf({ response }: Operation): number {
   if (response === undefined) return -1
   return 'error' in response.body ? response.body.error : 0
@@ -141,7 +141,7 @@ function errorOf({ response }: Operation): number {
 
 const isWorthARepeat = (operation: Operation) => [-1, 408, 429, 500, 503].includes(errorOf(operation))
 
-/** Every plant of the load is valid: a 422 can only be that of a key. */
+/** Every plant of the load is valid: a 422 can only be about a key. */
 function isFailure(operation: Operation): boolean {
   const error = errorOf(operation)
   return error === 422 ? !isOfKey(operation) : error !== 0 && error !== 409

@@ -1,4 +1,4 @@
-// Command create-plant creates a plant, as ../clients.md has it.
+// Command create-plant creates a plant by the rules of ../clients.md.
 package main
 
 import (
@@ -23,7 +23,7 @@ type Plant struct {
 	Tag  *string `json:"tag,omitempty"`
 }
 
-// Failure is what the service says against a request.
+// Failure is the service's failure response.
 type Failure struct {
 	Number  int         `json:"error"`
 	Message string      `json:"message"`
@@ -69,7 +69,7 @@ func CreatePlant(plant NewPlant, key string, end time.Time) (created Plant, outc
 	}
 }
 
-// A number of 0 is not the service's.
+// A response without a number is not the service's.
 func isWorthAnotherTry(number int) bool {
 	return number == 0 || number == 408 || number == 429 || number == 500 || number == 503
 }

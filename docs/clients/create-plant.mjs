@@ -1,4 +1,4 @@
-// Creates a plant, as ../clients.md has it.
+// Creates a plant by the rules of ../clients.md.
 
 const { PLANTS_URL, PLANTS_TOKEN, PLANTS_RETRY_SECONDS = 120 } = process.env
 const worthAnotherTry = new Set([408, 429, 500, 503])

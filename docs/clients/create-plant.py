@@ -1,4 +1,4 @@
-"""Creates a plant, as ../clients.md has it."""
+"""Creates a plant by the rules of ../clients.md."""
 
 import http.client
 import json

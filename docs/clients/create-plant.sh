@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates a plant by curl, as ../clients.md has it.
+# Creates a plant with curl, by the rules of ../clients.md.
 
 create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2 if the plant may be
   end=$(($(date +%s) + ${PLANTS_RETRY_SECONDS:-120})) outcome=none spread=1

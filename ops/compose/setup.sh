@@ -1,9 +1,9 @@
 #!/bin/sh
-# setup: makes the secrets of docker-compose.yml that are not there, and copies the configuration of the other containers.
+# setup: makes the secrets of docker-compose.yml that do not exist yet, and copies the configuration of the other containers.
 # setup NAME: makes an access token for this caller, too, and writes it to standard output.
-# setup --rotate: makes new passwords of the database instead.
-# OWNER_DATABASE and SERVICE_DATABASE say where the migrations and the service find the database, and /stack has what
-# another stack copies.
+# setup --rotate: makes new passwords for the database instead.
+# OWNER_DATABASE and SERVICE_DATABASE say where the migrations and the service find the database, and /stack has the
+# configuration of another stack.
 # Each volume is mounted by its readers only, which run as users of their own: that is why the files can be read by all
 # of them.
 set -eu
@@ -23,15 +23,15 @@ put() {
   mv "${1%/*}/.new" "$1"
 }
 
-# One at a time: both would add to one file.
+# One at a time: two would add to one file.
 exec 9>tokens/.lock
 flock 9
 
-# What is left of one that was killed.
+# The remains of a run that was killed.
 rm -rf ./*/.new /pages/.new /config/.new /config/.old
 mkdir /config/.old
 
-# The others read these files while they run: what has not changed stays, what has is replaced by a rename.
+# The other containers read these files while they run: changed ones are replaced by a rename, the others stay.
 for part in /ops/compose /ops/grafana /ops/haproxy /ops/postgresql /ops/prometheus /stack; do
   copy=/config/${part##*/}
   [ -e "$part" ] && ! diff -r "$part" "$copy" >/dev/null 2>&1 || continue
@@ -49,7 +49,7 @@ if [ ! -e /pages/backup.prom ]; then
   mv /pages/.new /pages/backup.prom
 fi
 
-# A generator that fails ends the script before a file is made of it.
+# If the generator fails, the script ends before a file is made.
 random() { bytes=$(od -An -N32 -v -tx1 /dev/urandom) && printf %s $bytes; }
 
 # The superuser has no password once the roles are made; the image wants one at first.
@@ -58,7 +58,7 @@ if [ ! -s db/superuser-password ]; then
   printf '%s\n' "$password" | put db/superuser-password
 fi
 
-# What PostgreSQL stores of a password (RFC 5803): it can check one with it, but not log in.
+# What PostgreSQL stores of a password (RFC 5803): enough to check one, not to log in.
 verifier='
 const { createHash, createHmac, pbkdf2Sync, randomBytes } = require("node:crypto")
 const password = require("node:fs").readFileSync(0, "utf8")
@@ -67,8 +67,8 @@ const key = (name) => createHmac("sha256", pbkdf2Sync(password, salt, 4096, 32, 
 const stored = createHash("sha256").update(key("Client Key")).digest("base64")
 console.log(`SCRAM-SHA-256$4096:${salt.toString("base64")}$${stored}:${key("Server Key").toString("base64")}`)'
 
-# role NAME DIRECTORY DATABASE: the reader of the directory gets a URL with the password, the database what recognises it.
-# Where both are there, they belong to each other.
+# role NAME DIRECTORY DATABASE: the reader of the directory gets a URL with the password, the database its verifier.
+# If both exist, they belong to each other.
 role() {
   password=$(sed -n "s|^postgres://$1:\([0-9a-f]\{64\}\)@.*|\1|p" "$2/database-url" 2>/dev/null || true)
   if [ -z "$password" ] || [ "$name" = --rotate ]; then password=$(random); fi
@@ -89,10 +89,10 @@ if [ ! -s api/tokens ]; then
 fi
 case $name in '' | --rotate) exit 0 ;; esac
 
-# Without an entry, it was revoked, or the service has lost its entries.
+# A token without an entry was revoked, or the service has lost its entries.
 if [ ! -s "tokens/$name" ] || ! grep -q "^$name:" api/tokens; then
   made=$(node /app/dist/commands/create-token.js "$name")
-  # The service gets the digest, not the token; and gets it first, so that no token is kept that it does not know.
+  # The service gets the digest, not the token, and gets it first: no token is kept that it does not know.
   { cat api/tokens && printf '%s\n' "$made" | sed -n 's/^entry  //p'; } | put api/tokens
   umask 077
   printf '%s\n' "$made" | sed -n 's/^token  //p' | put "tokens/$name"

@@ -14,7 +14,7 @@ begin
       execute format('create role %I login', role);
     end if;
   end loop;
-  -- Who is no superuser must be a member of a role to act for it.
+  -- A user that is not a superuser must be a member of a role to act for it.
   if not (select rolsuper from pg_roles where rolname = current_user) then
     execute format('grant owner to %I', current_user);
   end if;
@@ -28,7 +28,7 @@ grant usage on schema public to service;
 -- As node-pg-migrate makes it, but before the rights below count: the service may not touch it.
 create table if not exists public.migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null);
 revoke all on public.migrations from service;
--- Tables that somebody else made before there was an owner.
+-- Tables that another role made before there was an owner.
 do $$
 declare
   name text;
@@ -42,7 +42,7 @@ begin
 end
 $$;
 alter default privileges for role owner in schema public grant select, insert on tables to service;
--- A table that there is already has no rights by default.
+-- A table that exists already does not get the default rights.
 do $$
 begin
   if to_regclass('public.plants') is not null then

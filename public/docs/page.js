@@ -10,8 +10,8 @@ const parseExactly = (text) =>
     typeof value === 'number' && !Number.isSafeInteger(value) && context ? context.source : value
   )
 
-/** Swagger UI shows bounds as numbers: those that would be rounded are told in words. */
-function tellBounds(schema) {
+/** Swagger UI shows bounds as numbers: those that it would round are written into the description. */
+function describeBounds(schema) {
   const { minimum, maximum } = schema
   if (Number.isSafeInteger(minimum) && Number.isSafeInteger(maximum)) return
   delete schema.minimum
@@ -21,7 +21,7 @@ function tellBounds(schema) {
 
 const directory = new URL('.', location.href)
 const spec = parseExactly(await (await fetch(new URL('openapi.json', directory))).text())
-tellBounds(spec.components.schemas.NewPlant.properties.id)
+describeBounds(spec.components.schemas.NewPlant.properties.id)
 // As the page was reached: a balancer may have put a path in front of all of it.
 for (const server of spec.servers) server.url = new URL(`.${server.url}`, directory).href.replace(/\/$/, '')
 

@@ -170,7 +170,7 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
 
   await admit()
   writeFileSync(join(root, 'secrets/db/service-verifier'), '')
-  t.match(await run(), { code: 1, stdout: '', stderr: /^roles: setup has made no password of service\n$/ })
+  t.match(await run(), { code: 1, stdout: '', stderr: /^roles: setup has made no password for service\n$/ })
   await setUp()
   t.strictSame(await run(), done)
   await assertSet('after it was lost')
