@@ -1,10 +1,10 @@
-/** Clients of the services, as docs/clients.md tells them to behave, and what they note of each request. */
+/** Clients of the services, which follow docs/clients.md, and their record of each request. */
 import type { Operation } from '../../dev/histories/history.ts'
 import type { Process } from './process.ts'
 import type { Response } from './service.ts'
 import type { Simulation } from './simulation.ts'
 
-/** A plant that a client wants, sent at a time to a service; after that it tries any. */
+/** A plant that a client wants. It is first sent at this time to this service, and then to any. */
 export interface Order {
   readonly at: number
   readonly service: number
@@ -13,7 +13,7 @@ export interface Order {
   readonly tag?: string
   readonly caller: string
   readonly key?: string
-  /** How often it is sent at the most. */
+  /** How often it is sent at most. */
   readonly tries: number
 }
 
@@ -23,7 +23,7 @@ export interface Request extends Operation {
   readonly process: Process
   /** The id of its row's write; absent if the create was not accepted. */
   writeId?: string
-  /** When its process has responded, and what; `ended` is when its client has the response. */
+  /** When its process has responded, and with what; `ended` is when its client has the response. */
   respondedAt?: number
   writeOutcome?: string | undefined
   stored?: 'created' | 'replayed' | undefined
@@ -51,7 +51,7 @@ export class Clients {
     this.#simulation = simulation
   }
 
-  /** Where it is open what is stored, somebody else wants the same id: what is visible by then may not last. */
+  /** If an outcome is open, a rival may want the same id: the row that is visible then may not last. */
   #rival({ id, service }: Order) {
     const { world } = this.#simulation
     if (this.isCalm || world.random.oneIn(2)) return
@@ -66,7 +66,7 @@ export class Clients {
     world.after(world.random.integer(world.random.pick([10, 100, 1000])), () => this.send(rival))
   }
 
-  /** The creates that a service which is alive owes a response. */
+  /** The creates to which a living service owes a response. */
   get owed(): Request[] {
     return [...this.#open].filter(({ process }) => !process.isDead)
   }
@@ -87,22 +87,22 @@ export class Clients {
     this.requests.push(request)
     world.log('client', `${process.name} <- ${describe(order)}`)
     let isOver = false
-    const end = (told: Response | undefined) => {
+    const end = (received: Response | undefined) => {
       if (isOver) return
       isOver = true
-      if (told) {
+      if (received) {
         request.ended = world.now
-        request.response = told.response
-        request.writeOutcome = told.writeOutcome
-        request.stored = told.stored
+        request.response = received.response
+        request.writeOutcome = received.writeOutcome
+        request.stored = received.stored
       }
-      world.log('client', `${process.name} -> ${describe(order)}: ${told ? tell(told) : 'lost'}`)
-      if (!told || told.writeOutcome === 'unknown') this.#rival(order)
-      const number = told && 'error' in told.response.body ? told.response.body.error : undefined
-      if (told && !worthAnotherTry.has(number ?? 0)) return
+      world.log('client', `${process.name} -> ${describe(order)}: ${received ? show(received) : 'lost'}`)
+      if (!received || received.writeOutcome === 'unknown') this.#rival(order)
+      const number = received && 'error' in received.response.body ? received.response.body.error : undefined
+      if (received && !worthAnotherTry.has(number ?? 0)) return
       if (attempt === order.tries) return
       // Retry-After is a second.
-      const seconds = told ? 1 : attempt
+      const seconds = received ? 1 : attempt
       world.after(seconds * 1000 * (0.8 + 0.4 * world.chance()), () => this.send(order, attempt + 1))
     }
     process.onDeath.push(() => end(undefined))
@@ -114,7 +114,7 @@ export class Clients {
         this.#open.add(request)
         process.lastUuid = undefined
         const plant = { id: BigInt(id), name, ...(tag === undefined ? {} : { tag }) }
-        service.create({ plant, caller, key }, (told) => {
+        service.create({ plant, caller, key }, (received) => {
           this.#open.delete(request)
           request.respondedAt = world.now
           const due = Math.max(began + settings.deadlineMs, process.resumedAt)
@@ -122,7 +122,7 @@ export class Clients {
             world.violate(`a create ends ${Math.round(world.now - due)} ms after its deadline`)
           const isLost = this.lostResponses > 0
           if (isLost) this.lostResponses--
-          world.after(world.duration(typicalMs), () => end(isLost || process.isDead ? undefined : told))
+          world.after(world.duration(typicalMs), () => end(isLost || process.isDead ? undefined : received))
         })
         const { lastUuid } = process
         if (key !== undefined && lastUuid !== undefined) world.violate('a write id is drawn for a key')
@@ -134,7 +134,7 @@ export class Clients {
   }
 }
 
-const tell = ({ response, stored }: Response) => `${short(JSON.stringify(response.body))} ${stored ?? ''}`
+const show = ({ response, stored }: Response) => `${short(JSON.stringify(response.body))} ${stored ?? ''}`
 const short = (text: string) => (text.length > 200 ? `${text.slice(0, 200)}…` : text)
 
 const describe = ({ id, name, tag, caller, key }: Order) =>

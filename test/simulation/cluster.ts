@@ -1,4 +1,4 @@
-/** Two servers of the model of PostgreSQL: a primary whose commits wait for its standby, and who replaces whom. */
+/** Two servers of the model of PostgreSQL: a primary, whose commits wait for its standby, and how one replaces the other. */
 import { Postgres } from './postgres.ts'
 import type { World } from './world.ts'
 
@@ -74,7 +74,7 @@ export class Cluster {
     this.world.after(ms, () => links === this.#links && this.#link())
   }
 
-  /** Stops a server, and starts it again after a while as what it is then. */
+  /** Stops a server, and starts it again after a while in the role that it has then. */
   restart(node: Postgres, how: 'fast' | 'crash' | 'vanish', downMs: number) {
     if (!node.isUp) return
     node.stop(how)
@@ -90,7 +90,7 @@ export class Cluster {
     this.onReachable()
   }
 
-  /** The standby takes over. The old primary may live on, alone: it is to be stopped or to rejoin later. */
+  /** The standby takes over. The old primary may live on, alone, until it is stopped or rejoins. */
   failOver(): boolean {
     const { standby } = this
     if (!standby?.isUp || standby.isStarting) return false

@@ -2,7 +2,7 @@
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** How long something is under way. */
+/** How long a piece is typically under way. */
 export const typicalMs = 0.15
 
 /** What a peer meets: bytes, the end of the stream, or the loss of the connection. */
@@ -24,7 +24,7 @@ export interface Host {
   accept(connection: Connection): Endpoint
 }
 
-/** How many bytes a ms a connection carries. */
+/** How many bytes a connection carries per ms. */
 export interface Speed {
   readonly toHost: number
   readonly toClient: number
@@ -149,7 +149,7 @@ export class Connection {
     return this.process === process && this.host === host
   }
 
-  /** From now on nothing gets through, and neither peer is told. */
+  /** From now on nothing gets through, and neither peer learns of it. */
   deafen() {
     this.#isDeaf = true
   }

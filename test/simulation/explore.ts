@@ -6,14 +6,14 @@ import type { LieName } from './lies.ts'
 import type { Schedule } from './schedule.ts'
 
 /** A thread's task: to find the first seed that fails, or to show what happens in one. */
-export type Asked = { lie?: LieName | undefined } & (
+export type Task = { lie?: LieName | undefined } & (
   | { from: number; to: number; breaks: RegExp }
   | { seed: number; isShrunk: boolean }
 )
 
 /** Its result. */
-export interface Told {
-  /** Absent where none has failed. */
+export interface Findings {
+  /** Absent if none has failed. */
   seed?: number
   violations?: string[]
   schedule?: Schedule
@@ -23,7 +23,7 @@ export interface Told {
 interface Search {
   /** The folder of the sources. */
   readonly src?: string
-  /** What is told of their responses instead of the truth. */
+  /** The lie that their responses tell. */
   readonly lie?: LieName
   /** The first seed. */
   readonly from?: number
@@ -36,14 +36,14 @@ const sources = `${import.meta.dirname}/../../src`
 /** How many seeds a thread gets at once: few, since a lie is mostly found by the first. */
 const portion = 5
 
-/** Threads with these sources that wait for a task: to load them takes longer than some twenty seeds. */
+/** Threads with these sources that wait for a task: loading them takes longer than about twenty seeds. */
 const idle: Worker[] = []
 
-async function ask(worker: Worker, asked: Asked): Promise<Told> {
-  worker.postMessage(asked)
+async function assign(worker: Worker, task: Task): Promise<Findings> {
+  worker.postMessage(task)
   // It rejects with what the thread has thrown.
-  const [told] = await once(worker, 'message')
-  return told
+  const [findings] = await once(worker, 'message')
+  return findings
 }
 
 /** Calls back with a thread that simulates these sources. */
@@ -68,23 +68,23 @@ const startWorker = (src: string) =>
   })
 
 /** Simulates `count` seeds; returns the first of them that breaks a rule, or such a rule. */
-export async function explore(count: number, options: Search = {}): Promise<Told> {
+export async function explore(count: number, options: Search = {}): Promise<Findings> {
   const { src = sources, lie, breaks = /./, from: start = 0 } = options
   const end = start + count
   let next = start
-  let first: Told = {}
+  let first: Findings = {}
   async function work(worker: Worker) {
     while (next < end && first.seed === undefined) {
       const from = next
       next += portion
-      const told = await ask(worker, { lie, from, to: Math.min(next, end), breaks })
-      if (told.seed !== undefined && told.seed < (first.seed ?? Number.POSITIVE_INFINITY)) first = told
+      const found = await assign(worker, { lie, from, to: Math.min(next, end), breaks })
+      if (found.seed !== undefined && found.seed < (first.seed ?? Number.POSITIVE_INFINITY)) first = found
     }
   }
   await Promise.all(Array.from({ length: availableParallelism() }, () => withWorker(src, work)))
   return first
 }
 
-/** Tells what happens in one seed, or in the smallest schedule found that fails as well. */
-export const replay = (seed: number, isShrunk: boolean, lie?: LieName): Promise<Told> =>
-  withWorker(sources, (worker) => ask(worker, { lie, seed, isShrunk }))
+/** Returns what happens in one seed, or in the smallest schedule found that fails as well. */
+export const replay = (seed: number, isShrunk: boolean, lie?: LieName): Promise<Findings> =>
+  withWorker(sources, (worker) => assign(worker, { lie, seed, isShrunk }))

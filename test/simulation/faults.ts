@@ -21,7 +21,7 @@ const points = [
   'statement',
   'logged',
   'replicated',
-  'answers',
+  'responds',
   'cancelled',
   'waits for a lock',
   'connected',
@@ -52,7 +52,7 @@ const troubles: readonly Trouble[] = [
   { code: '08006' },
   { code: '08006', where }
 ]
-/** What is told at a commit that has not happened. */
+/** The errors of a commit that has not happened. */
 const atCommit: readonly Trouble[] = [
   { code: '40001' },
   { code: '40P01', where },
@@ -60,7 +60,7 @@ const atCommit: readonly Trouble[] = [
   { code: 'XX000' },
   { code: '08006', where }
 ]
-/** What is told of a commit that has happened, or has on one server of several. */
+/** The errors that can follow a commit that has happened, or has happened on one server of several. */
 const afterCommit: readonly Trouble[] = [
   { code: '40003' },
   { code: '08006' },
@@ -186,7 +186,7 @@ const kinds = {
       statement.mishap = { at: 'commit', trouble: pick(atCommit, dice) }
     })
   },
-  'an error is told for a commit'(simulation, { dice }) {
+  'an error follows a commit'(simulation, { dice }) {
     simulation.onNextStatement((statement) => {
       statement.mishap = { at: 'logged', trouble: pick(afterCommit, dice) }
     })
@@ -253,7 +253,7 @@ export type FaultKind = keyof typeof kinds
 /** How much longer than its time a fault may be felt: what it has stopped starts and catches up. */
 const aftermathMs = 1_000
 
-/** What most often leaves something visible that does not last, or open what is stored. */
+/** The faults that most often leave a visible row that does not last, or an open outcome. */
 const likely: readonly FaultKind[] = [
   'the primary crashes and is replaced',
   'the standby takes over from a primary that lives on',
@@ -264,7 +264,7 @@ const likely: readonly FaultKind[] = [
   'a statement is cancelled by somebody'
 ]
 
-/** Draws faults: far from each other, or all of them at about the same moment. */
+/** Draws faults: far apart, or all of them at about the same moment. */
 export function drawFaults(random: Random): Fault[] {
   const isCrisis = random.oneIn(2)
   const crisis = 1 + random.integer(random.pick([4, 16, 64]))

@@ -36,7 +36,7 @@ export class Network {
     this.retry()
   }
 
-  /** All connections lead nowhere any more. */
+  /** From now on no connection leads anywhere. */
   forget() {
     this.world.log('network', 'forgets all connections')
     for (const connection of this.connections) connection.deafen()
@@ -53,7 +53,7 @@ export class Network {
     }
   }
 
-  /** Connects a process to where an address leads; a host that does not answer is asked again and again. */
+  /** Connects a process to where an address leads; a host that does not respond is tried again and again. */
   connect(
     process: Process,
     address: string,

@@ -11,7 +11,7 @@ export interface Transaction {
   readonly writes: Map<string, Columns>
   waitsFor?: Transaction | undefined
   isOver: boolean
-  /** It is that of somebody who has nothing to do with the service. */
+  /** It belongs to an outsider, not to a service. */
   readonly isOutside?: boolean
 }
 
@@ -39,8 +39,8 @@ export class Postgres implements Host {
   cancelDelayMs = 0
   /** What the service's role may not do. */
   denied: 'insert' | 'select' | 'message' | undefined = undefined
-  /** It says unasked whether it is a standby. */
-  tellsRole = true
+  /** It reports its role to new sessions. */
+  reportsRole = true
   /** What an operator has set; a client may ask for something else. */
   readonly settings = new Map<string, string>()
   #lastProcessId = 100
@@ -62,7 +62,7 @@ export class Postgres implements Host {
     return session
   }
 
-  /** Ends it: `fast` tells the sessions, `crash` leaves that to the kernel, `vanish` tells nobody anything. */
+  /** Ends it: `fast` notifies the sessions, `crash` leaves that to the kernel, `vanish` notifies nobody. */
   stop(how: 'fast' | 'crash' | 'vanish') {
     this.world.log(this.name, `stops (${how})`)
     this.isUp = this.isStarting = false
@@ -125,7 +125,7 @@ export class Postgres implements Host {
     return this.#replicated === this.log.length
   }
 
-  /** The standby has so much of the log. */
+  /** The standby has this much of the log. */
   confirm(length: number) {
     if (length <= this.#replicated) return
     this.#replicated = length
@@ -135,8 +135,8 @@ export class Postgres implements Host {
   }
 
   /**
-   * Locks a row, or waits: a statement that updates waits for its holder, one that does nothing where the id is
-   * taken only for a writer. `done` is called when nobody is in the way.
+   * Locks a row, or waits: a statement that updates waits for its holder; one that does nothing if the id is taken
+   * waits only for a writer. `done` is called when nobody is in the way.
    */
   lock(transaction: Transaction, id: string, updates: boolean, done: () => void) {
     if (transaction.isOver) return
@@ -161,7 +161,7 @@ export class Postgres implements Host {
     transaction.locked.add(id)
   }
 
-  /** Ends the transactions that are no service's, and those of sessions whose client has gone, as an operator does. */
+  /** Ends the transactions of outsiders, and those of sessions whose client has gone, as an operator does. */
   releaseOutside() {
     for (const session of [...this.sessions.values()]) if (session.isClientGone) session.terminate()
     for (const transaction of new Set(this.locks.values()))

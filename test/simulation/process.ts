@@ -107,7 +107,7 @@ export class Process {
   die() {
     this.isDead = true
     this.world.log(this.name, 'is killed')
-    for (const tell of this.onDeath) tell()
+    for (const callback of this.onDeath) callback()
   }
 
   #wake(at: number) {

@@ -25,7 +25,7 @@ export interface Cause {
   readonly storedAs?: string
   /** A trigger silently leaves it out. */
   readonly isSkipped?: boolean
-  /** Its name has so many letters more. */
+  /** Its name has this many more letters. */
   readonly letters?: number
   /** It is refused or stored at once, so that the next create of its id need not wait. */
   readonly isQuick?: boolean
@@ -34,7 +34,7 @@ export interface Cause {
 const where = 'PL/pgSQL function check_plant() line 3 at RAISE'
 const raise = (code: string, more?: Partial<Trouble>): Cause => ({ trouble: { code, where, ...more } })
 
-/** How long a large row may be at the least, so that it is not sent within the limit of a statement. */
+/** A row of this length cannot be sent within the limit of a statement. */
 const largeLetters = 300_000
 
 /** The causes, by the names of the plants. */

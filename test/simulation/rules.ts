@@ -18,7 +18,7 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
   const { cluster, clients, world } = simulation
   const { requests } = clients
   const rows = [...cluster.leader.table.values()]
-  // Of a plant that a trigger rewrites nobody knows whether the content is the same.
+  // If a trigger rewrites a plant, nobody knows whether the content is the same.
   const rewritten = new Set(requests.filter(({ name }) => causeOf(name)?.storedAs).map(({ id }) => id))
   const isPlain = ({ id }: { id: string }) => !rewritten.has(id)
   const isExplained = brokenCodes.some((code) => world.count(`fails: ${code}`) > 0)
@@ -34,7 +34,7 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
   ]
 }
 
-/** What an internal error is told for. */
+/** What explains an internal error. */
 const brokenCodes = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030']
 
 /** Where a plant makes the outcome of its whole batch open. */
@@ -58,7 +58,7 @@ const toStoredRow = ({ id, name, tag }: Columns): StoredRow => ({
   ...(tag === null || tag === undefined ? {} : { tag })
 })
 
-/** What the responses say, against the rows that their writes have left: each row is known by its write id. */
+/** Compares the responses with the rows that their writes have left: each row is known by its write id. */
 class Attribution {
   readonly #simulation: Simulation
   readonly #rows: Map<string, Columns>
@@ -122,7 +122,7 @@ class Attribution {
     const isNothing = request.writeOutcome === 'none' || isRefused(request)
     if (isNothing && isOwn && this.#hasInserted(request, row))
       return 'told "nothing stored", but its row is there'
-    return this.#hasBeenTold(request) ? 'told "may be stored" though the answer had come' : undefined
+    return this.#hasResult(request) ? 'told "may be stored" though the result had come' : undefined
   }
 
   #keyOf(row: Columns | undefined): string | undefined {
@@ -142,16 +142,16 @@ class Attribution {
     return senders.length === 1 && senders[0] === request
   }
 
-  /** Whether the database's answer had reached the process while it stood still, before it gave its own. */
-  #hasBeenTold({ id, writeId, process, began, respondedAt = 0, writeOutcome }: Request): boolean {
-    const at = this.#simulation.world.answers.get(`${process.name} ${id} ${writeId}`)
+  /** Whether the database's response had reached the process while it stood still, before it sent its own. */
+  #hasResult({ id, writeId, process, began, respondedAt = 0, writeOutcome }: Request): boolean {
+    const at = this.#simulation.world.responses.get(`${process.name} ${id} ${writeId}`)
     return writeOutcome === 'unknown' && at !== undefined && at >= began && at <= respondedAt
   }
 }
 
 /**
  * Judges what the service owes while nothing is wrong with the database and the network, before all is healed and
- * after: a create that is no failure's cause, and does not wait for one, has a response that is no failure.
+ * after: a create that causes no failure, and does not wait for one that does, must not fail.
  */
 function judgeLiveness({ clients, settings, world }: Simulation, healedAt: number): string[] {
   const { requests } = clients
@@ -178,6 +178,6 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
       return []
     // The service may not have noticed yet.
     if (isAway && isLate && began < healedAt + recoveryMs) return []
-    return [`a create ${when} fails${bad.length > 0 ? ' beside a bad row' : ''}: ${id} ${message}`]
+    return [`a create ${when} fails${bad.length > 0 ? ' next to a bad row' : ''}: ${id} ${message}`]
   })
 }

@@ -13,24 +13,24 @@ export interface Schedule {
   readonly services: number
   readonly orders: readonly Order[]
   readonly faults: readonly Fault[]
-  /** What the database has that not every one has. */
-  readonly engine: { readonly tellsRole: boolean }
+  /** What only some databases do. */
+  readonly engine: { readonly reportsRole: boolean }
   /** How fast a connection is. */
   readonly bytesPerMs: Speed
   /** When all faults end. */
   readonly healMs: number
 }
 
-/** How long the faults and the orders last at the most. */
+/** How long the faults and the orders last at most. */
 const loadMs = 12_000
 /** Ids are these and those after them: int64 has more digits than a number of JavaScript. */
 const firstIds = [1n, 1n, 1n, -4n, 2n ** 53n - 4n, 2n ** 63n - 200_000n, -(2n ** 63n)]
-/** A plant that is large to those who get it back. */
+/** A plant that is large for a service that gets it back. */
 const bigName = `big.${'x'.repeat(2_000)}`
 const fastBytesPerMs = 100_000
 /** A large row takes longer than any statement may. */
 const slowBytesPerMs = 100
-/** The ids of a batch are answered in time, what their rows hold is not. */
+/** The ids of a batch come back in time, the contents of its rows do not. */
 const slowBackBytesPerMs = 20
 
 /** Which sizes are drawn. */
@@ -54,11 +54,11 @@ export function drawSchedule(seed: number): Schedule {
     batchRows: random.pick([2, 4, 256]),
     deadlineMs: random.pick(isSlow || isSlowBack ? [3000] : [500, 3000, 3000, 10_000]),
     ...(isNarrow ? limits : wide),
-    // What a batch holds is sent in a part of its limit.
+    // A batch must be sent within a part of its limit.
     ...(isSlow ? { batchBytes: 2 ** 14 } : {}),
     hasHosts
   }
-  const engine = { tellsRole: !random.oneIn(3) }
+  const engine = { reportsRole: !random.oneIn(3) }
   // Either much goes wrong, or one row does.
   const isOneRow = random.oneIn(3)
   const size = { isLargeDrawn: isSlow, isBigDrawn: isSlowBack }
@@ -73,14 +73,14 @@ export function drawSchedule(seed: number): Schedule {
   return { seed, settings, services, orders, faults, engine, bytesPerMs, healMs }
 }
 
-/** Draws a plant that is a cause; one that is large is one over a slow link only. */
+/** Draws a plant that is a cause of failures; a large one only over a slow link. */
 function drawCause(random: Random, { isLargeDrawn }: Sizes): string {
   const names = Object.keys(causes) as CauseName[]
   const cause = random.pick(names)
   return cause === 'is larger than the link' && !isLargeDrawn ? 'fern' : nameOf(cause)
 }
 
-/** Draws clients who want the same ids at the same time, and what earlier ones have left. */
+/** Draws clients that want the same ids at the same time, and ids that earlier ones have taken. */
 function drawRivals(random: Random, services: number, sizes: Sizes): Order[] {
   const first = random.pick(firstIds)
   const ids = 1 + random.integer(8)
@@ -106,7 +106,7 @@ function drawRivals(random: Random, services: number, sizes: Sizes): Order[] {
   return orders
 }
 
-/** Draws many who want ids of their own, or taken ones, and one whose plant is a cause. */
+/** Draws many clients that want ids of their own, or taken ones, and one whose plant is a cause of failures. */
 function drawCrowd(random: Random, services: number, sizes: Sizes): Order[] {
   const first = random.pick(firstIds)
   const orders: Order[] = []

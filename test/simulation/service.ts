@@ -2,7 +2,7 @@
 import { pathToFileURL } from 'node:url'
 import type { Operation } from '../../dev/histories/history.ts'
 
-/** What a client is told. */
+/** What a client gets. */
 export interface Response {
   readonly response: NonNullable<Operation['response']>
   /** The header field `Write-Outcome`. */
@@ -18,7 +18,7 @@ export interface Create {
   readonly key?: string | undefined
 }
 
-/** How the parts of `src` are made that are simulated: the only file that knows. */
+/** The parts of `src` that are simulated. Only this file knows how they are made. */
 export interface Service {
   create(create: Create, respond: (response: Response) => void): void
   /** The URL of the database has changed, to one that leads there too. */
@@ -38,7 +38,7 @@ export interface Settings {
   hasHosts: boolean
 }
 
-/** Loads the sources below a folder, once the machine's time is replaced; returns what makes a service. */
+/** Loads the sources below a folder, once the machine's time is replaced; returns how services and write ids are made. */
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure, toResponse } =

@@ -1,4 +1,4 @@
-/** A session of the model of PostgreSQL: it reads a client's messages and answers its statements, one after the other. */
+/** A session of the model of PostgreSQL: it reads a client's messages and responds to its statements, one after the other. */
 import type { Connection, Endpoint } from './connection.ts'
 import type { Postgres } from './postgres.ts'
 import { Frames, type Message, messages, readMessage } from './protocol.ts'
@@ -38,11 +38,11 @@ export class Session implements Endpoint {
 
   onEnd() {
     this.#isClientGone = true
-    // A statement goes on: a server looks at its connection when it has something to say.
+    // A statement continues: a server looks at its connection when it has something to send.
     if (!this.#statement) this.#end()
   }
 
-  /** Nobody waits for its statement, which no cancel request may have reached. */
+  /** Nobody waits for its statement, and perhaps no cancel request has reached it. */
   get isClientGone() {
     return this.#isClientGone
   }
@@ -51,19 +51,19 @@ export class Session implements Endpoint {
     return this.connection.process.name
   }
 
-  /** Returns a setting of the session, or of the server where its client has asked for none. */
+  /** Returns a setting of the session, or of the server if its client has asked for none. */
   setting(name: string): string | undefined {
     const option = new RegExp(`-c ${name}=(\\w+)`).exec(this.#parameters.get('options') ?? '')?.[1]
     return this.#parameters.get(name) ?? option ?? this.node.settings.get(name)
   }
 
   /**
-   * Ends it, and tells its client or not. What its statement has put into the log stays there. PostgreSQL tells
-   * nothing to one that waits for the standby, as that transaction is committed; what is in between can tell anything.
+   * Ends it, with or without an error for its client. What its statement has put into the log stays there. PostgreSQL
+   * sends none to a client that waits for the standby, as that transaction is committed; a pooler in between may.
    */
-  terminate(trouble?: Trouble, isTold = this.#statement?.phase !== 'waits') {
+  terminate(trouble?: Trouble, isNotified = this.#statement?.phase !== 'waits') {
     if (this.#isOver) return
-    if (trouble && isTold) this.send(messages.error({ ...trouble, severity: 'FATAL' }))
+    if (trouble && isNotified) this.send(messages.error({ ...trouble, severity: 'FATAL' }))
     this.#isOver = true
     this.node.sessions.delete(this.processId)
     this.connection.forget(trouble ? 'ended' : 'reset')
@@ -134,7 +134,7 @@ export class Session implements Endpoint {
       in_hot_standby: this.node.isPrimary ? 'off' : 'on',
       default_transaction_read_only: 'off'
     }
-    const parameters = { server_version: '18.4', ...(this.node.tellsRole ? standby : {}) }
+    const parameters = { server_version: '18.4', ...(this.node.reportsRole ? standby : {}) }
     this.send(messages.welcome(this.processId, this.secretKey, parameters))
     this.node.world.reach('connected', this)
   }

@@ -2,7 +2,7 @@
 import type { Schedule } from './schedule.ts'
 import { type Loaded, Simulation } from './simulation.ts'
 
-/** Leaves out orders and faults, first many and then single ones, as long as the first rule is broken that was. */
+/** Leaves out orders and faults, first many and then single ones, as long as the rule that was broken first is still broken. */
 export async function shrink(schedule: Schedule, loaded: Loaded): Promise<Schedule> {
   const run = async (smaller: Schedule) => new Simulation(smaller, loaded).run()
   const [rule] = (await run(schedule)).map(ruleOf)
@@ -25,5 +25,5 @@ export async function shrink(schedule: Schedule, loaded: Loaded): Promise<Schedu
   return smallest
 }
 
-/** What a violation says before it names what it was seen at. */
+/** The beginning of a violation, before its details. */
 const ruleOf = (violation: string) => violation.replace(/[:\d].*/s, '')

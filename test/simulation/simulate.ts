@@ -16,12 +16,12 @@ const { values } = parseArgs({
 const seeds = Number(values.seeds)
 const from = Number(values.from)
 
-/** Shows what happens in a seed, in short where it fails. */
+/** Shows what happens in a seed, or in its smallest schedule that fails. */
 async function show(seed: number) {
   const whole = await replay(seed, false)
-  const told = whole.violations?.length ? await replay(seed, true) : whole
-  console.log(JSON.stringify(told.schedule, undefined, 1))
-  console.log(told.trace?.join('\n'))
+  const shown = whole.violations?.length ? await replay(seed, true) : whole
+  console.log(JSON.stringify(shown.schedule, undefined, 1))
+  console.log(shown.trace?.join('\n'))
   for (const violation of whole.violations ?? []) console.log(violation)
   process.exitCode = whole.violations?.length ? 1 : 0
 }

@@ -3,7 +3,7 @@ import t from 'tap'
 import { explore, replay } from './explore.ts'
 import { type LieName, lies } from './lies.ts'
 
-/** So many seeds find each lie. */
+/** This many seeds find each lie. */
 const lieSeeds = 200
 
 t.test('500 seeds keep every rule', async (t) => {
@@ -16,7 +16,7 @@ t.test('a seed repeats what happens', async (t) => {
   t.strictSame(one, other)
 })
 
-t.test('a service that claims what is not so is found', async (t) => {
+t.test('a service whose responses are false is found', async (t) => {
   for (const [lie, { finds }] of Object.entries(lies) as [LieName, { finds: RegExp }][]) {
     const { seed, violations = [] } = await explore(lieSeeds, { lie, breaks: finds })
     t.ok(

@@ -70,7 +70,7 @@ export class Simulation {
     if (!this.#isHealed) applyFaults(this, point, count, context)
   }
 
-  /** Goes on with a fault after a while, unless all is healed by then. */
+  /** Continues with a fault after a while, unless all is healed by then. */
   later(ms: number, go: () => unknown) {
     this.world.after(ms, () => this.#isHealed || go())
   }
@@ -107,7 +107,7 @@ export class Simulation {
     this.world.after(ms, () => this.serviceAt(index).process === process && this.#start(index))
   }
 
-  /** Something other than a row is wrong for so long, or until the servers are healthy again. */
+  /** Something other than a row is wrong for this long, or until the servers are healthy again. */
   trouble(ms: number) {
     this.world.troubles.push([this.world.now, this.world.now + ms])
   }
@@ -166,13 +166,13 @@ export class Simulation {
     const due = world.now + wholeMs
     while (!(cluster.isWhole && this.#closing.size === 0) && world.violations.length === 0) {
       if (!cluster.isHealthy) this.trouble(momentMs)
-      // Again and again: a server hears of a process that was killed in this instant a moment later.
+      // Repeatedly: a server learns only a moment later that a process was killed.
       for (const node of cluster.nodes) node.releaseOutside()
       await world.run(world.now + 10)
       if (world.now > due) world.violate('the servers and services do not become whole')
     }
     world.log('HEALED', '')
-    // Connections that a firewall has forgotten never tell: a service finds that out by itself, and no create fails.
+    // Connections that a firewall has forgotten give no sign: a service notices by itself, and no create fails.
     if (this.schedule.seed % 4 !== 0) return
     network.forget()
     this.trouble(0)

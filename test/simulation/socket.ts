@@ -4,7 +4,7 @@ import type { Connection } from './connection.ts'
 import type { Network } from './network.ts'
 import { currentProcess } from './process.ts'
 
-/** What is told of a socket's traffic: what it sends, what reaches the kernel and the process, and that it is closed. */
+/** Observes a socket: what it sends, what reaches the kernel and the process, and its end. */
 export interface Tap {
   onSent(bytes: Buffer): void
   onArrived(bytes: Buffer): void

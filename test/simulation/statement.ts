@@ -1,5 +1,5 @@
 /**
- * A statement in the model of PostgreSQL: row by row to its commit, which is worth something when the standby has it.
+ * A statement in the model of PostgreSQL: row by row to its commit, which counts once the standby has it.
  * What it understands of SQL is in sql.ts, what its rows can cause in rows.ts.
  */
 import type { Transaction } from './postgres.ts'
@@ -8,7 +8,7 @@ import { causeOf, storedNameOf, type Trouble } from './rows.ts'
 import type { Session } from './session.ts'
 import type { Columns, Command } from './sql.ts'
 
-/** An error that a statement is to meet, whatever it writes. */
+/** An error that a statement will meet, whatever it writes. */
 export interface Mishap {
   readonly trouble: Trouble
   /** `logged`: though the commit is in the log. */
@@ -24,7 +24,7 @@ export class Statement {
   readonly number: number
   /** Where it is: it waits for the standby when it is in the log. */
   phase: 'executes' | 'commits' | 'waits' | 'over' = 'executes'
-  /** How much longer it is to take, in ms. */
+  /** How much longer it takes, in ms. */
   delayMs = 0
   mishap: Mishap | undefined = undefined
   readonly #head: readonly Buffer[]
@@ -58,7 +58,7 @@ export class Statement {
     return this.#node.world
   }
 
-  /** Goes on after a while, unless it is over or cancelled by then. */
+  /** Continues after a while, unless it is over or cancelled by then. */
   #after(ms: number, step: () => void) {
     this.#world.after(ms, () => {
       if (this.phase === 'over') return
@@ -81,7 +81,7 @@ export class Statement {
   }
 
   begin() {
-    this.#log(`begins: ${tell(this.command)}`)
+    this.#log(`begins: ${describe(this.command)}`)
     this.#world.reach('statement', this)
     const ms = this.#world.duration(0.3) * Math.sqrt(this.#node.slowness)
     this.#after(ms + this.delayMs, () => {
@@ -102,10 +102,10 @@ export class Statement {
     else this.#insert(0)
   }
 
-  /** Returns a row of the table. Returns false where that has failed. */
+  /** Adds a row of the table to the result. Returns false if that has failed. */
   #return(row: Columns): boolean {
     const { returning } = this.command
-    // What is in memory only is whole.
+    // A row that is only in memory is not damaged.
     const isRead = row.transaction !== this.transaction.name && returning.some(({ reads }) => reads)
     if (isRead && causeOf(row.name)?.isDamaged) {
       this.#fail({ code: 'XX001' })
@@ -127,7 +127,7 @@ export class Statement {
     else this.#fail({ code: 'XX000' })
   }
 
-  /** Goes on with a row of an insert; the rows are inserted one after the other. */
+  /** Continues with a row of an insert; the rows are inserted one after the other. */
   #insert(index: number) {
     const { command, transaction } = this
     if (command.kind !== 'insert') return
@@ -180,7 +180,7 @@ export class Statement {
     const { writes } = this.transaction
     const atCommit = this.mishap?.at === 'commit' ? this.mishap.trouble : this.#deferredTrouble()
     this.phase = 'commits'
-    // What is returned can be on its way before the commit: only the last message tells that it has happened.
+    // The result can be on its way before the commit: only the last message confirms it.
     if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
     this.#after(this.#world.duration(0.5) * this.#node.slowness, () => {
       if (atCommit) return this.#fail(atCommit)
@@ -223,7 +223,7 @@ export class Statement {
   }
 
   #finish(...notices: Buffer[]) {
-    this.#world.reach('answers', this)
+    this.#world.reach('responds', this)
     if (this.phase === 'over') return
     if (!this.#isResultSent) this.#sendResult()
     this.#end(...notices)
@@ -278,7 +278,7 @@ export class Statement {
 
 const unreplicated = messages.warning('SyncRepWaitForLSN')
 
-function tell(command: Command): string {
+function describe(command: Command): string {
   if (command.kind === 'readiness') return 'readiness'
   if (command.kind === 'find') return `find ${command.ids.join(' ')}`
   return `insert, on conflict ${command.onConflict}: ${command.rows.map(({ id }) => id).join(' ')}`

@@ -11,9 +11,9 @@ interface Watched {
   secretKey?: number
   /** Statements that were sent over it. */
   sent: number
-  /** A statement whose answer a service waits for. */
+  /** The statement whose response the service waits for. */
   waiting?: Command | undefined
-  /** The rows of its answer that have reached the kernel, while it is a success. */
+  /** How many rows of the response have reached the kernel; undefined unless it is a success so far. */
   arrived: number | undefined
 }
 
@@ -73,7 +73,7 @@ export class Watch {
     try {
       return readStatement(text, values)
     } catch (error) {
-      // Thrown here, it would be the driver's problem.
+      // If it were thrown here, the driver would handle it.
       this.#process.world.violate((error as Error).message)
       return undefined
     }
@@ -95,12 +95,12 @@ export class Watch {
     if (twice !== undefined) world.violate(`${name} has two statements with id ${twice} under way`)
   }
 
-  /** An answer is in the kernel of a process that stands still: if it leaves no question, the process must read it. */
+  /** A response is in the kernel of a process that stands still. If it leaves nothing open, the process must use it. */
   #end({ waiting, arrived, secretKey = 0, sent }: Watched) {
     const { world, name, isPaused } = this.#process
     if (!isPaused || waiting?.kind !== 'insert' || arrived !== waiting.rows.length) return
     if (this.#cancels.get(secretKey)?.has(sent)) return
-    for (const { id, write_id } of waiting.rows) world.answers.set(`${name} ${id} ${write_id}`, world.now)
+    for (const { id, write_id } of waiting.rows) world.responses.set(`${name} ${id} ${write_id}`, world.now)
   }
 
   /** For a connection that carries a cancel request. */

@@ -1,6 +1,6 @@
 /** A thread that simulates seeds: it has a machine's time, chance and network of its own to replace. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Asked, Told } from './explore.ts'
+import type { Findings, Task } from './explore.ts'
 import { tellLie } from './lies.ts'
 import { installProcesses } from './machine.ts'
 import { drawSchedule } from './schedule.ts'
@@ -12,19 +12,19 @@ installProcesses()
 const service = await loadService(workerData)
 const port = parentPort as NonNullable<typeof parentPort>
 
-port.on('message', async (asked: Asked) => {
-  const tell = (told: Told) => port.postMessage(told)
-  const loaded = tellLie(service, asked.lie)
-  if ('from' in asked) {
-    for (let seed = asked.from; seed < asked.to; seed++) {
+port.on('message', async (task: Task) => {
+  const report = (findings: Findings) => port.postMessage(findings)
+  const loaded = tellLie(service, task.lie)
+  if ('from' in task) {
+    for (let seed = task.from; seed < task.to; seed++) {
       const violations = await new Simulation(drawSchedule(seed), loaded).run()
-      if (violations.some((violation) => asked.breaks.test(violation))) return tell({ seed, violations })
+      if (violations.some((violation) => task.breaks.test(violation))) return report({ seed, violations })
     }
-    return tell({})
+    return report({})
   }
-  const drawn = drawSchedule(asked.seed)
-  const schedule = asked.isShrunk ? await shrink(drawn, loaded) : drawn
+  const drawn = drawSchedule(task.seed)
+  const schedule = task.isShrunk ? await shrink(drawn, loaded) : drawn
   const simulation = new Simulation(schedule, loaded, true)
   const violations = await simulation.run()
-  tell({ seed: asked.seed, violations, schedule, trace: simulation.world.trace ?? [] })
+  report({ seed: task.seed, violations, schedule, trace: simulation.world.trace ?? [] })
 })

@@ -22,8 +22,8 @@ export class World {
   readonly troubles: [number, number][] = []
   /** When processes have sent statements that insert a row, by process, id and write id. */
   readonly sends = new Map<string, number[]>()
-  /** When answers of the database have reached processes that stood still, by process, id and write id. */
-  readonly answers = new Map<string, number>()
+  /** When responses of the database have reached processes that stood still, by process, id and write id. */
+  readonly responses = new Map<string, number>()
   #heap: Due[] = []
   #order = 0
   #reached = new Map<string, number>()
@@ -44,14 +44,14 @@ export class World {
     this.violations.push(what)
   }
 
-  /** Tells that something was reached that a fault may be tied to. */
+  /** Reports that something was reached that a fault may be tied to. */
   reach(point: string, context?: unknown) {
     const count = (this.#reached.get(point) ?? 0) + 1
     this.#reached.set(point, count)
     this.onPoint(point, count, context)
   }
 
-  /** Tells how often a point was reached. */
+  /** Returns how often a point was reached. */
   count(point: string): number {
     return this.#reached.get(point) ?? 0
   }

@@ -1,4 +1,4 @@
-/** Runs before the test files: says at once what is forgotten in the migrations, which nearly every test would fail by. */
+/** Runs before the test files: reports at once what the migrations lack, which would fail nearly every test. */
 import { selectRequired } from '../../src/plants/statements.ts'
 import { createDatabase, query } from './database.ts'
 
