@@ -1,4 +1,4 @@
-/** `npm run dev`: what it prints works, it leaves nothing running, and the next run goes on where it ended. */
+/** `npm run dev`: what it prints works, it leaves nothing running, and the next run continues where it ended. */
 import { delimiter } from 'node:path'
 import t, { type Test } from 'tap'
 import { execute } from '../dev/execute.ts'
@@ -30,7 +30,7 @@ async function startDev(t: Test, directory: string) {
 const names = (database: string) => query(database, 'select name, tag from plants order by created_at')
 
 t.test(
-  'npm run dev: its curl line creates a plant, SIGINT ends all of it, the next run goes on',
+  'npm run dev: its curl line creates a plant, SIGINT ends all of it, the next run continues',
   async (t) => {
     const path = t.testdir({ bin: { 'curl.mjs': substitute }, data: {} })
     const bin = `${path}/bin`

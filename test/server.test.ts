@@ -231,7 +231,7 @@ t.test('the migrations refuse an argument, and a missing database', async (t) =>
   t.strictSame(await run(t, ['src/commands/migrate.ts']), refusal('DATABASE_URL is required'))
 })
 
-t.test('on SIGHUP the service reads its tokens again, good or broken, and goes on', async (t) => {
+t.test('on SIGHUP the service reads its tokens again, good or broken, and continues', async (t) => {
   const path = join(t.testdir({ tokens: `shop:${secret}` }), 'tokens')
   const env = { ...settings, ...covered, AUTH_TOKENS: '', AUTH_TOKENS_FILE: path }
   const service = start(t, ['src/server.ts'], { ...env, DATABASE_URL: await createDatabase(t) })
@@ -264,7 +264,7 @@ t.test('on SIGHUP the service reads its tokens again, good or broken, and goes o
   t.notMatch(stdout, secret)
 })
 
-t.test('SIGHUP without a file of tokens is logged, and the service goes on', async (t) => {
+t.test('SIGHUP without a file of tokens is logged, and the service continues', async (t) => {
   const service = start(t, ['src/server.ts'], { ...settings, DATABASE_URL: await createDatabase(t) })
   const [, address] = await service.output(/Server listening at (http:[^"]+)/)
   for (const times of [1, 2]) {

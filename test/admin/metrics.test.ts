@@ -233,7 +233,7 @@ t.test('no client can make a label: strange methods and paths are folded', async
   })
 })
 
-t.test('failures below the routes are counted by name', async (t) => {
+t.test('failures that reach no route are counted by name', async (t) => {
   const service = await start(t)
   const send = (text: string) => exchange(service.url, [text])
   await send('what?\r\n\r\n')
@@ -252,14 +252,14 @@ t.test('failures below the routes are counted by name', async (t) => {
   t.strictSame(page.values(`${duration}_count`), { '/plants true POST 400': 1, 'unknown false GET 400': 1 })
 })
 
-t.test('a CONNECT to the listener is told its methods', async (t) => {
+t.test('a CONNECT to the listener gets its methods', async (t) => {
   const { metricsUrl } = await start(t)
   const bytes = await exchange(metricsUrl(), ['CONNECT plants:443 HTTP/1.1\r\nhost: plants\r\n\r\n'])
   const [response] = parseResponses(bytes)
   t.match(response, { status: 400, headers: { allow: 'GET, HEAD' }, body: '{"error":405,' })
 })
 
-t.test('the page is text for Prometheus; HEAD gets its head', async (t) => {
+t.test('the page is text for Prometheus; HEAD gets its header', async (t) => {
   const { metricsUrl } = await start(t)
   const type = 'text/plain; version=0.0.4; charset=utf-8'
   for (const method of ['GET', 'HEAD']) {
@@ -304,7 +304,7 @@ t.test('a page that cannot be made gets 500, and is logged', async (t) => {
   })
 })
 
-t.test('an application that is ready listens to nothing until it is told to', async (t) => {
+t.test('an application that is ready does not listen until listenForMetrics is called', async (t) => {
   const port = await freePort()
   const env = { DATABASE_URL: databaseUrl, AUTH_TOKENS: `tester:${token}`, METRICS_PORT: String(port) }
   const app = await buildApp(readConfig(env), createLogger('silent'))

@@ -30,7 +30,7 @@ const pages = {
   backup: (hoursAgo: number) => `plant_store_backup_time_seconds ${nowSeconds() - hoursAgo * 3_600}\n`,
   certificate: (days: number) =>
     `plant_store_certificate_expiry_time_seconds ${nowSeconds() + days * 86_400}\n`,
-  /** Of a node each; one of them is the primary. */
+  /** A line for each node; one of them is the primary. */
   patroni: (...streaming: number[]) =>
     streaming
       .map((is, index) => `patroni_postgres_streaming{scope="plants",name="node${index + 1}"} ${is}\n`)
@@ -40,7 +40,7 @@ const pages = {
     `node_filesystem_avail_bytes${disk} ${free}\nnode_filesystem_size_bytes${disk} 5.7381888e+07\npg_replication_lag_seconds ${lag}\n`
 }
 
-/** What a machine that is slow enough makes true. */
+/** The alerts that a slow machine can cause. */
 const ofSlowMachines = [
   'PlantStoreEventLoopSlow',
   'PlantStoreLatencyBudgetFast',
@@ -51,7 +51,7 @@ let isOver = false
 let lastId = 0
 const plant = () => ({ id: ++lastId, name: 'n' })
 
-/** Does it again and again, whether it fails or not, until the test is over. */
+/** Repeats an action, whether it fails or not, until the test is over. */
 async function repeat(pauseMs: number, act: () => Promise<unknown>): Promise<void> {
   while (!isOver) {
     await act().catch(() => {})
@@ -67,7 +67,7 @@ async function launch(t: Test, databaseUrl: string, settings: Record<string, str
   return { ...service, plants: `${service.url}/plants`, target: `127.0.0.1:${metrics}` }
 }
 
-/** Connections without a request, so many at any time. */
+/** Holds this many connections without a request open. */
 function hold(t: Test, url: string, count: number) {
   const open = () => {
     if (isOver) return
@@ -203,7 +203,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
   await prometheus.setPage('certificate', pages.certificate(20))
   await prometheus.setPage('patroni', pages.patroni(0, 0, 1))
   await prometheus.setPage('exporters', pages.exporters(241_664, 420))
-  proxy.answerNobody()
+  proxy.fallSilent()
   proxy.cut()
   await writeFile(join(files, 'tokens'), '?\n')
   await writeFile(join(files, 'url'), '?\n')
@@ -262,7 +262,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
   const byPage = ['PlantStoreBackupOld', 'PlantStoreCertificateExpiring']
   const vanished = ['PlantStoreBalancerDown', ...byPage]
   await fire(['PlantStoreQueueFilling', 'PlantStoreShedding', 'PlantStoreBalancerQueue', ...vanished])
-  // What they tell by is lost.
+  // Their metrics are lost.
   await prometheus.removePages('backup', 'certificate')
   await prometheus.setTargets('haproxy', balancers)
   await beSilent(vanished)

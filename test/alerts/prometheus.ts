@@ -12,7 +12,7 @@ import { until } from '../../dev/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/prometheus')
 const interval = '1s'
-/** In which a process can start four times. */
+/** A time in which a process can start four times. */
 const window = `${scaled(30_000)}ms`
 
 interface Rule {

@@ -1,4 +1,4 @@
-/** Each request is judged by its own Authorization, whatever came before it on its connection. */
+/** Each request is authenticated by its own Authorization, whatever came before it on its connection. */
 import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,9 +1,9 @@
-/** The rate limit: how many requests each caller may make in a second, and what the responses say of it. */
+/** The rate limit: how many requests each caller may make in a second, and what the responses say about it. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
 import { failure, headers, startService, success } from '../support/service.ts'
 
-/** Each test, and each of its attempts, has callers of its own: nobody has counted their requests yet. */
+/** Each test, and each of its attempts, has callers of its own: no request of theirs was counted before. */
 const callers = Array.from({ length: 200 }, (_, index) => `caller-${index}`)
 const secretOf = (caller: string) => `secret-of-${caller}-0123456789`
 let nextCaller = 0

@@ -10,7 +10,7 @@ const list = (...names: string[]) =>
   `${names.map((name) => `${name}:secret-of-${name}-0123456789`).join('\n')}\n`
 /** The time between two readings, in ms. */
 const pollMs = 1_000
-/** The timers of the readings: what each calls resolves when its reading is over. */
+/** The callbacks of the timers: each resolves when its reading is over. */
 const timers = new Map<unknown, () => Promise<void>>()
 const { setTimeout, clearTimeout } = globalThis
 Object.assign(globalThis, {
@@ -25,7 +25,7 @@ Object.assign(globalThis, {
   }
 })
 
-/** Lets the time between two readings pass, so many times. */
+/** Lets the time between two readings pass, this many times. */
 async function readAgain(times = 1) {
   for (let count = 0; count < times; count++) {
     const due = [...timers.values()]

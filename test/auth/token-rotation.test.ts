@@ -74,7 +74,7 @@ for (const [way, prepare] of Object.entries(ways)) {
       t.strictSame(await service.post(plant(), by(rotated(index))), success({ name: 'n' }))
       t.strictSame(await service.post(plant(), by(rotated(index - 1))), revoked)
     }
-    // Without being told of it, too.
+    // Without a reload, too.
     await write(`steady:${steady}\n`)
     const ask = () => service.post(plant(), by(rotated(41)))
     t.strictSame(await until('the file is read', ask, ({ status }) => status !== 200), revoked)

@@ -12,7 +12,7 @@ import { until } from '../../dev/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/haproxy')
 
-/** Starts HAProxy over the ports, with so many requests at each, and in all, at the most; ends it at teardown. */
+/** Starts HAProxy over the ports, with at most this many requests at each, and in all; ends it at teardown. */
 export async function startBalancer(t: Test, ports: number[], maxConnections = 1_000, inAll = 4_000) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
   const config = await readFile(join(folder, 'haproxy.cfg'), 'utf8')
@@ -42,10 +42,10 @@ export async function startBalancer(t: Test, ports: number[], maxConnections = 1
   return {
     /** The address that clients use. */
     url,
-    /** Where its metrics are, as host:port. */
+    /** The address of its metrics, as host:port. */
     metrics: `127.0.0.1:${metricsPort}`,
     kill: () => child.kill('SIGKILL'),
-    /** Returns when HAProxy's checks say this of the server at a port. */
+    /** Returns when HAProxy's checks report this for the server at a port. */
     async says(port: number, state: 'UP' | 'DOWN') {
       await until(`${port} is ${state}`, async () => {
         const [head, ...lines] = (await text(connect(control).end('show stat\n'))).split('\n')

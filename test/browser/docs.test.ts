@@ -27,7 +27,7 @@ t.teardown(() => browser.close())
 const reportViolations = `document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
   console.error('policy:', violatedDirective, blockedURI))`
 
-/** Opens a page, and notes whatever its console, its requests or its policy have against it. */
+/** Opens a page, and records every complaint of its console, its requests and its policy. */
 async function open(t: Test, url: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options)
   t.teardown(() => context.close())
@@ -120,7 +120,7 @@ t.test('a reader authorises, posts a plant, and posts it again', async (t) => {
   }
 })
 
-t.test('the page tells the exact bounds of an id, and shows each failure by its name', async (t) => {
+t.test('the page shows the exact bounds of an id, and each failure by its name', async (t) => {
   const { url } = await startService(t)
   const { page, complaints } = await open(t, `${url}/`)
   const schemas = page.locator('.models')

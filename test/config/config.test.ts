@@ -258,7 +258,7 @@ t.test('several faults are reported at once, none with a secret or a password', 
   ])
 })
 
-t.test('a database URL that is none is reported in one line, without its password', async (t) => {
+t.test('an invalid database URL is reported in one line, without its password', async (t) => {
   const urls = [
     'thyme',
     'mysql://gardener:thyme@db.test/plants',
@@ -389,12 +389,12 @@ const hostFaults: [rest: string, fault: string][] = [
 ]
 
 for (const [rest, fault] of hostFaults) {
-  t.test(`a database URL that goes on ${rest} is reported in one line, with its rule`, async (t) => {
+  t.test(`a database URL that continues with ${rest} is reported in one line, with its rule`, async (t) => {
     t.strictSame(faults({ DATABASE_URL: `postgres://gardener:thyme@${rest}` }), [`DATABASE_URL ${fault}`])
   })
 }
 
-/** What TLS the service asks for with this query in its database URL. */
+/** Returns the TLS options of a database URL with this query. */
 function sslOf(query: string) {
   return readConfig({ ...required, DATABASE_URL: `${required.DATABASE_URL}?${query}` }).database.ssl
 }

@@ -38,7 +38,7 @@ interface Client {
 
 const responsesOf = ({ received }: Client) => received.split('HTTP/1.1 ').length - 1
 
-/** Sends the same from many connections at once, and again after each response, until each has so many responses. */
+/** Sends the same from many connections at once, and again after each response, until each has this many responses. */
 async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
   const all = Array.from({ length: clients }, () => {
     const client = { socket: connectTo(service.url), received: '' }
@@ -58,7 +58,7 @@ async function hammer(t: Test, sent: string, total: number): Promise<Client[]> {
 /** Returns all their responses, taken apart. */
 const read = (all: Client[]) => all.flatMap(({ received }) => parseResponses(Buffer.from(received, 'latin1')))
 
-/** Waits until each has so many responses, and nobody is held any more. */
+/** Waits until each has this many responses, and no connection is held any more. */
 async function haveResponses(t: Test, all: Client[], total: number, expected = unauthorized) {
   await until(
     `each has ${total} responses`,
@@ -87,7 +87,7 @@ t.test('clients whose bodies are refused are paused, too', async (t) => {
   t.ok(held.size >= clients / 2)
 })
 
-t.test('a body that comes later is read, and the connection goes on', async (t) => {
+t.test('a body that comes later is read, and the connection stays open', async (t) => {
   const all = await hammer(t, refused().slice(0, -body.length), 1)
   await haveResponses(t, all, 1)
   t.equal(held.size, 0, 'what is being sent is read')
@@ -115,7 +115,7 @@ t.test('the last response of a connection closes it', async (t) => {
   t.equal(held.size, 0)
 })
 
-t.test('bytes after it that are no request close it, too', async (t) => {
+t.test('bytes after it that are not a request close it, too', async (t) => {
   const all = await hammer(t, `${refused()}?\r\n\r\n`, 2)
   await Promise.all(all.map(({ socket }) => once(socket, 'close')))
   t.strictSame(

@@ -17,7 +17,7 @@ const tooSlow = '{"error":408,"message":"the request took too long to arrive"}'
 
 const start = (t: Test, env: Record<string, string>) => startService(t, { DATABASE_URL, ...env })
 
-/** Connects a client that reads nothing until it is told to; asks for more than the kernel holds. */
+/** Connects a client that reads nothing at first, and requests more than the kernel holds. */
 async function startUnread(t: Test, service: Awaited<ReturnType<typeof start>>, bytes: string) {
   const client = connectTo(service.url, { allowHalfOpen: true })
   t.teardown(() => client.destroy())
@@ -83,7 +83,7 @@ t.test('a client that takes nothing of its responses does not keep a closing ser
   t.ok(tookMs >= shortMs && tookMs < scaled(30_000), `${tookMs} ms`)
 })
 
-t.test('a body of which no byte comes gets 408 after HEADERS_TIMEOUT_MS', async (t) => {
+t.test('a body whose first byte does not come gets 408 after HEADERS_TIMEOUT_MS', async (t) => {
   const service = await start(t, { HEADERS_TIMEOUT_MS: String(shortMs) })
   const began = performance.now()
   for (const head of [{ 'content-length': '30' }, { 'content-length': '30', expect: '100-continue' }]) {

@@ -12,7 +12,7 @@ import { startService } from '../support/service.ts'
 const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
 const probe = request('', { 'content-length': undefined }, 'GET /readyz HTTP/1.1')
 
-/** Starts a service and a client of it; counts the requests that Node has made of the client's bytes. */
+/** Starts a service and a client of it; counts the requests that Node has parsed from the client's bytes. */
 async function start(t: Test, env: Record<string, string> = {}) {
   const service = await startService(t, env)
   const seen: ServerResponse[] = []
@@ -59,7 +59,7 @@ t.test('what comes after the response to an uninvited body is read and dropped, 
   t.strictSame(client.responses(), [noToken])
 })
 
-t.test('of a connection beyond the limit the first response is the last, whatever comes after', async (t) => {
+t.test('a connection beyond the limit gets one response, whatever comes after', async (t) => {
   const client = await start(t, { MAX_CONNECTIONS: '1' })
   const second = connectTo(client.url, { allowHalfOpen: true })
   t.teardown(() => second.destroy())
@@ -134,7 +134,7 @@ t.test('bodies longer than a piece, one after the other, by length and in chunks
   )
 })
 
-t.test('a client that does not read is not read from either, and goes on when it reads', async (t) => {
+t.test('a client that does not read is not read from either, until it reads', async (t) => {
   const client = await start(t)
   const count = 1_000
   client.socket.pause()
@@ -175,7 +175,7 @@ t.test('a connection that is reset while responses are pending leaves nothing', 
   t.equal(await until('their timers are gone', timers, (count) => count <= before), before)
 })
 
-t.test('after a request to upgrade nothing is carried out, and its response is the last', async (t) => {
+t.test('nothing after a request to upgrade is carried out, and its response is the last', async (t) => {
   const client = await start(t)
   const upgrade = { connection: 'upgrade', upgrade: 'h2c' }
   const hidden = request('', { 'content-length': undefined }, 'GET /nope HTTP/1.1')

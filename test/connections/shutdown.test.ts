@@ -1,4 +1,4 @@
-/** From the moment that the service closes, every client that waits for a response still gets the interface's. */
+/** While the service closes, every client that waits for a response still gets the interface's. */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
@@ -18,7 +18,7 @@ const noToken = '400 {"error":401,"message":"a bearer token is required"}'
 const head = { 'content-length': '30' }
 const half = 'POST /plants HTTP/1.1\r\nhost: te'
 
-/** Where something is to be cut off, and waited for. */
+/** For tests that wait until something is cut off. */
 const short = { HEADERS_TIMEOUT_MS: String(scaled(1_500)), REQUEST_TIMEOUT_MS: String(scaled(3_000)) }
 
 /** Starts a service whose creates end only when it is let go. */
@@ -91,7 +91,7 @@ const cases: [string, string, string, string[]][] = [
     [created, tooSlow]
   ],
   [
-    'half a header after a request in flight is told by the response before it that the connection closes',
+    'half a header after a request in flight learns from the response before it that the connection closes',
     request(plant()) + half,
     '',
     [created]
@@ -141,7 +141,7 @@ t.test('while the service closes, a connection that is kept alive and idle is en
 })
 
 t.test(
-  'while the service closes, a client that goes on sending after its 408 is read for two seconds',
+  'while the service closes, a client that keeps sending after its 408 is read for two seconds',
   async (t) => {
     const { app, url } = await startSlow(t, short)
     const socket = connectTo(url, { allowHalfOpen: true })

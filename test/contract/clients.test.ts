@@ -74,7 +74,7 @@ async function pass(request: Parameters<RequestListener>[0], url = service.url) 
   }
 }
 
-/** What a program says of all its attempts. */
+/** The outcome that a program reports for all its attempts. */
 const claim = (text: string) => /write ?outcome: '?(\w+)/i.exec(text)?.[1]
 
 t.test('the numbers that are worth another attempt are those whose advice says so', async (t) => {
@@ -92,7 +92,7 @@ t.test('there is a program in each language, which the manual links', async (t) 
 t.jobs = Object.keys(runtimes).length
 
 for (const [language, { command }] of Object.entries(runtimes)) {
-  const skip = missing.includes(language) ? `what runs ${language} is not to be had` : false
+  const skip = missing.includes(language) ? `this machine cannot run ${language}` : false
   const options = { skip, buffered: true }
   const path = join(directory, `create-plant.${language}`)
   const program = readFileSync(path, 'utf8')
@@ -111,7 +111,7 @@ for (const [language, { command }] of Object.entries(runtimes)) {
         response.writeHead(status, { 'content-type': type, 'retry-after': '1' }).end(body)
       const attempt = keys.push(request.headers['idempotency-key'])
       if (attempt === 1) return respond(502, 'text/html', page)
-      if (attempt === 2) return respond(504, 'application/json', '{"detail":"no answer in time"}')
+      if (attempt === 2) return respond(504, 'application/json', '{"detail":"no response in time"}')
       if (attempt === 3)
         return respond(504, 'application/json', '{"error":"Gateway Timeout","message":"late"}')
       if (attempt === 4) return respond(504, 'application/json', '{"error":504,"message":"late"}')
@@ -147,7 +147,7 @@ for (const [language, { command }] of Object.entries(runtimes)) {
     t.equal(attempts, 1)
   })
 
-  t.test(`${language}: what it says after an outage is what the table has`, options, async (t) => {
+  t.test(`${language}: what it reports after an outage is what the table has`, options, async (t) => {
     const databaseUrl = new URL(await createDatabase(t))
     const proxy = await startProxy(t, Number(databaseUrl.port))
     databaseUrl.port = String(proxy.port)
@@ -164,7 +164,7 @@ for (const [language, { command }] of Object.entries(runtimes)) {
       response.writeHead(status, headers).end(body)
     })
     const recover = () => {
-      proxy.answer()
+      proxy.respond()
       proxy.cut()
     }
     const create = () =>
@@ -183,12 +183,12 @@ for (const [language, { command }] of Object.entries(runtimes)) {
     }
     const loseCommit = () => {
       proxy.lose(1)
-      proxy.answerNobody()
+      proxy.fallSilent()
     }
     const patience = Math.ceil(scaled(6_000) / 1_000)
 
     const never = await meet(async () => {
-      proxy.answerNobody()
+      proxy.fallSilent()
       proxy.cut()
       await until(
         'the service refuses',

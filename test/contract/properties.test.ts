@@ -43,7 +43,7 @@ function judge(root: Node) {
   return { id: `${number}`, plant: { name: nameText, ...(tag && { tag: tagNode.value }) } }
 }
 
-/** Posts a body and holds the response against the judgement; remembers the row that must be there. */
+/** Posts a body and compares the response with the judgement; remembers the row that must be there. */
 async function check(root: Node) {
   const response = await service.post(root.text)
   const { faults, id, plant } = judge(root)

@@ -42,7 +42,7 @@ t.test('over a Unix socket', async (t) => {
   t.equal(await sent, request)
 })
 
-t.test('a cancel request that cannot be sent fails without a word', async (t) => {
+t.test('a cancel request that cannot be sent fails silently', async (t) => {
   const opened = new Promise<Socket>((resolve) => {
     const take = (message: unknown) => resolve((message as { socket: Socket }).socket)
     subscribe('net.client.socket', take)

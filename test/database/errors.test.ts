@@ -58,7 +58,7 @@ t.test('an internal error leaves the outcome open only where Citus has lost a wo
   }
 })
 
-t.test('some errors make a session useless that lives on, unless a trigger raised them', async (t) => {
+t.test('some errors make a surviving session useless, unless a trigger raised them', async (t) => {
   for (const code of ['25006', '26000', '0A000']) {
     t.ok(isStale(report(code)))
     t.notOk(isStale(report(code, { where })))

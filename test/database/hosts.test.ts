@@ -96,7 +96,7 @@ t.test('a statement is cancelled at the host that runs it', async (t) => {
   await t.rejects(sleeping, { code: '57014' })
 })
 
-/** Message formats of the PostgreSQL manual: let in without a word about recovery, then rows of one text column. */
+/** Message formats of the PostgreSQL manual: a login that does not mention recovery, then rows of one text column. */
 const message = (type: string, body: Buffer) => {
   const head = Buffer.alloc(5)
   head.write(type)
@@ -105,7 +105,7 @@ const message = (type: string, body: Buffer) => {
 }
 const ready = message('Z', Buffer.from('I'))
 const welcome = Buffer.concat([message('R', Buffer.alloc(4)), ready])
-const answerOf = (text: string) => {
+const responseOf = (text: string) => {
   const column = Buffer.concat([
     Buffer.from('\0\x01transaction_read_only\0'),
     Buffer.alloc(6),
@@ -117,13 +117,13 @@ const answerOf = (text: string) => {
 
 t.test('a server is asked whether it is read-only', async (t) => {
   const asked: string[] = []
-  const hostOf = async (answer: string) => {
+  const hostOf = async (response: string) => {
     const url = await listen(t, (socket) => {
       socket.once('data', () => {
         socket.write(welcome)
         socket.once('data', (data) => {
           asked.push(data.toString('latin1', 5, data.length - 1))
-          socket.write(answerOf(answer))
+          socket.write(responseOf(response))
         })
       })
     })
@@ -136,7 +136,7 @@ t.test('a server is asked whether it is read-only', async (t) => {
   t.equal(await waitForDatabase(() => parseDatabaseUrl(urlOf([written])), scaled(10_000), []), undefined)
 })
 
-t.test('migrations find the primary, and a start-up fault tells what each host says', async (t) => {
+t.test('migrations find the primary, and a start-up fault has what each host says', async (t) => {
   const database = parseDatabaseUrl(urlOf([standby.host, primary.host]))
   t.strictSame(await migrate({ database, startupTimeoutMs: scaled(30_000) }, 'up'), [])
   const fault = `the database cannot be reached: ${refused} connect ECONNREFUSED ${refused}; ${standby.host} the server is read-only`

@@ -1,4 +1,4 @@
-/** The probe of an idle replica: what it tells, and when it asks. */
+/** The probe of an idle replica: what it reports, and when it probes. */
 import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import { probeWhileIdle } from '../../src/database/readiness.ts'
@@ -46,10 +46,10 @@ t.test('it reports since when the database is lost, also while a create waits', 
   t.strictSame(
     told.map(([look]) => look),
     [1, 2, 3, 4, 6, 8],
-    'closed, it tells nothing'
+    'closed, it reports nothing'
   )
   const [first = 0, second, third, fourth, fifth = 0] = told.map(([, since]) => since)
   t.strictSame([second, third, fourth], [first, first, first])
   t.ok(fifth > first, 'it begins again')
-  t.strictSame(pauses, Array(looks.length).fill(5_000), 'closed, it asks no more')
+  t.strictSame(pauses, Array(looks.length).fill(5_000), 'closed, it probes no more')
 })

@@ -52,12 +52,12 @@ t.test('a statement that has ended is not cancelled: the request would meet the 
     const count = () => void opened++
     subscribe('net.client.socket', count)
     const controller = new AbortController()
-    const answer = pool.query({ text: 'select 2' }, controller.signal)
+    const result = pool.query({ text: 'select 2' }, controller.signal)
     await turn()
     // The statement is sent, and its result waits in the socket: it is read before the next turn.
     Atomics.wait(clock, 0, 0, 500)
     controller.abort()
-    await answer.then(turn).finally(() => unsubscribe('net.client.socket', count))
+    await result.then(turn).finally(() => unsubscribe('net.client.socket', count))
     return [opened]
   })
   t.strictSame(requests, [0])
@@ -86,7 +86,7 @@ async function createPoolBehind(t: Test, limitMs: number) {
   return { proxy, pool }
 }
 
-t.test('a connection that falls silent after an error is given up, and the pool goes on', async (t) => {
+t.test('a connection that falls silent after an error is given up, and the pool continues', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
   proxy.silenceAfterError()
@@ -97,16 +97,16 @@ t.test('a connection that falls silent after an error is given up, and the pool 
   t.equal((await pool.query({ text: 'select 3' })).rows.length, 1)
 })
 
-/** A statement that holds its connection; PostgreSQL may run it on when the connection is cut. */
+/** A statement that holds its connection; PostgreSQL may continue it after the connection is cut. */
 async function occupy(pool: Database, seconds: number) {
   const text = `select pg_sleep(${seconds})`
-  const answer = pool.query({ text })
+  const result = pool.query({ text })
   await until(
     'the statement runs',
     () => active(text),
     ({ length }) => length === 1
   )
-  return { answer }
+  return { result }
 }
 
 t.test('a statement that waits while its pool is replaced gets a connection of the next pool', async (t) => {
@@ -116,8 +116,8 @@ t.test('a statement that waits while its pool is replaced gets a connection of t
   t.equal(pool.state.waiting, 3)
   const began = performance.now()
   proxy.cut()
-  await t.rejects(busy.answer)
-  for (const answer of waiting) t.equal((await answer).rows.length, 1)
+  await t.rejects(busy.result)
+  for (const result of waiting) t.equal((await result).rows.length, 1)
   t.ok(performance.now() - began < 30_000, 'without waiting for the limit')
   t.equal(pool.state.resets, 1)
 })
@@ -140,7 +140,7 @@ t.test('a connection that opens after its pool was replaced is not lent', async 
   const other = parseDatabaseUrl(await createDatabase(t, { migrated: false }))
   const [first, second] = [await startGate(t), await startGate(t)]
   const pool = openPool(t, { ...connection, ...first.host }, 60_000)
-  const answer = pool.query({ text: 'select current_database() as name' })
+  const result = pool.query({ text: 'select current_database() as name' })
   const socket = await first.came
   pool.reconnect({ ...other, ...second.host })
   await second.came
@@ -148,7 +148,7 @@ t.test('a connection that opens after its pool was replaced is not lent', async 
   first.open()
   await closed
   second.open()
-  t.strictSame((await answer).rows, [{ name: other.database }])
+  t.strictSame((await result).rows, [{ name: other.database }])
 })
 
 t.test(
@@ -158,9 +158,9 @@ t.test(
     const busy = await occupy(pool, 22)
     const began = performance.now()
     const waiting = pool.query({ text: 'select 2' })
-    proxy.answerNobody()
+    proxy.fallSilent()
     proxy.cut()
-    await t.rejects(busy.answer)
+    await t.rejects(busy.result)
     await t.rejects(waiting, NoConnection)
     t.ok(performance.now() - began < 60_000)
   }

@@ -115,7 +115,7 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
     )
   const verifier = (role: string) => readFileSync(join(root, `secrets/db/${role}-verifier`), 'utf8').trimEnd()
   const assertSet = async (what: string) => {
-    // To the letter what setup has made: the server, and its log, never had the password.
+    // Exactly what setup has made: the server, and its log, never had the password.
     t.strictSame(
       await stored(),
       [
@@ -131,7 +131,7 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
     }
   }
 
-  /** Kills it while it waits for a session, which then goes back on what it did. */
+  /** Kills it while it waits for a session, which then rolls back. */
   const killAt = async (sql: string) => {
     const session = await openSession(t, database, `begin; ${sql}`)
     const { promise: kill, resolve } = Promise.withResolvers<() => void>()

@@ -1,4 +1,4 @@
-/** A database URL that changes in its file, under load: creates go on, and connections end up as the file has them. */
+/** A database URL that changes in its file, under load: creates continue, and all connections end up with the file's URL. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -98,7 +98,7 @@ t.test('a password that changes in PostgreSQL first is waited for, as an outage 
   const { role, write, load, service } = scene
   await role.setPassword('second')
   await load.succeed(creates)
-  t.pass('connections that there are go on')
+  t.pass('open connections continue')
   await scene.terminate()
   await until('no connection is left', scene.pids, ({ length }) => length === 0)
   await until('an attempt fails', service.metrics, (page) =>

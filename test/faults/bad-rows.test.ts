@@ -153,20 +153,20 @@ t.test('duplicates of large plants read next to nothing of them', async (t) => {
   }
 })
 
-t.test('a process that stood still for longer than the deadline reads the answer first', async (t) => {
+t.test('a process that stood still for longer than the deadline reads the response first', async (t) => {
   const service = await startService(t, { ...env, WRITE_DEADLINE_MS: '2000' })
   await create(service, [++lastId])
   await withTrigger(t, 'perform pg_sleep(0.2);')
   const stored = create(service, [++lastId])
   await sleep(10)
   await new Promise((resolve) => setImmediate(resolve))
-  // As after SIGSTOP: the timers are due, and the answer waits in the socket.
+  // As after SIGSTOP: the timers are due, and the response waits in the socket.
   const end = performance.now() + 3_000
   while (performance.now() < end);
   t.strictSame(await stored, ['created'])
 })
 
-t.test('a server that is told not to wait for its disk waits all the same', async (t) => {
+t.test('commits wait for the disk even where the session is set not to wait', async (t) => {
   const url = new URL(server.url)
   url.searchParams.set('options', '-c synchronous_commit=off -c client_min_messages=error')
   const service = await startService(t, { ...env, DATABASE_URL: url.href })
@@ -181,7 +181,7 @@ t.test('a server that is told not to wait for its disk waits all the same', asyn
   t.strictSame(rows, [{ tag: 'on warning' }])
 })
 
-t.test('a field that a trigger rewrites, and a lost answer: the plant is its own', async (t) => {
+t.test('a field that a trigger rewrites, and a lost response: a repeat finds its own plant', async (t) => {
   const proxy = await startProxy(t, server.port)
   const url = new URL(server.url)
   url.port = String(proxy.port)

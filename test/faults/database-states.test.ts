@@ -122,7 +122,7 @@ t.test('down when the service starts to serve: 503, and 200 as soon as it is the
   await recovers(t, service)
 })
 
-t.test('standing still: 503 that leaves it open, and 200 when it goes on', async (t) => {
+t.test('hanging: 503 with an open outcome, and 200 when it continues', async (t) => {
   const service = await startService(t, env)
   await create(t, service)
   const pids = await service.rows(`select pid from pg_stat_activity where application_name = 'plant-store'`)
@@ -178,7 +178,7 @@ t.test('no connection left: 503, and 200 when there is one', async (t) => {
   await recovers(t, service)
 })
 
-t.test('backends that are ended in mid-query: 200 all the same', async (t) => {
+t.test('backends that are ended in mid-query: still 200', async (t) => {
   const service = await startService(t, { ...env, WRITE_DEADLINE_MS: String(scaled(20_000)) })
   const holder = await lockTable(t, server.url)
   const waiting = create(t, service)
@@ -200,7 +200,7 @@ t.test('read-only: 503, and 200 when it takes writes again', async (t) => {
 })
 
 t.test(
-  'the connection dies in each attempt: 503 that leaves it open, and the row is there once',
+  'the connection dies in each attempt: 503 with an open outcome, and the row is there once',
   async (t) => {
     const proxy = await startProxy(t, server.port)
     const url = new URL(server.url)
@@ -244,7 +244,7 @@ t.test('a trigger that swallows the row: 500, never 200 or 409', async (t) => {
   t.strictSame(await create(t, service), internal)
 })
 
-t.test('a trigger that refuses the row: 422 without its words, and none for its neighbours', async (t) => {
+t.test('a trigger that refuses the row: 422 without its message, and none for its neighbours', async (t) => {
   const service = await startService(t, patient)
   const bad = ++lastId
   await withTrigger(t, `if new.id = ${bad} then raise 'secret %', new.name; end if; return new;`)
@@ -288,7 +288,7 @@ t.test('an internal error: 500', async (t) => {
   t.strictSame(await create(t, service), internal)
 })
 
-t.test('what one row does to each attempt with it, its neighbours do not pay for', async (t) => {
+t.test('a row that breaks each of its attempts does not cost its neighbours anything', async (t) => {
   const cases = [
     ['an internal error', `raise sqlstate 'XX001'`, /^Internal$/],
     ['a table that its trigger does not find', 'perform 1 from nowhere', /^Internal$/],
@@ -301,10 +301,10 @@ t.test('what one row does to each attempt with it, its neighbours do not pay for
       const ids = Array.from({ length: 200 }, () => ++lastId)
       const bad = ids[100] as number
       await withTrigger(t, `if new.id = ${bad} then ${statement}; end if; return new;`)
-      const answers = await Promise.all(createTogether(service, ids))
-      const [answer] = answers.splice(100, 1)
-      t.strictSame(new Set(answers), new Set(['created']))
-      t.match(answer, own)
+      const outcomes = await Promise.all(createTogether(service, ids))
+      const [outcome] = outcomes.splice(100, 1)
+      t.strictSame(new Set(outcomes), new Set(['created']))
+      t.match(outcome, own)
       const stored = await service.rows('select id from plants where id = any ($1)', [ids])
       t.equal(stored.length, 199)
     })
@@ -385,7 +385,7 @@ t.test(
   }
 )
 
-t.test('a change of the table under way: 200 all the same', async (t) => {
+t.test('a change of the table under way: still 200', async (t) => {
   const service = await startService(t, calm)
   const keyed = { headers: { ...headers, 'idempotency-key': 'plan' } }
   for (let count = 0; count < 3; count++)

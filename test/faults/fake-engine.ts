@@ -25,7 +25,7 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
       ...{ tables: new Set(), isSlow: false, isFull: false }
     })
   /** Containers that share something with one of these. */
-  const beside = new Set<string>()
+  const sidecars = new Set<string>()
   const short = (name: string) => /-([a-z]+\d*-\d+)$/.exec(name)?.[1] ?? name
   const isUp = ({ state }: Container) => state === 'running' || state === 'paused'
   const spent = () => clock.sleep(random.integer(400))
@@ -115,23 +115,23 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
       if (!isUp(container)) refuse(`cannot join namespace of a non running container: ${name}`)
       if (args.includes('--detach')) {
         const own = args[args.indexOf('--name') + 1] ?? ''
-        if (beside.has(own)) refuse(`Conflict. The container name ${own} is already in use`)
-        beside.add(own)
+        if (sidecars.has(own)) refuse(`Conflict. The container name ${own} is already in use`)
+        sidecars.add(own)
         return
       }
       const [, , script = ''] = args.slice(args.findIndex((arg) => image.test(arg)) + 1)
       changeNetwork(container, script)
     },
     logs([name = '']) {
-      if (!beside.has(name)) refuse(`No such container: ${name}`)
+      if (!sidecars.has(name)) refuse(`No such container: ${name}`)
       return 'attached, listening'
     },
     ps(args) {
       const [, name = ''] = /\^(.*)\$/.exec(args.at(-1) ?? '') ?? []
-      return beside.has(name) ? name : ''
+      return sidecars.has(name) ? name : ''
     },
     rm(args) {
-      beside.delete(args.at(-1) ?? '')
+      sidecars.delete(args.at(-1) ?? '')
     },
     exec([name = '', ...command]) {
       if (name.endsWith('holder-1')) {
@@ -155,7 +155,7 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     }))
   }
 
-  /** As `sh`, `nft` and `tc` do, with nft's own complaint of a set without elements. */
+  /** As `sh`, `nft` and `tc` do, with nft's own complaint about a set without elements. */
   function changeNetwork(container: Container, script: string) {
     if (/[{,]\s*[,}]/.test(script)) throw new Error('Error: syntax error, unexpected comma')
     const [, table] = /(?:add|delete) table inet (\w+)/.exec(script) ?? []
@@ -180,7 +180,7 @@ export function createFakeEngine(services: string[], random: Random, clock: Cloc
     },
     /** What is not as it was in the beginning. */
     unhealed: () => [
-      ...beside,
+      ...sidecars,
       ...[...containers].filter(
         ([, { state, cpus, tables, isSlow, isFull }]) =>
           state !== 'running' || cpus === '0.05' || tables.size > 0 || isSlow || isFull

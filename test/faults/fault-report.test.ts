@@ -114,7 +114,7 @@ t.test('an error that meets no outage is not excused by one', async (t) => {
   t.strictSame(errors(refused(3_500), 2_500, 3_000), [])
   t.match(errors(refused(3_500), 3_501, 4_000), [/^a fault: a client saw an error: \{"id":"3"/])
   t.match(errors(refused(3_500), 2_500, 2_999), [/^a fault: a client saw an error: \{"id":"3"/])
-  // A client without a response waited for the deadline at the most.
+  // A client without a response waited for the deadline at most.
   t.strictSame(errors(lost, 13_000, 14_000), [])
   t.match(errors(lost, 13_001, 14_000), [/^a fault: a client saw an error: \{"id":"3"/])
 })

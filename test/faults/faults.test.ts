@@ -12,7 +12,7 @@ import { startProxy } from '../support/proxy.ts'
 import { startServer } from '../support/server.ts'
 import { startService, token } from '../support/service.ts'
 
-/** How often each fault is repeated: more in `npm run faults`. */
+/** How often each fault is repeated: more in `npm run test:faults`. */
 const rounds = Number(process.env.FAULT_ROUNDS ?? 1)
 const clients = 32
 /** Creates that succeed before and after each fault. */

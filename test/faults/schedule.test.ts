@@ -16,7 +16,7 @@ const kinds = [
 const lengthMs = 60_000
 const draw = (seed: number) => drawSchedule(createRandom(seed), kinds, lengthMs)
 
-t.test('a seed gives the same schedule every time, and another seed another one', async (t) => {
+t.test('a seed makes the same schedule every time, and another seed another one', async (t) => {
   t.strictSame(describe(draw(7)), describe(draw(7)))
   t.notSame(describe(draw(7)), describe(draw(8)))
 })
@@ -39,7 +39,7 @@ t.test('faults overlap, but no two of one group on one target, nor more than thr
   t.ok(overlaps > 500)
 })
 
-t.test('what a gentle schedule hits leaves enough, all of it together', async (t) => {
+t.test('all that a gentle schedule hits, taken together, leaves enough', async (t) => {
   const isAllowed = (hits: string[]) => new Set(hits).size <= 2
   for (let seed = 0; seed < 100; seed++) {
     const hits = drawSchedule(createRandom(seed), kinds, lengthMs, isAllowed).flatMap(hitsOf)
@@ -47,7 +47,7 @@ t.test('what a gentle schedule hits leaves enough, all of it together', async (t
   }
 })
 
-t.test('an outage lasts as long as what is hit together makes one', async (t) => {
+t.test('an outage lasts while the targets that are hit together make one', async (t) => {
   const hit = (name: string, from: number, to: number) => ({ hits: [name], from, to })
   const outages = (...hits: ReturnType<typeof hit>[]) =>
     findOutages(hits, (active) => new Set(active).size < 2)

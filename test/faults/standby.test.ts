@@ -83,7 +83,7 @@ t.test('409 and 422 wait for the standby, as 200 does', async (t) => {
   // The outage that began meanwhile may last until its next probe.
   const settled = (id: number, init?: RequestInit) =>
     until(
-      'it is told',
+      'it is decided',
       () => ask(id, init),
       ({ body }) => JSON.parse(body).error !== 503
     )

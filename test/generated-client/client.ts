@@ -19,7 +19,7 @@ export function connect(baseUrl: string, token: string) {
     bodySerializer
   })
   return {
-    /** Creates a plant; returns it, or what the service says against it. */
+    /** Creates a plant; returns it, or the service's failure. */
     createPlant: async (plant: NewPlant, key: string) => {
       const { data, error, response } = await client.POST('/plants', {
         body: plant,

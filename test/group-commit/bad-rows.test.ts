@@ -52,7 +52,7 @@ function createRandom(seed: number) {
 function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, random }: Options = {}) {
   const clock = createVirtualClock(random)
   const attempts: { at: number; rows: number; mayBeStored: boolean }[] = []
-  const answers = new Map<bigint, string>()
+  const outcomes = new Map<bigint, string>()
   const times = new Map<bigint, number>()
   const stored = new Set<bigint>()
 
@@ -83,23 +83,23 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
   /** Plants that come in one turn. */
   function submit(plants: { id: number; fault?: Fault | undefined }[]) {
     for (const { id, fault } of plants) {
-      const answer = (text: string) => {
-        answers.set(BigInt(id), text)
+      const outcome = (text: string) => {
+        outcomes.set(BigInt(id), text)
         times.set(BigInt(id), clock.now())
       }
-      group.submit({ id: BigInt(id), bytes: 10, fault }, answer, (error) =>
-        answer(error instanceof NotCommitted ? error.reason : (error as Error).message)
+      group.submit({ id: BigInt(id), bytes: 10, fault }, outcome, (error) =>
+        outcome(error instanceof NotCommitted ? error.reason : (error as Error).message)
       )
     }
     clock.endTurn()
   }
-  /** How often each answer was given. */
+  /** How often each outcome occurred. */
   function count() {
     const counts: Record<string, number> = {}
-    for (const answer of answers.values()) counts[answer] = (counts[answer] ?? 0) + 1
+    for (const outcome of outcomes.values()) counts[outcome] = (counts[outcome] ?? 0) + 1
     return counts
   }
-  return { clock, group, attempts, answers, times, stored, submit, count }
+  return { clock, group, attempts, outcomes, times, stored, submit, count }
 }
 
 /** So many plants, with faults by their number. */
@@ -153,15 +153,15 @@ t.test('one row that never ends, and attempts that take long: few of the others 
 })
 
 t.test('rows that come after a batch with a row that never ends are stored', async (t) => {
-  const { submit, clock, count, answers } = setUp()
+  const { submit, clock, count, outcomes } = setUp()
   submit(plants(batchRows, { 0: 'never ends' }))
   submit(plants(batchRows, {}, 1_000))
   await clock.moveTo(deadlineMs)
   t.equal(count().stored, 2 * batchRows - 1)
-  t.equal(answers.get(0n), 'expired')
+  t.equal(outcomes.get(0n), 'expired')
 })
 
-t.test('a database that is slow for all is asked as often as need be, and no more', async (t) => {
+t.test('a database that is slow for all gets no more attempts than necessary', async (t) => {
   for (const isKnown of [true, false]) {
     let ms = deadlineMs / 4
     const world = setUp({ attemptMs: () => ms })
@@ -200,17 +200,17 @@ t.test(
 
 t.test('one row in each part is broken: the others are stored', async (t) => {
   for (const lanes of [1, 3]) {
-    const { submit, clock, count, answers } = setUp({ lanes })
+    const { submit, clock, count, outcomes } = setUp({ lanes })
     const broken = Array.from({ length: 16 }, (_, part) => part * 16)
     submit(plants(batchRows, Object.fromEntries(broken.map((at) => [at, 'broken']))))
     await clock.moveTo(deadlineMs)
     t.same(count(), { stored: batchRows - 16, broken: 16 })
-    for (const at of broken) t.equal(answers.get(BigInt(at)), 'broken')
+    for (const at of broken) t.equal(outcomes.get(BigInt(at)), 'broken')
   }
 })
 
 t.test(
-  'rows that are locked for a second: who comes meanwhile is stored at once, they soon after',
+  'rows that are locked for a second: those that come meanwhile are stored at once, the locked ones soon after',
   async (t) => {
     for (const ms of [10, 25, 50]) {
       const { submit, clock, count } = setUp({
@@ -267,12 +267,12 @@ t.test(
       for (const fault of ['broken', 'busy', 'refused', 'locked', 'lost'] as const) {
         const wrong: number[] = []
         for (let at = 0; at < batchRows; at++) {
-          const { submit, clock, count, answers, times, attempts } = setUp({ lanes })
+          const { submit, clock, count, outcomes, times, attempts } = setUp({ lanes })
           submit(plants(batchRows, { [at]: fault }))
           await clock.moveTo(deadlineMs)
           times.delete(BigInt(at))
           const last = Math.max(...times.values())
-          const own = answers.get(BigInt(at)) as string
+          const own = outcomes.get(BigInt(at)) as string
           const isRight = allowed[fault].includes(own) && count().stored === batchRows - 1
           // A row that is refused has no attempts of its own afterwards.
           const isQuick = !['broken', 'refused'].includes(fault) || attempts.length <= 1 + 1 + 16
@@ -298,7 +298,7 @@ t.test('many rows at fault: next to no innocent row gets an error', async (t) =>
       for (const [name, place] of Object.entries(places)) {
         for (const everyMs of [undefined, 100]) {
           for (let seed = 1; seed <= 5; seed++) {
-            const { submit, clock, answers } = setUp({
+            const { submit, clock, outcomes } = setUp({
               lanes: 3,
               attemptMs: () => 2,
               random: createRandom(seed * 7_919 + bad)
@@ -313,7 +313,7 @@ t.test('many rows at fault: next to no innocent row gets an error', async (t) =>
               submit([late])
             }
             await clock.move(deadlineMs)
-            const wrong = all.filter((row) => !row.fault && answers.get(BigInt(row.id)) !== 'stored').length
+            const wrong = all.filter((row) => !row.fault && outcomes.get(BigInt(row.id)) !== 'stored').length
             const key = `${name}, ${everyMs ? 'with' : 'without'} others`
             lost[key] = Math.max(lost[key] ?? 0, wrong)
           }
@@ -398,7 +398,7 @@ t.test('a client that repeats rows at fault costs 64 others at most a tenth of t
   }
 })
 
-t.test('a failure of all is not looked for in each row', async (t) => {
+t.test('a failure of all is not searched for in each row', async (t) => {
   t.test('a breakage that one row could cause', async (t) => {
     const { submit, clock, count, attempts } = setUp({ lanes: 3, weather: () => 'broken' })
     submit(plants(16_384))
@@ -495,7 +495,10 @@ t.test('some rows at fault of any kind in any places: every innocent row is stor
   })
   await fc.assert(
     fc.asyncProperty(given, async ({ lanes, attemptMs, rows, slow, faults, lateAt }) => {
-      const { submit, clock, answers, attempts, stored, group } = setUp({ lanes, attemptMs: () => attemptMs })
+      const { submit, clock, outcomes, attempts, stored, group } = setUp({
+        lanes,
+        attemptMs: () => attemptMs
+      })
       const neverEnds = slow.map((at) => [at, 'never ends'] as const)
       const all = plants(rows, Object.fromEntries(slow.length > 1 ? neverEnds : [...faults, ...neverEnds]))
       submit(all)
@@ -504,11 +507,11 @@ t.test('some rows at fault of any kind in any places: every innocent row is stor
       submit(late)
       await clock.moveTo(lateAt + deadlineMs)
       for (const { id, fault } of [...all, ...late]) {
-        const answer = answers.get(BigInt(id)) as string
+        const outcome = outcomes.get(BigInt(id)) as string
         // What failed together with a row that loses its connection may be stored.
         const open = all.some((other) => other.fault === 'lost') ? ['unknown'] : []
         const right = fault ? [...allowed[fault], ...open] : ['stored']
-        if (!right.includes(answer)) throw new Error(`${id} ${fault}: ${answer}`)
+        if (!right.includes(outcome)) throw new Error(`${id} ${fault}: ${outcome}`)
         if (stored.has(BigInt(id)) !== (fault === undefined)) throw new Error(`${id} is stored`)
       }
       if (group.load.rows > 0 || attempts.length > 2_000) throw new Error(`${attempts.length} attempts`)

@@ -47,18 +47,21 @@ t.test('bounds', async (t) => {
     t.equal(group.load.rows, 41, 'forty rows take 500 ms')
   })
 
-  t.test('who has little of what waits may come while others fill half of the deadline', async (t) => {
-    const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
-    submitTogether('1', '2')
-    await clock.move(400)
-    await last().succeed()
-    for (let id = 3; id < 60; id++) submit(String(id))
-    t.equal(group.load.expectedMs, 512.5)
-    t.equal(group.refusal(1), 'full')
-    t.equal(group.refusal(0.96), 'full')
-    t.equal(group.refusal(0.95), undefined)
-    t.equal(group.refusal(0), undefined)
-  })
+  t.test(
+    'a caller with little of what waits is admitted while others fill half of the deadline',
+    async (t) => {
+      const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
+      submitTogether('1', '2')
+      await clock.move(400)
+      await last().succeed()
+      for (let id = 3; id < 60; id++) submit(String(id))
+      t.equal(group.load.expectedMs, 512.5)
+      t.equal(group.refusal(1), 'full')
+      t.equal(group.refusal(0.96), 'full')
+      t.equal(group.refusal(0.95), undefined)
+      t.equal(group.refusal(0), undefined)
+    }
+  )
 
   t.test('some slow rows one after the other refuse nobody', async (t) => {
     const { submit, submitTogether, last, clock, outcomes } = setUp({
@@ -116,7 +119,7 @@ t.test('the wait is estimated from how long batches took, and how full they were
 
 t.test('deadlines', async (t) => {
   t.test(
-    'a row of a running attempt is answered by its deadline; the last one aborts the attempt',
+    'a row of a running attempt is settled by its deadline; the last one aborts the attempt',
     async (t) => {
       const { submit, outcomes, attempts, clock, group, log } = setUp()
       submit('0')
@@ -141,7 +144,7 @@ t.test('deadlines', async (t) => {
     }
   )
 
-  t.test('an attempt that succeeds after a row has expired outcomes the others', async (t) => {
+  t.test('an attempt that succeeds after a row has expired settles the others', async (t) => {
     const { submit, outcomes, attempts, clock, log } = setUp()
     submit('0', '1a')
     await clock.move(1)
@@ -196,16 +199,16 @@ t.test('with the real clock, a row expires and names its last trouble', async (t
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()
-  const answer = new Promise((resolve, reject) =>
+  const outcome = new Promise((resolve, reject) =>
     group.submit({ id: 1n, bytes: 1, label: '' }, resolve, reject)
   )
-  await t.rejects(answer, new NotCommitted('expired', error))
-  await t.rejects(answer, { cause: error, message: 'the deadline has passed; the row is not stored' })
+  await t.rejects(outcome, new NotCommitted('expired', error))
+  await t.rejects(outcome, { cause: error, message: 'the deadline has passed; the row is not stored' })
   t.ok(performance.now() - began < 10_000)
   await group.close()
 })
 
-t.test('the real clock goes on, and a cancelled timer of it does not ring', async (t) => {
+t.test('the real clock runs, and a cancelled timer of it does not ring', async (t) => {
   const began = systemClock.now()
   let rung = false
   systemClock.after(1, () => {

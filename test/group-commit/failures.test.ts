@@ -113,7 +113,7 @@ t.test('refused data', async (t) => {
     t.equal(group.load.busyLanes, 0)
   })
 
-  t.test('a row is not called refused where an earlier attempt may have stored it', async (t) => {
+  t.test('a row is not called refused if an earlier attempt may have stored it', async (t) => {
     const { submit, last, outcomes, clock } = setUp()
     submit('1')
     await last().fail('lost')
@@ -147,7 +147,7 @@ t.test('something that every row needs is missing', async (t) => {
     t.same(log(), ['0', '1 2', '3'])
   })
 
-  t.test('a row that may be stored is asked for again, in pauses that hold up nobody else', async (t) => {
+  t.test('a row that may be stored is looked up again, in pauses that hold up nobody else', async (t) => {
     const { submit, last, log, outcomes, clock } = setUp()
     submit('1')
     await last().fail('lost')
@@ -166,7 +166,7 @@ t.test('something that every row needs is missing', async (t) => {
 })
 
 t.test('a part of an attempt fails', async (t) => {
-  t.test('what is decided is answered; the others are told apart by themselves', async (t) => {
+  t.test('decided rows are settled; the others are told apart by themselves', async (t) => {
     const { submit, last, log, outcomes } = setUp()
     submit('0', '1', '2', '3', '4')
     await last().succeed()
@@ -225,7 +225,7 @@ t.test('a missing row is tried three times more, then fails', async (t) => {
   t.same(log(), ['0', '1 2', '1', '1', '1'])
 })
 
-t.test('a row that expires is answered with the cause of its last failure', async (t) => {
+t.test('a row that expires gets the cause of its last failure', async (t) => {
   for (const trouble of ['away', 'busy', 'refused', 'broken'] as const) {
     const { submit, last, causes, clock } = setUp()
     submit('0', '1', '2')

@@ -7,7 +7,7 @@ const ignore = () => {}
 
 t.test('lanes', async (t) => {
   t.test(
-    'a lone row is written in the turn of its arrival, and its answer starts the next batch',
+    'a lone row is written in the turn of its arrival, and its outcome starts the next batch',
     async (t) => {
       const { submit, log, last, outcomes, clock } = setUp()
       submit('1')
@@ -54,7 +54,7 @@ t.test('lanes', async (t) => {
     t.same(log(), ['1 2', '3'])
   })
 
-  t.test('an answer that comes in the turn of the deadline counts', async (t) => {
+  t.test('a result that comes in the turn of the deadline counts', async (t) => {
     const { submit, clock, last, outcomes } = setUp({ deadlineMs: 1_000 })
     submit('1')
     clock.after(1_000, () => void last().succeed())
@@ -62,15 +62,15 @@ t.test('lanes', async (t) => {
     t.same(outcomes, { '1': 'stored 1' })
   })
 
-  t.test('what closes in the turn of a row writes it', async (t) => {
+  t.test('a group that closes in the turn of a row writes it', async (t) => {
     const { group, clock, last, log } = setUp()
-    const answer = new Promise((resolve, reject) =>
+    const outcome = new Promise((resolve, reject) =>
       group.submit({ id: 1n, bytes: 1, label: '1' }, resolve, reject)
     )
     const closed = group.close()
     clock.endTurn()
     await last().succeed()
-    t.equal(await answer, 'stored 1')
+    t.equal(await outcome, 'stored 1')
     await closed
     t.same(log(), ['1'])
   })
@@ -123,21 +123,24 @@ t.test('one id', async (t) => {
     t.same(log(), ['0', '1a 2a', '1b 2b'])
   })
 
-  t.test('rows that wait for their id expire in order, and the rest go on when the id is free', async (t) => {
-    const { submit, log, last, outcomes, clock } = setUp()
-    submit('1a', '1b', '1c')
-    await clock.move(5000)
-    submit('1d')
-    await clock.move(5000)
-    t.same(outcomes, { '1a': 'unknown', '1b': 'expired', '1c': 'expired' })
-    t.same(log(), ['1a'], 'the id is in flight until the attempt ends')
-    await last().succeed()
-    t.same(log(), ['1a', '1d'])
-    submit('1e')
-    await last().succeed()
-    await last().succeed()
-    t.match(outcomes, { '1d': 'stored 1d', '1e': 'stored 1e' })
-  })
+  t.test(
+    'rows that wait for their id expire in order, and the rest continue when the id is free',
+    async (t) => {
+      const { submit, log, last, outcomes, clock } = setUp()
+      submit('1a', '1b', '1c')
+      await clock.move(5000)
+      submit('1d')
+      await clock.move(5000)
+      t.same(outcomes, { '1a': 'unknown', '1b': 'expired', '1c': 'expired' })
+      t.same(log(), ['1a'], 'the id is in flight until the attempt ends')
+      await last().succeed()
+      t.same(log(), ['1a', '1d'])
+      submit('1e')
+      await last().succeed()
+      await last().succeed()
+      t.match(outcomes, { '1d': 'stored 1d', '1e': 'stored 1e' })
+    }
+  )
 
   t.test('a row may wait for its id after all that waited there have expired', async (t) => {
     const { submit, log, attempts, last, outcomes, clock, group } = setUp({ lanes: 2, deadlineMs: 100 })

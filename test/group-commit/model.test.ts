@@ -22,8 +22,8 @@ interface Call {
   full: boolean
   accepted: boolean
   lastSignOfLife: number
-  answer?: string
-  answers: number
+  outcome?: string
+  outcomes: number
   firstAttempt?: number
 }
 
@@ -99,7 +99,7 @@ function check(condition: boolean, what: string): asserts condition {
 
 const sumBytes = (plants: { bytes: number }[]) => plants.reduce((sum, { bytes }) => sum + bytes, 0)
 
-const isOpen = ({ accepted, answer }: Call) => accepted && answer === undefined
+const isOpen = ({ accepted, outcome }: Call) => accepted && outcome === undefined
 
 /** Plays a scenario, with the rules of each moment checked as it goes, and returns the calls and the table. */
 async function play({ limits, arrivals, weathers, outage, locks, random }: Scenario) {
@@ -108,7 +108,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   const table = new Map<bigint, Plant>()
   const calls: Call[] = []
   const inFlight = new Set<bigint>()
-  /** Calls whose answers are on their way to their callers. */
+  /** Calls whose outcomes are on their way to their callers. */
   const dueNow = new Set<Call>()
   let attempts = 0
   let running = 0
@@ -159,7 +159,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       check(!inFlight.has(item.id), 'an id is in flight twice')
       inFlight.add(item.id)
       const call = callOf(row)
-      check(call.answer === undefined, 'a row is tried after its answer')
+      check(call.outcome === undefined, 'a row is tried after its outcome')
       call.firstAttempt ??= clock.now()
       for (const other of calls.slice(0, item.call)) {
         if (other.plant.id === item.id && isOpen(other)) dueNow.add(other)
@@ -263,15 +263,15 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       full,
       lastSignOfLife,
       accepted: false,
-      answers: 0
+      outcomes: 0
     }
     calls.push(call)
-    const answer = (text: string) => {
-      call.answer = text
-      call.answers++
+    const outcome = (text: string) => {
+      call.outcome = text
+      call.outcomes++
     }
-    group.submit(plant, answer, (error) =>
-      answer(error instanceof NotCommitted ? error.reason : (error as Error).message)
+    group.submit(plant, outcome, (error) =>
+      outcome(error instanceof NotCommitted ? error.reason : (error as Error).message)
     )
     call.accepted = group.load.rows > open.length
   }
@@ -279,7 +279,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   /** What holds whenever nothing is left to do at a moment. */
   function checkMoment() {
     if (violation) throw violation
-    for (const { answer } of dueNow) check(answer !== undefined, 'a row overtakes its id')
+    for (const { outcome } of dueNow) check(outcome !== undefined, 'a row overtakes its id')
     dueNow.clear()
     const open = calls.filter(isOpen)
     check(group.load.rows === open.length, 'the rows are miscounted')
@@ -294,7 +294,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       const { id } = call.plant
       if (call.firstAttempt !== undefined || troubled.has(id) || inFlight.has(id)) continue
       const first = open.find(({ plant }) => plant.id === id)
-      check(first !== call, 'a row waits beside a free lane')
+      check(first !== call, 'a row waits while a lane is free')
     }
   }
 
@@ -323,48 +323,49 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   return { calls, table }
 }
 
-/** What each answer promises. */
-function checkAnswer(
-  { plant, at, full, answer, answers, firstAttempt, lastSignOfLife }: Call,
+/** What each outcome promises. */
+function checkOutcome(
+  { plant, at, full, outcome, outcomes, firstAttempt, lastSignOfLife }: Call,
   table: Map<bigint, Plant>,
   { limits }: Scenario
 ) {
   const there = table.get(plant.id)
   const mine = there?.writeId === plant.writeId
-  check(answers === 1, `a call has ${answers} answers`)
+  check(outcomes === 1, `a call has ${outcomes} outcomes`)
   const tried = firstAttempt !== undefined
-  if (answer === 'full') check(full && !tried, 'refused as full')
-  else if (answer === 'databaseDown')
+  if (outcome === 'full') check(full && !tried, 'refused as full')
+  else if (outcome === 'databaseDown')
     check(!tried && at - lastSignOfLife >= limits.deadlineMs, 'refused as away')
-  else if (answer === 'created') check(mine && there.content === plant.content, 'acknowledged and not stored')
-  else if (answer === 'duplicate') check(there !== undefined && !mine, 'its own row is called a duplicate')
-  else if (answer === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
-  else if (answer === 'refused')
+  else if (outcome === 'created')
+    check(mine && there.content === plant.content, 'acknowledged and not stored')
+  else if (outcome === 'duplicate') check(there !== undefined && !mine, 'its own row is called a duplicate')
+  else if (outcome === 'conflict') check(mine && there.content !== plant.content, 'no conflict')
+  else if (outcome === 'refused')
     check(['bad', 'once'].includes(plant.content) && there?.call !== plant.call, 'refused and stored')
-  else if (answer === 'expired' || answer === 'missing' || answer === 'broken' || answer === 'gone')
-    check(there?.call !== plant.call, `${answer} and stored`)
-  else check(answer === 'unknown' && tried, `an unexpected answer: ${answer}`)
-  if (answer !== 'full' && answer !== 'databaseDown') check(!full, 'the queue took too much')
+  else if (outcome === 'expired' || outcome === 'missing' || outcome === 'broken' || outcome === 'gone')
+    check(there?.call !== plant.call, `${outcome} and stored`)
+  else check(outcome === 'unknown' && tried, `an unexpected outcome: ${outcome}`)
+  if (outcome !== 'full' && outcome !== 'databaseDown') check(!full, 'the queue took too much')
   if (['bad', 'endless', 'broken', 'busy'].includes(plant.content))
     check(!mine || there.call !== plant.call, 'a bad row is stored')
 }
 
 t.test(
-  'any arrivals, failures, locks, copies and deadlines: each call gets its one right answer',
+  'any arrivals, failures, locks, copies and deadlines: each call gets its one right outcome',
   async (t) => {
     const seen = new Map<string, number>()
     await fc.assert(
       fc.asyncProperty(scenario, async (given) => {
         const { calls, table } = await play(given)
         for (const call of calls) {
-          checkAnswer(call, table, given)
-          seen.set(call.answer as string, (seen.get(call.answer as string) ?? 0) + 1)
+          checkOutcome(call, table, given)
+          seen.set(call.outcome as string, (seen.get(call.outcome as string) ?? 0) + 1)
         }
       }),
       { numRuns: 1000 }
     )
     t.comment(JSON.stringify(Object.fromEntries(seen)))
-    for (const answer of [
+    for (const outcome of [
       'created',
       'duplicate',
       'conflict',
@@ -376,7 +377,7 @@ t.test(
       'full',
       'databaseDown'
     ]) {
-      t.ok(seen.get(answer), `some calls are answered: ${answer}`)
+      t.ok(seen.get(outcome), `some calls are answered: ${outcome}`)
     }
   }
 )

@@ -64,7 +64,7 @@ t.test('outages', async (t) => {
     t.ok(group.load.databaseDown)
     t.equal(clock.pending, 2)
     await attempts[1]?.fail('gone')
-    t.notOk(group.load.databaseDown, 'an answer, though an error')
+    t.notOk(group.load.databaseDown, 'a sign of life, though an error')
     t.equal(clock.pending, 1, 'no more probes')
     await clock.move(1)
     await attempts[0]?.fail('lost')
@@ -91,23 +91,26 @@ t.test('outages', async (t) => {
     t.same(outages, [true, false, true], 'the last one ends with the service, and is not reported')
   })
 
-  t.test('a probe that finds the database is a sign of life for those who waited meanwhile', async (t) => {
-    const { submit, last, clock, probes, group, outcomes } = setUp()
-    await clock.move(1)
-    submit('1')
-    await clock.move(5000)
-    submit('2')
-    await clock.move(5000)
-    await probes[0]?.fail()
-    t.ok(group.load.databaseDown)
-    await clock.move(500)
-    await probes[1]?.succeed()
-    t.notOk(group.load.databaseDown)
-    await last().fail('lost')
-    await clock.move(5000)
-    t.same(outcomes, { '1': 'unknown', '2': 'unknown' })
-    t.notOk(group.load.databaseDown)
-  })
+  t.test(
+    'a probe that finds the database is a sign of life for the rows that waited meanwhile',
+    async (t) => {
+      const { submit, last, clock, probes, group, outcomes } = setUp()
+      await clock.move(1)
+      submit('1')
+      await clock.move(5000)
+      submit('2')
+      await clock.move(5000)
+      await probes[0]?.fail()
+      t.ok(group.load.databaseDown)
+      await clock.move(500)
+      await probes[1]?.succeed()
+      t.notOk(group.load.databaseDown)
+      await last().fail('lost')
+      await clock.move(5000)
+      t.same(outcomes, { '1': 'unknown', '2': 'unknown' })
+      t.notOk(group.load.databaseDown)
+    }
+  )
 
   t.test('a row that loses each of its sessions is no outage', async (t) => {
     const { submit, last, clock, probes, group, outages, outcomes } = setUp()
@@ -173,7 +176,7 @@ t.test('outages', async (t) => {
   })
 })
 
-t.test('the end', async (t) => {
+t.test('closing', async (t) => {
   t.test('close refuses new rows and waits for the outcomes of the others', async (t) => {
     const { submit, last, outcomes, group, clock } = setUp()
     submit('1', '2')

@@ -38,7 +38,7 @@ t.test('chance fails the same rows three times', async (t) => {
 })
 
 t.test(
-  'a row that may be stored is asked for again whatever is broken, unless its data is refused',
+  'a row that may be stored is looked up again whatever is broken, unless its data is refused',
   async (t) => {
     t.equal(judge(failures.gone, stored), 'wait')
     t.equal(judge(failures.broken, stored), 'split')

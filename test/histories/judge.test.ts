@@ -39,7 +39,7 @@ const right: [title: string, operations: Operation[], rows: StoredRow[]][] = [
   ['"may be stored", not stored', [sent(0, 10, 'a', told('OutcomeUnknown'))], []],
   ['an internal error, stored', [sent(0, 10, 'a', told('Internal'))], [row('a')]],
   ['"has stored nothing", not stored', [sent(0, 10, 'a', told('DeadlineExceeded'))], []],
-  ['409 beside the winner', [winner, sent(0, 5, 'b', taken)], [row('a')]],
+  ['409 next to the winner', [winner, sent(0, 5, 'b', taken)], [row('a')]],
   ['409 by a lost rival', [lost, sent(5, 6, 'b', taken)], [row('a')]],
   [
     '409 by a rival that began when it ended',
@@ -56,7 +56,7 @@ const right: [title: string, operations: Operation[], rows: StoredRow[]][] = [
   ['a late commit of the first of two rivals', [lost, sent(11, 20, 'b')], [row('a')]],
   ['200 for each attempt with a key', [keyed, sent(20, 30, 'a', { ...key('k'), ...got('a') })], [row('a')]],
   [
-    '"has stored nothing" beside another attempt with its key',
+    '"has stored nothing" next to another attempt with its key',
     [keyed, sent(0, 10, 'a', { ...key('k'), ...told('DeadlineExceeded') })],
     [row('a')]
   ],

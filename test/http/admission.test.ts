@@ -76,7 +76,7 @@ t.test('a full queue', async (t) => {
     t.equal((await fetch(`${service.url}/livez`)).status, 200)
   })
 
-  t.test('when there is room again creates are taken', async (t) => {
+  t.test('when there is room again, creates are admitted', async (t) => {
     await holder.query('rollback')
     t.strictSame(await waiting, success({ name: 'n' }))
     t.strictSame(await service.post(plant()), success({ name: 'n' }))
@@ -140,7 +140,7 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
     await shows(t, service, 'http_connections_dropped_total', 1)
   })
 
-  t.test('when one of them has closed the next is served', async (t) => {
+  t.test('when one of them has closed, the next is served', async (t) => {
     first.destroy()
     await shows(t, service, 'http_connections', 0)
     const next = await open(t, service)

@@ -1,4 +1,4 @@
-/** Whatever is thrown, the response is the interface's, the log tells of it, and neither tells too much. */
+/** Whatever is thrown, the response is the interface's, the log reports it, and neither reveals too much. */
 import { Registry } from '@prometheus-io/client'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'

@@ -74,7 +74,7 @@ t.test('only the member of the outermost object counts, and the last one of it',
     t.equal(id(`{"id":${wide},"\\${letter}0069d":5}`), BigInt(wide), letter)
 })
 
-t.test('what is no number, or no object, stays what JSON.parse returns', async (t) => {
+t.test('what is not a number, or not an object, stays what JSON.parse returns', async (t) => {
   for (const text of [
     '{"id":"5"}',
     '{"id":null}',

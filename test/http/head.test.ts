@@ -80,7 +80,7 @@ t.test('a client that sends Expect in HTTP/1.1 may wait for 100', async (t) => {
   t.notOk(awaits100(request([host, expects], '1.0')))
 })
 
-t.test('what the header says of the body', async (t) => {
+t.test('what the header says about the body', async (t) => {
   const type = 'the content type must be application/json'
   const charset = 'the charset must be UTF-8'
   const json = { 'content-type': 'application/json', 'content-length': '100' }

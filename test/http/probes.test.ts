@@ -82,9 +82,9 @@ t.test('from a start in an outage to the end: the database decides on the start 
   let id = 0
   const create = () => post(`${url}/plants`, { id: ++id, name: 'Fern' })
 
-  await asked('the pod has asked the read-only server again and again')
+  await asked('the pod has asked the read-only server repeatedly')
   await server.down()
-  await asked('the pod has asked the absent server again and again')
+  await asked('the pod has asked the absent server repeatedly')
   await server.up()
   await setServer(server.url, readOnly, 'off')
   await pod.output(/Server listening/)

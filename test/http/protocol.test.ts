@@ -36,7 +36,7 @@ const mediaType = failed(415, 'the content type must be application/json')
 const cases: [string, Part[], string[]][] = [
   // RFC 9112, section 2: message format
   ['2.2: empty lines before a request line are ignored', [`\r\n\r\n${request(plant())}`], [created]],
-  ['2.2: a line that begins with white space is no request line', [` ${request(plant())}`], [malformed]],
+  ['2.2: a line that begins with white space is not a request line', [` ${request(plant())}`], [malformed]],
   [
     '2.2: bytes outside ASCII in the request line',
     [request(plant(), {}, 'POST /plants\xff\xfe HTTP/1.1')],
@@ -46,8 +46,8 @@ const cases: [string, Part[], string[]][] = [
   ['2.2: a lone word', ['hello\r\n\r\n'], [malformed]],
   ['2.2: zero bytes', ['\0\0\0\0\r\n\r\n'], [malformed]],
   ['2.3: HTTP/2 preface', ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'], [version]],
-  ['2.3: a version that is not spoken', [request(plant(), {}, 'POST /plants HTTP/2.0')], [version]],
-  ['2.3: a version that is none', [request(plant(), {}, 'POST /plants HTTP/x.y')], [version]],
+  ['2.3: an unsupported version', [request(plant(), {}, 'POST /plants HTTP/2.0')], [version]],
+  ['2.3: an invalid version', [request(plant(), {}, 'POST /plants HTTP/x.y')], [version]],
   ['2.3: no version', ['POST /plants\r\n\r\n'], [version]],
   ['2.3: HTTP/1.0 without Host', [request(plant(), { host: undefined }, 'POST /plants HTTP/1.0')], [created]],
   [
@@ -56,18 +56,14 @@ const cases: [string, Part[], string[]][] = [
     [created, version]
   ],
   [
-    '6.1: Transfer-Encoding in HTTP/1.0 makes all that follows doubtful',
+    '6.1: nothing after a Transfer-Encoding in HTTP/1.0 can be trusted',
     [
       request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0'),
       `${chunk(plant())}0\r\n\r\n${request(plant())}`
     ],
     [failed(400, 'transfer-encoding is not of HTTP/1.0')]
   ],
-  [
-    '2.3: a version that is not spoken, at an unknown path',
-    [request('', {}, 'POST /nope HTTP/2.0')],
-    [version]
-  ],
+  ['2.3: an unsupported version, at an unknown path', [request('', {}, 'POST /nope HTTP/2.0')], [version]],
   [
     '3.2: no Host, at an unknown path and at one that cannot be decoded',
     [
@@ -83,7 +79,7 @@ const cases: [string, Part[], string[]][] = [
   ['3.2: no target', [request(plant(), {}, 'POST HTTP/1.1')], [malformed]],
   ['3.2: no Host', [request(plant(), { host: undefined })], [badHost]],
   ['3.2: two Hosts', [request(plant(), { Host: 'other' })], [repeated('host')]],
-  ['3.2: a Host that is none', [request(plant(), { host: 'a b' })], [badHost]],
+  ['3.2: an invalid Host', [request(plant(), { host: 'a b' })], [badHost]],
   ['3.2: a Host with user information', [request(plant(), { host: 'u@h' })], [badHost]],
   ['3.2: an empty Host', [request(plant(), { host: '' })], [created]],
   ['3.2: an IPv6 Host', [request(plant(), { host: '[::1]:3000' })], [created]],
@@ -107,7 +103,11 @@ const cases: [string, Part[], string[]][] = [
   ],
   ['RFC 3986 2.1: broken percent-encoding', [request(plant(), {}, 'POST /%zz HTTP/1.1')], [malformed]],
   ['RFC 3986 2.1: percent-encoding cut off', [request(plant(), {}, 'POST /plants% HTTP/1.1')], [malformed]],
-  ['RFC 3986 2.1: percent-encoding of no UTF-8', [request(plant(), {}, 'POST /%ff HTTP/1.1')], [malformed]],
+  [
+    'RFC 3986 2.1: percent-encoding that is not UTF-8',
+    [request(plant(), {}, 'POST /%ff HTTP/1.1')],
+    [malformed]
+  ],
   [
     'RFC 3986 6.2.2: an encoded letter is the letter',
     [request(plant(), {}, 'POST /%70lants HTTP/1.1')],
@@ -185,7 +185,7 @@ const cases: [string, Part[], string[]][] = [
     [request('', chunked), chunk('{"id":9002,"name":"n"}'), '0\r\nx: y\r\n\r\n'],
     [created]
   ],
-  ['7.1: a chunk size that is none', [request('', chunked), 'xyz\r\n'], [malformed]],
+  ['7.1: an invalid chunk size', [request('', chunked), 'xyz\r\n'], [malformed]],
   ['7.1: a chunk longer than its size', [request('', chunked), '1\r\nabc\r\n'], [malformed]],
   ['7.1: a chunk size beyond 64 bits', [request('', chunked), 'fffffffffffffffff\r\n'], [malformed]],
   ['6.1: a chunk fault in the same packet as the header', [`${request('', chunked)}xyz\r\n`], [malformed]],
@@ -205,7 +205,7 @@ const cases: [string, Part[], string[]][] = [
     [malformed]
   ],
   ['6.2: a negative length', [request(plant(), { 'content-length': '-1' })], [malformed]],
-  ['6.2: a length that is none', [request(plant(), { 'content-length': '1e1' })], [malformed]],
+  ['6.2: an invalid length', [request(plant(), { 'content-length': '1e1' })], [malformed]],
   ['6.2: two lengths', [request(plant(), { 'Content-Length': '7' })], [malformed]],
   ['6.2: a length list', [request(plant(), { 'content-length': '25, 25' })], [malformed]],
   [

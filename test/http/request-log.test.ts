@@ -1,4 +1,4 @@
-/** What a request is called in the log and in its response, and whose it is said to be. */
+/** The log line of a request, its id, and the addresses that it came from. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
 import { createLogger } from '../../src/logger.ts'
@@ -79,7 +79,7 @@ t.test('any other X-Request-Id is replaced by a UUID, the same in the log and in
   t.match(response?.headers['x-request-id'], uuid)
 })
 
-t.test('a create tells how many were written with it', async (t) => {
+t.test('the line of a create says how many were written with it', async (t) => {
   const ours = await startService(t, { WRITE_LANES: '1' })
   const { post, log, databaseUrl } = ours
   const holder = await lockTable(t, databaseUrl)
@@ -171,7 +171,7 @@ t.test('a probe that finds all well leaves a line at level debug alone', async (
   t.match(newest(talkative), { level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'responded' })
 })
 
-t.test('bytes that are no request leave a line with the id of their response', async (t) => {
+t.test('bytes that are not a request leave a line with the id of their response', async (t) => {
   const before = service.log().length
   const [response] = parseResponses(await exchange(service.url, ['hello\r\n\r\n'], { halfClose: true }))
   const { time, ...line } = newest()

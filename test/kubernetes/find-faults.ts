@@ -1,4 +1,4 @@
-/** What Kubernetes' own API definitions have against manifests. */
+/** Checks manifests against Kubernetes' own API definitions. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -11,7 +11,7 @@ const moduleOf = ({ apiVersion }: Manifest) =>
     : `kubernetes-models/${apiVersion}`
 
 /**
- * Returns what is wrong with manifests. The schemas tell missing fields, wrong types, values and formats; they allow
+ * Returns what is wrong with manifests. The schemas find missing fields, wrong types, values and formats; they allow
  * unknown fields, which the types of the same definitions do not: TypeScript refuses them in a literal.
  */
 export async function findFaults(t: Test, manifests: Manifest[]): Promise<string[]> {

@@ -31,7 +31,7 @@ export interface Report {
 
 const badConnections = 120
 const goodClients = 60
-/** How many open connections of the adversary are left so, whatever they have sent. */
+/** How many connections of the adversary stay open to the end, whatever they have sent. */
 const enoughStaying = 300
 /** How many bytes each of these may hold when its requests are over. */
 const idleBytes = 16_384

@@ -33,7 +33,7 @@ const unchunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' 
 const pieces = (text: string, length: number) =>
   repeat(Math.ceil(text.length / length), (index) => text.slice(index * length, (index + 1) * length))
 
-/** Objects without end are what a parser makes the most of: 20 bytes of heap for each byte. */
+/** A parser needs the most memory for many empty objects: 20 bytes of heap for each byte. */
 function createUnknown(random: Random): string {
   const size = 1 + random.integer(300_000)
   return random.oneIn(3) ? `"${'x'.repeat(3 * size)}"` : `[${'{},'.repeat(size)}{}]`

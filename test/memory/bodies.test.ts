@@ -6,7 +6,7 @@ import { atMost, heldEach } from '../support/held.ts'
 import { patience, startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
-/** What a connection and a request may take besides, and what the process itself takes or frees meanwhile. */
+/** What a connection and a request may take in addition, and what the process itself takes or frees meanwhile. */
 const requestBytes = 65_536
 const processBytes = 16_777_216
 const chunkedHead = { 'content-length': undefined, 'transfer-encoding': 'chunked' }

@@ -177,7 +177,7 @@ async function soak(t: Teardown) {
   return faults
 }
 
-/** Tells what there is more of. */
+/** Returns what there is more of. */
 function compare(before: Rest, { bytes, counts }: Rest): string[] {
   const more = Object.entries(counts).filter(([what, count]) => count > (before.counts[what] ?? 0))
   const found = more.map(
@@ -190,5 +190,5 @@ function compare(before: Rest, { bytes, counts }: Rest): string[] {
 
 const found = await withTeardown(soak)
 console.log(found.length > 0 ? found.slice(0, 20).join('\n') : 'no fault')
-// After a fault its clients may go on.
+// After a fault, its clients may still be running.
 process.exit(found.length > 0 ? 1 : 0)

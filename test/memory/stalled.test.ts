@@ -1,4 +1,4 @@
-/** Clients that do not take their responses: in their own time, but not without end. */
+/** Clients that do not read their responses: they may take their time, but not for ever. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'

@@ -162,7 +162,7 @@ t.test('write ids are UUIDs that nothing else derives', async (t) => {
   t.strictSame(
     [...groups.values()].map(({ length }) => length),
     [...pairs.map(() => 3), 1, 1],
-    'they tell which are of one key'
+    'they show which are of one key'
   )
 })
 
@@ -178,7 +178,7 @@ t.test('the content of plants is the same if all of their fields are', async (t)
   t.equal(writeContent({ tag: 'b', name: 'a', id: 1n }), writeContent({ id: 1n, name: 'a', tag: 'b' }))
 })
 
-t.test('what has become of the plant meanwhile is no matter: the first response again', async (t) => {
+t.test('whatever has become of the plant meanwhile: the first response again', async (t) => {
   const plant = await create(t, keyed('a'))
   await service.rows(`update plants set name = 'renamed', tag = null where id = $1`, [plant.id])
   t.strictSame(await service.post(plant, keyed('a')), replayed)

@@ -1,4 +1,4 @@
-/** Every operation of the interface: what its declaration says is what it does, also while the database does not serve it. */
+/** Every operation of the interface does what its declaration says, also while the database does not serve it. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -64,7 +64,7 @@ t.test('what reads finds nothing in an empty table, and takes no connection of w
   await service.rows('delete from plants')
 })
 
-t.test('each has its examples as responses, and a line of its own in the log', async (t) => {
+t.test('each responds as its examples say, and has a line of its own in the log', async (t) => {
   for (const operation of [...writing, ...reading]) {
     const { method, path, success } = operation
     const lines = () => service.log().filter(({ msg }) => msg === success.logged)

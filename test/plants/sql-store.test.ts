@@ -1,4 +1,4 @@
-/** What the store makes of the rows that the database shows it; the statements themselves are tested on PostgreSQL. */
+/** What the store concludes from the rows that the database returns; the statements themselves are tested on PostgreSQL. */
 import type { QueryConfig } from 'pg'
 import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
@@ -91,7 +91,7 @@ t.test('a look-up that fails leaves open what is in the way of its rows, and of 
   t.match(
     await store.write(rows(1n), signal),
     { results: [duplicate] },
-    'what was not answered is asked again'
+    'what got no result is looked up again'
   )
 })
 

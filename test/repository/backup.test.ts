@@ -1,6 +1,6 @@
 /**
- * ops/backup, ops/restore and ops/nightly-backup are killed at each of their steps: the stack keeps what it has, no backup
- * looks whole that is not, and the next run ends. Docker is a stand-in that knows their commands; the real one is in
+ * ops/backup, ops/restore and ops/nightly-backup are killed at each of their steps: the stack keeps what it has, no
+ * incomplete backup looks whole, and the next run ends. Docker is a stand-in that knows their commands; the real one is in
  * test/container.
  */
 import {
@@ -104,7 +104,7 @@ function readStack(name: string) {
 
 const original = readStack('plant-store')
 
-t.test('ops/backup, killed: what has its name is whole', async (t) => {
+t.test('ops/backup, killed: a backup with the final name is whole', async (t) => {
   const steps = await atEachStep(t, async (at) => {
     const backup = join(backups, `killed-${at}`)
     const killed = await run('backup', backup, { at })

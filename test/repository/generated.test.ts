@@ -12,13 +12,13 @@ const root = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(root, path), 'utf8')
 
 for (const [path, expected] of await generateFiles()) {
-  t.test(`${path} is as the sources have it: else run \`npm run generate\``, async (t) => {
+  t.test(`${path} is up to date: otherwise run \`npm run generate\``, async (t) => {
     t.equal(text(path), expected)
   })
 }
 
 t.test(
-  'each failure has a row with its number, an anchor, its outcome, and somebody who meets it',
+  'each failure has a row with its number, an anchor, its outcome, and a request that can meet it',
   async (t) => {
     const page = text('docs/errors.md')
     const met = new Set(operations.flatMap(failuresOf).map(([name]) => `${name}`))

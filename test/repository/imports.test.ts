@@ -1,4 +1,4 @@
-/** Who imports whom: files and folders of src, one way only. */
+/** The files and folders of src import one way only. */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import t, { type Test } from 'tap'
@@ -19,7 +19,7 @@ for (const [file, imports] of files) {
   rooms.set(roomOf(file), room)
 }
 
-/** Fails for each circle in who imports whom. */
+/** Fails for each cycle of imports. */
 function runOneWay(t: Test, graph: Map<string, Set<string>>) {
   const done = new Set<string>()
   const visit = (node: string, above: string[]) => {
@@ -30,17 +30,17 @@ function runOneWay(t: Test, graph: Map<string, Set<string>>) {
   for (const node of graph.keys()) visit(node, [])
 }
 
-t.test('files never import each other in a circle', async (t) => {
+t.test('files never import each other in a cycle', async (t) => {
   t.ok(files.get('src/app.ts')?.has('src/auth/auth.ts'))
   runOneWay(t, files)
 })
 
-t.test('folders never import each other in a circle', async (t) => {
+t.test('folders never import each other in a cycle', async (t) => {
   t.ok(rooms.get('src/plants')?.has('src/database'))
   runOneWay(t, rooms)
 })
 
-t.test('every import is of a file that there is', async (t) => {
+t.test('every import is of a file that exists', async (t) => {
   for (const [file, imports] of files)
     for (const imported of imports) t.ok(files.has(imported), `${file} imports ${imported}`)
 })

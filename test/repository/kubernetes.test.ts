@@ -104,7 +104,7 @@ t.test(
   }
 )
 
-t.test('a pod has the time that it needs to start and to leave', async (t) => {
+t.test('a pod has the time that it needs to start and to shut down', async (t) => {
   const config = readConfig(environmentOf(api))
   const { periodSeconds, failureThreshold } = api.startupProbe
   t.ok(config.STARTUP_TIMEOUT_MS >= 3_600_000, 'in an outage of the database it waits')

@@ -1,4 +1,4 @@
-/** What operators are given: rules, dashboard and documents speak of the metrics that there are. */
+/** What operators get: rules, dashboard and documents name the metrics that exist. */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -108,7 +108,7 @@ t.test('what an operator sees while the database is away is what the sources hav
   }
 })
 
-t.test('the dashboard names alerts that there are, and shows every metric of the service', async (t) => {
+t.test('the dashboard names alerts that exist, and shows every metric of the service', async (t) => {
   for (const [name] of text('ops/grafana/dashboard.json').matchAll(/\bPlantStore\w+/g))
     t.match(rules, `- alert: ${name}\n`, name)
   const shown = new Set(
@@ -154,7 +154,7 @@ t.test("the balancer's own responses keep the contract", async (t) => {
   }
 })
 
-t.test('the documents name scripts, files and tests that there are', async (t) => {
+t.test('the documents name scripts, files and tests that exist', async (t) => {
   const { scripts } = JSON.parse(text('package.json'))
   const documents = [...globSync('*.md', { cwd: root }), ...globSync('{docs,deploy}/**/*.md', { cwd: root })]
   t.ok(documents.length > 10)
@@ -275,7 +275,7 @@ t.test(
   }
 )
 
-t.test('no token works that the example shows', async (t) => {
+t.test('the token that the example shows does not work', async (t) => {
   const [, value] = /^#?AUTH_TOKENS=(.+)$/m.exec(text('.env.example')) ?? []
   t.throws(() => readConfig({ DATABASE_URL: 'postgres://a@b/c', AUTH_TOKENS: value }))
 })

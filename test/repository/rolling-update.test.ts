@@ -123,7 +123,7 @@ for (const signal of ['KILL', 'TERM']) {
         t.notOk(isShort, `${what}: two serve all the while`)
         if (first.code !== 0) {
           struck++
-          // Until an old one is told to go, a signal that can be caught takes everything back.
+          // Until an old one is stopped, a signal that can be caught takes everything back.
           if (signal === 'TERM' && at <= 10) t.strictSame(left, old, what)
         }
         if (when === 'amid' ? at > 6 : first.code === 0) break

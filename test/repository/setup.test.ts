@@ -98,8 +98,8 @@ function assertWhole(t: Test, what: string) {
   t.strictSame({ files, faults }, { files: expected, faults: [] }, what)
 }
 
-/** Kills the set-up at each step, on what `prepare` leaves, and asserts that the next one ends it: a plain one, as `up` runs. */
-async function assertMended(t: Test, args: string[], prepare: () => void, first?: number) {
+/** Kills the set-up at each step, after `prepare`, and asserts that the next one completes it: a plain one, as `up` runs. */
+async function assertRepaired(t: Test, args: string[], prepare: () => void, first?: number) {
   const kill = async (at: number) => {
     prepare()
     const killed = await runSetup(args, at)
@@ -114,7 +114,7 @@ async function assertMended(t: Test, args: string[], prepare: () => void, first?
 t.test('setup.sh, killed while it copies the configuration of a release', async (t) => {
   makeRelease()
   t.strictSame(await runSetup(), done)
-  await assertMended(t, [], () => {
+  await assertRepaired(t, [], () => {
     makeRelease()
     rmSync(join(root, 'pages/backup.prom'))
   })
@@ -124,7 +124,7 @@ t.test('setup.sh, killed while it makes the secrets', async (t) => {
   const lose = () => {
     for (const path of secrets) rmSync(join(root, 'secrets', path))
   }
-  await assertMended(t, [], lose, firstSecret)
+  await assertRepaired(t, [], lose, firstSecret)
 })
 
 t.test('setup.sh NAME, killed while it makes a token: the next run for this caller shows one', async (t) => {
@@ -137,7 +137,7 @@ t.test('setup.sh NAME, killed while it makes a token: the next run for this call
     const name = `caller-${at}`
     const { code } = await runSetup([name], at)
     t.strictSame(await runSetup(), done, name)
-    t.notOk('tokens/.new' in listFiles(join(root, 'secrets')), 'no token is left that nobody was shown')
+    t.notOk('tokens/.new' in listFiles(join(root, 'secrets')), 'no token is left that was never shown')
     callers.push(name)
     const stderr = `The access token of ${name}:\n`
     t.strictSame(await runSetup([name]), { code: 0, stdout: readSecret(`tokens/${name}`), stderr })
@@ -150,11 +150,11 @@ t.test('setup.sh NAME, killed while it makes a token: the next run for this call
 
 t.test('setup.sh --rotate, killed: the next run ends with passwords that fit', async (t) => {
   const before = readSecret('api/database-url')
-  await assertMended(t, ['--rotate'], () => {}, firstSecret)
+  await assertRepaired(t, ['--rotate'], () => {}, firstSecret)
   t.not(readSecret('api/database-url'), before)
 })
 
-t.test('setup.sh makes new ones of files that are empty, also with --rotate', async (t) => {
+t.test('setup.sh replaces empty files, also with --rotate', async (t) => {
   for (const name of callers.splice(1)) rmSync(join(root, 'secrets/tokens', name))
   for (const args of [[], ['--rotate']]) {
     for (const path of secrets) writeFileSync(join(root, 'secrets', path), '')

@@ -24,7 +24,7 @@ t.test('systemd understands each line', { skip }, async (t) => {
   t.strictSame({ status, stdout, stderr }, { status: 0, stdout: '', stderr: '' })
 })
 
-t.test('the backup of each night begins the script that there is, as the timer says', { skip }, async (t) => {
+t.test('the backup of each night runs the existing script, as the timer says', { skip }, async (t) => {
   const units = ['plant-store-backup.service', 'plant-store-backup.timer']
   const script = join(import.meta.dirname, '../../ops/nightly-backup')
   const directory = t.testdir(

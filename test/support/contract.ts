@@ -20,7 +20,7 @@ const fieldNames = new Set([
 const errors = new Map<unknown, number>(Object.entries(catalogue).map(([name, { error }]) => [name, error]))
 
 /**
- * Takes all that came back on a connection apart; returns the final responses (those after an interim 100).
+ * Parses all that came back on a connection, and returns the final responses (those after an interim 100).
  * Throws an Error for the first byte that breaks the contract. `mayBeHead`: responses may lack their bodies.
  */
 export function checkResponses(bytes: Buffer, { mayBeHead = false } = {}): RawResponse[] {

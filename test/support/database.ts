@@ -53,11 +53,11 @@ export async function openSession(t: Teardown, url: string, sql: string) {
   return client
 }
 
-/** Keeps everybody else from the table until the session that it returns rolls back. */
+/** Locks everybody else out of the table until the session that it returns rolls back. */
 export const lockTable = (t: Teardown, url: string) =>
   openSession(t, url, 'begin; lock table plants in access exclusive mode')
 
-/** Returns when so many statements of the service wait for a lock in this database. */
+/** Returns when this many statements of the service wait for a lock in this database. */
 export async function untilBlocked(url: string, count = 1) {
   const blocked = `
     select pid from pg_stat_activity

@@ -1,4 +1,4 @@
-/** What routes declare, held against what they send. */
+/** What routes declare, compared with what they send. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { failuresOf } from '../../dev/generated/openapi.ts'

@@ -1,4 +1,4 @@
-/** Assertions over a load of rivals: one order explains what its clients were told and what is stored. */
+/** Assertions over a load of rivals: one order explains its responses and what is stored. */
 import type { Test } from 'tap'
 import { type Operation, type StoredRow, selectRows } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
@@ -16,7 +16,7 @@ export async function assertHistory(t: Test, databaseUrl: string, history: Histo
   t.strictSame(history.failed, [], 'no create failed')
 }
 
-/** Asserts the same of clients who repeat what is lost, and that no response was an error that is worth a repeat. */
+/** Asserts the same of clients that repeat what is lost, and that no response was an error that is worth a repeat. */
 export async function assertNoErrors(t: Test, databaseUrl: string, history: History) {
   await assertHistory(t, databaseUrl, history)
   const errors = history.operations.filter((operation) => ![undefined, 409, 422].includes(errorOf(operation)))

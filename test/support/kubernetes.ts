@@ -9,11 +9,11 @@ const root = join(import.meta.dirname, '../..')
 export interface Manifest {
   apiVersion: string
   kind: string
-  // biome-ignore lint/suspicious/noExplicitAny: what it holds is what is to be found out
+  // biome-ignore lint/suspicious/noExplicitAny: the tests find out what it holds
   [field: string]: any
 }
 
-/** Parses YAML as kubectl does: version 1.1, in which 0440 is octal. Throws for what is no YAML. */
+/** Parses YAML as kubectl does: version 1.1, in which 0440 is octal. Throws for what is not YAML. */
 export function parseManifests(text: string): Manifest[] {
   return parseAllDocuments(text, { version: '1.1' }).map((document) => {
     const [error] = document.errors
@@ -22,7 +22,7 @@ export function parseManifests(text: string): Manifest[] {
   })
 }
 
-/** Where the manifests are, from the repository's root. */
+/** The directory of the manifests, from the repository's root. */
 export const directory = 'deploy/kubernetes'
 
 /** Reads the manifests that kustomizations put together. */

@@ -9,7 +9,7 @@ const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 /** Writes a request of the corpus around a body. */
 type Template = (body: string) => string
 
-/** Every kind of request that the service tells apart, and bytes of other protocols. */
+/** Every kind of request that the service distinguishes, and bytes of other protocols. */
 const corpus: Template[] = [
   (body) => request(body),
   (body) => request(body),
@@ -131,7 +131,7 @@ const tokens = [
   ]
 ]
 
-/** Writes a request of the corpus, as often as not whole, else damaged in one to six places. */
+/** Writes a request of the corpus: one in four is whole, the others are damaged in one to six places. */
 export function createRequest(random: Random, body: string): string {
   let text = random.pick(corpus)(body)
   if (random.oneIn(4)) return text
@@ -175,7 +175,7 @@ const mutations: ((random: Random, text: string, body: string) => string)[] = [
   }
 ]
 
-/** Cuts a text in three somewhere, the middle from (where there is one) 1 to `length` long. */
+/** Cuts a text in three somewhere, the middle empty, or 1 to `length` long. */
 function cut(random: Random, text: string, length: number): [string, string, string] {
   const at = random.integer(text.length + (length === 0 ? 1 : 0))
   const end = length === 0 ? at : at + 1 + random.integer(length)

@@ -26,7 +26,7 @@ export interface Ended {
 
 /** A process that runs. */
 export interface Running {
-  /** Resolves with the match as soon as standard output holds one; rejects when the process ends without. */
+  /** Resolves with the match as soon as standard output holds one; rejects when the process ends without one. */
   output(pattern: RegExp): Promise<RegExpExecArray>
   /** Resolves when the process has ended and its output is complete. */
   ended: Promise<Ended>

@@ -19,7 +19,7 @@ export async function startProxy(t: Test, port: number) {
   const sockets = new Set<Socket>()
   let losses = 0
   let isSilentAfterError = false
-  let isAnswering = true
+  let isResponding = true
   let held: (() => void)[] | undefined
   let fatalCode: string | undefined
   let received = 0
@@ -31,7 +31,7 @@ export async function startProxy(t: Test, port: number) {
       for (const pass of late) pass()
       return
     }
-    let isSilent = !isAnswering
+    let isSilent = !isResponding
     const server = connect(port, '127.0.0.1')
     for (const socket of [client, server]) {
       sockets.add(socket)
@@ -77,23 +77,23 @@ export async function startProxy(t: Test, port: number) {
     silenceAfterError() {
       isSilentAfterError = true
     },
-    /** Cuts all connections that there are. */
+    /** Cuts all open connections. */
     cut() {
       for (const socket of sockets) socket.destroy()
     },
     /** Accepts new connections from now on, but sends nothing on them. */
-    answerNobody() {
-      isAnswering = false
+    fallSilent() {
+      isResponding = false
     },
     /** Serves new connections again. */
-    answer() {
-      isAnswering = true
+    respond() {
+      isResponding = true
     },
     /** Holds all responses until the next connection comes, which is that of a cancel request and is refused. */
     holdUntilCancelled() {
       held = []
     },
-    /** Tells the next write that succeeds that its session has ended, with this code. */
+    /** Replaces the response to the next write that succeeds by the end of its session, with this code. */
     endFatally(code: string) {
       fatalCode = code
     },

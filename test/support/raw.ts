@@ -6,7 +6,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { token } from './service.ts'
 
-/** A response, taken apart. */
+/** A parsed response. */
 export interface RawResponse {
   status: number
   headers: Record<string, string>
@@ -27,7 +27,7 @@ function addressOf(url: string) {
 }
 
 interface Options {
-  /** Say that nothing more will be sent when all is sent. */
+  /** Half-close the connection when all is sent. */
   halfClose?: boolean
   /** Use TLS. */
   tls?: ConnectionOptions
@@ -63,7 +63,7 @@ async function send(socket: Socket, parts: Part[], received: () => string) {
   }
 }
 
-/** Takes a stream of responses (to HEAD: without bodies) apart; throws where it is not a stream of whole responses. */
+/** Parses a stream of responses (to HEAD: without bodies); throws if it is not a stream of whole responses. */
 export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawResponse[] {
   const responses: RawResponse[] = []
   let rest = bytes.toString('latin1')

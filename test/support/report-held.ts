@@ -1,7 +1,7 @@
-/** Loaded into a measured process: tells its parent, each time it asks, what it holds after a collection. */
+/** Loaded into a measured process: reports to its parent, on request, what it holds after a garbage collection. */
 import { setImmediate as turn } from 'node:timers/promises'
 
-/** What a measured process tells. */
+/** What a measured process reports. */
 export interface Holdings {
   /** Of the heap and of what it refers to outside. */
   bytes: number

@@ -54,7 +54,7 @@ interface Attempt {
   mayBeStored: boolean[]
   signal: AbortSignal
   at: number
-  /** Ends it with these results, and for the rows without one the best. */
+  /** Ends it with these results; rows without one are stored. */
   succeed(...results: (string | Error | typeof undecided)[]): Promise<void>
   /** Ends it with a failure for those rows that these results leave undecided. */
   fail(trouble: Trouble, ...results: (string | Error | undefined)[]): Promise<void>

@@ -14,8 +14,8 @@ const root = join(import.meta.dirname, '../..')
 const commands = ['cat', 'chmod', 'cp', 'docker', 'find', 'install', 'mktemp', 'mv', 'openssl', 'rm', 'tar']
 
 /**
- * Takes the place of each. Step number AT writes nothing more, and is the last of the whole process group: a file is there but
- * empty, one that is whole has not got its name. The engine behind Docker's command goes on.
+ * Stands in for each command. Step number AT writes nothing, and then ends the whole process group: a file is left empty,
+ * or a whole one does not have its name yet. The engine behind Docker's command continues.
  */
 const step = `#!/bin/sh
 PATH=\${PATH#*:}
@@ -33,7 +33,7 @@ esac
 kill -KILL 0
 `
 
-/** A directory that takes the place of the root, until teardown. */
+/** Makes a directory that stands in for the root, until teardown. */
 export function makeRoot(t: Teardown, directories: string[]): string {
   const directory = mkdtempSync(join(tmpdir(), 'plant-store-scripts-'))
   t.teardown(() => rmSync(directory, { recursive: true, force: true }))
@@ -49,7 +49,7 @@ export function writeExecutable(path: string, source: string) {
   chmodSync(path, 0o755)
 }
 
-/** Copies a script there; what it has of its container is there, too. */
+/** Copies a script into the directory; the paths of its container are there, too. */
 export function copyScript(directory: string, path: string) {
   const rooted = /(?<=[\s=>'"])\/(?=(app|certificates?|config|ops|pages|run|secrets|stack)\b)/g
   const copy = join(directory, path)
@@ -68,7 +68,7 @@ interface Options {
   at?: number
   env?: Record<string, string>
   input?: string
-  /** Gets what kills it at any time. */
+  /** Gets a function that kills it at any time. */
   started?: (kill: () => void) => void
 }
 

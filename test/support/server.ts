@@ -33,7 +33,7 @@ export async function startServer(t: Teardown, settings: Record<string, string> 
       server.process.kill(signal)
       await once(server.process, 'exit')
     },
-    /** Starts it again; after a crash its last processes may need a moment to go. */
+    /** Starts it again; after a crash, its last processes may need a moment to end. */
     async up() {
       const start = () => startPostgres({ directory, port, settings })
       server = await until('PostgreSQL starts', start, Boolean, scaled(120_000))

@@ -46,7 +46,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
     app,
     url,
     databaseUrl,
-    /** The log so far, parsed: each line once, since tests that wait for a line ask again and again. */
+    /** The log so far, parsed: each line once, since tests that wait for a line look repeatedly. */
     log() {
       for (const line of log.slice(parsed.length)) parsed.push(JSON.parse(line))
       return [...parsed]
@@ -63,7 +63,7 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   }
 }
 
-/** Posts a body and returns the whole response, without the header fields that say nothing of the failure. */
+/** Posts a body and returns the whole response, without the header fields that say nothing about the failure. */
 export async function post(url: string, body: unknown, init: RequestInit = {}) {
   const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
   return read(await fetch(url, { method: 'POST', headers, body: text as string, ...init }))
@@ -79,7 +79,7 @@ export async function read(response: Response) {
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
-/** Puts one text in the place of a request id that the service made; one that the client gave stays. */
+/** Replaces a request id that the service made by one text; one that the client sent stays. */
 export function maskId(fields: Record<string, string>): Record<string, string> {
   return { ...fields, 'x-request-id': fields['x-request-id']?.replace(uuid, 'made') ?? 'missing' }
 }
@@ -137,7 +137,7 @@ export function success(plant: Plant) {
   return { status: 200, headers: everyResponse, body: JSON.stringify(plant) }
 }
 
-/** The whole response that a request gets whose Idempotency-Key had stored the plant before. */
+/** The whole response to a request whose Idempotency-Key had stored the plant before. */
 export function replay(plant: Plant) {
   const response = success(plant)
   return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }

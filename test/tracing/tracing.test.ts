@@ -75,7 +75,7 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
   const duplicate = await post(plants, { id: 1, name: 'Monstera' })
   t.strictSame(duplicate, failure(409, 'a plant with this id exists already'))
   const requests = await collector.named('POST /plants', 2)
-  t.strictSame(requests[1]?.status, { code: unset }, 'a failure of the client is none of the service')
+  t.strictSame(requests[1]?.status, { code: unset }, 'a failure of the client is not one of the service')
   t.equal(requests[1]?.attributes['http.response.status_code'], 400)
 
   t.equal((await fetch(`${address}/livez`)).status, 200)
@@ -225,7 +225,7 @@ t.test('an exporter or a protocol that is not supported: one line, and no start'
 })
 
 t.test('tracing off: nothing of OpenTelemetry but its API is loaded; on: its SDK is', async (t) => {
-  // Node tells of each CommonJS module that it loads, and all of OpenTelemetry's are.
+  // Node lists each CommonJS module that it loads, and all of OpenTelemetry's are.
   // The API alone does nothing; the metrics' library loads it.
   const loads = /node_modules\/@(opentelemetry\/(?!api\/|api\b)|fastify\/otel)/
   const env = {

@@ -1,4 +1,4 @@
-/** The process leaves: what its clients, its balancer and its log see. */
+/** A signal ends the process: what its clients, its balancer and its log see. */
 import { once } from 'node:events'
 import { Agent, get, request as httpRequest } from 'node:http'
 import t, { type Test } from 'tap'
@@ -28,7 +28,7 @@ const delayMs = scaled(4_000)
 const startService = (t: Test, env: NodeJS.ProcessEnv = {}) =>
   startProcess(t, { ...covered, DATABASE_URL, SHUTDOWN_DELAY_MS: String(delayMs), ...env })
 
-/** Asks on a connection that is kept alive; returns the status, the body and what is said of the connection. */
+/** Sends a request on a connection that is kept alive; returns the status, the body and the field Connection. */
 function ask(url: string, agent: Agent, body?: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
@@ -50,7 +50,7 @@ const preload = (script: string) => ({
   NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=data:text/javascript,${script.replaceAll(' ', '%20')}`
 })
 
-t.test('SIGTERM: unready at once, serving on, then closing connections, then exit code 0', async (t) => {
+t.test('SIGTERM: unready at once, still serving, then closing connections, then exit code 0', async (t) => {
   const { url, kill, ended, output } = await startService(t)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.equal(await ask(url, agent), '200 {"status":"ready"} keep-alive')
@@ -104,7 +104,7 @@ t.test('a slow reader gets all its responses before the process ends', async (t)
   t.equal((await ended).code, 0)
 })
 
-t.test('a second signal ends it now, with exit code 1 and what was left', async (t) => {
+t.test('a second signal ends the process at once, with exit code 1, and logs what was left', async (t) => {
   const { url, kill, ended, output } = await startService(t, { SHUTDOWN_DELAY_MS: String(scaled(24_000)) })
   const began = performance.now()
   kill('SIGTERM')
@@ -124,8 +124,8 @@ t.test('a second signal ends it now, with exit code 1 and what was left', async 
   await holder.query('rollback')
 })
 
-t.test('beyond its limit it is cut off, with exit code 1 and what was left', async (t) => {
-  // The limit leaves every create its time: only what should not be takes longer.
+t.test('a shutdown beyond its limit is cut off, with exit code 1, and logs what was left', async (t) => {
+  // The limit leaves time for every create: only a fault takes longer.
   const { kill, ended } = await startService(t, {
     SHUTDOWN_DELAY_MS: '0',
     HEADERS_TIMEOUT_MS: '100',
