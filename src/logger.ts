@@ -4,7 +4,7 @@ import { type DestinationStream, pino } from 'pino'
 const maximumCauses = 5
 const maximumLength = 10_000
 
-/** The fields of an error that are logged. PostgreSQL's messages can quote a row, so they are not. */
+/** The fields of an error that are logged. Of PostgreSQL's errors not the message, which can quote a row. */
 const kept = ['name', 'code', 'message', 'stack']
 const keptOfReports = ['name', 'code', 'severity', 'schema', 'table', 'column', 'constraint', 'routine']
 
@@ -40,12 +40,12 @@ export const lostLines = () => lost
 
 /**
  * Writes to standard output in chunks of about 4 kB; the last one after 250 ms, with a fatal line, or at the exit. Pino's own
- * buffer counts the bytes of all its lines again with each line. If the log cannot be written, the service goes on.
+ * buffer counts the bytes of all its lines again with each line. If the log cannot be written, the service continues.
  */
 function bufferOutput(): DestinationStream & { flushSync(): void } {
   const output = pino.destination({ dest: 1, sync: true, maxLength: maximumKept })
   // Nothing to do: pino keeps what could not be written, and writes it with the next chunk.
-  output.removeAllListeners('error') // after pino's own, nothing is written any more once the reader has gone
+  output.removeAllListeners('error') // pino's own ends all writing once the reader has gone
   output.on('error', () => {})
   output.on('drop', (chunk: string) => {
     lost += chunk.split('\n').length - 1

@@ -58,7 +58,7 @@ const all = [
 ]
 
 const replicas = ['api-1', 'api-2']
-/** Only the replicas are more than one. */
+/** Only replicas exist more than once. */
 const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
 const kinds = createProcessKinds(stack, ['coordinator', 'worker1', 'worker2', 'balancer', ...replicas])
 const forms = [{ title: 'Citus', balancer: 'balancer', replicas, isAvailable }]

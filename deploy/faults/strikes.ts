@@ -36,7 +36,7 @@ export const createStrikes = (stack: Stack) => ({
   })
 })
 
-/** Returns when all containers that these kinds can hit run. */
+/** Returns when all containers that these kinds can hit are running. */
 export const allRun = (stack: Stack, kinds: Kind[]) =>
   until(
     'everything runs',

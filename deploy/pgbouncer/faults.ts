@@ -48,7 +48,7 @@ const short = [killed('PgBouncer', 'pgbouncer'), restarted('PostgreSQL', 'db')]
 const all = [...short, restarted('PgBouncer', 'pgbouncer'), killed('PostgreSQL', 'db')]
 
 const replicas = ['api-1', 'api-2']
-/** Only the replicas are more than one. */
+/** Only replicas exist more than once. */
 const isAvailable = (hits: string[]) => hits.every((hit) => hit === hits[0] && replicas.includes(hit))
 const kinds = [
   ...createProcessKinds(stack, ['pgbouncer', 'balancer', ...replicas]),

@@ -63,12 +63,7 @@ export const Settings = Type.Object({
       purpose: 'Lowest level that is logged.'
     }
   ),
-  RATE_LIMIT: integer(
-    0,
-    0,
-    1e6,
-    'Creates per second for each caller and replica, then 429. 0 means no limit.'
-  ),
+  RATE_LIMIT: integer(0, 0, 1e6, 'Creates per second for each caller and replica, then 429. 0 is no limit.'),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30, 'Largest request body.'),
   BODY_MEMORY_BYTES: integer(
     2 ** 26,

@@ -28,7 +28,7 @@ const meanings: [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailur
   // The data is at fault.
   [/^/, 'row', 'never']
 ]
-/** A connection exception, a server that stops, an unknown completion. If this session survives, it is another one's. */
+/** A connection exception, a server that stops, an unknown completion. If this session survives, another one has met it. */
 const open = /^(08...|25P04|40003|57P0[1-5])$/
 /**
  * The source files in which Citus communicates with its workers. When such a connection breaks in a transaction, Citus

@@ -114,8 +114,7 @@ export default fp<{ registry: Registry }>(
     count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
     const ofDrops = 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals'
     count('http_connections_dropped', ofDrops, () => drops)
-    const ofStalled =
-      'Connections cut off because their client took nothing of a response for REQUEST_TIMEOUT_MS'
+    const ofStalled = 'Connections cut off: their client took nothing of a response for REQUEST_TIMEOUT_MS'
     count('http_connections_stalled', ofStalled, () => connections.stalled)
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
