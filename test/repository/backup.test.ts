@@ -155,7 +155,10 @@ t.test('ops/restore, killed: the next one refuses, or ends', async (t) => {
       const next = await run('restore', backup, others)
       if (next.code !== 0) {
         refused++
-        t.match(next, { code: 1, stderr: /if a restore broke off, run docker compose --profile '\*' down -v, then restore again\n$/ })
+        t.match(next, {
+          code: 1,
+          stderr: /if a restore broke off, run docker compose --profile '\*' down -v, then restore again\n$/
+        })
         t.strictSame(readStack('other'), left, 'it has touched nothing')
         rmSync(join(stacks, 'other'), { recursive: true })
         t.strictSame(await run('restore', backup, others), done)
