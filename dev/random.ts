@@ -1,6 +1,6 @@
 /** Random numbers that a seed repeats. */
 
-/** Draws numbers; the same seed gives the same ones. */
+/** Draws numbers; the same seed draws the same ones. */
 export interface Random {
   /** An integer from 0 to `below` - 1. */
   integer(below: number): number

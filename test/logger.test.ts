@@ -25,7 +25,7 @@ const messages = (log: string) =>
     .split('\n')
     .map((line) => JSON.parse(line).msg)
 
-t.test('a line is written while the process lives on', async (t) => {
+t.test('a line is written while the process runs', async (t) => {
   const child = run(t, `log.info('alone'); setInterval(() => {}, 60_000)`)
   const [chunk] = await once(child.stdout as Readable, 'data')
   t.strictSame(messages(String(chunk)), ['alone'])
@@ -63,7 +63,7 @@ t.test('after a write that failed once, no line is lost or repeated', async (t) 
   )
 })
 
-t.test('with a full disk the process lives on, counts the lines that it loses, and ends', async (t) => {
+t.test('with a full disk the process keeps running, counts the lines that it loses, and ends', async (t) => {
   const program = `
     import { lostLines } from ${JSON.stringify(logger)}
     for (let n = 0; n < 20_000; n++) log.info({ n, text: 'x'.repeat(100) }, 'a line')
@@ -113,7 +113,7 @@ t.test(
   }
 )
 
-t.test('when its reader has gone the process lives on, and counts the lines that it loses', async (t) => {
+t.test('without a reader the process keeps running, and counts the lines that it loses', async (t) => {
   const program = `
     import { lostLines } from ${JSON.stringify(logger)}
     process.stdin.once('end', () => {

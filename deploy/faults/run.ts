@@ -152,7 +152,7 @@ export async function runFaults({ stack, forms, deadlineMs, faults, query, check
 
 /**
  * Chooses faults by a script's arguments: all of `all`, those with an argument in their name, or with `--seed` the
- * overlapping ones of so many `--minutes`; `--short` is the `short` ones, and half a minute of that seed or any, and prints
+ * overlapping ones for this many `--minutes`; `--short` is the `short` ones, and half a minute of that seed or any, and prints
  * what it leaves out. After both come the `last`.
  */
 export function chooseFaults(

@@ -40,7 +40,7 @@ const longestGap = 8
 export const hitsOf = ({ kind, target }: Pick<Entry, 'kind' | 'target'>) => kind.hits?.(target) ?? [target]
 
 /**
- * Draws faults that begin within a time and end with it; the same draws give the same ones. All that they hit, together,
+ * Draws faults that begin within a time and end with it; the same draws make the same ones. All that they hit, together,
  * is allowed.
  */
 export function drawSchedule(

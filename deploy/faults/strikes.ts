@@ -25,7 +25,7 @@ export const createStrikes = (stack: Stack) => ({
     strike: () => stack.docker('restart', stack.container(service))
   }),
 
-  /** Stops all its processes for so many ms. */
+  /** Stops all its processes for this many ms. */
   paused: (what: string, service: string, ms: number): Fault => ({
     name: `${what} hangs for ${ms / 1000} s`,
     async strike() {

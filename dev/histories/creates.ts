@@ -7,9 +7,9 @@ export type Create = Pick<Operation, 'id' | 'name' | 'tag' | 'key'>
 
 /** How many clients want an id. */
 const rivals = [1, 1, 2, 3, 4]
-/** After so many ids creates come with keys, then without again: a batch without keys is another statement. */
+/** After this many ids, creates come with keys, then without again: a batch without keys is another statement. */
 const idsPerPhase = 64
-/** One create in so many is for one of this many earlier ids. */
+/** One create in this many is for one of the `earlier` ids. */
 const lateOneIn = 8
 const earlier = 1_000
 

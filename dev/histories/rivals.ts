@@ -17,7 +17,7 @@ interface Options {
   seed?: number
   /** Send a request again whose connection broke or that got 408, 429, 500 or 503, as docs/clients.md says. */
   isRepeating?: boolean
-  /** One request in so many is given up within this deadline, in ms; none by default. */
+  /** One request in this many is given up within this deadline, in ms; none by default. */
   impatience?: { oneIn: number; withinMs: number }
   /** How long each client rests after a response, in ms, so that the machine has time for other things. */
   pauseMs?: number
@@ -103,7 +103,7 @@ export function startRivals({
 
   const workers = Array.from({ length: clients }, work)
   return {
-    /** Returns when so many more requests have succeeded; throws when that takes ten minutes. */
+    /** Returns when this many more requests have succeeded; throws when that takes ten minutes. */
     async succeed(count: number) {
       const enough = succeeded + count
       await until(

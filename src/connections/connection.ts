@@ -12,7 +12,7 @@ const maximumPendingTogether = 4_096
 const leastRequestBytes = 16
 /** How long a client may be silent after its last response or, during the shutdown, before its first byte. */
 const silentMs = 1_000
-/** How long a client may go on sending after its last response while the server closes. */
+/** How long a client may keep sending after its last response while the server closes. */
 const lingerMs = 2_000
 
 const endsChunked = /(?:^|[,\s])chunked$/i

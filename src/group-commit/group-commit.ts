@@ -23,10 +23,10 @@ const mostOfDeadline = 0.8
 const mostParts = 4
 /** The attempts with these parts may together take the deadline divided by this. */
 const partsOfDeadline = 8
-/** An attempt with suspects may take so many times as long as recent ones, or this share of the deadline. */
+/** An attempt with suspects may take this many times as long as recent ones, or this share of the deadline. */
 const patience = 2
 const shareOfSuspects = 1 / 24
-/** A row that others failed with gets its error after so many times as long as it took to find: it costs them a tenth of the time. */
+/** A row that others failed with gets its error after this many times as long as it took to find: it costs them a tenth of the time. */
 const delayOfFault = 9
 
 interface Options {

@@ -21,7 +21,7 @@ const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? 
 export const identifyRequest = (headers: IncomingHttpHeaders): string =>
   match(requestId, headers['x-request-id'])?.[0] ?? randomUUID()
 
-/** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined where there is no valid one. */
+/** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined if there is no valid one. */
 export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, headers.traceparent)?.[1]
 
 /** Returns the `X-Forwarded-For` of a request, or undefined if there is none, it is long, or it has more than addresses. */

@@ -17,7 +17,7 @@ const revoked = failure(401, 'the bearer token is not valid', {
 let lastId = 0
 const plant = () => ({ id: ++lastId, name: 'n' })
 
-/** The three ways to change a file; each gives its path and a function that writes it. */
+/** The three ways to change a file; each returns its path and a function that writes it. */
 const ways: Record<string, (t: Test) => Promise<{ path: string; write: (text: string) => Promise<void> }>> = {
   'written in place': async (t) => {
     const path = join(t.testdir({}), 'tokens')

@@ -81,7 +81,7 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
     ['a body that is not JSON', ask('{'), 400],
     ['a body that is announced as too large', ask('{}', { 'content-length': '99999999' }), 413],
     ["nginx's own: a header that is too large", ask('{}', { x: 'x'.repeat(40_000) }), 400],
-    ["nginx's own: a length that is no number", ask('{}', { 'content-length': 'x' }), 400],
+    ["nginx's own: a length that is not a number", ask('{}', { 'content-length': 'x' }), 400],
     ["nginx's own: two hosts", ask('{}', { Host: 'a' }), 400]
   ]
   const judge = async (title: string, bytes: string, error: number) => {

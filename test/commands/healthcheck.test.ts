@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { readProbeUrl } from '../../src/config/config.ts'
 import { covered, run } from '../support/process.ts'
 
-/** A service that gives each path a status of its own, on an address. */
+/** Starts a service that responds to each path with a status of its own. */
 async function listen(t: Test, host: string, statuses: Record<string, number>) {
   const server = createServer(({ url = '' }, response) => {
     response.statusCode = statuses[url] ?? 500
@@ -30,7 +30,7 @@ t.test('it exits with 0 for a service that is alive, whatever its readiness', as
   })
 })
 
-t.test('it exits with 1 where nobody listens, and for a path that is no probe', async (t) => {
+t.test('it exits with 1 where nobody listens, and for a path that is not a probe', async (t) => {
   t.match(await probe(t, [], { PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
   t.match(await probe(t, ['/plants'], {}), { code: 1, stderr: /^plant-store: usage: / })
 })

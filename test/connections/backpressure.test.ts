@@ -1,4 +1,4 @@
-/** Backpressure: clients that are refused and come again at once, more of them than one turn of the event loop serves. */
+/** Backpressure: clients that are refused and come back at once, more of them than one turn of the event loop serves. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'

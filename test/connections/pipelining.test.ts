@@ -1,4 +1,4 @@
-/** Requests that are sent without waiting for responses: only so many are kept, however many come. */
+/** Requests that are sent without waiting for responses: only 64 are kept, however many come. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'

@@ -19,7 +19,7 @@ const cases: [what: string, bytes: string][] = [
   ['half a body after a request', probe + halfBody],
   ['CONNECT', connecting],
   ['a create', request('{"id":1,"name":"n"}')],
-  ['bytes that are no request', 'hello\r\n\r\n']
+  ['bytes that are not a request', 'hello\r\n\r\n']
 ]
 
 for (const [what, bytes] of [...cases, ['half a body', halfBody] as const]) {
@@ -27,7 +27,7 @@ for (const [what, bytes] of [...cases, ['half a body', halfBody] as const]) {
     ['the service', url],
     ['the metrics', new URL(metricsUrl).origin]
   ] as const) {
-    t.test(`a reset after ${what}, at ${name}: the process lives on`, async (t) => {
+    t.test(`a reset after ${what}, at ${name}: the process stays alive`, async (t) => {
       // Half a body alone gets no response to wait for.
       for (const isAwaited of bytes === halfBody ? [false] : [true, false]) {
         const socket = connectTo(target)

@@ -24,7 +24,7 @@ t.test('it reports since when the database is lost, also while a create waits', 
     ...[lost, silent, 'busy' as const, silent],
     ...[unmigrated, lost, locked, lost, 'served' as const, lost]
   ]
-  const told: [look: number, since: number][] = []
+  const reported: [look: number, since: number][] = []
   let look = 0
   let close = () => {}
   const { promise: asked, resolve: onLast } = Promise.withResolvers<void>()
@@ -39,16 +39,16 @@ t.test('it reports since when the database is lost, also while a create waits', 
   close = probeWhileIdle(
     probe,
     () => looks[look++] !== 'busy',
-    (since) => void told.push([look, since])
+    (since) => void reported.push([look, since])
   )
   await asked
   await new Promise((resolve) => setImmediate(resolve))
   t.strictSame(
-    told.map(([look]) => look),
+    reported.map(([look]) => look),
     [1, 2, 3, 4, 6, 8],
     'closed, it reports nothing'
   )
-  const [first = 0, second, third, fourth, fifth = 0] = told.map(([, since]) => since)
+  const [first = 0, second, third, fourth, fifth = 0] = reported.map(([, since]) => since)
   t.strictSame([second, third, fourth], [first, first, first])
   t.ok(fifth > first, 'it begins again')
   t.strictSame(pauses, Array(looks.length).fill(5_000), 'closed, it probes no more')

@@ -65,7 +65,7 @@ t.test(
     const config = { database: parseDatabaseUrl(url), startupTimeoutMs: 120_000 }
     const migration = migrate(config, 'down')
     const waiting = `select 1 from pg_locks where not granted and relation = 'plants'::regclass`
-    // Twice: it goes on trying.
+    // Twice: it keeps trying.
     for (const id of [1, 2]) {
       await until('the migration waits', async () => (await query(url, waiting)).length === 1)
       await creator.query(`insert into plants (id, name, write_id) values (${id}, 'n', gen_random_uuid())`)

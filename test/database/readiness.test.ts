@@ -39,15 +39,15 @@ await t.test('what is missing is reported at once, when it changes, and every mi
   t.intercept(performance, 'now', {
     value: () => now.call(performance) + Math.max(0, tries - 4) * 40_000
   })
-  const told: [tries: number, missing: string][] = []
+  const reported: [tries: number, missing: string][] = []
   const database = parseDatabaseUrl(await createDatabase(t))
   await waitForDatabase(
     () => database,
     2 ** 31 - 1,
     [async () => causes[tries++]],
-    (missing) => void told.push([tries, missing])
+    (missing) => void reported.push([tries, missing])
   )
-  t.strictSame(told, [
+  t.strictSame(reported, [
     [1, 'a'],
     [3, 'b'],
     [4, 'a'],

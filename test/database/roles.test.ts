@@ -67,7 +67,7 @@ t.test('made by a superuser', async (t) => {
   await assertRights(t, await setUp(database, database))
 })
 
-t.test("made by the database's owner, who is no superuser", async (t) => {
+t.test("made by the database's owner, who is not a superuser", async (t) => {
   t.teardown(() => drop('service', 'owner', 'operator'))
   const database = await createDatabase(t, { migrated: false })
   await query(server, `create role operator login createrole password 'thyme'`)

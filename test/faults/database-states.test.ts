@@ -222,7 +222,7 @@ async function withTrigger(t: Test, body: string) {
   t.teardown(() => session(t, 'drop function rule cascade').then((client) => client.end()))
 }
 
-/** Creates in one turn of the event loop, not over HTTP: so many new connections at once fail on a slow machine. */
+/** Creates in one turn of the event loop, not over HTTP: that many new connections at once fail on a slow machine. */
 const createTogether = ({ app }: Awaited<ReturnType<typeof startService>>, ids: number[]) =>
   ids.map((id) =>
     app.plants.create({ id: BigInt(id), name: 'n' }, { caller: 'tester' }).then(

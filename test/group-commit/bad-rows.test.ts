@@ -102,11 +102,11 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
   return { clock, group, attempts, outcomes, times, stored, submit, count }
 }
 
-/** So many plants, with faults by their number. */
+/** Makes this many plants, with faults by their number. */
 const plants = (rows: number, faults: Record<number, Fault> = {}, firstId = 0) =>
   Array.from({ length: rows }, (_, index) => ({ id: firstId + index, fault: faults[index] }))
 
-/** Writes so many plants one after the other: the service knows what an attempt takes. */
+/** Writes this many plants one after the other: the service knows what an attempt takes. */
 async function warmUp({ submit, clock }: ReturnType<typeof setUp>, rows: number) {
   for (let id = -rows; id < 0; id++) {
     submit(plants(1, {}, id))

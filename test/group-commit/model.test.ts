@@ -118,7 +118,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   let violation: unknown
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const troubled = new Set<bigint>()
-  /** What a full batch takes, as the attempts that were written tell. */
+  /** What a full batch takes, by the attempts that were written. */
   let batchMs = 0
   const callOf = ({ item }: AttemptRow<Plant>) => calls[item.call] as Call
   const isAway = () => outage !== null && clock.now() >= outage.from && clock.now() < outage.from + outage.ms
@@ -137,7 +137,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     return there.content === item.content ? 'created' : conflict
   }
 
-  /** What keeps the rows from being written, and is no fault of their data. */
+  /** What keeps the rows from being written, and is not a fault of their data. */
   function meet(rows: readonly AttemptRow<Plant>[], kind: Weather['kind']): Trouble | undefined {
     const has = (content: string) => rows.some(({ item }) => item.content === content)
     if (rows.some(isLocked) || kind === 'slow' || has('endless')) return 'busy'
@@ -204,8 +204,8 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     })
     end(rows)
     if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
-    const answered = !kind.endsWith('fter')
-    if (answered && kind !== 'blind' && !signal.aborted) lastSignOfLife = clock.now()
+    const hasResult = !kind.endsWith('fter')
+    if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = clock.now()
     const met = meet(rows, kind)
     if (met) return fail(met)
     // A trigger may refuse a row because of what is there, be it the row itself.
@@ -220,7 +220,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       return { results: [] }
     }
     const results = rows.map((row) => store(row, kind === 'blind'))
-    if (!answered) return fail('lost')
+    if (!hasResult) return fail('lost')
     // A look-up that fails says no more than that.
     if (results.some((result) => result !== undefined)) lastSignOfLife = clock.now()
     if (results.includes(undefined)) return fail('away', results)
@@ -377,7 +377,7 @@ t.test(
       'full',
       'databaseDown'
     ]) {
-      t.ok(seen.get(outcome), `some calls are answered: ${outcome}`)
+      t.ok(seen.get(outcome), `some calls end with: ${outcome}`)
     }
   }
 )

@@ -44,7 +44,7 @@ t.test('outages', async (t) => {
     await probes[1]?.succeed()
     t.notOk(group.load.databaseDown)
     t.same(outages, [true, false])
-    t.same(log().slice(before), ['2'], 'what waits goes on at once')
+    t.same(log().slice(before), ['2'], 'what waits continues at once')
     submit('4')
     t.same(last().labels, '4')
     await last().succeed()
@@ -112,7 +112,7 @@ t.test('outages', async (t) => {
     }
   )
 
-  t.test('a row that loses each of its sessions is no outage', async (t) => {
+  t.test('a row that loses each of its sessions is not an outage', async (t) => {
     const { submit, last, clock, probes, group, outages, outcomes } = setUp()
     await clock.move(1)
     submit('1')
@@ -131,7 +131,7 @@ t.test('outages', async (t) => {
     t.equal(probes.length, 1)
   })
 
-  t.test('a probe that fails when something was heard meanwhile is no outage', async (t) => {
+  t.test('a probe that fails after a sign of life is not an outage', async (t) => {
     const { submit, last, clock, probes, group, outages } = setUp()
     await clock.move(1)
     submit('1')
@@ -156,7 +156,7 @@ t.test('outages', async (t) => {
     t.same(log(), ['1', '2'])
   })
 
-  t.test('an attempt that is given up is no sign of life, a queue that is too long no outage', async (t) => {
+  t.test('an attempt that is given up is not a sign of life, nor a long queue an outage', async (t) => {
     const { submit, last, clock, group, outcomes, probes } = setUp()
     submit('1', '2')
     await clock.move(10_000)
@@ -233,18 +233,18 @@ t.test('an outage that others notice begins after a deadline, unless something w
 })
 
 t.test('an outage comes with what its probe has met', async (t) => {
-  const told: unknown[] = []
+  const reported: unknown[] = []
   const failed = new Error('no route')
   const clock = { ...systemClock, after: () => () => {} }
   const outage = createOutage(
     () => Promise.reject(failed),
     clock,
-    (...change) => told.push(change)
+    (...change) => reported.push(change)
   )
   outage.expired(0)
   await setImmediate()
   outage.signOfLife()
-  t.strictSame(told, [
+  t.strictSame(reported, [
     [true, failed],
     [false, undefined]
   ])

@@ -343,7 +343,7 @@ t.test('a row that fails alone', async (t) => {
 })
 
 t.test('rows expire while they are told apart', async (t) => {
-  t.test('between two attempts: the next of the id goes on', async (t) => {
+  t.test('between two attempts: the next of the id continues', async (t) => {
     const { submit, last, log, outcomes, clock, attempts } = setUp({ lanes: 2 })
     submit('0', '9', '1', '2a', '2b')
     await attempts[0]?.succeed()

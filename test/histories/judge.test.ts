@@ -99,7 +99,7 @@ const forged: [title: string, violation: string, operations: Operation[], rows: 
     []
   ],
   [
-    'a message that is no text',
+    'a message that is not a text',
     'not of the contract',
     [sent(0, 1, 'a', { response: { status: 400, body: { error: 503, message: 0 as never } } })],
     []

@@ -72,7 +72,7 @@ t.test('a full queue', async (t) => {
     t.equal(JSON.parse((await service.post(`"${'x'.repeat(2 ** 20)}"`)).body).error, 413)
   })
 
-  t.test('the process is alive all the same', async (t) => {
+  t.test('the process is still alive', async (t) => {
     t.equal((await fetch(`${service.url}/livez`)).status, 200)
   })
 
@@ -172,7 +172,7 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     t.strictSame(await readResponse(slow), created)
     await shows(t, service, 'http_body_bytes', 0)
     other.write(request(plant('x'.repeat(40))))
-    t.strictSame(await readResponse(other), created, 'the same connection goes on')
+    t.strictSame(await readResponse(other), created, 'the same connection continues')
   })
 
   t.test('a chunked body counts with its buffer, and is refused when there is no more room', async (t) => {

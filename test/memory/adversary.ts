@@ -61,7 +61,7 @@ export const limits = {
 /** What is 0 when nobody is served. */
 export const loads = ['http_requests_in_flight', 'http_body_bytes', 'queue_rows', 'queue_bytes']
 
-/** Attacks a service until it is over, on so many connections at a time. */
+/** Attacks a service until it is over, on this many connections at a time. */
 export function startAttack(
   url: string,
   { seed, kinds, connections }: Pick<Options, 'seed' | 'kinds'> & { connections: number },

@@ -11,7 +11,7 @@ interface Response {
 
 const pauseMs = 50
 
-/** Starts so many clients with this secret; ids after this one are theirs. */
+/** Starts this many clients with this secret; ids after this one are theirs. */
 export function startGoodClients(url: string, secret: string, count: number, before = 2 ** 40) {
   const agent = new Agent({ keepAlive: true, maxSockets: count })
   const created: string[] = []

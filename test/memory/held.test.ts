@@ -18,7 +18,7 @@ const bounds = new Map(
     ([, what = '', bytes = '']) => [what, Number(bytes.replaceAll(',', ''))]
   )
 )
-/** A bound that is more than so many times what is measured is stale. */
+/** A bound that is more than this many times what is measured is stale. */
 const mostSlack = 4
 
 interface Line {

@@ -13,7 +13,7 @@ const service = await startMeasured(t, {
 const idleBytes = 16_384
 const mostFields = 100
 
-/** Writes a GET with so many header fields in all, each of the others with a value of `length` bytes. */
+/** Writes a GET with this many header fields in all, each of the others with a value of `length` bytes. */
 function get(count: number, length = 0) {
   const others = Array.from({ length: count - 1 }, (_, index) => `x-${index}: ${'v'.repeat(length)}\r\n`)
   return `GET /livez HTTP/1.1\r\nhost: test\r\n${others.join('')}\r\n`

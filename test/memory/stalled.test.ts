@@ -42,7 +42,7 @@ t.test(
   }
 )
 
-t.test('a connection that is idle between requests is no stalled client', async (t) => {
+t.test('a connection that is idle between requests is not a stalled client', async (t) => {
   const stalled = await service.metric('http_connections_stalled_total')
   const client = await open(t, service.url)
   client.send(request('{"id":1,"name":"n"}'))

@@ -106,7 +106,7 @@ t.test('there is nothing else', async (t) => {
   }
 })
 
-t.test('DOCS=off: no page, and the document all the same', async (t) => {
+t.test('DOCS=off: no page, but still the document', async (t) => {
   const { url } = await startService(t, { DOCS: 'off' })
   for (const path of ['/', '/docs', ...links.map((link) => `/${link}`)]) {
     t.strictSame(

@@ -34,7 +34,7 @@ async function createGate(t: Test) {
     connection: parseDatabaseUrl(url),
     run,
     open: () => run('delete from gate'),
-    /** Returns the statements with this text that are under way, when there are so many. */
+    /** Returns the statements with this text that are under way, when there are this many. */
     areRunning: (count: number, text: string) =>
       until(
         `${count} statements are under way`,

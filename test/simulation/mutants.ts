@@ -15,10 +15,10 @@ export interface Mutant {
 /** Text in a file of `src` that is replaced: it must be there once. */
 type Edit = readonly [file: string, text: string, replacement: string]
 
-/** A response claims what is not so. */
+/** A response claims something false. */
 const falsehood = /^told |^acknowledged|^stored/
 const nothingStored = /^told "nothing stored"/
-/** An outcome that is open is told as another. */
+/** An open outcome is reported as another. */
 const openOutcome = /^told "nothing stored"|nothing explains/
 /** A create fails that should not. */
 const failure =
