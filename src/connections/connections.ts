@@ -205,7 +205,7 @@ function keepBusy(server: Server, connections: Connections) {
 
 /**
  * Returns the header fields of every response: its request's id, and that it must not be cached, has the type that it
- * claims, and may load and run nothing, should a browser show it as a page. Fields about TLS are the balancer's.
+ * claims, and may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
  */
 export function responseHeaders(requestId: string) {
   return {
