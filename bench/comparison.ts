@@ -1,18 +1,18 @@
 /** The comparison as tables: what a plant costs, how many there are, how long one takes; docs/performance.json has more. */
-import type { ContenderName } from './contenders.ts'
 import type { Figures } from './measure.ts'
 import { formatNumber, formatTable } from './report.ts'
 
-/** The figures of one contender at one number of connections. */
+/** The servers that are compared, in the order of their turns. */
+export const servers = ['service', 'as documented', 'one insert a request', 'bare Fastify'] as const
+
+/** The figures of a server, or of pgbench, at one number of connections. */
 export interface Row extends Figures {
   connections: number
-  contender: ContenderName
+  name: (typeof servers)[number] | 'pgbench'
 }
 
-const servers: ContenderName[] = ['service', 'as documented', 'one insert a request', 'bare Fastify']
-
-/** A table: a figure of some contenders, with its unit and its digits. */
-const tables: [title: string, figure: keyof Figures, digits: number, contenders: ContenderName[]][] = [
+/** A table: a figure by the names of rows, with its unit and its digits. */
+const tables: [title: string, figure: keyof Figures, digits: number, names: readonly Row['name'][]][] = [
   ['CPU µs/plant', 'serverCpuUs', 0, servers],
   ['plants/s', 'plantsPerSecond', 0, [...servers, 'pgbench']],
   ['p99 ms', 'p99Ms', 0, servers]
@@ -21,14 +21,16 @@ const tables: [title: string, figure: keyof Figures, digits: number, contenders:
 /** Formats the figures, a line for each number of connections. */
 export function formatComparison(rows: Row[]): string {
   const counts = [...new Set(rows.map((row) => row.connections))]
-  const format = ([title, figure, digits, contenders]: (typeof tables)[number]) => {
+  const format = ([title, figure, digits, names]: (typeof tables)[number]) => {
     const lines = counts.map((connections) => {
-      const of = (name: ContenderName) =>
-        rows.find((row) => row.connections === connections && row.contender === name)
-      const cells = contenders.map((name) => formatNumber(of(name)?.[figure] ?? Number.NaN, digits))
-      return [String(connections), ...cells]
+      const of = (name: Row['name']) =>
+        rows.find((row) => row.connections === connections && row.name === name)
+      return [
+        String(connections),
+        ...names.map((name) => formatNumber(of(name)?.[figure] ?? Number.NaN, digits))
+      ]
     })
-    return formatTable([[`${title}, by connections`, ...contenders], ...lines])
+    return formatTable([[`${title}, by connections`, ...names], ...lines])
   }
   return tables.map(format).join('\n\n')
 }

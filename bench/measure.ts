@@ -1,6 +1,17 @@
 /** One measurement: a load, and what it used; and the middle of several. */
-import type { LoadResult } from './load/load.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { checkpoint, clear, countPlants } from './database.ts'
+import type { Environment } from './environment.ts'
+import type { Generator } from './load/http.ts'
+import type { Load, LoadResult } from './load/load.ts'
+import type { Server } from './server.ts'
 import { cpuUs, familyCpuUs, peakMiB, resetPeak } from './usage.ts'
+
+/** The load on every server before its first turn. */
+export const firstWarmUp = { connections: 64, seconds: 3 }
+const warmUpSeconds = 1
+/** How long a server may take to finish the requests that are open when a load ends. */
+const settleMs = 250
 
 /** What was measured; NaN where it is not known. */
 export interface Figures {
@@ -44,6 +55,34 @@ export async function measure(
     peakMiB: peakMiB(server),
     errors
   }
+}
+
+/** Measures a server after a second of the same load, on an empty table. A lost plant is an error. */
+export async function measureServer(
+  environment: Environment,
+  generator: Generator,
+  server: Server,
+  url: string,
+  load: Load
+): Promise<Figures> {
+  await generator.load(server.url, { ...load, seconds: warmUpSeconds })
+  await server.clearLog()
+  const subjects = { postgres: environment.postgres.process.pid, server: server.pid }
+  return measureOnEmptyTable(subjects, url, () => generator.load(server.url, load))
+}
+
+/** Runs a load on an empty table and measures it. A plant that is acknowledged and not stored is an error. */
+export async function measureOnEmptyTable(
+  subjects: Subjects,
+  url: string,
+  load: () => Promise<LoadResult>
+): Promise<Figures> {
+  await sleep(settleMs)
+  await clear(url)
+  await checkpoint(url)
+  const figures = await measure(subjects, load)
+  const lost = Math.max(0, figures.plants - (await countPlants(url)))
+  return { ...figures, errors: figures.errors + lost }
 }
 
 /** Returns the median of each figure; of the memory the most, of the errors all. */

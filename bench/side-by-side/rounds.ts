@@ -1,8 +1,7 @@
 /** The peers under load, in alternating rounds. */
-import { countLost, firstWarmUp, measureServer } from '../contenders.ts'
 import type { Environment } from '../environment.ts'
 import type { Generator } from '../load/http.ts'
-import { type Figures, summarize } from '../measure.ts'
+import { type Figures, firstWarmUp, measureServer, summarize } from '../measure.ts'
 import type { Running } from './interruptions.ts'
 import { peers } from './peers.ts'
 
@@ -53,7 +52,7 @@ export async function measureAll(
     for (const { connections, index, server, databaseUrl, taken } of turns) {
       const load = { connections, seconds, ids } as const
       const figures = await measureServer(environment, generator, server, databaseUrl, load)
-      taken.push(await countLost(figures, databaseUrl))
+      taken.push(figures)
       const rate = Math.round(figures.plantsPerSecond)
       process.stdout.write(
         `round ${round}, ${connections} connections, ${peers[index]?.title}: ${rate} plants/s\n`

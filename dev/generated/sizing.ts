@@ -15,11 +15,11 @@ interface Figures {
 const { bench, growth } = JSON.parse(
   readFileSync(new URL('../../docs/performance.json', import.meta.url), 'utf8')
 ) as {
-  bench: { rows: (Figures & { contender: string; connections: number })[] }
+  bench: { rows: (Figures & { name: string; connections: number })[] }
   growth: { connections: number; rows: (Figures & { rows: number })[] }
 }
 
-const loads = bench.rows.filter(({ contender }) => contender === 'service')
+const loads = bench.rows.filter(({ name }) => name === 'service')
 
 /** What a plant of the benchmarks takes on disk, table and index, for random ids; test/plants/disk.test.ts measures it. */
 export const bytesPerPlant = 112
