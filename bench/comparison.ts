@@ -11,6 +11,14 @@ export interface Row extends Figures {
   name: (typeof servers)[number] | 'pgbench'
 }
 
+/** A comparison as docs/performance.json has it. */
+export interface Comparison {
+  machine: string
+  rounds: number
+  seconds: number
+  rows: Row[]
+}
+
 /** A table: a figure by the names of rows, with its unit and its digits. */
 const tables: [title: string, figure: keyof Figures, digits: number, names: readonly Row['name'][]][] = [
   ['CPU µs/plant', 'serverCpuUs', 0, servers],
@@ -18,8 +26,8 @@ const tables: [title: string, figure: keyof Figures, digits: number, names: read
   ['p99 ms', 'p99Ms', 0, servers]
 ]
 
-/** Formats the figures, a line for each number of connections. */
-export function formatComparison(rows: Row[]): string {
+/** Formats a comparison, a line for each number of connections. */
+export function formatComparison({ machine, rounds, seconds, rows }: Comparison): string {
   const counts = [...new Set(rows.map((row) => row.connections))]
   const format = ([title, figure, digits, names]: (typeof tables)[number]) => {
     const lines = counts.map((connections) => {
@@ -32,5 +40,6 @@ export function formatComparison(rows: Row[]): string {
     })
     return formatTable([[`${title}, by connections`, ...names], ...lines])
   }
-  return tables.map(format).join('\n\n')
+  const head = `${machine}. Medians of ${rounds} rounds of ${seconds} s.`
+  return [head, ...tables.map(format)].join('\n\n')
 }

@@ -1,15 +1,10 @@
-/** Where results go: the terminal, docs/performance.json, and some of them docs/performance.md between markers. */
+/** Where results go: the terminal, docs/performance.json, and the pages that are generated from it. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { execute } from '../dev/execute.ts'
 
-/** The directory of the documents. */
-export const docs = join(import.meta.dirname, '../docs')
-
-/** The name of a benchmark, of its markers on the page, and of its part of the JSON. */
+/** The name of a benchmark's part of the JSON. */
 export type Section = 'bench' | 'cpu' | 'growth' | 'soak' | 'overload' | 'peers'
-
-/** Those that the page shows. */
-const shown: Section[] = ['bench', 'peers']
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
@@ -36,22 +31,13 @@ export async function publish(
   } else if (isQuick) {
     process.stdout.write('a quick run: the docs stay as they are\n')
   } else {
-    if (shown.includes(section)) await writeDocument(section, text)
     await writeData(section, data)
+    await execute(process.execPath, [join(import.meta.dirname, '../dev/generate.ts')])
   }
 }
 
-async function writeDocument(section: Section, text: string) {
-  const file = join(docs, 'performance.md')
-  const [begin, end] = [`<!-- ${section}:begin -->`, `<!-- ${section}:end -->`]
-  const document = await readFile(file, 'utf8')
-  const [from, to] = [document.indexOf(begin), document.indexOf(end)]
-  if (from === -1 || to < from) throw new Error(`performance.md has lost its markers for ${section}`)
-  await writeFile(file, `${document.slice(0, from)}${begin}\n\n${text}\n\n${document.slice(to)}`)
-}
-
 async function writeData(section: Section, data: object) {
-  const file = join(docs, 'performance.json')
+  const file = join(import.meta.dirname, '../docs/performance.json')
   const all = JSON.parse(await readFile(file, 'utf8').catch(() => '{}'))
   await writeFile(file, formatData({ ...all, [section]: data }))
 }

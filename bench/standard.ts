@@ -61,9 +61,10 @@ await inEnvironment(async (environment) => {
     generator.name,
     pgbench?.name ?? 'no pgbench'
   ])
+  const data = { machine, rounds, seconds, rows }
   await publish('bench', {
-    text: [`${machine}. Medians of ${rounds} rounds of ${seconds} s.`, formatComparison(rows)].join('\n\n'),
-    data: { machine, rounds, seconds, rows },
+    text: formatComparison(data),
+    data,
     errors: rows.reduce((sum, row) => sum + row.errors, 0),
     isQuick
   })

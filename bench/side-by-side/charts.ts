@@ -1,7 +1,7 @@
 /** The comparison as a chart: docs/peers-light.svg and docs/peers-dark.svg, for the two themes of a reader. */
 import type { Figures } from '../measure.ts'
 import { formatNumber } from '../report.ts'
-import type { Result } from './tables.ts'
+import type { Peers, Result } from './tables.ts'
 
 interface Theme {
   text: string
@@ -41,19 +41,8 @@ const firstBar = 112
 const barStep = 32
 const barHeight = 20
 
-/** How a document shows the chart. */
-export const chart = [
-  '<picture>',
-  '  <source media="(prefers-color-scheme: dark)" srcset="peers-dark.svg">',
-  '  <img alt="Bars: plants a second, CPU and memory of this service and its peers" src="peers-light.svg">',
-  '</picture>'
-].join('\n')
-
-/**
- * Draws the figures at the largest number of connections; `machine` says where they come from. Returns the texts of the
- * SVG files by their names in docs/.
- */
-export function drawCharts(results: Result[], machine: string): Record<string, string> {
+/** Draws the figures at the largest number of connections. Returns the texts of the SVG files by their names in docs/. */
+export function drawCharts({ results, machine }: Peers): Record<string, string> {
   return Object.fromEntries(
     Object.entries(themes).map(([name, theme]) => [`peers-${name}.svg`, drawChart(results, machine, theme)])
   )

@@ -1,6 +1,4 @@
 /** `npm run bench -- peers`: the service and the same operation on other frameworks and libraries, in alternating rounds. */
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { query } from '../../dev/query.ts'
 import { readVersion } from '../database.ts'
 import { type Environment, inEnvironment } from '../environment.ts'
@@ -8,14 +6,13 @@ import { findGenerator } from '../load/http.ts'
 import { describeMachine } from '../machine.ts'
 import { median } from '../measure.ts'
 import { readOptions } from '../options.ts'
-import { docs, publish } from '../report.ts'
-import { chart, drawCharts } from './charts.ts'
+import { publish } from '../report.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { installAll } from './install.ts'
 import { peers } from './peers.ts'
 import { measureAll, startAll } from './rounds.ts'
 import { timeStartUp } from './start-up.ts'
-import { formatResults, type Result } from './tables.ts'
+import { formatPeers, type Result } from './tables.ts'
 
 const { isQuick, rounds, seconds, connections } = readOptions(
   { rounds: 3, seconds: 4, connections: [1, 64] },
@@ -40,20 +37,8 @@ await inEnvironment(async (environment) => {
   }))
   const machine = describeMachine([await readVersion(environment.postgres.url('postgres')), generator.name])
   const errors = results.flatMap(({ load }) => load).reduce((sum, figures) => sum + figures.errors, 0)
-  await publish('peers', {
-    text: [
-      chart,
-      `${machine}. Medians of ${rounds} rounds of ${seconds} s; of the memory the most.`,
-      formatResults(results)
-    ].join('\n\n'),
-    data: { machine, rounds, seconds, results },
-    errors,
-    isQuick
-  })
-  if (isQuick || errors > 0) return
-  for (const [name, text] of Object.entries(drawCharts(results, machine))) {
-    await writeFile(join(docs, name), text)
-  }
+  const data = { machine, rounds, seconds, results }
+  await publish('peers', { text: formatPeers(data), data, errors, isQuick })
 })
 
 /** The service has its own table; the peers share one without the column that only it needs. */

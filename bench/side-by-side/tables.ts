@@ -15,8 +15,31 @@ export interface Result {
   facts: Fact[]
 }
 
+/** A comparison of the peers as docs/performance.json has it. */
+export interface Peers {
+  /** Where and on what it was measured. */
+  machine: string
+  rounds: number
+  seconds: number
+  results: Result[]
+}
+
+/** How a page shows the charts. */
+const chart = [
+  '<picture>',
+  '  <source media="(prefers-color-scheme: dark)" srcset="peers-dark.svg">',
+  '  <img alt="Bars: plants a second, CPU and memory of this service and its peers" src="peers-light.svg">',
+  '</picture>'
+].join('\n')
+
+/** Formats a comparison: the charts, and a line for each peer. */
+export function formatPeers({ machine, rounds, seconds, results }: Peers): string {
+  const head = `${machine}. Medians of ${rounds} rounds of ${seconds} s; of the memory the most.`
+  return [chart, head, formatResults(results)].join('\n\n')
+}
+
 /** Formats one line for each peer: under the most connections, its footprint, and how many facts are good. */
-export function formatResults(results: Result[]): string {
+function formatResults(results: Result[]): string {
   const connections = Math.max(...results.flatMap(({ load }) => load.map((figures) => figures.connections)))
   const head = [
     `${connections} connections`,

@@ -1,6 +1,8 @@
 /** Every file of the repository that is made from the sources. */
 import { readFileSync } from 'node:fs'
+import { formatComparison } from '../../bench/comparison.ts'
 import { drawCharts } from '../../bench/side-by-side/charts.ts'
+import { formatPeers } from '../../bench/side-by-side/tables.ts'
 import { operations } from '../../src/plants/route.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
@@ -17,13 +19,15 @@ const figures = new URL('../../docs/performance.json', import.meta.url)
 
 /** Returns the text of each file by its path from the repository's root. */
 export async function generateFiles(): Promise<Map<string, string>> {
-  const { peers } = JSON.parse(readFileSync(figures, 'utf8'))
-  const charts = Object.entries(drawCharts(peers.results, peers.machine))
+  const { bench, peers } = JSON.parse(readFileSync(figures, 'utf8'))
+  const performance = { bench: formatComparison(bench), peers: formatPeers(peers) }
+  const charts = Object.entries(drawCharts(peers))
   return new Map([
     ['public/openapi.json', writeDocument(operations)],
     ['docs/errors.md', writeErrorsPage()],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],
+    ['docs/performance.md', fillPage('docs/performance.md', performance)],
     ['docs/running.md', fillPage('docs/running.md', { sizing: await writeSizing() })],
     ['docs/scaling.md', fillPage('docs/scaling.md', { replicas: writeReplicas() })],
     [
