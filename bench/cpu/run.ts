@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- cpu`: what a request costs in one process, alone in a turn of the event loop or among others, without
- * sockets, disk and database.
+ * `npm run bench -- cpu`: what a request costs in one process, alone in a turn of the event loop or among others: over a
+ * database in memory, and with the pool, the driver and a socket to a thread that speaks PostgreSQL's protocol.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,21 +14,25 @@ import { median } from '../measure.ts'
 import { readOptions } from '../options.ts'
 import { formatNumber, formatTable, publish } from '../report.ts'
 
-/** What a start measured: µs a request. */
+/** What a start measured: CPU µs a request. */
 interface Figures {
   name: string
   p10: number
 }
 
-const { isQuick, starts, windows } = readOptions({ starts: 7, windows: 250 }, { starts: 2, windows: 50 })
-const warmUps = 1_500
+const { isQuick, starts, windows } = readOptions({ starts: 7, windows: 250 }, { starts: 1, windows: 50 })
+const warmUps = 500
 /** So many requests come in one turn of the event loop. */
 const inOneTurn = [1, 8, 64]
+/** What stands for the database. */
+const databases = ['memory', 'socket'] as const
+type Database = (typeof databases)[number]
 
 /** Starts one process; its standard output is a file, as a log is. */
-async function start(log: string, connections: number): Promise<Figures[]> {
+async function start(log: string, database: Database, connections: number): Promise<Figures[]> {
   const output = await open(log, 'w')
-  const args = [join(import.meta.dirname, 'start.ts'), ...[connections, warmUps, windows].map(String)]
+  const numbers = [connections, warmUps, windows].map(String)
+  const args = [join(import.meta.dirname, 'start.ts'), database, ...numbers]
   const child = spawn(process.execPath, args, { stdio: ['ignore', output.fd, 'pipe'] })
   const [figures, [code]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
   await output.close()
@@ -36,49 +40,54 @@ async function start(log: string, connections: number): Promise<Figures[]> {
   return JSON.parse(figures)
 }
 
-/** The medians of each server over all starts. */
-function summarize(connections: number, taken: Figures[][]) {
-  return (taken[0] ?? []).map(({ name }) => {
-    const of = (figures: Figures[], wanted: string) =>
-      figures.find((one) => one.name === wanted)?.p10 ?? Number.NaN
-    const ratioTo = (other: string) => median(taken.map((figures) => of(figures, name) / of(figures, other)))
-    return {
-      connections,
-      name,
-      p10Us: median(taken.map((figures) => of(figures, name))),
-      toBare: ratioTo('bare Fastify'),
-      toDocumented: ratioTo('as documented')
-    }
-  })
+/** Returns the medians of a server over all starts. */
+function summarize(name: string, taken: Figures[][]) {
+  const of = (figures: Figures[], wanted: string) =>
+    figures.find((one) => one.name === wanted)?.p10 ?? Number.NaN
+  const ratioTo = (other: string) => median(taken.map((figures) => of(figures, name) / of(figures, other)))
+  return {
+    p10Us: median(taken.map((figures) => of(figures, name))),
+    toBare: ratioTo('bare Fastify'),
+    toDocumented: ratioTo('as documented')
+  }
 }
 
 const directory = await mkdtemp(join(tmpdir(), 'plant-store-cpu-'))
-const rows: ReturnType<typeof summarize> = []
+const rows = []
 try {
   for (const connections of inOneTurn) {
-    const taken: Figures[][] = []
+    const taken: Record<Database, Figures[][]> = { memory: [], socket: [] }
     for (let number = 1; number <= starts; number++) {
-      taken.push(await start(join(directory, 'log'), connections))
+      for (const database of databases)
+        taken[database].push(await start(join(directory, 'log'), database, connections))
       process.stdout.write(`${connections} in one turn: start ${number} of ${starts}\n`)
     }
-    rows.push(...summarize(connections, taken))
+    for (const { name } of taken.memory[0] ?? []) {
+      const [memory, socket] = [summarize(name, taken.memory), summarize(name, taken.socket)]
+      rows.push({ connections, name, memory, socket })
+    }
   }
 } finally {
   await rm(directory, { recursive: true })
 }
 
 const machine = describeMachine([])
+const ratios = ['÷ bare Fastify', '÷ as documented']
 const table = formatTable([
-  ['in one turn', '', 'p10 µs', '÷ bare Fastify', '÷ as documented'],
-  ...rows.map(({ connections, name, p10Us, toBare, toDocumented }) => [
-    String(connections),
-    name,
-    formatNumber(p10Us, 1),
-    formatNumber(toBare, 2),
-    formatNumber(toDocumented, 2)
-  ])
+  ['in one turn', '', 'memory, µs', ...ratios, 'socket, µs', ...ratios],
+  ...rows.map(({ connections, name, ...row }) => {
+    const cells = databases.flatMap((database) => {
+      const { p10Us, toBare, toDocumented } = row[database]
+      return [formatNumber(p10Us, 1), formatNumber(toBare, 2), formatNumber(toDocumented, 2)]
+    })
+    return [String(connections), name, ...cells]
+  })
 ])
-const method = `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn; ratios are those of each start.`
+const method = [
+  "CPU time of the server's thread for a request: the 10th percentile of the windows.",
+  `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn; ratios are those of each start.`,
+  "In memory, all have the service's group commit."
+].join(' ')
 await publish('cpu', {
   text: `${machine}. ${method}\n\n${table}`,
   data: { machine, starts, windows, rows },

@@ -1,61 +1,41 @@
-/** What is compared: the same operation over the same group commit, on more and more of a framework. */
-import { createServer, type Server } from 'node:http'
+/** What is compared: the same operation on more and more of a framework. */
+import type { Server } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
 import { token } from '../plant.ts'
 import { buildBare } from '../servers/bare.ts'
-import { type Body, toPlant } from '../servers/body.ts'
 import { buildDocumented } from '../servers/documented.ts'
+import { openGroupCommit, openInserts } from '../servers/repositories.ts'
 import { createRepository } from './repository.ts'
-
-const config = readConfig({
-  DATABASE_URL: 'postgres://nobody@127.0.0.1/nothing',
-  AUTH_TOKENS: `bench:${token}`,
-  METRICS_PORT: 'off'
-})
-
-const repository = () => createRepository(config)
-
-/** Nothing but Node: what any framework adds to. */
-async function startNode(): Promise<Server> {
-  const { create } = repository()
-  const server = createServer((request, response) => {
-    let text = ''
-    request.setEncoding('utf8')
-    request.on('data', (chunk) => {
-      text += chunk
-    })
-    request.on('end', () => {
-      const body = JSON.parse(text) as Body
-      create(toPlant(body), { caller: '' }).then(({ release }) => {
-        release()
-        const { name, tag } = body
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(JSON.stringify({ name, tag }))
-      })
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return server
-}
-
-/** The service as production builds it, but for its database. */
-function buildService(): Promise<FastifyInstance> {
-  return buildApp(config, createLogger(config.LOG_LEVEL), { repository: repository() })
-}
 
 async function listen(app: FastifyInstance): Promise<Server> {
   await app.listen({ host: '127.0.0.1', port: 0 })
   return app.server
 }
 
-/** The servers by their names, in the order of the table. */
-export const servers = {
-  'node:http': startNode,
-  'bare Fastify': async () => listen(buildBare(repository())),
-  'as documented': async () => listen(await buildDocumented(repository())),
-  service: async () => listen(await buildService())
+/**
+ * Starts the servers; returns them by their names, in the order of the table. Over the database with this URL they are
+ * those of `npm run bench`; without a URL all have the service's group commit over a database in memory.
+ */
+export async function startServers(url?: string): Promise<[name: string, Server][]> {
+  const config = readConfig({
+    DATABASE_URL: url ?? 'postgres://nobody@127.0.0.1/nothing',
+    AUTH_TOKENS: `bench:${token}`,
+    METRICS_PORT: 'off'
+  })
+  const [groupCommit, inserts] = url
+    ? [openGroupCommit(config), openInserts(config)]
+    : [createRepository(config), createRepository(config)]
+  const service = await buildApp(
+    config,
+    createLogger(config.LOG_LEVEL),
+    url ? {} : { repository: createRepository(config) }
+  )
+  return [
+    ['bare Fastify', await listen(buildBare(groupCommit))],
+    ['as documented', await listen(await buildDocumented(inserts))],
+    ['service', await listen(service)]
+  ]
 }
-export type Name = keyof typeof servers

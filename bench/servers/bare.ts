@@ -1,6 +1,6 @@
 /** Fastify without any option, hook or schema: the floor of a service that uses it. */
 import Fastify from 'fastify'
-import { type Body, type Repository, toPlant } from './body.ts'
+import { type Body, type Repository, toPlant } from './repositories.ts'
 
 /** Builds it over a repository. */
 export function buildBare(repository: Repository) {

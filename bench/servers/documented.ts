@@ -2,7 +2,7 @@
 import bearerAuth from '@fastify/bearer-auth'
 import Fastify from 'fastify'
 import { token } from '../plant.ts'
-import { type Body, type Repository, toPlant } from './body.ts'
+import { type Body, type Repository, toPlant } from './repositories.ts'
 
 const text = { type: 'string' }
 const newPlant = {

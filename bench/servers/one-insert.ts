@@ -6,7 +6,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { Failure } from '../../src/failures/failure.ts'
 import { createLogger } from '../../src/logger.ts'
 import type { PlantRepository } from '../../src/plants/repository.ts'
-import { insertOne } from './insert.ts'
+import { insertOne } from './repositories.ts'
 
 const config = readConfig(process.env)
 const pool = new pg.Pool(config.database)
