@@ -1,4 +1,4 @@
-/** `npm run bench -- NAME`: runs one benchmark, with the options after its name; without a name the standard one. */
+/** `npm run bench -- NAME...`: runs benchmarks, with the options after their names; without a name the standard one. */
 
 const benchmarks: Record<string, () => Promise<unknown>> = {
   standard: () => import('./standard.ts'),
@@ -12,10 +12,10 @@ const benchmarks: Record<string, () => Promise<unknown>> = {
 }
 
 // Each benchmark reads the options that are left.
-const hasName = process.argv[2] !== undefined && !process.argv[2].startsWith('--')
-const [name = 'standard'] = hasName ? process.argv.splice(2, 1) : []
-const run = benchmarks[name]
-if (run === undefined) {
-  throw new Error(`there is no benchmark ${name}, but ${Object.keys(benchmarks).join(', ')}`)
+const names: string[] = []
+while (process.argv[2] && !process.argv[2].startsWith('--')) names.push(...process.argv.splice(2, 1))
+const unknown = names.find((name) => !(name in benchmarks))
+if (unknown !== undefined) {
+  throw new Error(`there is no benchmark ${unknown}, but ${Object.keys(benchmarks).join(', ')}`)
 }
-await run()
+for (const name of names.length > 0 ? names : ['standard']) await benchmarks[name]?.()
