@@ -83,29 +83,29 @@ export function createPlantRepository(
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
       const heldBytes = countHeldBytes(plant)
+      const bytes = countBytes(plant)
+      const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
+      const span = tracing?.activeSpan()
+      const item = { id: plant.id, plant, writeId, bytes, portion: portionOf(caller), context, span }
       if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
         return Promise.reject(new Failure('Overloaded'))
       queueRows.take(caller, 1)
       const release = () => queueBytes.release(caller, heldBytes)
-      const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
-      const span = tracing?.activeSpan()
-      const bytes = countBytes(plant)
-      const item = { id: plant.id, plant, writeId, bytes, portion: portionOf(caller), context, span }
-      return new Promise((resolve, reject) => {
-        groupCommit.submit(
-          item,
-          (stored, rows) => {
-            queueRows.release(caller, 1)
-            onStored(stored)
-            resolve({ stored, rows, release })
-          },
-          (error, rows) => {
-            queueRows.release(caller, 1)
-            release()
-            reject(Object.assign(toCreateFailure(error), { rows }))
-          }
-        )
-      })
+      const { promise, resolve, reject } = Promise.withResolvers<Created>()
+      groupCommit.submit(
+        item,
+        (stored, rows) => {
+          queueRows.release(caller, 1)
+          onStored(stored)
+          resolve({ stored, rows, release })
+        },
+        (error, rows) => {
+          queueRows.release(caller, 1)
+          release()
+          reject(Object.assign(toCreateFailure(error), { rows }))
+        }
+      )
+      return promise
     },
     writeRefusal(caller) {
       const reason = groupCommit.refusal(portionOf(caller))

@@ -34,9 +34,8 @@ ignored.`,
   handle: (request, reply) =>
     request.server.plants.create(request.body, request).then(({ stored, rows, release }) => {
       request.batchRows = rows
-      // First of its listeners: if logging throws, the others are not called.
       if (reply.raw.closed) release()
-      else reply.raw.prependListener('close', release)
+      else reply.raw.on('close', release)
       if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
       // The response's schema selects its fields.
       return request.body
