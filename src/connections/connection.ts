@@ -112,11 +112,6 @@ export class Connection {
     return this.#newest === request ? this.#newestFailure : undefined
   }
 
-  /** Returns whether this response is still owed: none is after the connection's last one. */
-  owes(response: ServerResponse): boolean {
-    return this.#pending.has(response) && !this.socket.destroyed && !this.socket.writableEnded
-  }
-
   /** Returns whether the response to this request is the last one, by `mustEnd` or by itself. If so, further bytes are ignored. */
   endsWith(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request || this.#writeOwed) return false
@@ -153,8 +148,11 @@ export class Connection {
     response.on('close', () => this.#settle(response))
   }
 
-  attach(response: ServerResponse, reply: FastifyReply): void {
-    this.#pending.set(response, reply)
+  /** Takes in Fastify's reply to a request; returns whether its response is owed: none is after the connection's last one. */
+  attach(reply: FastifyReply): boolean {
+    const isOwed = this.#pending.has(reply.raw) && !this.socket.destroyed && !this.socket.writableEnded
+    if (isOwed) this.#pending.set(reply.raw, reply)
+    return isOwed
   }
 
   /** Makes the newest request the last: bytes that are not parsed yet are ignored. */

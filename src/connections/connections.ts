@@ -204,23 +204,21 @@ function keepBusy(server: Server, connections: Connections) {
 }
 
 /**
- * Returns the header fields of every response: its request's id, and that it must not be cached, has the type that it
- * claims, and may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
+ * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
+ * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
  */
-export function responseHeaders(requestId: string) {
-  return {
-    'x-request-id': requestId,
-    'cache-control': 'no-store',
-    'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-    'x-content-type-options': 'nosniff'
-  }
+export const responseHeaders = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff'
 }
 
 /** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
 function writeResponse(failure: Failure, requestId: string): string {
   const { status, headers, body } = toResponse(failure)
   const fields = {
-    ...responseHeaders(requestId),
+    'x-request-id': requestId,
+    ...responseHeaders,
     ...headers,
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),

@@ -81,8 +81,8 @@ export async function createServer(
   })
   if (first) await app.register(first)
   const limits = { headersTimeoutMs, requestTimeoutMs, maxConnections }
-  const { rejectConnection, rejectUnreadable } = addConnections(app, limits)
   respondInPlaceOfNode(app)
+  const { rejectConnection, rejectUnreadable } = addConnections(app, limits)
   addHooks(app)
   app.setErrorHandler(sendFailure)
   addMethods(app, rejectConnection)
@@ -121,17 +121,16 @@ function addHooks(app: FastifyInstance) {
     const { raw } = request
     const connection = app.connections.get(raw.socket)
     // After the last response of its connection, a request gets none, and must not be carried out.
-    if (!(connection?.owes(reply.raw) ?? !raw.socket.destroyed)) {
+    if (!(connection?.attach(reply) ?? !raw.socket.destroyed)) {
       reply.hijack()
       return
     }
-    // Before anything can refuse the request, so that every response has them. A handler can replace them.
-    reply.headers(responseHeaders(request.id))
     request.connection = connection
     request.awaits100 = awaits100(raw)
+    // Before anything can refuse the request, so that every response has them. A handler can replace them.
+    reply.header('x-request-id', request.id).headers(responseHeaders)
     request.traceId = findTraceId(raw.headers)
     request.forwardedFor = findForwardedFor(raw.headers)
-    connection?.attach(reply.raw, reply)
     // Not in the handler: before it, Fastify would read and validate the body.
     const fault = checkHead(raw)
     if (fault || !request.is404) done(fault)
