@@ -60,7 +60,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
 
     function end() {
       finish()
-      Object.assign(raw, { trailers: {}, rawTrailers: [] })
+      raw.trailers = {}
+      raw.rawTrailers = []
       const body = buffer.subarray(0, length)
       if (!isUtf8(body)) return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
       try {

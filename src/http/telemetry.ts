@@ -83,15 +83,14 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
   const help =
     "Time from a request's header to the end of its response; failure is the response's number, 0 for a success"
   const addSeries = addHistogram(registry, 'http_request_duration_seconds', help, buckets)
-  const known = new Map<string, Series>()
+  const known: Record<string, Record<string, Record<number, Series>>> = {}
   function seriesOf(method: string, failure: number, route = 'unknown') {
-    const key = `${route} ${method} ${failure}`
-    const found = known.get(key)
-    if (found) return found
-    const isOfInterface = app.routes.some(({ url, operation }) => url === route && operation !== undefined)
-    const series = addSeries({ route, interface: String(isOfInterface), method, failure })
-    known.set(key, series)
-    return series
+    known[route] ??= {}
+    known[route][method] ??= {}
+    const ofMethod = known[route][method]
+    const isOfInterface = () => app.routes.some(({ url, operation }) => url === route && operation)
+    ofMethod[failure] ??= addSeries({ route, interface: `${isOfInterface()}`, method, failure })
+    return ofMethod[failure]
   }
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
   app.addHook('onReady', (done) => {
