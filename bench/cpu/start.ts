@@ -37,9 +37,10 @@ function cpuUs(): number {
 
 function connect(name: string, server: Server) {
   let pending = 0
-  let resolve = () => {}
-  const onResponse = () => {
-    if (--pending === 0) resolve()
+  let turn = Promise.withResolvers<void>()
+  const onResponse = (response: string) => {
+    if (!response.startsWith('HTTP/1.1 200 ')) turn.reject(new Error(`no success: ${response.slice(0, 500)}`))
+    else if (--pending === 0) turn.resolve()
   }
   const opened = Array.from({ length: connections }, () => new Connection(server, onResponse))
   const taken: number[] = []
@@ -51,11 +52,10 @@ function connect(name: string, server: Server) {
       const requests = Array.from({ length: requestsPerWindow }, makeRequest)
       const before = cpuUs()
       while (requests.length > 0) {
-        const { promise, resolve: done } = Promise.withResolvers<void>()
-        resolve = done
+        turn = Promise.withResolvers()
         pending = connections
         for (const connection of opened) connection.send(requests.pop() as Buffer)
-        await promise
+        await turn.promise
       }
       // What follows a response, such as its log line, is part of its cost.
       await setImmediate()
