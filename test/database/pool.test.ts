@@ -43,6 +43,15 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
   t.strictSame(await until('it is cancelled', active, ({ length }) => length === 0), [])
 })
 
+t.test('statements that have ended leave no timer behind', async (t) => {
+  const pool = openPool(t, connection, 60_000)
+  const count = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  await pool.query({ text: 'select 1' })
+  const before = count()
+  for (let left = 50; left > 0; left--) await pool.query({ text: 'select 1' })
+  t.ok(count() < before + 25, `${before} timers, then ${count()}`)
+})
+
 t.test('a statement that has ended is not cancelled: the request would meet the next one', async (t) => {
   const pool = openPool(t, connection)
   const clock = new Int32Array(new SharedArrayBuffer(4))

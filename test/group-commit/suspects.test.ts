@@ -273,6 +273,16 @@ t.test('a row that fails alone', async (t) => {
     t.equal(clock.now(), 10_000)
   })
 
+  t.test('that expires while it rests leaves nothing behind', async (t) => {
+    const { submit, last, outcomes, clock } = setUp()
+    submit('1')
+    await clock.moveTo(9_995)
+    await last().fail('busy')
+    await clock.moveTo(10_000)
+    t.same(outcomes, { '1': 'expired' })
+    t.equal(clock.pending, 0)
+  })
+
   t.test('is tried alone from then on, and so is the row after it', async (t) => {
     const { submit, last, log, clock } = setUp()
     submit('1a')

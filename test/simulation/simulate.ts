@@ -1,9 +1,11 @@
 /** `npm run simulate`: looks for a seed whose simulation breaks a rule, shows one, or measures how soon mutants are found. */
-import { join } from 'node:path'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { execute } from '../../dev/execute.ts'
 import { explore, replay } from './explore.ts'
-import { mutants, withMutant } from './mutants.ts'
+import { type Mutant, mutants } from './mutants.ts'
 
 const { values } = parseArgs({
   options: {
@@ -26,6 +28,33 @@ async function show(seed: number) {
   process.exitCode = whole.violations?.length ? 1 : 0
 }
 
+/** What tests need of the project, besides the sources, the tests and their tools. */
+const linked = ['node_modules', 'package.json', 'migrations', 'public']
+
+/** Calls back with a copy of the project that has the edits. Throws where a text is not there exactly once. */
+async function withMutant<Result>(
+  { edits }: Pick<Mutant, 'edits'>,
+  use: (project: string) => Promise<Result>
+): Promise<Result> {
+  const root = join(import.meta.dirname, '../..')
+  const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
+  try {
+    const filter = (path: string) => basename(path) !== 'node_modules'
+    for (const name of ['src', 'test', 'dev'])
+      await cp(join(root, name), join(copy, name), { recursive: true, filter })
+    for (const name of linked) await symlink(join(root, name), join(copy, name))
+    for (const [file, text, replacement] of edits) {
+      const path = join(copy, 'src', file)
+      const parts = (await readFile(path, 'utf8')).split(text)
+      if (parts.length !== 2) throw new Error(`src/${file} has this ${parts.length - 1} times: ${text}`)
+      await writeFile(path, parts.join(replacement))
+    }
+    return await use(copy)
+  } finally {
+    await rm(copy, { recursive: true })
+  }
+}
+
 /** Returns whether a test passes in a copy of the project; it finds its server in TEST_DATABASE_URL. */
 const passes = (test: string, project: string) =>
   execute(process.execPath, [join(project, 'test', `${test}.test.ts`)], { env: { TAP_TIMEOUT: '600' } }).then(
@@ -33,14 +62,18 @@ const passes = (test: string, project: string) =>
     () => false
   )
 
-/** Prints how many seeds find each mutant: what no seed finds must be found by a test that passes without the mutant. */
+/** Prints what finds each mutant: how many seeds, or the test, which passes without it. */
 async function findMutants() {
-  for (const { name, breaks, edits, test } of mutants) {
+  for (const { name, foundBy, edits } of mutants) {
     const found = await withMutant({ edits }, async (project) => {
-      const { seed } = await explore(seeds, { src: join(project, 'src'), breaks })
-      if (seed !== undefined) return (seed + 1).toLocaleString('en')
-      if (test === undefined || (await passes(test, project))) return undefined
-      return (await withMutant({ edits: [] }, (whole) => passes(test, whole))) ? `\`${test}\`` : undefined
+      if (typeof foundBy !== 'string') {
+        const { seed } = await explore(seeds, { src: join(project, 'src'), breaks: foundBy })
+        return seed === undefined ? undefined : (seed + 1).toLocaleString('en')
+      }
+      if (await passes(foundBy, project)) return undefined
+      return (await withMutant({ edits: [] }, (whole) => passes(foundBy, whole)))
+        ? `\`${foundBy}\``
+        : undefined
     })
     console.log(`| ${name} | ${found ?? 'not found'} |`)
     if (found === undefined) process.exitCode = 1
