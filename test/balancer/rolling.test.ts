@@ -16,6 +16,8 @@ import { token } from '../support/service.ts'
 import { startBalancer } from './balancer.ts'
 
 const clients = 32
+/** Else most of the time goes into the load. */
+const pauseMs = 30
 
 /** A request whose connection the balancer closes after its response. */
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
@@ -57,7 +59,7 @@ async function startInstances(
 t.test('a rolling restart: no create fails, and each plant is stored once', async (t) => {
   const databaseUrl = await createDatabase(t)
   const { ports, balancer, restart } = await startInstances(t, databaseUrl)
-  const load = startRivals({ urls: [balancer.url], token, clients })
+  const load = startRivals({ urls: [balancer.url], token, clients, pauseMs })
   t.teardown(() => load.stop())
   for (const port of ports) {
     t.equal(await restart(port, 'SIGTERM'), 0, 'it drained and exited with 0')
@@ -69,7 +71,7 @@ t.test('a rolling restart: no create fails, and each plant is stored once', asyn
 t.test('an instance is killed: clients that repeat lose nothing', async (t) => {
   const databaseUrl = await createDatabase(t)
   const { ports, balancer, restart } = await startInstances(t, databaseUrl)
-  const load = startRivals({ urls: [balancer.url], token, clients, isRepeating: true })
+  const load = startRivals({ urls: [balancer.url], token, clients, pauseMs, isRepeating: true })
   t.teardown(() => load.stop())
   for (const port of ports) {
     await restart(port, 'SIGKILL')

@@ -81,7 +81,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     /** Starts clients, and returns the proof that none of their creates fails and each plant is stored once. */
     async startClients(t: Test) {
       const [url, token] = [await stack.url(), await stack.token()]
-      const load = startRivals({ urls: [url], token, clients: 16, pauseMs: 80, firstId: nextId })
+      const load = startRivals({ urls: [url], token, clients: 16, pauseMs: 160, firstId: nextId })
       t.teardown(() => load.stop())
       await load.succeed(200)
       return {

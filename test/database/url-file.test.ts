@@ -11,7 +11,7 @@ import { startProcess } from '../support/process.ts'
 import { post, startService, success, token } from '../support/service.ts'
 
 /** Creates that succeed before and after each change. */
-const creates = 200
+const creates = 100
 const clients = 8
 
 /** A file with the URL of a new role of a new database, and the service that follows it, under load until teardown. */
@@ -27,7 +27,7 @@ async function startUnderLoad(t: Test) {
   }
   await write(role.name, 'first')
   const service = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
-  const load = startRivals({ urls: [service.url], token, clients, pauseMs: 50 })
+  const load = startRivals({ urls: [service.url], token, clients, pauseMs: 100 })
   t.teardown(() => load.stop())
   await load.succeed(creates)
   const find = (what: string) =>
