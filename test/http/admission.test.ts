@@ -94,6 +94,14 @@ t.test('a create that is larger than what is left of the queue', async (t) => {
   t.equal((await waiting).status, 200)
 })
 
+t.test('a create that fails counts no longer', async (t) => {
+  const service = await start(t, {})
+  const body = plant()
+  t.equal((await service.post(body)).status, 200)
+  t.strictSame(await service.post(body), failure(409, 'a plant with this id exists already'))
+  await shows(t, service, 'queue_bytes', 0)
+})
+
 t.test('a create whose client has left counts until it is decided', async (t) => {
   const service = await start(t, {})
   const holder = await lockTable(t, databaseUrl)
