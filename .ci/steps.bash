@@ -15,7 +15,10 @@ find_debian() {
   export PATH=$PATH:/usr/sbin
   ! command -v "$1" >/dev/null || return 0
   ((EUID == 0)) && command -v apt-get >/dev/null || return 1
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
+  (
+    flock 9 # steps in the background install, too
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1"
+  ) 9>"$scratch/apt"
 } >/dev/null 2>&1
 
 # Downloads what later steps need while earlier ones mostly wait. A failed download is noticed by the later step.
@@ -24,6 +27,8 @@ fetch_ahead() {
   find_chromium
   find_haproxy
   find_nginx
+  find_amtool
+  true
 }
 
 find_haproxy() { find_debian haproxy; }

@@ -14,7 +14,7 @@ const benchmarks: Record<string, () => Promise<unknown>> = {
 // Each benchmark reads the options that are left.
 const names: string[] = []
 while (process.argv[2] && !process.argv[2].startsWith('--')) names.push(...process.argv.splice(2, 1))
-const unknown = names.find((name) => !(name in benchmarks))
+const unknown = names.find((name) => !Object.hasOwn(benchmarks, name))
 if (unknown !== undefined) {
   throw new Error(`there is no benchmark ${unknown}, but ${Object.keys(benchmarks).join(', ')}`)
 }

@@ -114,7 +114,7 @@ t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every rep
   })
   await t.rejects(ask('/plants', { maxVersion: 'TLSv1.2' }), /tlsv1 alert protocol version/)
   const deaths = await outliveReplicas(-20, 8)
-  await stack.compose('kill', 'api') // the drain was seen above
+  await stack.compose('kill', 'api') // updates.test.ts sees the drain
   const responses = await deaths()
   t.match(await ask('/plants', {}), '400 TLSv1.3 {"error":503,', "the balancer's own")
   await stack.compose('up', '--detach', '--wait')
@@ -176,6 +176,8 @@ t.test(
   async (t) => {
     const compose = (command: string) =>
       execute('bash', ['-c', `docker compose --progress=quiet run --rm -T --no-deps ${command}`], stack)
+    for (const service of [['setup', '--rotate'], ['roles']])
+      await stack.compose('run', '--rm', '-T', ...service)
     const alerts = ['PlantStoreBackupOld', 'PlantStoreCertificateExpiring']
     const late = Math.floor(Date.now() / 1_000) - 31 * 3_600
     await compose(

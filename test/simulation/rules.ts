@@ -159,7 +159,8 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
   const blocked = new Set(bad.filter(({ name }) => !causeOf(name)?.isQuick).map(({ id }) => id))
   const isOneBad = new Set(bad.map(({ id }) => id)).size <= 1
   const isPatient = settings.deadlineMs >= patientMs
-  const isCramped = settings.lanes * settings.batchRows < 4
+  const isForgotten = world.troubles.some(([from]) => from >= healedAt)
+  const isCramped = isForgotten && settings.lanes * settings.batchRows < 4
   const isCalm = ({ began, ended = Number.POSITIVE_INFINITY }: Request) =>
     !world.troubles.some(([from, to]) => from <= ended && to + settings.deadlineMs + recoveryMs >= began)
 
@@ -178,7 +179,7 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     if (message?.includes('too many') && (settings.queueRows < 2 ** 14 || settings.batchBytes < 2 ** 20))
       return []
     // A connection that the network has forgotten costs it most of its deadline, and waiting rows may take the rest.
-    if (isCramped && isLate && began < healedAt + recoveryMs) return []
+    if (isCramped && isLate && errorOf(request) === 503 && began < healedAt + recoveryMs) return []
     // The service may not have noticed yet.
     if (isAway && isLate && began < healedAt + recoveryMs) return []
     return [`a create ${when} fails${bad.length > 0 ? ' next to a bad row' : ''}: ${id} ${message}`]
