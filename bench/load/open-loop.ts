@@ -35,9 +35,9 @@ export interface OpenResult {
   createdPerSecond: number
   /** Of the whole run, the warm-up included. */
   created: number
-  /** Answers with the number 503 and Retry-After. */
+  /** Responses with the number 503 and Retry-After. */
   refusedPerSecond: number
-  /** Answers of any other kind, failed connections, and requests without a response. */
+  /** Responses of any other kind, failed connections, and requests without a response. */
   errors: number
   /** The most requests that were under way at a time, each on a connection of its own. */
   underWay: number

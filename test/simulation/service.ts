@@ -1,4 +1,4 @@
-/** The service under simulation: its storage as the product wires it, down to the driver's socket. */
+/** The service under simulation: its repository as the product wires it, down to the driver's socket. */
 import { pathToFileURL } from 'node:url'
 import type { Operation } from '../../dev/histories/history.ts'
 
