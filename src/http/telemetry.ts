@@ -83,13 +83,13 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
   const help =
     "Time from a request's header to the end of its response; failure is the response's number, 0 for a success"
   const addSeries = addHistogram(registry, 'http_request_duration_seconds', help, buckets)
+  const isOfInterface = (route: string) => app.routes.some(({ url, operation }) => url === route && operation)
   const known: Record<string, Record<string, Record<number, Series>>> = {}
   function seriesOf(method: string, failure: number, route = 'unknown') {
     known[route] ??= {}
     known[route][method] ??= {}
     const ofMethod = known[route][method]
-    const isOfInterface = () => app.routes.some(({ url, operation }) => url === route && operation)
-    ofMethod[failure] ??= addSeries({ route, interface: `${isOfInterface()}`, method, failure })
+    ofMethod[failure] ??= addSeries({ route, interface: `${isOfInterface(route)}`, method, failure })
     return ofMethod[failure]
   }
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
