@@ -178,10 +178,10 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     if (bad.length > 0 && !isCalm(request)) return []
     if (message?.includes('too many') && (settings.queueRows < 2 ** 14 || settings.batchBytes < 2 ** 20))
       return []
-    // A connection that the network has forgotten costs it most of its deadline, and waiting rows may take the rest.
-    if (isCramped && isLate && errorOf(request) === 503 && began < healedAt + recoveryMs) return []
-    // The service may not have noticed yet.
-    if (isAway && isLate && began < healedAt + recoveryMs) return []
+    // The service may not have noticed yet. A connection that the network has forgotten costs a create most of its
+    // deadline, and waiting rows may take the rest.
+    const isSoon = isLate && began < healedAt + recoveryMs
+    if (isSoon && (isAway || (isCramped && errorOf(request) === 503))) return []
     return [`a create ${when} fails${bad.length > 0 ? ' next to a bad row' : ''}: ${id} ${message}`]
   })
 }
