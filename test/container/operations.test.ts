@@ -176,8 +176,8 @@ t.test(
   async (t) => {
     const compose = (command: string) =>
       execute('bash', ['-c', `docker compose --progress=quiet run --rm -T --no-deps ${command}`], stack)
-    for (const service of [['setup', '--rotate'], ['roles']])
-      await stack.compose('run', '--rm', '-T', ...service)
+    await stack.compose('run', '--rm', '-T', 'setup', '--rotate')
+    await stack.compose('run', '--rm', '-T', 'roles')
     const alerts = ['PlantStoreBackupOld', 'PlantStoreCertificateExpiring']
     const late = Math.floor(Date.now() / 1_000) - 31 * 3_600
     await compose(

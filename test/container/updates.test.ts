@@ -1,12 +1,22 @@
 /** What clients see while the stack is scaled and updated, and while its database restarts: nothing. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { docker, inspect, statusOf } from '../../dev/docker.ts'
 import { until } from '../../dev/until.ts'
 import { startStack } from './stack.ts'
 
 const stack = await startStack(t)
+
+/** Whether a replica has created a plant since a time. */
+const serves = async (id: string, since: string) =>
+  /"msg":"created"/.test(await docker(['logs', '--since', since, id]))
+
+/** Asserts that an update gives up, and that these replicas are left. */
+async function assertTakenBack(t: Test, update: Promise<unknown>, before: string[]) {
+  await t.rejects(update, /the old ones serve on/)
+  t.strictSame((await stack.running('api')).sort(), before.sort())
+}
 
 t.test('--scale api=4 under load: all four serve, and no client sees an error', async (t) => {
   const load = await stack.startClients(t)
@@ -14,8 +24,7 @@ t.test('--scale api=4 under load: all four serve, and no client sees an error', 
   const replicas = await stack.running('api')
   t.equal(replicas.length, 4)
   const began = new Date().toISOString()
-  const serves = async (id: string) => /"msg":"created"/.test(await docker(['logs', '--since', began, id]))
-  for (const id of replicas) while (!(await serves(id))) await load.succeed(100)
+  for (const id of replicas) while (!(await serves(id, began))) await load.succeed(100)
   await load.assertServed()
 })
 
@@ -83,8 +92,7 @@ t.test('an update that does not become ready is taken back', async (t) => {
   const before = await stack.running('api')
   const load = await stack.startClients(t)
   const update = stack.operate('rolling-update', [], { REVISION: 'broken', WRITE_LANES: 'none' })
-  await t.rejects(update, /the old ones serve on/)
-  t.strictSame((await stack.running('api')).sort(), before.sort())
+  await assertTakenBack(t, update, before)
   await load.assertServed()
 })
 
@@ -106,11 +114,9 @@ t.test(
     )
     await docker(['network', 'disconnect', `${stack.env.COMPOSE_PROJECT_NAME}_back`, bad])
     await stack.query('alter role service reset default_transaction_read_only')
-    const serves = async () => /"msg":"created"/.test(await docker(['logs', '--since', began, good]))
-    await until('the good one serves', serves)
+    await until('the good one serves', () => serves(good, began))
     await docker(['kill', bad])
-    await t.rejects(update, /the old ones serve on/)
-    t.strictSame((await stack.running('api')).sort(), before.sort())
+    await assertTakenBack(t, update, before)
     await load.assertServed()
   }
 )
