@@ -1,5 +1,4 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
-import { isIP } from 'node:net'
 import { parseTokens } from '../auth/tokens.ts'
 import { noticeMs } from '../connections/connections.ts'
 import { cancelGraceMs, statementLimitMs, statementsPerDeadline } from '../database/statement.ts'
@@ -53,13 +52,6 @@ export function readMigrationConfig(env: Environment) {
     startupTimeoutMs: readSettings(env, faults).STARTUP_TIMEOUT_MS,
     database: readSecret(env, names, parseDatabaseUrl, faults).value
   }))
-}
-
-/** Returns the service's URL for another process on this machine: HOST, or the loopback if that is all addresses, and PORT. */
-export function readProbeUrl(env: Environment): string {
-  const { HOST, PORT } = check((faults) => readSettings(env, faults))
-  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST
-  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
 }
 
 /** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */

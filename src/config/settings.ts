@@ -5,6 +5,7 @@ import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { StartupFault } from '../failures/failure.ts'
 import { digestOf, type SecretFile } from '../secret-file.ts'
+import { defaultAddress } from './probe-url.ts'
 
 /** The process's environment variables. */
 export type Environment = Record<string, string | undefined>
@@ -36,8 +37,8 @@ const address = (fallback: string, purpose: string) =>
 
 /** The plain settings; `description` completes the sentence "NAME must be …", `purpose` is a text of its own. */
 export const Settings = Type.Object({
-  HOST: address('0.0.0.0', 'IP address to listen on. `::` means IPv4 and IPv6.'),
-  PORT: integer(3000, 0, 65_535, 'Port to listen on. 0 takes a free port.'),
+  HOST: address(defaultAddress.HOST, 'IP address to listen on. `::` means IPv4 and IPv6.'),
+  PORT: integer(defaultAddress.PORT, 0, 65_535, 'Port to listen on. 0 takes a free port.'),
   BASE_PATH: Type.String({
     default: '',
     pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
