@@ -8,10 +8,10 @@ export const root = new URL('..', import.meta.url).pathname
 export const docker = (args: string[], options?: Parameters<typeof execute>[2]) =>
   execute('docker', args, options)
 
-/** Builds the image from the checkout; NODE_IMAGE replaces its base. */
-export async function buildImage(tag: string, flags: string[] = []): Promise<void> {
+/** Builds the image from the checkout, or another directory; NODE_IMAGE replaces its base. */
+export async function buildImage(tag: string, flags: string[] = [], cwd = root): Promise<void> {
   const base = process.env.NODE_IMAGE ? ['--build-arg', `NODE_IMAGE=${process.env.NODE_IMAGE}`] : []
-  await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd: root })
+  await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd })
 }
 
 /** Returns what `docker inspect` knows of containers or images. */

@@ -15,14 +15,26 @@ import { assertRows } from '../support/history.ts'
 /** When the images of the tests say that their files were made, in s. */
 export const sourceDateEpoch = 1_700_000_000
 
-/** Copies the checkout, without what Git ignores, and returns commands that run there; removes all of it at teardown. */
-export async function copyStack(t: Test, settings: Record<string, string> = {}) {
+/**
+ * Copies the checkout, without what Git ignores, until teardown; returns where it is. As with umask 077, and as root of a
+ * user whom no container knows.
+ */
+export async function copyCheckout(t: Test) {
   const cwd = await mkdtemp(join(tmpdir(), 'plant-store-stack-'))
+  t.teardown(() => rm(cwd, { recursive: true, force: true }))
   const listed = ['ls-files', '-z', '--cached', '--others', '--exclude-standard', '--deduplicate']
   for (const path of (await execute('git', listed, { cwd: root })).split('\0').filter(Boolean)) {
     await mkdir(dirname(join(cwd, path)), { recursive: true })
     await cp(join(root, path), join(cwd, path))
   }
+  await execute('chmod', ['-R', 'go=', cwd])
+  if (process.getuid?.() === 0) await execute('chown', ['-R', '12345:12345', cwd])
+  return cwd
+}
+
+/** Returns commands that run in a copy of the checkout; removes all of it at teardown. */
+export async function copyStack(t: Test, settings: Record<string, string> = {}) {
+  const cwd = await copyCheckout(t)
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   // Without PLANT_STORE_IMAGE the scripts build; under a name of its own.
   const file = join(cwd, 'docker-compose.yml')
@@ -34,9 +46,6 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
       .replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`)
       .replace(/^( +)VERSION: /m, `$1SOURCE_DATE_EPOCH: "${sourceDateEpoch}"\n$&`)
   )
-  // As with umask 077, and as root of a user whom no container knows.
-  await execute('chmod', ['-R', 'go=', cwd])
-  if (process.getuid?.() === 0) await execute('chown', ['-R', '12345:12345', cwd])
   const env = {
     COMPOSE_PROJECT_NAME: name,
     PORT: '0',
@@ -53,7 +62,6 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     if (!t.passing()) t.comment(await compose('logs', '--tail=50'))
     await compose('--profile=*', 'down', '--volumes', '--timeout=5')
     await docker(['image', 'rm', '--force', name])
-    await rm(cwd, { recursive: true, force: true })
   })
   let nextId = 1
 
