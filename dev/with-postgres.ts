@@ -8,7 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
-import { getContainerRuntimeClient } from 'testcontainers'
+import { getContainerRuntimeClient, Wait } from 'testcontainers'
 import { startPostgres } from './embedded-postgres.ts'
 
 const image = 'postgres:18'
@@ -34,7 +34,15 @@ async function hasDocker(): Promise<boolean> {
 
 async function startContainer() {
   const flags = Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`])
-  const container = await new PostgreSqlContainer(image).withCommand(['postgres', ...flags]).start()
+  const container = await new PostgreSqlContainer(image)
+    .withCommand(['postgres', ...flags])
+    // While the image sets up the cluster, a server without TCP runs. The module's own health check would start a process
+    // four times a second for as long as the tests run.
+    .withWaitStrategy(
+      Wait.forAll([Wait.forSuccessfulCommand('pg_isready --host=127.0.0.1'), Wait.forListeningPorts()])
+    )
+    .withHealthCheck({ test: ['CMD', 'true'], interval: 86_400_000 })
+    .start()
   return { name: `Testcontainers, ${image}`, url: container.getConnectionUri(), stop: () => container.stop() }
 }
 
