@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { readProbeUrl } from '../config/probe-url.ts'
+import { readProbeUrl } from '../config/address.ts'
 import { reportStartupFault, StartupFault } from '../failures/failure.ts'
 
 try {

@@ -1,11 +1,10 @@
 /** The settings and the secrets: the purpose, default and rule of each. docs/configuration.md is made from them. */
 import { readFileSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { StartupFault } from '../failures/failure.ts'
 import { digestOf, type SecretFile } from '../secret-file.ts'
-import { defaultAddress } from './probe-url.ts'
+import { defaultAddress, highestPort, hostRule, isAddress } from './address.ts'
 
 /** The process's environment variables. */
 export type Environment = Record<string, string | undefined>
@@ -23,22 +22,21 @@ const integer = (fallback: number, minimum: number, maximum: number, purpose: st
 const maximumMs = 2 ** 31 - 1
 const milliseconds = (fallback: number, purpose: string) => integer(fallback, 1, maximumMs, purpose)
 
-/** An address without a zone, which a URL cannot hold. */
-FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
+FormatRegistry.Set('address', isAddress)
 
 /** Given a name, Fastify opens one server per address, and only one would keep the contract. */
 const address = (fallback: string, purpose: string) =>
   Type.String({
     default: fallback,
     format: 'address',
-    description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several',
+    description: hostRule,
     purpose
   })
 
 /** The plain settings; `description` completes the sentence "NAME must be …", `purpose` is a text of its own. */
 export const Settings = Type.Object({
   HOST: address(defaultAddress.HOST, 'IP address to listen on. `::` means IPv4 and IPv6.'),
-  PORT: integer(defaultAddress.PORT, 0, 65_535, 'Port to listen on. 0 takes a free port.'),
+  PORT: integer(defaultAddress.PORT, 0, highestPort, 'Port to listen on. 0 takes a free port.'),
   BASE_PATH: Type.String({
     default: '',
     pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
@@ -51,7 +49,7 @@ export const Settings = Type.Object({
     purpose: 'API reference at `/` and `/docs`, on or off. `/openapi.json` is always served.'
   }),
   METRICS_HOST: address('127.0.0.1', 'IP address of `/metrics`.'),
-  METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: 65_535 }), Type.Literal('off')], {
+  METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: highestPort }), Type.Literal('off')], {
     default: 9464,
     description: 'an integer from 0 to 65535, or off',
     purpose: 'Port of `/metrics`. 0 takes a free port, `off` serves no metrics.'

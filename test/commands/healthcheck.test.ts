@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { readProbeUrl } from '../../src/config/probe-url.ts'
+import { readProbeUrl } from '../../src/config/address.ts'
 import { covered, run } from '../support/process.ts'
 
 /** Starts a service that responds to each path with a status of its own. */
@@ -41,4 +41,9 @@ t.test('it asks at HOST and PORT, on the loopback if HOST stands for all address
   t.equal(readProbeUrl({ HOST: '10.1.2.3', PORT: '81' }), 'http://10.1.2.3:81')
   t.equal(readProbeUrl({ HOST: 'fe00::1' }), 'http://[fe00::1]:3000')
   t.equal(readProbeUrl({ HOST: '', PORT: '' }), 'http://127.0.0.1:3000')
+  t.throws(() => readProbeUrl({ PORT: 'x' }), { message: 'PORT must be an integer from 0 to 65535' })
+  t.throws(() => readProbeUrl({ PORT: '65536' }), { message: 'PORT must be an integer from 0 to 65535' })
+  t.throws(() => readProbeUrl({ PORT: '80/x' }), { message: 'PORT must be an integer from 0 to 65535' })
+  for (const HOST of ['localhost', 'fe80::1%eth0'])
+    t.throws(() => readProbeUrl({ HOST }), { message: /^HOST must be an IP address such as / })
 })
