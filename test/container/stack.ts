@@ -76,6 +76,9 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     token: (caller = 'dev') => compose('run', '--rm', '-T', 'setup', caller),
     /** The containers of a service that run. */
     running: async (service: string) => (await compose('ps', '--quiet', service)).split('\n').filter(Boolean),
+    /** Whether a replica has created a plant since a time. */
+    serves: async (id: string, since: string) =>
+      /"msg":"created"/.test(await docker(['logs', '--since', since, id])),
     /** The lines that a query returns. */
     query: (sql: string) => psql('db', 'plants', sql),
     /** The plants with ids in a range. */

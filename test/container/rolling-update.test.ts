@@ -1,39 +1,18 @@
-/** What clients see while the stack is scaled and updated, and while its database restarts: nothing. */
+/** What clients see of an update of the stack, whole, killed or taken back: nothing. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { docker, inspect, statusOf } from '../../dev/docker.ts'
+import { docker, inspect } from '../../dev/docker.ts'
 import { until } from '../../dev/until.ts'
 import { startStack } from './stack.ts'
 
 const stack = await startStack(t)
-
-/** Whether a replica has created a plant since a time. */
-const serves = async (id: string, since: string) =>
-  /"msg":"created"/.test(await docker(['logs', '--since', since, id]))
 
 /** Asserts that an update gives up, and that these replicas are left. */
 async function assertTakenBack(t: Test, update: Promise<unknown>, before: string[]) {
   await t.rejects(update, /the old ones serve on/)
   t.strictSame((await stack.running('api')).sort(), before.sort())
 }
-
-t.test('--scale api=4 under load: all four serve, and no client sees an error', async (t) => {
-  const load = await stack.startClients(t)
-  await stack.compose('up', '--detach', '--no-recreate', '--scale', 'api=4', '--wait')
-  const replicas = await stack.running('api')
-  t.equal(replicas.length, 4)
-  const began = new Date().toISOString()
-  for (const id of replicas) while (!(await serves(id, began))) await load.succeed(100)
-  await load.assertServed()
-})
-
-t.test('plain `up` goes back to two replicas under load: the drain loses no request', async (t) => {
-  const load = await stack.startClients(t)
-  await stack.compose('up', '--detach', '--wait')
-  t.equal((await stack.running('api')).length, 2)
-  await load.assertServed()
-})
 
 t.test('a rolling update under load: every replica is a new one, and no client sees an error', async (t) => {
   const before = await stack.running('api')
@@ -114,22 +93,9 @@ t.test(
     )
     await docker(['network', 'disconnect', `${stack.env.COMPOSE_PROJECT_NAME}_back`, bad])
     await stack.query('alter role service reset default_transaction_read_only')
-    await until('the good one serves', () => serves(good, began))
+    await until('the good one serves', () => stack.serves(good, began))
     await docker(['kill', bad])
     await assertTakenBack(t, update, before)
     await load.assertServed()
-  }
-)
-
-t.test(
-  'the database is away for a while under load: replicas stay, and no client sees an error',
-  async (t) => {
-    const load = await stack.startClients(t)
-    const since = new Date().toISOString()
-    await stack.compose('stop', 'db')
-    t.equal(await statusOf(`${await stack.url()}/readyz`), 200)
-    await stack.compose('start', 'db')
-    await load.assertServed()
-    t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
   }
 )
