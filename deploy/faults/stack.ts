@@ -1,6 +1,6 @@
 /** A Compose stack of a run's own: brought up, queried, and taken down with everything that it made. */
 import { openProject } from '../../dev/compose.ts'
-import { docker, psql, toLines } from '../../dev/docker.ts'
+import { docker, psql, sourceDateEpoch, toLines } from '../../dev/docker.ts'
 
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
@@ -36,6 +36,7 @@ export function createStack(
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_DISABLE_ENV_FILE: 'true',
     PLANT_STORE_IMAGE: `${name}-api`,
+    SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     PORT: '0',
     // A line for each request would take more time than the request.
     LOG_LEVEL: 'warn',

@@ -3,7 +3,7 @@ import { randomBytes, randomInt } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { buildImage, docker, inspect, root, statusOf } from '../../dev/docker.ts'
+import { buildImage, docker, inspect, root, sourceDateEpoch, statusOf } from '../../dev/docker.ts'
 import { startDatabase } from '../../dev/docker-database.ts'
 import { selectRows } from '../../dev/histories/history.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
@@ -11,7 +11,7 @@ import { until } from '../../dev/until.ts'
 import { assertRows } from '../support/history.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { headers, token } from '../support/service.ts'
-import { copyCheckout, sourceDateEpoch } from './stack.ts'
+import { copyCheckout } from './stack.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
 const again = `${tag}-again`

@@ -5,15 +5,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import { openProject } from '../../dev/compose.ts'
-import { docker, root } from '../../dev/docker.ts'
+import { docker, root, sourceDateEpoch } from '../../dev/docker.ts'
 import { execute } from '../../dev/execute.ts'
 import { type StoredRow, selectRows } from '../../dev/histories/history.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { assertRows } from '../support/history.ts'
-
-/** When the images of the tests say that their files were made, in s. */
-export const sourceDateEpoch = 1_700_000_000
 
 /**
  * Copies the checkout, without what Git ignores, until teardown; returns where it is. As with umask 077, and as root of a
@@ -38,22 +35,17 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
   // Without PLANT_STORE_IMAGE the scripts build; under a name of its own.
   const file = join(cwd, 'docker-compose.yml')
-  // BuildKit takes layers from a build that runs at the same time, such as image.test.ts's, whatever the times of their
-  // files: both builds set the same.
-  await writeFile(
-    file,
-    (await readFile(file, 'utf8'))
-      .replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`)
-      .replace(/^( +)VERSION: /m, `$1SOURCE_DATE_EPOCH: "${sourceDateEpoch}"\n$&`)
-  )
+  const text = await readFile(file, 'utf8')
+  await writeFile(file, text.replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`))
   const env = {
     COMPOSE_PROJECT_NAME: name,
+    SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     PORT: '0',
     PROMETHEUS_PORT: '0',
     TLS_PORT: '0',
     WRITE_DEADLINE_MS: '60000',
-    // On a usual machine the default; SHUTDOWN_TIMEOUT_MS has room for the most.
-    SHUTDOWN_DELAY_MS: String(Math.min(15_000, scaled(5_000))),
+    // The default, where the machine is not slow; SHUTDOWN_TIMEOUT_MS has room for the most.
+    SHUTDOWN_DELAY_MS: String(Math.min(15_000, Math.max(5_000, scaled(2_500)))),
     SHUTDOWN_TIMEOUT_MS: '110000',
     ...settings
   }
