@@ -1,14 +1,17 @@
 # The steps of .ci/run that are more than one command; $scratch is its directory for what they leave behind.
 
+# Both streams go to tee, here and below: Node makes the pipe that it writes to non-blocking. A tee whose output is that
+# same pipe (as with `.ci/run 2>&1 | less`) fails as soon as the reader is slow.
+
 # run_tests embedded|Testcontainers: the tests, and that they ran on this PostgreSQL.
 run_tests() {
   export TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
-  npm test -- --reporter=tap | tee "$scratch/$1.tap"
+  npm test -- --reporter=tap |& tee "$scratch/$1.tap"
   grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap"
 }
 
 # run_script NAME: npm's script test:NAME.
-run_script() { npm run "test:$1" -- --reporter=tap | tee "$scratch/$1.tap"; }
+run_script() { npm run "test:$1" -- --reporter=tap |& tee "$scratch/$1.tap"; }
 
 # find_debian COMMAND: Debian's package of that name, where it can be installed.
 find_debian() {
@@ -102,7 +105,7 @@ run_container() {
 # run_stack NAME: a stack of deploy/, under the short form of its faults; what that leaves out was not run.
 run_stack() {
   choose_images
-  node "deploy/$1/faults.ts" --short | tee "$scratch/$1.faults"
+  node "deploy/$1/faults.ts" --short |& tee "$scratch/$1.faults"
   sed -En "s|^left out: (.*)|missed deploy/$1, \1: only without --short|p" "$scratch/$1.faults" >>"$scratch/steps"
 }
 
