@@ -350,7 +350,7 @@ t.test('a client with a row at fault costs the others next to nothing of the thr
   /** How many rows a second are stored of clients that always have 300 on their way. */
   async function measure(fault?: Fault) {
     const { submit, clock, count } = setUp({ lanes: 3, attemptMs: (rows) => 5 + rows / 50 })
-    const seconds = 5
+    const seconds = 15
     for (let turn = 0; turn < seconds * 200; turn++) {
       submit(plants(50, turn % 20 === 0 ? { 25: fault as Fault } : {}, turn * 50))
       await clock.move(5)
