@@ -357,7 +357,7 @@ t.test(
     for (const name of ['api', 'balancer', 'balancer-tls'])
       t.ok(compose.services[name].networks.includes('metrics'), name)
     t.match(jobs[2], { job_name: 'patroni', dns_sd_configs: [{ type: 'A', port: 8008 }] })
-    const { services } = parse(text('deploy/ha/compose.yaml'), { merge: true, logLevel: 'error' })
+    const { services } = readCompose('deploy/ha/compose.yaml')
     for (const name of jobs[2].dns_sd_configs[0].names)
       t.strictSame(services[name.split('.')[0]].networks.database.aliases, [name])
     for (const { job_name: name, metrics_path: path } of jobs.slice(3)) {
