@@ -1,7 +1,6 @@
 # The steps of .ci/run that are more than one command; $scratch is its directory for what they leave behind.
 
-# Both streams go to tee, here and below: Node makes the pipe that it writes to non-blocking. A tee whose output is that
-# same pipe (as with `.ci/run 2>&1 | less`) fails as soon as the reader is slow.
+# Both streams go to tee, here and below: it must not print to a pipe that Node prints to, too (see step).
 
 # run_tests embedded|Testcontainers: the tests, and that they ran on this PostgreSQL.
 run_tests() {
