@@ -94,6 +94,7 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
+
   function start() {
     while (busyLanes < limits.lanes) {
       const batch = queue.take(backOff.held)
