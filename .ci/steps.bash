@@ -5,8 +5,10 @@
 # run_tests embedded|Testcontainers: the tests, and that they ran on this PostgreSQL.
 run_tests() {
   export TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
-  npm test -- --reporter=tap |& tee "$scratch/$1.tap"
-  grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap"
+  npm test -- --reporter=tap |& tee "$scratch/$1.tap" ||
+    { printf 'npm test and tee: statuses %s\n' "${PIPESTATUS[*]}" && return 1; }
+  grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap" ||
+    { printf 'the tests did not run on PostgreSQL by %s\n' "$1" && return 1; }
 }
 
 # run_script NAME: npm's script test:NAME.

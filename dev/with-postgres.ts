@@ -20,7 +20,8 @@ const [command = '', ...args] = process.argv.slice(2)
 const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, TEST_DATABASE_URL: url } })
 // The command gets the terminal's signals itself; this process outlives it to clean up.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
-const [code] = await once(child, 'close')
+const [code, signal] = await once(child, 'close')
+if (signal) process.stderr.write(`${command} was ended by ${signal}\n`)
 await stop()
 process.exitCode = code ?? 1
 
