@@ -2,6 +2,7 @@
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
 import type { History } from '../../dev/histories/rivals.ts'
+import { scaled } from '../../dev/slowness.ts'
 import type { Interval } from './schedule.ts'
 
 /** A line of the printed table. */
@@ -42,8 +43,8 @@ export interface Outages {
   standstill?: Interval
 }
 
-/** How long the parts that were hit may take to work again, and creates to succeed. */
-export const graceMs = 30_000
+/** How long the parts that were hit may take to work again, and creates to succeed, in ms. */
+export const graceMs = Math.max(30_000, scaled(15_000))
 
 /**
  * Judges the requests of one fault by the rows of their ids: one order explains them all, and no create failed. That is
