@@ -36,18 +36,25 @@ const mostAtOnce = 3
 /** Seconds from the start of a fault to the start of the next. */
 const longestGap = 8
 
+/** How long a part is left alone, in ms: hit again before it has recovered, it can be down for longer than the promise. */
+const restMs = 15_000
+
 /** What a fault keeps from working. */
 export const hitsOf = ({ kind, target }: Pick<Entry, 'kind' | 'target'>) => kind.hits?.(target) ?? [target]
 
+/** Whether two have a part in common: a link, such as `node1-node3`, belongs to both of its ends. */
+const haveInCommon = (some: Entry, other: Entry) =>
+  hitsOf(some).some((hit) => hitsOf(other).some((each) => hit.includes(each) || each.includes(hit)))
+
 /**
- * Draws faults that begin within a time and end with it; the same draws make the same ones. All that they hit, together,
- * is allowed.
+ * Draws faults that begin within a time and end with it; the same draws make the same ones. With `isAvailable` the stack
+ * can serve all the time: all that they hit, together, leaves it available, and a part that was hit has time to recover.
  */
 export function drawSchedule(
   random: Random,
   kinds: Kind[],
   lengthMs: number,
-  isAllowed: (hits: string[]) => boolean = () => true
+  isAvailable?: (hits: string[]) => boolean
 ): Entry[] {
   const entries: Entry[] = []
   for (let at = 0; at < lengthMs; at += random.integer(longestGap * 1_000)) {
@@ -57,8 +64,11 @@ export function drawSchedule(
     const active = entries.filter((other) => other.to > at)
     const isTaken = active.some((other) => other.target === target && other.kind.group === kind.group)
     const entry = { tag: `fault${entries.length + 1}`, kind, target, from: at, to }
-    if (isTaken || active.length >= mostAtOnce || !isAllowed([...entries, entry].flatMap(hitsOf))) continue
-    entries.push(entry)
+    const rests = entries.filter((other) => other.to <= at && at < other.to + restMs)
+    const isAllowed =
+      !isAvailable ||
+      (isAvailable([...entries, entry].flatMap(hitsOf)) && !rests.some((other) => haveInCommon(other, entry)))
+    if (!isTaken && active.length < mostAtOnce && isAllowed) entries.push(entry)
   }
   return entries
 }
