@@ -1,7 +1,7 @@
 /** Runs a schedule of overlapping faults as one fault of a stack. */
 import { setTimeout } from 'node:timers/promises'
 import { createRandom } from '../../dev/random.ts'
-import { graceMs, withMajority } from './report.ts'
+import { withMajority } from './report.ts'
 import type { Fault, Form } from './run.ts'
 import {
   describe,
@@ -13,7 +13,7 @@ import {
   type Kind,
   seconds
 } from './schedule.ts'
-import type { Stack } from './stack.ts'
+import { graceMs, type Stack } from './stack.ts'
 
 /** What rounds are made of. */
 export interface Overlap {

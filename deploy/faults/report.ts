@@ -2,7 +2,6 @@
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
 import type { History } from '../../dev/histories/rivals.ts'
-import { scaled } from '../../dev/slowness.ts'
 import type { Interval } from './schedule.ts'
 
 /** A line of the printed table. */
@@ -32,6 +31,8 @@ interface Evidence {
   rows: StoredRow[]
   /** The service's WRITE_DEADLINE_MS. */
   deadlineMs: number
+  /** How long creates may take to succeed again after a foreseen outage, in ms. */
+  graceMs: number
   outages?: Outages | undefined
 }
 
@@ -43,15 +44,12 @@ export interface Outages {
   standstill?: Interval
 }
 
-/** How long the parts that were hit may take to work again, and creates to succeed, in ms. */
-export const graceMs = Math.max(30_000, scaled(15_000))
-
 /**
  * Judges the requests of one fault by the rows of their ids: one order explains them all, and no create failed. That is
  * promised of outages shorter than the write deadline: a longer one is a violation itself, and excuses nothing, unless it
  * was foreseen. Then the creates that meet it may fail, and must succeed again soon after everything is healed.
  */
-export function judge({ fault, history, rows, deadlineMs, outages }: Evidence): Finding {
+export function judge({ fault, history, rows, deadlineMs, graceMs, outages }: Evidence): Finding {
   const { operations, failed, repeats } = history
   const acknowledged = operations.filter(isAcknowledged)
   const pauses = findPauses(operations)

@@ -10,7 +10,7 @@ import { type History, startRivals } from '../../dev/histories/rivals.ts'
 import { until } from '../../dev/until.ts'
 import { createRounds, type Overlap } from './overlap.ts'
 import { type Finding, judge, type Outages, toRow, toTable } from './report.ts'
-import { type Stack, settleMs } from './stack.ts'
+import { graceMs, type Stack, settleMs } from './stack.ts'
 
 /** What goes wrong, and how it is repaired. */
 export interface Fault {
@@ -34,7 +34,7 @@ export interface Form {
   balancer: string
   /** Such as `api-2`. */
   replicas: string[]
-  /** Whether its creates must succeed while these are hit, or were hit in the last half minute. */
+  /** Whether its creates must succeed while these are hit, or were hit so short a time ago that they may not work yet. */
   isAvailable(hits: string[]): boolean
 }
 
@@ -88,7 +88,7 @@ export async function runFaults({ stack, forms, deadlineMs, faults, query, check
     process.once(signal, () => void stop().finally(() => process.exit(1)))
   }
   try {
-    say(`starting ${stack.name}`)
+    say(`starting ${stack.name}, whose write deadline is ${deadlineMs / 1_000} s`)
     await stack.up()
     const urls = await Promise.all(forms.map(({ balancer }) => stack.url(balancer, 3000)))
     const token = await stack.token()
@@ -110,7 +110,7 @@ export async function runFaults({ stack, forms, deadlineMs, faults, query, check
           ({ id }) => Math.floor(Number(id) / idsPerLoad) * idsPerLoad === firstIds[index]
         )
         const [history, outages] = [histories[index] as History, fault.outages?.(form)]
-        const finding = judge({ fault: fault.name, history, rows, deadlineMs, outages })
+        const finding = judge({ fault: fault.name, history, rows, deadlineMs, graceMs, outages })
         say(`${form.title} ${JSON.stringify(finding.line)}`)
         findings[index]?.push(finding)
       }

@@ -36,7 +36,7 @@ const mostAtOnce = 3
 /** Seconds from the start of a fault to the start of the next. */
 const longestGap = 8
 
-/** How long a part is left alone, in ms: hit again before it has recovered, it can be down for longer than the promise. */
+/** How long a part rests after a fault, in ms. If it is hit before it has recovered, its outage can exceed the promise. */
 const restMs = 15_000
 
 /** What a fault keeps from working. */

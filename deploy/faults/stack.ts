@@ -1,6 +1,7 @@
 /** A Compose stack of a run's own: brought up, queried, and taken down with everything that it made. */
 import { openProject } from '../../dev/compose.ts'
 import { docker, psql, sourceDateEpoch, toLines } from '../../dev/docker.ts'
+import { scaled } from '../../dev/slowness.ts'
 
 /** A running stack. */
 export type Stack = ReturnType<typeof createStack>
@@ -18,6 +19,9 @@ const create = `
 
 /** How long a stack may take to repair what a fault has broken, in ms. */
 export const settleMs = 600_000
+
+/** How long the parts that a fault of a schedule has hit may take to work again, and creates to succeed, in ms. */
+export const graceMs = Math.max(30_000, scaled(15_000))
 
 /**
  * Describes a stack: the folder of its compose.yaml, what its project's name begins with, the images that it builds (as

@@ -5,6 +5,7 @@ import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import type { History } from '../../dev/histories/rivals.ts'
 
 const deadlineMs = 10_000
+const graceMs = 30_000
 
 /** A create with its second's number as id; a time is when its response came. */
 const create = (id: number, ended = id * 1_000 + 250): Operation => ({
@@ -19,7 +20,7 @@ const rows = [row(1), row(2), row(3)]
 const find = (changed: { rows?: StoredRow[]; outages?: Outages } & Partial<History>) => {
   const { rows: changedRows = rows, outages, ...others } = changed
   const history = { operations, failed: [], repeats: 2, ...others }
-  return judge({ fault: 'a fault', history, rows: changedRows, deadlineMs, outages })
+  return judge({ fault: 'a fault', history, rows: changedRows, deadlineMs, graceMs, outages })
 }
 
 t.test('what was acknowledged is stored: nothing is found, and the line says it all', async (t) => {
