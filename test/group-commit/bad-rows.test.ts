@@ -352,7 +352,7 @@ t.test('a client that repeats rows at fault costs the others little of their thr
     /** How long the client with rows at fault waits between two of them, at most. */
     badPauseMs: number
   }
-  /** How many rows are stored in the time of a deadline of clients that each have one on its way, but for a short pause. */
+  /** Counts the rows that clients store within a deadline, one after the other, while one more client has the fault. */
   async function measure({ clients, badPauseMs }: Load, fault?: Fault) {
     const { clock, group } = setUp({
       lanes: 3,
@@ -361,28 +361,37 @@ t.test('a client that repeats rows at fault costs the others little of their thr
     })
     let id = 0
     let stored = 0
-    const create = (pauseMs: number, fault?: Fault) => {
-      const again = () => clock.after(pauseMs * clock.random(), () => create(pauseMs, fault))
-      const succeed = () => {
-        if (!fault && clock.now() < deadlineMs) stored++
-        again()
-      }
-      group.submit({ id: BigInt(++id), bytes: 10, fault }, succeed, again)
+    const start = (pauseMs: number, count: () => void, fault?: Fault) => {
+      const again = () => clock.after(pauseMs * clock.random(), create)
+      const create = () =>
+        group.submit(
+          { id: BigInt(++id), bytes: 10, fault },
+          () => {
+            count()
+            again()
+          },
+          again
+        )
+      create()
+    }
+    const count = () => {
+      if (clock.now() < deadlineMs) stored++
     }
     // They come one after the other: not all of them are in the first batch that fails.
-    for (let client = 0; client < clients; client++) clock.after(client / 5, () => create(1))
-    clock.after(20, () => create(badPauseMs, fault))
+    for (let client = 0; client < clients; client++) clock.after(client / 5, () => start(1, count))
+    clock.after(20, () => start(badPauseMs, () => {}, fault))
     await clock.moveTo(deadlineMs)
     return stored
   }
-  for (const [load, least] of [
-    [{ clients: 64, badPauseMs: 1 }, 0.95],
-    [{ clients: 128, badPauseMs: 200 }, 0.98]
-  ] as const) {
+  for (const load of [
+    { clients: 64, badPauseMs: 1 },
+    { clients: 128, badPauseMs: 200 }
+  ]) {
     const calm = await measure(load)
     for (const fault of Object.keys(troubles) as Fault[]) {
       const stored = await measure(load, fault)
-      const share = fault === 'never ends' ? 0.9 : least
+      // Each endless row keeps a lane until its attempt's limit.
+      const share = fault === 'never ends' ? 0.9 : 0.98
       t.ok(stored > share * calm, `${load.clients} clients, ${fault}: ${stored} of ${calm}`)
     }
   }
