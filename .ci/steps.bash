@@ -1,18 +1,23 @@
 # The steps of .ci/run that are more than one command; $scratch is its directory for what they leave behind.
 
-# Both streams go to tee, here and below: it must not print to a pipe that Node prints to, too (see step).
+# keep [FILE]: prints what comes in, and writes it to the file, until its writer ends, which may have to clean up first.
+# Errors come in, too: tee fails where Node has made the pipe that it prints to non-blocking (see step).
+keep() {
+  trap '' INT TERM
+  exec tee "$@"
+}
 
 # run_tests embedded|Testcontainers: the tests, and that they ran on this PostgreSQL.
 run_tests() {
   export TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1
-  npm test -- --reporter=tap |& tee "$scratch/$1.tap" ||
+  npm test -- --reporter=tap |& keep "$scratch/$1.tap" ||
     { printf 'npm test and tee: statuses %s\n' "${PIPESTATUS[*]}" && return 1; }
   grep -q "^PostgreSQL for the tests: $1" "$scratch/$1.tap" ||
     { printf 'the tests did not run on PostgreSQL by %s\n' "$1" && return 1; }
 }
 
 # run_script NAME: npm's script test:NAME.
-run_script() { npm run "test:$1" -- --reporter=tap |& tee "$scratch/$1.tap"; }
+run_script() { npm run "test:$1" -- --reporter=tap |& keep "$scratch/$1.tap"; }
 
 # find_debian COMMAND: Debian's package of that name, where it can be installed.
 find_debian() {
@@ -106,7 +111,7 @@ run_container() {
 # run_stack NAME: a stack of deploy/, under the short form of its faults; what that leaves out was not run.
 run_stack() {
   choose_images
-  node "deploy/$1/faults.ts" --short |& tee "$scratch/$1.faults"
+  node "deploy/$1/faults.ts" --short |& keep "$scratch/$1.faults"
   sed -En "s|^left out: (.*)|missed deploy/$1, \1: only without --short|p" "$scratch/$1.faults" >>"$scratch/steps"
 }
 
@@ -169,10 +174,10 @@ run_promtool() {
   promtool test rules rules.test.yml
 }
 
-# end_group SIGNAL PID: ends a process group, which takes down what it has started; by SIGKILL if that takes too long.
+# end_group SIGNAL PID [SECONDS]: ends a process group, which takes down what it has started; by SIGKILL after this time.
 end_group() {
   kill "-$1" -- "-$2" 2>/dev/null || return 0
-  retry 120 eval "! kill -0 -- -$2 2>/dev/null" || kill -KILL -- "-$2"
+  retry "${3:-120}" eval "! kill -0 -- -$2 2>/dev/null" || kill -KILL -- "-$2"
 }
 
 # retry SECONDS COMMAND...
