@@ -68,7 +68,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     token: (caller = 'dev') => compose('run', '--rm', '-T', 'setup', caller),
     /** The containers of a service that run. */
     running: async (service: string) => {
-      // Not by Compose, which takes ten times as long: tests wait for what lasts as long as a drain.
+      // Not by Compose, which takes ten times as long: a drain could begin and end between two looks.
       const labels = [`project=${name}`, `service=${service}`, 'oneoff=False']
       const filters = labels.map((label) => `--filter=label=com.docker.compose.${label}`)
       return (await docker(['ps', '--quiet', '--no-trunc', ...filters])).split('\n').filter(Boolean)
