@@ -35,7 +35,7 @@ interface Options {
 /** For the probe of an outage, besides those of the lanes. */
 const probeConnections = 1
 
-/** Makes the repository, with the pool of its writes and probes. */
+/** Makes the repository, with the pool of its writes and probes, which ends later by itself. */
 export function openRepository(
   databases: Databases,
   { write, tracing }: Pick<Options, 'write' | 'tracing'>,
@@ -44,7 +44,23 @@ export function openRepository(
 ) {
   const size = write.lanes + probeConnections
   const database = databases.open({ size, limitMs: statementLimitMs(write.deadlineMs) })
-  return { database, plants: createPlantRepository(database, write, log, observer, tracing) }
+  const plants = createPlantRepository(database, write, log, observer, tracing)
+  let endProbes = () => {}
+  return {
+    database,
+    plants,
+    /** Probes the database while it is idle, until `close`. */
+    startProbes() {
+      const probe = () => checkReadiness(database, selectRequired)
+      const isIdle = () => plants.load.rows === 0 && !plants.load.databaseDown
+      endProbes = probeWhileIdle(probe, isIdle, plants.noteAway)
+    },
+    /** Resolves when every create has its response. */
+    close() {
+      endProbes()
+      return plants.close()
+    }
+  }
 }
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -97,23 +113,13 @@ export default fp<Options>(
       return
     }
     const metrics = createPlantMetrics(registry)
-    const { database, plants } = openRepository(app.databases, options, app.log, metrics)
+    const { plants, startProbes, close } = openRepository(app.databases, options, app.log, metrics)
     metrics.watch(options.write, () => plants.load)
     app.decorate('plants', plants)
-    let endProbes = () => {}
     // Not earlier: until then, the start waits for the database and reports that.
-    app.addHook('onListen', async () => {
-      endProbes = probeWhileIdle(
-        () => checkReadiness(database, selectRequired),
-        () => plants.load.rows === 0 && !plants.load.databaseDown,
-        plants.noteAway
-      )
-    })
+    app.addHook('onListen', async () => startProbes())
     // The pools end later: hooks of onClose run from the last to the first.
-    app.addHook('onClose', async () => {
-      endProbes()
-      await plants.close()
-    })
+    app.addHook('onClose', close)
   },
   { name: 'plants', dependencies: ['databases'] }
 )

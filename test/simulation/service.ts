@@ -20,6 +20,8 @@ export interface Create {
 
 /** The parts of `src` that are simulated. Only this file knows how they are made. */
 export interface Service {
+  /** It listens. */
+  start(): void
   create(create: Create, respond: (response: Response) => void): void
   /** The URL of the database has changed, to one that leads there too. */
   reconnect(): void
@@ -61,8 +63,9 @@ export async function loadService(src: string) {
     const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
     const observer = { onStored() {}, onAttempt() {} }
     const databases = createDatabases(connect(), log)
-    const { plants } = openRepository(databases, { write }, log, observer)
+    const { plants, startProbes, close } = openRepository(databases, { write }, log, observer)
     return {
+      start: startProbes,
       create({ plant, caller, key }, respond) {
         const { name, tag } = plant
         const body = tag === undefined ? { name } : { name, tag }
@@ -79,7 +82,7 @@ export async function loadService(src: string) {
       },
       reconnect: () => databases.reconnect(connect()),
       async close() {
-        await plants.close()
+        await close()
         await databases.end()
       }
     }

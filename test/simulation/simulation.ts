@@ -94,6 +94,7 @@ export class Simulation {
     const stream = () => new VirtualSocket(network, watch.tapConnection())
     const service = this.#createService(settings, stream, (text) => world.log(process.name, text))
     this.services[index] = { process, service, watch }
+    process.receive(service.start)
     this.#closing.delete(index)
   }
 
