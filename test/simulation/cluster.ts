@@ -119,9 +119,7 @@ export class Cluster {
     const { leader, standby, isLinked, lagMs } = this
     if (!standby || !isLinked || lagMs > 0 || this.#stale.until > this.world.now) return false
     return (
-      this.nodes.every(
-        (node) => isReady(node) && node.slowness === 1 && node.settings.size === 0 && !node.denied
-      ) && leader.isPrimary
+      this.nodes.every((node) => isReady(node) && node.slowness === 1 && !node.denied) && leader.isPrimary
     )
   }
 

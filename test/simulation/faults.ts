@@ -253,6 +253,15 @@ export type FaultKind = keyof typeof kinds
 /** How much longer than its time a fault may be felt: what it has stopped starts and catches up. */
 const aftermathMs = 1_000
 
+/** The faults that no create may fail of. */
+const harmless = new Set<FaultKind>([
+  'warnings are not sent',
+  'commits do not wait',
+  'the wall clock jumps',
+  'the URL of the database changes',
+  'a response is lost'
+])
+
 /** The faults that most often leave a visible row that does not last, or an open outcome. */
 const likely: readonly FaultKind[] = [
   'the primary crashes and is replaced',
@@ -287,7 +296,7 @@ export function applyFaults(simulation: Simulation, point: string, count: number
   for (const fault of simulation.schedule.faults) {
     if (fault.point !== point || fault.count !== count) continue
     simulation.world.log('FAULT', `${fault.kind} (${fault.ms} ms)`)
-    simulation.trouble(4 * fault.ms + aftermathMs)
+    if (!harmless.has(fault.kind)) simulation.trouble(fault.ms + aftermathMs)
     const apply: Apply = kinds[fault.kind]
     apply(simulation, fault, context)
   }

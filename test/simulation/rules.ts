@@ -21,24 +21,27 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
   // If a trigger rewrites a plant, nobody knows whether the content is the same.
   const rewritten = new Set(requests.filter(({ name }) => causeOf(name)?.storedAs).map(({ id }) => id))
   const isPlain = ({ id }: { id: string }) => !rewritten.has(id)
-  const isExplained = brokenCodes.some((code) => world.count(`fails: ${code}`) > 0)
   return [
     ...new Attribution(simulation, rows).judge(),
     ...judgeHistory(requests.filter(isPlain).map(toOperation), rows.map(toStoredRow).filter(isPlain)),
-    ...requests.filter(isInternal).flatMap(({ id, name }) => {
-      const isOwn = causeOf(name)?.isSkipped
-      return isExplained || isOwn ? [] : [`nothing explains an internal error: ${id}`]
-    }),
+    ...requests
+      .filter(isInternal)
+      .filter(
+        ({ name, began, ended = 0 }) => !causeOf(name)?.isSkipped && !world.hasReached(broken, began, ended)
+      )
+      .map(({ id }) => `nothing explains an internal error: ${id}`),
     ...requests.filter(isWronglyRefused).map(({ id }) => `a good plant is refused: ${id}`),
     ...judgeLiveness(simulation, healedAt)
   ]
 }
 
+const failuresOf = (...codes: string[]) => codes.map((code) => `fails: ${code}`)
+
 /** What explains an internal error. */
-const brokenCodes = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030']
+const broken = failuresOf('XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030')
 
 /** Where a plant makes the outcome of its whole batch open. */
-const openPoints = ['08006', 'FATAL 25P04', 'FATAL 57P01', 'FATAL XX000'].map((code) => `fails: ${code}`)
+const open = failuresOf('08006', 'FATAL 25P04', 'FATAL 57P01', 'FATAL XX000')
 
 const messageOf = ({ response }: Request) =>
   response && 'message' in response.body ? response.body.message : undefined
@@ -105,7 +108,7 @@ class Attribution {
         return 'told "replayed" by the request that has stored it'
       // After a failure a service does not know which of its attempts was the first.
       const { world } = this.#simulation
-      const isCalm = world.troubles.length === 0 && openPoints.every((point) => world.count(point) === 0)
+      const isCalm = !world.isTroubled(began, ended) && !world.hasReached(open, began, ended)
       return isCalm && stored === 'created' && insert && insert.at < began
         ? 'told "created" of a plant that was stored before'
         : undefined
@@ -120,7 +123,8 @@ class Attribution {
       return isOwn ? 'told "reused" with the same content' : undefined
     }
     const isNothing = request.writeOutcome === 'none' || isRefused(request)
-    if (isNothing && isOwn && this.#hasInserted(request, row))
+    // Without a key, nobody else can have stored its row, not even after the response.
+    if (isNothing && isOwn && (key === undefined || this.#hasInserted(request, row)))
       return 'told "nothing stored", but its row is there'
     return this.#hasResult(request) ? 'told "may be stored" though the result had come' : undefined
   }
@@ -157,12 +161,18 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
   const { requests } = clients
   const bad = requests.filter(({ name }) => causeOf(name))
   const blocked = new Set(bad.filter(({ name }) => !causeOf(name)?.isQuick).map(({ id }) => id))
-  const isOneBad = new Set(bad.map(({ id }) => id)).size <= 1
   const isPatient = settings.deadlineMs >= patientMs
   const isForgotten = world.troubles.some(([from]) => from >= healedAt)
   const isCramped = isForgotten && settings.lanes * settings.batchRows < 4
   const isCalm = ({ began, ended = Number.POSITIVE_INFINITY }: Request) =>
-    !world.troubles.some(([from, to]) => from <= ended && to + settings.deadlineMs + recoveryMs >= began)
+    !world.isTroubled(began, ended, settings.deadlineMs + recoveryMs)
+  /** Whether no more than one bad plant was under way, or has left something behind. */
+  const isNextToOneBad = ({ began, ended = Number.POSITIVE_INFINITY }: Request) => {
+    const near = bad.filter(
+      (other) => other.began <= ended && (other.ended ?? other.began) + settings.deadlineMs >= began
+    )
+    return new Set(near.map(({ id }) => id)).size <= 1
+  }
 
   return requests.flatMap((request) => {
     const { began, response, id, name, ended } = request
@@ -173,7 +183,7 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     if (!(isPatient || isAway)) return []
     const when = isLate ? 'after all is healed' : 'while all is well'
     if (!response) return [`a create ${when} gets no response: ${id}`]
-    if (errorOf(request) < 500 || causeOf(name) || blocked.has(id) || !isOneBad) return []
+    if (errorOf(request) < 500 || causeOf(name) || blocked.has(id) || !isNextToOneBad(request)) return []
     // A row and a network that fail together may take the time of the others.
     if (bad.length > 0 && !isCalm(request)) return []
     if (message?.includes('too many') && (settings.queueRows < 2 ** 14 || settings.batchBytes < 2 ** 20))

@@ -26,7 +26,8 @@ export class World {
   readonly responses = new Map<string, number>()
   #heap: Due[] = []
   #order = 0
-  #reached = new Map<string, number>()
+  /** When points were reached. */
+  readonly #reached = new Map<string, number[]>()
   /** Called at each point that faults can be tied to, with its count. */
   onPoint: (point: string, count: number, context: unknown) => void = () => {}
 
@@ -46,14 +47,19 @@ export class World {
 
   /** Reports that something was reached that a fault may be tied to. */
   reach(point: string, context?: unknown) {
-    const count = (this.#reached.get(point) ?? 0) + 1
-    this.#reached.set(point, count)
-    this.onPoint(point, count, context)
+    const times = this.#reached.get(point) ?? []
+    this.#reached.set(point, times)
+    this.onPoint(point, times.push(this.now), context)
   }
 
-  /** Returns how often a point was reached. */
-  count(point: string): number {
-    return this.#reached.get(point) ?? 0
+  /** Whether one of these points was reached in a time. */
+  hasReached(points: readonly string[], from: number, to: number): boolean {
+    return points.some((point) => this.#reached.get(point)?.some((at) => from <= at && at <= to))
+  }
+
+  /** Whether something other than a row is wrong in a time, or was up to `aftermathMs` before. */
+  isTroubled(from: number, to: number, aftermathMs = 0): boolean {
+    return this.troubles.some(([begin, end]) => begin <= to && from <= end + aftermathMs)
   }
 
   /** Draws a number from 0 up to 1. */
