@@ -1,7 +1,7 @@
 /** Simulates many seeds, in as many threads as the machine has processors. */
-import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
+import { scaled } from '../../dev/slowness.ts'
 import type { LieName } from './lies.ts'
 import type { Schedule } from './schedule.ts'
 
@@ -29,6 +29,8 @@ interface Search {
   readonly from?: number
   /** The rule that must be broken. */
   readonly breaks?: RegExp
+  /** How long a simulation that never ends is waited for, in ms. */
+  readonly endlessMs?: number
 }
 
 const sources = `${import.meta.dirname}/../../src`
@@ -39,11 +41,33 @@ const portion = 5
 /** Threads with these sources that wait for a task: loading them takes longer than about twenty seeds. */
 const idle: Worker[] = []
 
-async function assign(worker: Worker, task: Task): Promise<Findings> {
+/** What a thread reports: the seed of each simulation that it begins, and in the end its findings. */
+export type Report = { begins: number } | Findings
+
+/** A simulation takes some hundredths of a second, a large one a second. One that takes this long, in ms, never ends. */
+const usualEndlessMs = scaled(30_000)
+
+/** Rejects with what the thread has thrown. If a simulation never ends, the thread is terminated: that is a finding. */
+function assign(worker: Worker, task: Task, endlessMs = usualEndlessMs): Promise<Findings> {
+  const { promise, resolve, reject } = Promise.withResolvers<Findings>()
+  let seed = 'seed' in task ? task.seed : task.from
+  const timer = setTimeout(async () => {
+    await worker.terminate()
+    resolve({ seed, violations: [`seed ${seed} never ends`] })
+  }, endlessMs)
+  const onReport = (report: Report) => {
+    timer.refresh()
+    if ('begins' in report) seed = report.begins
+    else resolve(report)
+  }
+  worker.on('message', onReport)
+  worker.once('error', reject)
   worker.postMessage(task)
-  // It rejects with what the thread has thrown.
-  const [findings] = await once(worker, 'message')
-  return findings
+  return promise.finally(() => {
+    clearTimeout(timer)
+    worker.off('message', onReport)
+    worker.off('error', reject)
+  })
 }
 
 /** Calls back with a thread that simulates these sources. */
@@ -52,7 +76,7 @@ async function withWorker<Result>(src: string, use: (worker: Worker) => Promise<
   worker.ref()
   // A thread that throws ends by itself.
   const result = await use(worker)
-  if (src === sources) {
+  if (src === sources && worker.threadId !== -1) {
     worker.unref()
     idle.push(worker)
   } else await worker.terminate()
@@ -69,7 +93,7 @@ const startWorker = (src: string) =>
 
 /** Simulates `count` seeds; returns the first of them that breaks a rule, or such a rule. */
 export async function explore(count: number, options: Search = {}): Promise<Findings> {
-  const { src = sources, lie, breaks = /./, from: start = 0 } = options
+  const { src = sources, lie, breaks = /./, from: start = 0, endlessMs } = options
   const end = start + count
   let next = start
   let first: Findings = {}
@@ -77,7 +101,7 @@ export async function explore(count: number, options: Search = {}): Promise<Find
     while (next < end && first.seed === undefined) {
       const from = next
       next += portion
-      const found = await assign(worker, { lie, from, to: Math.min(next, end), breaks })
+      const found = await assign(worker, { lie, from, to: Math.min(next, end), breaks }, endlessMs)
       if (found.seed !== undefined && found.seed < (first.seed ?? Number.POSITIVE_INFINITY)) first = found
     }
   }

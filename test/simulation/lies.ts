@@ -62,6 +62,12 @@ export const lies = {
     finds: /while all is well fails|after all is healed fails/,
     tell: (told) => ('error' in told.response.body ? fail(503, nothing, 'none') : told)
   },
+  'an endless loop': {
+    finds: /never ends/,
+    tell: () => {
+      for (;;);
+    }
+  },
   'nothing at all': { finds: /never ends|no response/, tell: () => undefined },
   'the truth, too late': { finds: /after its deadline/, tell: (told) => told, when: 'late' }
 } satisfies Record<string, Lie>

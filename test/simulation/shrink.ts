@@ -2,9 +2,15 @@
 import type { Schedule } from './schedule.ts'
 import { type Loaded, Simulation } from './simulation.ts'
 
-/** Leaves out orders and faults, first many and then single ones, as long as the rule that was broken first is still broken. */
-export async function shrink(schedule: Schedule, loaded: Loaded): Promise<Schedule> {
-  const run = async (smaller: Schedule) => new Simulation(smaller, loaded).run()
+/**
+ * Leaves out orders and faults, first many and then single ones, as long as the rule that was broken first is still broken.
+ * Calls `onRun` before each simulation.
+ */
+export async function shrink(schedule: Schedule, loaded: Loaded, onRun: () => void): Promise<Schedule> {
+  const run = async (smaller: Schedule) => {
+    onRun()
+    return new Simulation(smaller, loaded).run()
+  }
   const [rule] = (await run(schedule)).map(ruleOf)
   const fails = async (smaller: Schedule) => (await run(smaller)).map(ruleOf).includes(rule as string)
   let smallest = schedule

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { execute } from '../../dev/execute.ts'
 import { explore, replay } from './explore.ts'
-import { type Mutant, mutants } from './mutants.ts'
+import { edit, type Mutant, mutants } from './mutants.ts'
 
 const { values } = parseArgs({
   options: {
@@ -21,7 +21,8 @@ const from = Number(values.from)
 /** Shows what happens in a seed, or in its smallest schedule that fails. */
 async function show(seed: number) {
   const whole = await replay(seed, false)
-  const shown = whole.violations?.length ? await replay(seed, true) : whole
+  // One that never ends has no trace.
+  const shown = whole.violations?.length && whole.trace ? await replay(seed, true) : whole
   console.log(JSON.stringify(shown.schedule, undefined, 1))
   console.log(shown.trace?.join('\n'))
   for (const violation of whole.violations ?? []) console.log(violation)
@@ -43,11 +44,9 @@ async function withMutant<Result>(
     for (const name of ['src', 'test', 'dev'])
       await cp(join(root, name), join(copy, name), { recursive: true, filter })
     for (const name of linked) await symlink(join(root, name), join(copy, name))
-    for (const [file, text, replacement] of edits) {
-      const path = join(copy, 'src', file)
-      const parts = (await readFile(path, 'utf8')).split(text)
-      if (parts.length !== 2) throw new Error(`src/${file} has this ${parts.length - 1} times: ${text}`)
-      await writeFile(path, parts.join(replacement))
+    for (const each of edits) {
+      const path = join(copy, 'src', each[0])
+      await writeFile(path, edit(await readFile(path, 'utf8'), each))
     }
     return await use(copy)
   } finally {

@@ -1,6 +1,6 @@
 /** A thread that simulates seeds: it has a machine's time, chance and network of its own to replace. */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Findings, Task } from './explore.ts'
+import type { Report, Task } from './explore.ts'
 import { tellLie } from './lies.ts'
 import { installProcesses } from './machine.ts'
 import { drawSchedule } from './schedule.ts'
@@ -13,17 +13,20 @@ const service = await loadService(workerData)
 const port = parentPort as NonNullable<typeof parentPort>
 
 port.on('message', async (task: Task) => {
-  const report = (findings: Findings) => port.postMessage(findings)
+  const report = (message: Report) => port.postMessage(message)
   const loaded = tellLie(service, task.lie)
   if ('from' in task) {
     for (let seed = task.from; seed < task.to; seed++) {
+      report({ begins: seed })
       const violations = await new Simulation(drawSchedule(seed), loaded).run()
       if (violations.some((violation) => task.breaks.test(violation))) return report({ seed, violations })
     }
     return report({})
   }
   const drawn = drawSchedule(task.seed)
-  const schedule = task.isShrunk ? await shrink(drawn, loaded) : drawn
+  const begin = () => report({ begins: task.seed })
+  const schedule = task.isShrunk ? await shrink(drawn, loaded, begin) : drawn
+  begin()
   const simulation = new Simulation(schedule, loaded, true)
   const violations = await simulation.run()
   report({ seed: task.seed, violations, schedule, trace: simulation.world.trace ?? [] })
