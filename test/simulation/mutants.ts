@@ -11,6 +11,13 @@ export interface Mutant {
 /** Text in a file of `src` that is replaced: it must be there once. */
 type Edit = readonly [file: string, text: string, replacement: string]
 
+/** Returns the source of the file with the edit. Throws if the text is not there once. */
+export function edit(source: string, [file, text, replacement]: Edit): string {
+  const parts = source.split(text)
+  if (parts.length !== 2) throw new Error(`src/${file} has this ${parts.length - 1} times: ${text}`)
+  return parts.join(replacement)
+}
+
 /** A response claims something false. */
 const falsehood = /^told |^acknowledged|^stored/
 const nothingStored = /^told "nothing stored"/
@@ -78,6 +85,13 @@ export const mutants: readonly Mutant[] = [
   ]),
   ...inFile('database/readiness.ts', 'database/pool', [
     ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
+  ]),
+  ...inFile('database/readiness.ts', 'database/idle-probe', [
+    [
+      'an idle probe never forgets',
+      'awaySince = isAway ? (awaySince ?? began) : undefined',
+      'if (isAway) awaySince ??= began'
+    ]
   ]),
   ...inFile('database/statement.ts', failure, [
     ['a statement has the whole deadline', 'statementsPerDeadline = 3', 'statementsPerDeadline = 1']
@@ -174,10 +188,8 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/group-commit.ts', 'group-commit/outages', [
     ['pauses go on when the database is back', 'if (!databaseDown) backOff.end()', '']
   ]),
-  ...inFile('group-commit/group-commit.ts', 'group-commit/suspects', [
-    ['a rest does not end with its row', 'row.endRest()', '']
-  ]),
-  ...inFile('group-commit/group-commit.ts', 'group-commit/lanes', [
+  ...inFile('group-commit/group-commit.ts', /never ends/, [
+    ['a rest does not end with its row', 'row.endRest()', ''],
     ['a row that has expired is tried', 'queue.withdraw(row)', '']
   ]),
   ...inFile('group-commit/group-commit.ts', onWire, [

@@ -1,14 +1,19 @@
 /** The simulation of the write path: seeds that keep every rule, and proof that its judge would see one broken. */
+import { randomInt } from 'node:crypto'
 import t from 'tap'
+import { scaled } from '../../dev/slowness.ts'
 import { explore, replay } from './explore.ts'
 import { type LieName, lies } from './lies.ts'
 
 /** This many seeds find each lie. */
 const lieSeeds = 200
+/** Longer than any of these seeds takes, in ms. */
+const endlessMs = scaled(5_000)
 
-t.test('500 seeds keep every rule', async (t) => {
-  t.strictSame(await explore(500), {}, 'npm run simulate -- --seed shows what happens')
-})
+for (const from of [0, randomInt(2 ** 31)])
+  t.test(`500 seeds from ${from} keep every rule`, async (t) => {
+    t.strictSame(await explore(500, { from }), {}, 'npm run simulate -- --seed shows what happens')
+  })
 
 t.test('a seed repeats what happens', async (t) => {
   const [one, other] = await Promise.all([replay(3, false), replay(3, false)])
@@ -18,7 +23,7 @@ t.test('a seed repeats what happens', async (t) => {
 
 t.test('a service whose responses are false is found', async (t) => {
   for (const [lie, { finds }] of Object.entries(lies) as [LieName, { finds: RegExp }][]) {
-    const { seed, violations = [] } = await explore(lieSeeds, { lie, breaks: finds })
+    const { seed, violations = [] } = await explore(lieSeeds, { lie, breaks: finds, endlessMs })
     t.ok(
       violations.some((violation) => finds.test(violation)),
       `${lie}: seed ${seed}`
