@@ -100,9 +100,10 @@ async function play(
       await kind.strike(target, tag)
     } catch (error) {
       const after = await stack.runs(kind.needs(target))
-      if (after.some((run, index) => run !== before[index])) excuse(entry, 'it went down meanwhile')
-      else if (kind.refusal?.test((error as Error).message)) excuse(entry, 'it is refused')
-      else throw error
+      const hasChanged = after.some((run, index) => run !== before[index])
+      if (!hasChanged && !kind.refusal?.test((error as Error).message)) throw error
+      excuse(entry, hasChanged ? 'it went down meanwhile' : 'it is refused')
+      return hasChanged
     }
     return true
   }

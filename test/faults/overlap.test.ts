@@ -56,6 +56,28 @@ async function play(seed: number) {
   return { idle, unhealed, printed }
 }
 
+t.test('a strike excuses a pause, and one that is refused does not', async (t) => {
+  const isWhole = async () => {}
+  const stack = { runs: async () => ['since ever'] }
+  const form = createForm('a form', ['api-1'], ['balancer'])
+  for (const [strike, count] of [
+    [async () => {}, 1],
+    [() => Promise.reject(new Error('refused')), 0]
+  ] as const) {
+    const kind = { ...{ name: 'breaks', targets: ['balancer'], group: 'process', longest: 0 }, strike }
+    const kinds = [{ ...kind, needs: () => ['balancer-1'], refusal: /refused/ }]
+    const clock = { now: () => 0, sleep: async () => {} }
+    const options = {
+      ...{ stack, seed: 1, minutes: 4, kinds, isWhole },
+      forms: [{ isAvailable: () => true }]
+    }
+    const rounds = createRounds(options, clock, () => {})
+    for (const round of rounds) await round.strike()
+    const found = rounds.map((round) => round.outages?.(form).outages.length)
+    t.strictSame(found, Array(4).fill(count))
+  }
+})
+
 t.test(
   'fifty seeds: each round ends, everything is healed, and strikes that did nothing are reported',
   async (t) => {
