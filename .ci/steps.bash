@@ -120,7 +120,8 @@ run_stack() {
 find_citus() {
   has_docker || return 1
   ! has_image "${CITUS_IMAGE:-$(default_image CITUS_IMAGE deploy/citus/compose.yaml)}" || return 0
-  [[ ! -x $lab/citus || -z ${CITUS_SOURCE:-} ]] || "$lab/citus" "$CITUS_SOURCE" >/dev/null 2>&1 || true
+  [[ ! -x $lab/citus || -z ${CITUS_SOURCE:-} ]] || "$lab/citus" "$CITUS_SOURCE" >"$scratch/citus" 2>&1 ||
+    tail -n 20 "$scratch/citus"
   CITUS_IMAGE=$(docker images --format '{{.Repository}}:{{.Tag}}' citusdata/citus | head -n 1)
   [[ -n $CITUS_IMAGE ]] && export CITUS_IMAGE
 }
