@@ -223,14 +223,12 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/types.ts', 'group-commit/bounds', [
     ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
-  ...inFile('group-commit/verdict.ts', failure, [
+  ...inFile('group-commit/verdict.ts', 'group-commit/verdict', [
     [
       'rows that failed together stay together',
       "return isAlone ? 'rest' : 'split'",
       "return isAlone ? 'rest' : 'wait'"
-    ]
-  ]),
-  ...inFile('group-commit/verdict.ts', 'group-commit/verdict', [
+    ],
     [
       'what others met counts for all',
       'total - Math.max(since, clearedAt) >= enough',

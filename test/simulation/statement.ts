@@ -170,7 +170,7 @@ export class Statement {
         transaction.writes.set(id, written as Columns)
         if (!this.#return(written as Columns)) return
       }
-      this.#after(this.#world.chance() * 0.05, () => this.#insert(index + 1))
+      this.#after(this.#world.duration(0.05), () => this.#insert(index + 1))
     })
     const limitMs = Number.parseInt(this.#setting('lock_timeout') ?? '0', 10)
     if (!isFree && limitMs > 0) this.#after(limitMs, () => isFree || this.#fail({ code: '55P03' }))
