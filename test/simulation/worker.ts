@@ -5,7 +5,7 @@ import { tellLie } from './lies.ts'
 import { installProcesses } from './machine.ts'
 import { drawSchedule } from './schedule.ts'
 import { loadService } from './service.ts'
-import { shrink } from './shrink.ts'
+import { shrinkSchedule } from './shrink.ts'
 import { Simulation } from './simulation.ts'
 
 installProcesses()
@@ -25,7 +25,7 @@ port.on('message', async (task: Task) => {
   }
   const drawn = drawSchedule(task.seed)
   const begin = () => report({ begins: task.seed })
-  const schedule = task.isShrunk ? await shrink(drawn, loaded, begin) : drawn
+  const schedule = task.isShrunk ? await shrinkSchedule(drawn, loaded, begin) : drawn
   begin()
   const simulation = new Simulation(schedule, loaded, true)
   const violations = await simulation.run()
