@@ -1,13 +1,14 @@
 /**
  * An adversary: connections of all kinds that make the service hold something, among good clients, against a process
  * with a small heap. `--seed` repeats a run, `--minutes` lengthens it, `--kinds a,b` leaves out the others, and
- * `--shrink` looks for the fewest kinds that still fail.
+ * `--shrink` looks for the fewest kinds that still fail, if all together do.
  */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect, parseArgs } from 'node:util'
 import { createRandom } from '../../dev/random.ts'
+import { shrink } from '../../dev/shrink.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { startMeasured } from '../support/measured.ts'
@@ -188,24 +189,12 @@ const runAlone = (options: Options): Promise<Report> =>
     summary: ''
   }))
 
-/** Returns the fewest kinds that it finds to fail: one alone where there is one, else what no kind can be left out of. */
-async function shrink(options: Options): Promise<readonly Kind[]> {
-  const fails = async (kinds: readonly Kind[]) => {
-    const { faults } = await runAlone({ ...options, kinds })
-    console.log(
-      `${faults.length > 0 ? 'fails' : 'holds'}: ${kinds.join(', ')}${faults.map((fault) => `\n  ${fault}`).join('')}`
-    )
-    return faults.length > 0
-  }
-  for (const kind of options.kinds) {
-    if (await fails([kind])) return [kind]
-  }
-  let smallest = options.kinds
-  for (const kind of options.kinds) {
-    const fewer = smallest.filter((other) => other !== kind)
-    if (fewer.length > 0 && (await fails(fewer))) smallest = fewer
-  }
-  return smallest
+/** Runs these kinds, and prints whether they fail. */
+async function fails(options: Options): Promise<boolean> {
+  const { faults } = await runAlone(options)
+  const verdict = faults.length > 0 ? 'fails' : 'holds'
+  console.log([`${verdict}: ${options.kinds.join(', ')}`, ...faults].join('\n  '))
+  return faults.length > 0
 }
 
 /** Reads the options from texts: those of the command line, or of the environment. */
@@ -228,8 +217,11 @@ if (import.meta.main) {
   })
   const options = readOptions(values.seed, values.minutes, values.kinds)
   console.log(`seed ${options.seed}`)
-  if (values.shrink) console.log(`the fewest kinds: ${(await shrink(options)).join(',')}`)
-  else {
+  if (values.shrink) {
+    const fewest = await shrink(options.kinds, (kinds) => fails({ ...options, kinds }))
+    console.log(fewest ? `the fewest kinds: ${fewest.join(',')}` : 'no fault: nothing to shrink')
+    process.exitCode = fewest ? 1 : 0
+  } else {
     const { faults, summary } = await runAlone(options)
     console.log([summary, ...faults].join('\n'))
     process.exitCode = faults.length > 0 ? 1 : 0
