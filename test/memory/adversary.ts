@@ -107,6 +107,8 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
   await service.shows('http_connections', 0)
   const before = await service.held()
   const good = startGoodClients(service.url, secrets.good, goodClients)
+  // After a fault they may still be running. Nobody waits for them: the service may never respond.
+  t.teardown(() => void good.stop())
   const end = performance.now() + durationMs
   let ended = false
   const exit = service.ended.then(({ code, stderr }) => {
