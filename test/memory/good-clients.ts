@@ -1,4 +1,4 @@
-/** Clients that create plants over keep-alive, one create at a time, while others misbehave. */
+/** Clients that create plants over keep-alive, one at a time, and rest as Retry-After says, while others misbehave. */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { query } from '../../dev/query.ts'
@@ -41,21 +41,29 @@ export function startGoodClients(url: string, secret: string, count: number, bef
 
   async function work() {
     let servedAt = performance.now()
+    const noteWait = () => {
+      longestMs = Math.max(longestMs, performance.now() - servedAt)
+    }
     while (!isOver) {
+      let waitMs = pauseMs
       const name = `good-${++lastId}`
       try {
         const { status, retryAfter, body } = await post(`{"id":${lastId},"name":"${name}"}`)
         if (status === 200 && body === `{"name":"${name}"}`) {
           created.push(name)
-          longestMs = Math.max(longestMs, performance.now() - servedAt)
+          noteWait()
           servedAt = performance.now()
-        } else if (retryAfter !== undefined && body.startsWith('{"error":503,')) refused++
-        else faults.push(`${status} ${body}`)
+        } else if (retryAfter !== undefined && body.startsWith('{"error":503,')) {
+          refused++
+          // Without this pause a client that is refused twenty times for each plant would hardly wait.
+          waitMs = Number(retryAfter) * 1_000
+        } else faults.push(`${status} ${body}`)
       } catch (error) {
         faults.push(String(error))
       }
-      await sleep(pauseMs)
+      await sleep(waitMs)
     }
+    noteWait()
   }
 
   const all = Promise.all(Array.from({ length: count }, work))
@@ -63,7 +71,7 @@ export function startGoodClients(url: string, secret: string, count: number, bef
     /** What no good client may meet: anything but a plant, and 503 with Retry-After. */
     faults,
     created,
-    /** How many creates got 503, and the longest time from one plant of a client to its next. */
+    /** How many creates got 503, and the longest time that a client was without a plant. */
     refusals: () => ({ refused, longestMs }),
     /** Lets each have its last response, and closes their connections. */
     async stop() {
