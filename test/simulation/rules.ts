@@ -35,13 +35,10 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
   ]
 }
 
-const failuresOf = (...codes: string[]) => codes.map((code) => `fails: ${code}`)
-
 /** What explains an internal error. */
-const broken = failuresOf('XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030')
-
-/** Where a plant makes the outcome of its whole batch open. */
-const open = failuresOf('08006', 'FATAL 25P04', 'FATAL 57P01', 'FATAL XX000')
+const broken = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030'].map(
+  (code) => `fails: ${code}`
+)
 
 const messageOf = ({ response }: Request) =>
   response && 'message' in response.body ? response.body.message : undefined
@@ -106,10 +103,9 @@ class Attribution {
       if (stored === 'replayed' && key === undefined) return 'told "replayed" without a key'
       if (stored === 'replayed' && this.#hasInserted(request, row))
         return 'told "replayed" by the request that has stored it'
-      // After a failure a service does not know which of its attempts was the first.
-      const { world } = this.#simulation
-      const isCalm = !world.isTroubled(began, ended) && !world.hasReached(open, began, ended)
-      return isCalm && stored === 'created' && insert && insert.at < began
+      // After several attempts a service does not know which of them has stored it.
+      const isKnown = this.#sendsOf(request).filter((at) => began <= at && at <= ended).length === 1
+      return isKnown && stored === 'created' && insert && insert.at < began
         ? 'told "created" of a plant that was stored before'
         : undefined
     }
@@ -133,12 +129,17 @@ class Attribution {
     return row && this.#byWrite.get(`${row.id} ${row.write_id}`)?.[0]?.key
   }
 
+  /** When the request's process has sent its write. */
+  #sendsOf({ id, writeId, process }: Request): number[] {
+    return this.#simulation.world.sends.get(`${process.name} ${id} ${writeId}`) ?? []
+  }
+
   /** Whether a row of this request's write was stored by this request, and cannot be another's with its key. */
   #hasInserted(request: Request, row: Columns): boolean {
     const { id, writeId, process } = request
     const insert = this.#simulation.world.inserts.get(row.transaction ?? '')
     if (insert?.by !== process.name) return false
-    const sends = this.#simulation.world.sends.get(`${process.name} ${id} ${writeId}`) ?? []
+    const sends = this.#sendsOf(request)
     const senders = (this.#byWrite.get(`${id} ${writeId}`) ?? []).filter(
       ({ process, began, respondedAt = Number.POSITIVE_INFINITY }) =>
         process.name === insert.by && sends.some((at) => began <= at && at <= respondedAt && at <= insert.at)
@@ -165,7 +166,7 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
   const isForgotten = world.troubles.some(([from]) => from >= healedAt)
   const isCramped = isForgotten && settings.lanes * settings.batchRows < 4
   const isCalm = ({ began, ended = Number.POSITIVE_INFINITY }: Request) =>
-    !world.isTroubled(began, ended, settings.deadlineMs + recoveryMs)
+    !world.troubles.some(([from, to]) => from <= ended && to + settings.deadlineMs + recoveryMs >= began)
   /** Whether no more than one bad plant was under way, or has left something behind. */
   const isNextToOneBad = ({ began, ended = Number.POSITIVE_INFINITY }: Request) => {
     const near = bad.filter(

@@ -57,11 +57,6 @@ export class World {
     return points.some((point) => this.#reached.get(point)?.some((at) => from <= at && at <= to))
   }
 
-  /** Whether something other than a row is wrong in a time, or was up to `aftermathMs` before. */
-  isTroubled(from: number, to: number, aftermathMs = 0): boolean {
-    return this.troubles.some(([begin, end]) => begin <= to && from <= end + aftermathMs)
-  }
-
   /** Draws a number from 0 up to 1. */
   chance = () => this.random.integer(2 ** 30) / 2 ** 30
 
