@@ -1,7 +1,7 @@
 # The steps of .ci/run that are more than one command; $scratch is its directory for what they leave behind.
 
-# keep [FILE]: prints what comes in, and writes it to the file, until its writer ends, which may have to clean up first.
-# Errors come in, too: tee fails where Node has made the pipe that it prints to non-blocking (see step).
+# keep [FILE]: prints what comes in, and writes it to the file. It outlives signals: a command that one ends prints while it
+# cleans up. Errors come in, too: tee fails where Node has made the pipe that it prints to non-blocking (see step).
 keep() {
   trap '' INT TERM
   exec tee "$@"

@@ -2,7 +2,7 @@
 
 /**
  * Leaves out items, first many and then single ones, as long as the rest fails, until no further one can be left out.
- * Asks about all of them first, and never about none; returns undefined if all of them do not fail.
+ * Asks about all of them first; returns undefined if they do not fail.
  */
 export async function shrink<T>(
   items: readonly T[],

@@ -35,7 +35,7 @@ interface Options {
 /** For the probe of an outage, besides those of the lanes. */
 const probeConnections = 1
 
-/** Makes the repository, with the pool of its writes and probes, which ends later by itself. */
+/** Makes the repository, with the pool of its writes and probes, which ends with `databases`. */
 export function openRepository(
   databases: Databases,
   { write, tracing }: Pick<Options, 'write' | 'tracing'>,

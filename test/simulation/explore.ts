@@ -29,7 +29,7 @@ interface Search {
   readonly from?: number
   /** The rule that must be broken. */
   readonly breaks?: RegExp
-  /** How long a simulation that never ends is waited for, in ms. */
+  /** The time after which a simulation counts as endless, in ms. */
   readonly endlessMs?: number
 }
 
@@ -52,6 +52,7 @@ function assign(worker: Worker, task: Task, endlessMs = usualEndlessMs): Promise
   const { promise, resolve, reject } = Promise.withResolvers<Findings>()
   let seed = 'seed' in task ? task.seed : task.from
   const timer = setTimeout(async () => {
+    worker.off('message', onReport)
     await worker.terminate()
     resolve({ seed, violations: [`seed ${seed} never ends`] })
   }, endlessMs)

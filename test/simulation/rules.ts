@@ -170,7 +170,9 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
   /** Whether no more than one bad plant was under way, or has left something behind. */
   const isNextToOneBad = ({ began, ended = Number.POSITIVE_INFINITY }: Request) => {
     const near = bad.filter(
-      (other) => other.began <= ended && (other.ended ?? other.began) + settings.deadlineMs >= began
+      ({ respondedAt, ...other }) =>
+        other.began <= ended &&
+        (respondedAt ?? other.began + settings.deadlineMs) + settings.deadlineMs >= began
     )
     return new Set(near.map(({ id }) => id)).size <= 1
   }

@@ -21,10 +21,10 @@ const from = Number(values.from)
 /** Shows what happens in a seed, or in its smallest schedule that fails. */
 async function show(seed: number) {
   const whole = await replay(seed, false)
-  // One that never ends has no trace.
-  const shown = whole.violations?.length && whole.trace ? await replay(seed, true) : whole
-  console.log(JSON.stringify(shown.schedule, undefined, 1))
-  console.log(shown.trace?.join('\n'))
+  const small = whole.violations?.length ? await replay(seed, true) : whole
+  // One that never ends has no schedule and no trace.
+  const { schedule, trace } = small.trace ? small : whole
+  if (trace) console.log([JSON.stringify(schedule, undefined, 1), ...trace].join('\n'))
   for (const violation of whole.violations ?? []) console.log(violation)
   process.exitCode = whole.violations?.length ? 1 : 0
 }

@@ -7,7 +7,7 @@ import { type LieName, lies } from './lies.ts'
 
 /** This many seeds find each lie. */
 const lieSeeds = 200
-/** Longer than any of these seeds takes, in ms. */
+/** Longer than a seed takes, in ms. */
 const endlessMs = scaled(5_000)
 
 for (const from of [0, randomInt(2 ** 31)])
@@ -23,7 +23,10 @@ t.test('a seed repeats what happens', async (t) => {
 
 t.test('a service whose responses are false is found', async (t) => {
   for (const [lie, { finds }] of Object.entries(lies) as [LieName, { finds: RegExp }][]) {
-    const { seed, violations = [] } = await explore(lieSeeds, { lie, breaks: finds, endlessMs })
+    const { seed, violations = [] } = await explore(lieSeeds, {
+      ...{ lie, breaks: finds },
+      ...(lie === 'an endless loop' && { endlessMs })
+    })
     t.ok(
       violations.some((violation) => finds.test(violation)),
       `${lie}: seed ${seed}`

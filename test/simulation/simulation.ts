@@ -62,7 +62,11 @@ export class Simulation {
   }
 
   #onPoint(point: string, count: number, context: unknown) {
-    if (point === 'statement') for (const meet of this.#onStatement.splice(0)) meet(context as Statement)
+    if (point === 'statement')
+      for (const meet of this.#onStatement.splice(0)) {
+        this.trouble(0)
+        meet(context as Statement)
+      }
     if (point === 'cancelled') {
       const statement = context as Statement
       for (const { watch } of this.services) watch.checkCancel(statement, statement.session.secretKey)

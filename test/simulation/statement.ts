@@ -182,7 +182,10 @@ export class Statement {
     this.phase = 'commits'
     // The result can be on its way before the commit: only the last message confirms it.
     if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
-    this.#after(this.#world.duration(0.5) * this.#node.slowness, () => {
+    const ms = this.#world.duration(0.5) * this.#node.slowness
+    // It may outlast what has slowed it down.
+    if (this.#node.slowness > 1) this.#world.troubles.push([this.#world.now, this.#world.now + ms])
+    this.#after(ms, () => {
       if (atCommit) return this.#fail(atCommit)
       this.phase = 'waits'
       this.#node.append([...writes.values()], () => this.#onReplicated())
