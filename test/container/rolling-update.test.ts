@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { docker, inspect } from '../../dev/docker.ts'
+import { execute } from '../../dev/execute.ts'
 import { until } from '../../dev/until.ts'
 import { startStack } from './stack.ts'
 
@@ -40,6 +41,9 @@ t.test('an update that is killed while it stops a replica is finished by the nex
   )
   process.kill(-(update.pid as number), 'SIGKILL')
   await ended
+  // The kernel may take a moment to end the commands that it ran, which have the lock, too.
+  const tryLock = () => execute('flock', ['--nonblock', 'ops', 'echo', 'free'], { cwd: stack.cwd })
+  await until('the killed update has let go of its lock', tryLock)
   await stack.operate('rolling-update')
   const after = await stack.running('api')
   t.equal(after.length, 2)
