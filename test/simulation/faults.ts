@@ -296,7 +296,7 @@ export function applyFaults(simulation: Simulation, point: string, count: number
   for (const fault of simulation.schedule.faults) {
     if (fault.point !== point || fault.count !== count) continue
     simulation.world.log('FAULT', `${fault.kind} (${fault.ms} ms)`)
-    if (!harmless.has(fault.kind)) simulation.trouble(fault.ms + aftermathMs)
+    if (!harmless.has(fault.kind)) simulation.world.trouble(fault.ms + aftermathMs)
     const apply: Apply = kinds[fault.kind]
     apply(simulation, fault, context)
   }

@@ -24,7 +24,8 @@ t.test('a seed repeats what happens', async (t) => {
 t.test('a service whose responses are false is found', async (t) => {
   for (const [lie, { finds }] of Object.entries(lies) as [LieName, { finds: RegExp }][]) {
     const { seed, violations = [] } = await explore(lieSeeds, {
-      ...{ lie, breaks: finds },
+      lie,
+      breaks: finds,
       ...(lie === 'an endless loop' && { endlessMs })
     })
     t.ok(

@@ -64,7 +64,7 @@ export class Simulation {
   #onPoint(point: string, count: number, context: unknown) {
     if (point === 'statement')
       for (const meet of this.#onStatement.splice(0)) {
-        this.trouble(0)
+        this.world.trouble(0)
         meet(context as Statement)
       }
     if (point === 'cancelled') {
@@ -112,11 +112,6 @@ export class Simulation {
     this.world.after(ms, () => this.serviceAt(index).process === process && this.#start(index))
   }
 
-  /** Something other than a row is wrong for this long, or until the servers are healthy again. */
-  trouble(ms: number) {
-    this.world.troubles.push([this.world.now, this.world.now + ms])
-  }
-
   /** Closes a service as a signal does, and starts it again when it is closed. */
   restart(index: number) {
     const { process, service } = this.serviceAt(index)
@@ -150,7 +145,7 @@ export class Simulation {
   }
 
   #pass() {
-    if (!this.cluster.isHealthy) this.trouble(momentMs)
+    if (!this.cluster.isHealthy) this.world.trouble(momentMs)
     this.world.reach('moment')
   }
 
@@ -170,7 +165,7 @@ export class Simulation {
     }
     const due = world.now + wholeMs
     while (!(cluster.isWhole && this.#closing.size === 0) && world.violations.length === 0) {
-      if (!cluster.isHealthy) this.trouble(momentMs)
+      if (!cluster.isHealthy) world.trouble(momentMs)
       // Repeatedly: a server learns only a moment later that a process was killed.
       for (const node of cluster.nodes) node.releaseOutside()
       await world.run(world.now + 10)
@@ -180,7 +175,7 @@ export class Simulation {
     // Connections that a firewall has forgotten give no sign: a service notices by itself, and no create fails.
     if (this.schedule.seed % 4 !== 0) return
     network.forget()
-    this.trouble(0)
+    world.trouble(0)
   }
 
   /** Sends creates, one after the other, to each service. */

@@ -184,7 +184,7 @@ export class Statement {
     if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
     const ms = this.#world.duration(0.5) * this.#node.slowness
     // It may outlast what has slowed it down.
-    if (this.#node.slowness > 1) this.#world.troubles.push([this.#world.now, this.#world.now + ms])
+    if (this.#node.slowness > 1) this.#world.trouble(ms)
     this.#after(ms, () => {
       if (atCommit) return this.#fail(atCommit)
       this.phase = 'waits'

@@ -45,6 +45,11 @@ export class World {
     this.violations.push(what)
   }
 
+  /** Something other than a row is wrong for this long. */
+  trouble(ms: number) {
+    this.troubles.push([this.now, this.now + ms])
+  }
+
   /** Reports that something was reached that a fault may be tied to. */
   reach(point: string, context?: unknown) {
     const times = this.#reached.get(point) ?? []
