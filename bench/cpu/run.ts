@@ -17,7 +17,7 @@ import { formatNumber, formatTable, publish } from '../report.ts'
 /** What a start measured: CPU µs a request. */
 interface Figures {
   name: string
-  p10: number
+  meanUs: number
 }
 
 const { isQuick, starts, windows } = readOptions({ starts: 7, windows: 250 }, { starts: 1, windows: 50 })
@@ -43,10 +43,10 @@ async function start(log: string, database: Database, connections: number): Prom
 /** Returns the medians of a server over all starts. */
 function summarize(name: string, taken: Figures[][]) {
   const of = (figures: Figures[], wanted: string) =>
-    figures.find((one) => one.name === wanted)?.p10 ?? Number.NaN
+    figures.find((one) => one.name === wanted)?.meanUs ?? Number.NaN
   const ratioTo = (other: string) => median(taken.map((figures) => of(figures, name) / of(figures, other)))
   return {
-    p10Us: median(taken.map((figures) => of(figures, name))),
+    meanUs: median(taken.map((figures) => of(figures, name))),
     toBare: ratioTo('bare Fastify'),
     toDocumented: ratioTo('as documented')
   }
@@ -77,14 +77,14 @@ const table = formatTable([
   ['in one turn', '', 'memory, µs', ...ratios, 'socket, µs', ...ratios],
   ...rows.map(({ connections, name, ...row }) => {
     const cells = databases.flatMap((database) => {
-      const { p10Us, toBare, toDocumented } = row[database]
-      return [formatNumber(p10Us, 1), formatNumber(toBare, 2), formatNumber(toDocumented, 2)]
+      const { meanUs, toBare, toDocumented } = row[database]
+      return [formatNumber(meanUs, 1), formatNumber(toBare, 2), formatNumber(toDocumented, 2)]
     })
     return [String(connections), name, ...cells]
   })
 ])
 const method = [
-  "CPU time of the server's thread for a request: the 10th percentile of the windows.",
+  "CPU time of the server's thread for a request, with its collections of garbage.",
   `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn; ratios are those of each start.`,
   "In memory, all have the service's group commit."
 ].join(' ')
