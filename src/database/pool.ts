@@ -50,9 +50,9 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
 
   function connect({ size, limitMs }: Limits): pg.Pool {
     const pool = new pg.Pool({
+      application_name: 'plant-store',
       ...connection,
       Client,
-      application_name: 'plant-store',
       keepAlive: true,
       max: size,
       connectionTimeoutMillis: limitMs,
