@@ -102,7 +102,7 @@ export const catalogue = {
   Internal: entry(
     500,
     'internal error',
-    'Report the `X-Request-Id`. Reads, and requests with an `Idempotency-Key`, can be sent again.',
+    'Report the `X-Request-Id`. Reads, and requests with an `Idempotency-Key` or `Write-Outcome: none`, can be sent again.',
     { ...anyRequest, outcome: 'unknown' }
   ),
   TransferCodingNotSupported: entry(

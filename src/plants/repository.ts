@@ -1,7 +1,8 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
-import { breaksRule } from '../database/errors.ts'
+import { breaksRule, isReported } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
+import { requiresOther } from '../database/reports.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
@@ -11,6 +12,7 @@ import type { Tracing } from '../tracing/open-telemetry.ts'
 import { countBytes, countHeldBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteContext } from './sql-store.ts'
+import { writtenColumns } from './statements.ts'
 
 /** A create that has succeeded. */
 export interface Created {
@@ -123,6 +125,12 @@ export function createPlantRepository(
 
 function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof NotCommitted) return new Failure(byReason[error.reason], { cause: error })
-  return new Failure(breaksRule(error) ? 'RefusedPlant' : 'Internal', { cause: error })
+  if (error instanceof NotCommitted) {
+    const outcome = error.reason === 'missing' ? 'none' : undefined
+    return new Failure(byReason[error.reason], { cause: error, outcome })
+  }
+  if (breaksRule(error) && !requiresOther(error, writtenColumns))
+    return new Failure('RefusedPlant', { cause: error })
+  // PostgreSQL has rolled back the only attempts that there were.
+  return new Failure('Internal', { cause: error, outcome: isReported(error) ? 'none' : undefined })
 }

@@ -144,6 +144,24 @@ t.test('migrations find the primary, and a start-up fault has what each host say
   await t.rejects(waiting, new StartupFault([fault]))
 })
 
+t.test('a host that closes the connection before the login is told so', async (t) => {
+  const url = await listen(t, (socket) => socket.end())
+  const fault =
+    'the database cannot be reached: the connection was closed before the login: check the host and the port'
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url), 1_000, []),
+    new StartupFault([fault])
+  )
+})
+
+t.test('connect_timeout bounds each host', async (t) => {
+  const silent = await startSilent(t)
+  const hosts = urlOf([silent.host, silent.host, primary.host])
+  const began = performance.now()
+  t.equal(await open(t, `${hosts}&connect_timeout=1`, scaled(600_000)).ask(), portOf(primary.host))
+  t.ok(performance.now() - began < scaled(9_000), 'each would have 5 s')
+})
+
 t.test(
   'a server that accepts and ends a connection in one packet makes only the statement fail',
   async (t) => {

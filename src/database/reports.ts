@@ -1,0 +1,48 @@
+/** What PostgreSQL reports, for operators: how often it was which SQLSTATE, and which errors no client can avoid. */
+import type { DatabaseError } from 'pg'
+
+const mostCauses = 5
+/** Triggers may raise any code: more than these count together. */
+const mostCodes = 64
+/** A create that waits is tried again after a second at the most. */
+const exhaustedForMs = 15_000
+/** Insufficient resources, and errors of the system such as of input and output. */
+const exhausted = /^5[38]/
+
+/** Returns the SQLSTATE that PostgreSQL reported as an error or as its cause, or undefined. */
+export function findSqlState(error: unknown): string | undefined {
+  let cause = error
+  for (let depth = 0; depth < mostCauses && cause instanceof Error; depth++) {
+    const { severity, code = '' } = cause as DatabaseError
+    if (severity !== undefined && /^[0-9A-Z]{5}$/.test(code)) return code
+    cause = cause.cause
+  }
+  return undefined
+}
+
+/** Counts errors by their SQLSTATE, those beyond a number of codes as `other`. */
+export function createReportCounts() {
+  const counts: Record<string, number> = {}
+  let exhaustedAt = Number.NEGATIVE_INFINITY
+  return {
+    counts,
+    /** Whether resources were too few in the last 15 s. */
+    get isExhausted() {
+      return performance.now() - exhaustedAt < exhaustedForMs
+    },
+    add(error: unknown) {
+      const code = findSqlState(error)
+      if (code === undefined) return
+      if (exhausted.test(code)) exhaustedAt = performance.now()
+      const name = code in counts || Object.keys(counts).length < mostCodes ? code : 'other'
+      counts[name] = (counts[name] ?? 0) + 1
+    }
+  }
+}
+
+/** Returns whether the table requires a column that its statement does not write, given those that it writes. */
+export function requiresOther(error: unknown, written: readonly string[]): boolean {
+  const { code, column = '', where } = error as Partial<DatabaseError>
+  // With a context, it is a statement of a trigger.
+  return code === '23502' && where === undefined && !written.includes(column)
+}
