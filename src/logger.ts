@@ -8,7 +8,7 @@ const maximumLength = 10_000
 const kept = ['name', 'code', 'message', 'stack']
 const keptOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
 /** The function that has raised an error, in the first line of its context. Further ones can quote statements. */
-const raisedBy = /^PL\/pgSQL function ([\w$.]{1,200})\(/
+const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 
 /** Describes an error for the log: its type, the fields above, with or without the stack, and its causes. Never throws. */
 function describeError(error: unknown, hasStack: boolean, depth = 0): object {

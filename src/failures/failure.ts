@@ -18,8 +18,8 @@ interface FailureDetails {
   message?: string
   headers?: Record<string, string>
   cause?: unknown
-  /** What is known of the write, where the catalogue knows less. */
-  outcome?: Entry['outcome']
+  /** That it has stored nothing, where the catalogue's entry may be so. */
+  outcome?: 'none' | undefined
 }
 
 /** A failure of the catalogue, thrown anywhere and sent by the error handler; the cause is for the log. */
