@@ -46,3 +46,9 @@ export function requiresOther(error: unknown, written: readonly string[]): boole
   // With a context, it is a statement of a trigger.
   return code === '23502' && where === undefined && !written.includes(column)
 }
+
+/** Returns whether a rule of the table (PostgreSQL manual, "The Rule System") refuses the service's own statement. */
+export function actsInstead(error: unknown): boolean {
+  const { code, routine, where } = error as Partial<DatabaseError>
+  return code === '0A000' && routine === 'RewriteQuery' && where === undefined
+}
