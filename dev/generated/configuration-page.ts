@@ -1,5 +1,6 @@
 /** docs/configuration.md: the environment variables. */
 import { crossRules } from '../../src/config/config.ts'
+import { urlParameters } from '../../src/database/url.ts'
 import { code, notice, table } from './markdown.ts'
 import {
   composeVariables,
@@ -49,6 +50,22 @@ A secret can come from a file instead:
 ${list(secretVariables.map(({ name }) => `${name}_FILE`))}.
 Set only one of the two. [Tokens](running.md#tokens) and [the database's URL](running.md#database-credentials) can
 change without a restart, [several hosts](decisions/hosts-in-database-url.md) replace a database proxy.
+
+## Parameters of a database URL
+
+As in the PostgreSQL manual (libpq, "Parameter Key Words"); any other is a fault. Without \`sslmode\`, connections are in
+clear text, and the start warns of that for a host beyond this machine. \`@ / ? # &\` within a value are
+\`%40 %2F %3F %23 %26\`. The environment's \`PGSSLMODE\` and the like are a fault, too.
+
+${table(
+  ['parameter', 'value', 'what it is for'],
+  Object.entries(urlParameters).map(([name, { rule, purpose }]) => [code(name), rule, purpose])
+)}
+
+A Unix socket: \`postgres://user:password@/database?host=/var/run/postgresql\`. Of several hosts, only one that accepts
+writes is used. The start tries the statements and asks for what would lose plants: PostgreSQL 15 or later, UTF8,
+\`synchronous_commit\`, \`array_nulls\`, rights, columns, rules, a table that is logged, and a pooler that keeps prepared
+statements. It says in one line what to change.
 
 ## Settings
 
