@@ -32,6 +32,36 @@ const tabulate = (variables: Variable[]) =>
 
 const list = (names: string[]) => names.map(code).join(', ')
 
+const happensAnyway = 'This happens anyway.'
+const instead = 'Instead of that before the path.'
+
+/** What each parameter of a database URL is for. */
+const purposes: Record<keyof typeof urlParameters, string> = {
+  sslmode:
+    'The default is `disable`, no TLS; with one of the next three it is `verify-full`. `require` encrypts, `verify-ca` and `require` with `sslrootcert` also check who has signed the certificate, `verify-full` its host name, too.',
+  sslrootcert:
+    'The authorities in PEM; `system` means those of the operating system, and needs `verify-full`. The default are those of Node.',
+  sslcert: "The service's own certificate in PEM; needs `sslkey`.",
+  sslkey: 'Its key in PEM, without a passphrase.',
+  channel_binding:
+    '`require` refuses every session that was not authenticated by SCRAM-SHA-256-PLUS over TLS. The default is `disable`.',
+  host: instead,
+  port: instead,
+  user: instead,
+  password: instead,
+  application_name: 'What `pg_stat_activity` shows. The default is `plant-store`.',
+  connect_timeout:
+    'Seconds for each host to connect, if less than what `WRITE_DEADLINE_MS` leaves. 0 adds no limit.',
+  options: 'Options for the server, such as `-c%20search_path%3Dplants`. A pooler may refuse them.',
+  target_session_attrs:
+    '`read-write` uses only a server that accepts writes: always so with several hosts. The default is `any`.',
+  load_balance_hosts: happensAnyway,
+  client_encoding: happensAnyway,
+  gssencmode: happensAnyway,
+  keepalives: happensAnyway,
+  uselibpqcompat: happensAnyway
+}
+
 export function writeConfigurationPage(): string {
   const variables = [...secretVariables, ...plainVariables]
   return `# Configuration
@@ -59,7 +89,11 @@ clear text, and the start warns of that for a host beyond this machine. \`@ / ? 
 
 ${table(
   ['parameter', 'value', 'what it is for'],
-  Object.entries(urlParameters).map(([name, { rule, purpose }]) => [code(name), rule, purpose])
+  Object.entries(urlParameters).map(([name, [, rule]]) => [
+    code(name),
+    rule,
+    purposes[name as keyof typeof purposes]
+  ])
 )}
 
 A Unix socket: \`postgres://user:password@/database?host=/var/run/postgresql\`. Of several hosts, only one that accepts

@@ -1,7 +1,7 @@
 /** The process that migrates the database. */
 import { readMigrationConfig } from '../config/config.ts'
-import { migrate } from '../database/migrate.ts'
 import { reportStartupFault, StartupFault } from '../failures/failure.ts'
+import { migrate } from './migrations.ts'
 
 try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])

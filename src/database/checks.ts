@@ -49,7 +49,6 @@ export const checkNone =
     return rows.length === 0 ? undefined : sayWhat(rows.map(({ sql }) => sql))
   }
 
-/** Says which statements grant the rights that a role lacks. */
 export const sayGrants = (grants: string[]) =>
   `the role lacks a right, grant it by: ${grants.map((sql) => `${sql};`).join(' ')}`
 

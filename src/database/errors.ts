@@ -1,7 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { DatabaseError } from 'pg'
 import type { WriteFailure } from '../group-commit/types.ts'
-import { actsInstead } from './reports.ts'
 
 /** Thrown when no connection is available: no statement was sent. */
 export class NoConnection extends Error {
@@ -56,6 +55,12 @@ function codeOf(error: unknown): string | undefined {
 
 /** Returns whether a row may have caused an error: one in a function, such as a trigger, or one of a policy. */
 const mayBeRows = ({ where, routine }: Report) => where !== undefined || routine === 'ExecWithCheckOptions'
+
+/** Returns whether a rule of the table (PostgreSQL manual, "The Rule System") refuses the service's own statement. */
+const actsInstead = (error: unknown) => {
+  const { code, routine, where } = error as Report
+  return code === '0A000' && routine === 'RewriteQuery' && where === undefined
+}
 
 /** Returns whether the server itself reported an error. If it is then ready for another statement, the session survives. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined

@@ -18,64 +18,36 @@ export interface ConnectionOptions extends pg.ClientConfig {
   readonly exposedHost?: string | undefined
 }
 
-interface Parameter {
-  readonly pattern: RegExp
-  /** Completes "must have as its NAME …". */
-  readonly rule: string
-  readonly purpose: string
-}
+/** What a value must match, and the text that completes "must have as its NAME …". */
+type Parameter = readonly [pattern: RegExp, rule: string]
 
-const oneOf = (values: string[], purpose: string): Parameter => ({
-  pattern: new RegExp(`^(${values.join('|')})$`),
-  rule: `one of ${values.join(', ')}`,
-  purpose
-})
-const text = (rule: string, purpose: string, pattern = /^[^\0]+$/s): Parameter => ({ pattern, rule, purpose })
-const happensAnyway = 'This happens anyway.'
+const oneOf = (...values: string[]): Parameter => [
+  new RegExp(`^(${values.join('|')})$`),
+  `one of ${values.join(', ')}`
+]
+const text = (rule: string, pattern = /^[^\0]+$/s): Parameter => [pattern, rule]
 
 /** Every parameter that a URL can have, as the PostgreSQL manual spells it (libpq, "Parameter Key Words"). */
 export const urlParameters = {
-  sslmode: oneOf(
-    ['disable', 'require', 'verify-ca', 'verify-full'],
-    'The default is `disable`, no TLS; with one of the next three it is `verify-full`. `require` encrypts, `verify-ca` and `require` with `sslrootcert` also check who has signed the certificate, `verify-full` its host name, too.'
-  ),
-  sslrootcert: text(
-    'a file, or system',
-    'The authorities in PEM; `system` means those of the operating system, and needs `verify-full`. The default are those of Node.'
-  ),
-  sslcert: text('a file', "The service's own certificate in PEM; needs `sslkey`."),
-  sslkey: text('a file', 'Its key in PEM, without a passphrase.'),
-  channel_binding: oneOf(
-    ['disable', 'prefer', 'require'],
-    '`require` refuses every session that was not authenticated by SCRAM-SHA-256-PLUS over TLS. The default is `disable`.'
-  ),
-  host: text(
-    'a name, an address, or the directory of a Unix socket',
-    'Instead of that before the path.',
-    /^[^\s,@]+$/
-  ),
-  port: text('an integer from 1 to 65535', 'Instead of that before the path.', /^\d{1,5}$/),
-  user: text('a name', 'Instead of that before the host.'),
-  password: text('a text', 'Instead of that before the host.'),
-  application_name: text('a name', 'What `pg_stat_activity` shows. The default is `plant-store`.'),
-  connect_timeout: text(
-    'an integer from 0 to 999999',
-    'Seconds for each host to connect, if less than what `WRITE_DEADLINE_MS` leaves. 0 adds no limit.',
-    /^\d{1,6}$/
-  ),
-  options: text(
-    'a text',
-    'Options for the server, such as `-c%20search_path%3Dplants`. A pooler may refuse them.'
-  ),
-  target_session_attrs: oneOf(
-    ['any', 'read-write'],
-    '`read-write` uses only a server that accepts writes: always so with several hosts. The default is `any`.'
-  ),
-  load_balance_hosts: oneOf(['disable'], happensAnyway),
-  client_encoding: oneOf(['UTF8', 'utf8'], happensAnyway),
-  gssencmode: oneOf(['disable'], happensAnyway),
-  keepalives: oneOf(['1'], happensAnyway),
-  uselibpqcompat: oneOf(['true'], happensAnyway)
+  sslmode: oneOf('disable', 'require', 'verify-ca', 'verify-full'),
+  sslrootcert: text('a file, or system'),
+  sslcert: text('a file'),
+  sslkey: text('a file'),
+  channel_binding: oneOf('disable', 'prefer', 'require'),
+  host: text('a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/),
+  port: text('an integer from 1 to 65535', /^\d{1,5}$/),
+  user: text('a name'),
+  password: text('a text'),
+  application_name: text('a name'),
+  connect_timeout: text('an integer from 0 to 999999', /^\d{1,6}$/),
+  options: text('a text'),
+  target_session_attrs: oneOf('any', 'read-write'),
+  // These ask for what happens anyway.
+  load_balance_hosts: oneOf('disable'),
+  client_encoding: oneOf('UTF8', 'utf8'),
+  gssencmode: oneOf('disable'),
+  keepalives: oneOf('1'),
+  uselibpqcompat: oneOf('true')
 } satisfies Record<string, Parameter>
 
 type ParameterName = keyof typeof urlParameters
@@ -87,7 +59,6 @@ const escapes =
   'must write @, /, ?, # and & within its user, password and values as %40, %2F, %3F, %23 and %26'
 
 const fault = (rule: string) => new StartupFault([rule])
-
 /** The parts: user and password, hosts, database, parameters, and what a URL of a database does not have. */
 const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?(#.*)?$/s
 
@@ -135,7 +106,7 @@ function readParameters(query: string): Values {
     const [name, value] = split(pair, '=').map(decode) as [string, string]
     if (!Object.hasOwn(urlParameters, name))
       throw fault(`has the unknown parameter ${name}; the nearest known one is ${findNearest(name)}`)
-    const { pattern, rule } = urlParameters[name as ParameterName]
+    const [pattern, rule] = urlParameters[name as ParameterName]
     if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
     values[name as ParameterName] = value
   }

@@ -2,7 +2,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule, isReported } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
-import { requiresOther } from '../database/reports.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
@@ -129,8 +128,14 @@ function toCreateFailure(error: unknown): Failure {
     const outcome = error.reason === 'missing' ? 'none' : undefined
     return new Failure(byReason[error.reason], { cause: error, outcome })
   }
-  if (breaksRule(error) && !requiresOther(error, writtenColumns))
-    return new Failure('RefusedPlant', { cause: error })
+  if (breaksRule(error) && !requiresOther(error)) return new Failure('RefusedPlant', { cause: error })
   // PostgreSQL has rolled back the only attempts that there were.
   return new Failure('Internal', { cause: error, outcome: isReported(error) ? 'none' : undefined })
+}
+
+/** Returns whether the table requires a column that the service does not write. */
+function requiresOther(error: unknown): boolean {
+  const { code, column = '', where } = error as { code?: string; column?: string; where?: string }
+  // With a context, it is a statement of a trigger.
+  return code === '23502' && where === undefined && !writtenColumns.includes(column)
 }

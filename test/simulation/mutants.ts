@@ -79,10 +79,10 @@ export const mutants: readonly Mutant[] = [
       'if (!isAwaited()) return'
     ]
   ]),
-  ...inFile('database/readiness.ts', 'database/pool', [
+  ...inFile('plants/probe.ts', 'database/pool', [
     ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
   ]),
-  ...inFile('database/readiness.ts', 'database/idle-probe', [
+  ...inFile('plants/probe.ts', 'plants/probe', [
     [
       'an idle probe never forgets',
       'awaySince = isAway ? (awaySince ?? began) : undefined',

@@ -4,7 +4,7 @@ import pg from 'pg'
 import { query } from '../../dev/query.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import type { Teardown } from './process.ts'
 

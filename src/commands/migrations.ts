@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import type pg from 'pg'
+import { checkNone, sayGrants, settingChecks } from '../database/checks.ts'
+import { connect } from '../database/hosts.ts'
+import { waitForDatabase } from '../database/readiness.ts'
+import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
-import { checkNone, sayGrants, settingChecks } from './checks.ts'
-import { connect } from './hosts.ts'
-import { waitForDatabase } from './readiness.ts'
-import type { ConnectionOptions } from './url.ts'
 
 /** What to migrate, how long to wait for it and then for locks, and a callback that gets what it waits for. */
 interface MigrationOptions {

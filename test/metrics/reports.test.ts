@@ -1,6 +1,6 @@
 /** The counts of what PostgreSQL reports. */
 import t from 'tap'
-import { createReportCounts, findSqlState, knownCodes } from '../../src/database/reports.ts'
+import { createReportCounts, findSqlState, knownCodes } from '../../src/metrics/reports.ts'
 
 const report = (code: string, cause?: unknown) =>
   Object.assign(new Error('m', { cause }), { code, severity: 'ERROR' })

@@ -1,4 +1,4 @@
-/** What PostgreSQL reports, for operators: how often it was which SQLSTATE, and which errors no client can avoid. */
+/** How often PostgreSQL has reported which SQLSTATE, and whether it lacks resources. */
 import type { DatabaseError } from 'pg'
 
 const mostCauses = 5
@@ -44,17 +44,4 @@ export function createReportCounts() {
       counts[name] = (counts[name] ?? 0) + 1
     }
   }
-}
-
-/** Returns whether the table requires a column that its statement does not write, given those that it writes. */
-export function requiresOther(error: unknown, written: readonly string[]): boolean {
-  const { code, column = '', where } = error as Partial<DatabaseError>
-  // With a context, it is a statement of a trigger.
-  return code === '23502' && where === undefined && !written.includes(column)
-}
-
-/** Returns whether a rule of the table (PostgreSQL manual, "The Rule System") refuses the service's own statement. */
-export function actsInstead(error: unknown): boolean {
-  const { code, routine, where } = error as Partial<DatabaseError>
-  return code === '0A000' && routine === 'RewriteQuery' && where === undefined
 }
