@@ -68,8 +68,9 @@ const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?
  * names the broken rule and never holds a part of the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
-  const [, credentials = '', list = '', database = '', query = '', rest] = parts.exec(url) ?? []
-  if (!parts.test(url)) throw fault(form)
+  const match = parts.exec(url.trim())
+  if (!match) throw fault(form)
+  const [, credentials = '', list = '', database = '', query = '', rest] = match
   // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
   const values = readParameters(query)

@@ -15,6 +15,7 @@ const basics = { user: 'gardener', password: 'thyme', host: 'db.test', port: 543
 
 const read: [url: string, options: object][] = [
   ['postgres://gardener:thyme@db.test:5433/plants', basics],
+  [' postgres://gardener:thyme@db.test:5433/plants\n', basics],
   ['postgresql://db.test/other', { user: '', password: '', host: 'db.test', port: 5432, database: 'other' }],
   [
     'postgres://gardener:th,y@m:e%25%2F@[::1]:7/a%20b',
