@@ -8,7 +8,7 @@ import { createGroupCommit, type GroupCommit } from '../group-commit/group-commi
 import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
 import { Shares } from '../http/shares.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
-import { countBytes, countHeldBytes, rowBytes, writeContent } from './columns.ts'
+import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteContext } from './sql-store.ts'
 import { writtenColumns } from './statements.ts'
@@ -83,8 +83,7 @@ export function createPlantRepository(
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
-      const heldBytes = countHeldBytes(plant)
-      const bytes = countBytes(plant)
+      const { sent: bytes, held: heldBytes } = countBytes(plant)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
       const item = { id: plant.id, plant, writeId, bytes, portion: portionOf(caller), context, span }
