@@ -17,7 +17,9 @@ async function lastLine(service: Service, message: string) {
 
 const reportsOf = async (service: Service) =>
   [
-    ...(await service.metrics()).matchAll(/^plant_store_database_errors_total\{sqlstate="(\w+)"\} ([1-9]\d*)$/gm)
+    ...(await service.metrics()).matchAll(
+      /^plant_store_database_errors_total\{sqlstate="(\w+)"\} ([1-9]\d*)$/gm
+    )
   ].map(([, code, count]) => [code, Number(count) > 0])
 
 async function startWith(t: Test, sql: string) {
