@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import type pg from 'pg'
 import { checkNone, sayGrants, settingChecks } from '../database/checks.ts'
 import { connect } from '../database/hosts.ts'
 import { waitForDatabase } from '../database/readiness.ts'
@@ -56,7 +55,7 @@ export async function migrate(
         if (done) names.push(done.name)
         if (!done || direction === 'down') return names
       } catch (error) {
-        const { code, message } = error as pg.DatabaseError
+        const { code, message } = error as Error & { code?: string }
         await client.query('rollback')
         if (code !== '55P03') {
           // The library reports a missing right in a text, with a stack.

@@ -96,7 +96,7 @@ function clarify(error: unknown): unknown {
     Reflect.set(
       error as object,
       'message',
-      'the connection was closed before the login: check the host and the port'
+      'the connection was closed before it was ready: check the host and the port'
     )
   return error
 }

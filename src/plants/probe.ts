@@ -1,18 +1,15 @@
 /** The probe of the database: in an outage, and while no create would notice its loss. */
-import type pg from 'pg'
 import { readOnly } from '../database/checks.ts'
 import { diagnose } from '../database/errors.ts'
 import { isReadOnly } from '../database/hosts.ts'
+import type { Database } from '../database/pool.ts'
 
 /**
  * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
  * rejects otherwise. Takes 4 s at most.
  */
 export async function checkReadiness(
-  database: {
-    query(text: pg.QueryConfig, signal: AbortSignal): Promise<pg.QueryResult>
-    reset(cause: unknown): void
-  },
+  database: Pick<Database, 'query' | 'reset'>,
   selectRequired: string
 ): Promise<void> {
   // For both statements together; a cancelled one ends within two seconds more.

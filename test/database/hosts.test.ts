@@ -144,10 +144,10 @@ t.test('migrations find the primary, and a start-up fault has what each host say
   await t.rejects(waiting, new StartupFault([fault]))
 })
 
-t.test('a host that closes the connection before the login is told so', async (t) => {
+t.test('a host that closes the connection at once is told so', async (t) => {
   const url = await listen(t, (socket) => socket.end())
   const fault =
-    'the database cannot be reached: the connection was closed before the login: check the host and the port'
+    'the database cannot be reached: the connection was closed before it was ready: check the host and the port'
   await t.rejects(
     waitForDatabase(() => parseDatabaseUrl(url), 1_000, []),
     new StartupFault([fault])
