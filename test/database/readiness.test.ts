@@ -1,6 +1,6 @@
 /** Waiting for the database: what is reported of each thing that it can lack. */
 import { once } from 'node:events'
-import { Socket } from 'node:net'
+import { connect, Socket } from 'node:net'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
@@ -246,6 +246,36 @@ t.test('the statements are tried without a row, a lock or a trigger of a row', a
     await query(url, 'select from audit'),
     [],
     'what a trigger of the statement does is rolled back'
+  )
+})
+
+t.test('behind a pooler, the statements are tried while other sessions keep servers busy', async (t) => {
+  const url = new URL(await createDatabase(t))
+  const port = Number(url.port)
+  let sessions = 0
+  const pooler = new URL(
+    await listen(t, (socket) => {
+      sessions++
+      const server = connect(port, '127.0.0.1').on('error', () => {})
+      socket.pipe(server)
+      server.on('end', () => socket.end())
+      server.on('data', (bytes) => {
+        // BackendKeyData: a number that is not the server's.
+        const at = bytes.indexOf('K\0\0\0\x0c')
+        if (at >= 0) bytes.writeInt32BE(-1, at + 5)
+        socket.write(bytes)
+      })
+    })
+  )
+  url.port = pooler.port
+  t.equal(await wait(url.href, 30_000), undefined)
+  t.equal(sessions, 4)
+  const losing = [checkStatements([{ text: `do $$ begin raise sqlstate '26000'; end $$` }])]
+  const missing =
+    'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url.href), 2_000, losing),
+    new StartupFault([missing])
   )
 })
 
