@@ -106,7 +106,7 @@ t.test(
   'both processes say that they reach another machine in clear text, unless the URL asks for it',
   async (t) => {
     const exposed = 'postgres://gardener:thyme@db.invalid/plants'
-    const env = { ...settings, STARTUP_TIMEOUT_MS: '1' }
+    const env = { ...settings, ...covered, STARTUP_TIMEOUT_MS: '1' }
     const warning =
       /"level":40.*"host":"db.invalid","msg":"connections to the database are not encrypted: add an sslmode/
     t.match((await run(t, ['src/server.ts'], { ...env, DATABASE_URL: exposed })).stdout, warning)
