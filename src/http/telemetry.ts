@@ -68,6 +68,9 @@ function describe({ request, elapsedTime }: FastifyReply) {
 /** Returns the path of a request's route, or undefined without one. Reading an operation's costs less. */
 const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
 
+/** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
+const reportOf = (cause: unknown) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
+
 function createLog(logger: FastifyBaseLogger) {
   const logSuccess = createSuccessLine(logger)
   return (reply: FastifyReply, isSent: boolean) => {
@@ -78,7 +81,7 @@ function createLog(logger: FastifyBaseLogger) {
     if (!isSent) logger.info({ ...line, failure: undefined }, 'the client left before its response')
     else if (failure?.error === 500) logger.error({ ...line, err: failure }, failure.message)
     else if (failure?.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
-    else if (failure) logger.info(line, failure.message)
+    else if (failure) logger.info({ ...line, cause: reportOf(failure.cause) }, failure.message)
     // Probes come every second, and matter only when they fail.
     else logger.debug(line, 'responded')
   }

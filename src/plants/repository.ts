@@ -1,6 +1,6 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
-import { breaksRule } from '../database/errors.ts'
+import { breaksRule, isReported } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
@@ -11,6 +11,7 @@ import type { Tracing } from '../tracing/open-telemetry.ts'
 import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteContext } from './sql-store.ts'
+import { writtenColumns } from './statements.ts'
 
 /** A create that has succeeded. */
 export interface Created {
@@ -122,6 +123,18 @@ export function createPlantRepository(
 
 function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof NotCommitted) return new Failure(byReason[error.reason], { cause: error })
-  return new Failure(breaksRule(error) ? 'RefusedPlant' : 'Internal', { cause: error })
+  if (error instanceof NotCommitted) {
+    const outcome = error.reason === 'missing' ? 'none' : undefined
+    return new Failure(byReason[error.reason], { cause: error, outcome })
+  }
+  if (breaksRule(error) && !requiresOther(error)) return new Failure('RefusedPlant', { cause: error })
+  // PostgreSQL has rolled back the only attempts that there were.
+  return new Failure('Internal', { cause: error, outcome: isReported(error) ? 'none' : undefined })
+}
+
+/** Returns whether the table requires a column that the service does not write. */
+function requiresOther(error: unknown): boolean {
+  const { code, column = '', where } = error as { code?: string; column?: string; where?: string }
+  // With a context, it is a statement of a trigger.
+  return code === '23502' && where === undefined && !writtenColumns.includes(column)
 }

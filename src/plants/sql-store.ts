@@ -2,10 +2,10 @@
 import { hash, randomUUID } from 'node:crypto'
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
-import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
+import { checkReadiness } from './probe.ts'
 import { createPlants, findPlants, type PlantWrite, selectRequired } from './statements.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */

@@ -18,11 +18,11 @@ const meaning = (error: unknown) => {
 
 t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) => {
   const table: [codes: string, own: string, triggers: string][] = [
-    ['25006 26000 53300 0A000', 'no database later', 'no unclear later'],
+    ['25006 26000 42P05 53300 0A000', 'no database later', 'no unclear later'],
     ['40001 40P01', 'no unclear now', 'no unclear now'],
     ['25001 25P02 53100 53200 55P03 57014', 'no unclear later', 'no unclear later'],
-    ['42P01 42703 42883 42501 42P05 3D000 3F000', 'no database never', 'no unclear never'],
-    ['58030 XX000 XX001', 'no unclear never', 'no unclear never'],
+    ['42P01 42703 42883 42501 3D000 3F000', 'no database never', 'no unclear never'],
+    ['58030 XX000 XX001 23502', 'no unclear never', 'no unclear never'],
     ['22001 23514 23505 P0001 54000 ZZ001', 'no row never', 'no row never'],
     ['08006 08P01 40003 57P01 25P04', 'maybe unclear later', 'maybe unclear later']
   ]
@@ -42,6 +42,12 @@ t.test('a database without transaction ids is at fault, and not a row', async (t
     t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'no database later')
 })
 
+t.test("a rule that acts in place of creates is the operator's, and its sessions are good", async (t) => {
+  const rule = report('0A000', { routine: 'RewriteQuery' })
+  t.equal(meaning(rule), 'no database never')
+  t.notOk(isStale(rule))
+})
+
 t.test('an error of the connection leaves the outcome open, unless there was no connection', async (t) => {
   t.equal(meaning(new Error('Connection terminated unexpectedly')), 'maybe unclear later')
   t.equal(
@@ -59,7 +65,7 @@ t.test('an internal error leaves the outcome open only where Citus has lost a wo
 })
 
 t.test('some errors make a surviving session useless, unless a trigger raised them', async (t) => {
-  for (const code of ['25006', '26000', '0A000']) {
+  for (const code of ['25006', '26000', '42P05', '0A000']) {
     t.ok(isStale(report(code)))
     t.notOk(isStale(report(code, { where })))
   }

@@ -55,11 +55,7 @@ export const mutants: readonly Mutant[] = [
       "written: 'maybe', whose: 'unclear'",
       "written: code === '57P01' ? 'no' : 'maybe', whose: 'unclear'"
     ],
-    [
-      'a read-only server keeps its connections',
-      'const stale = /^(25006|26000|0A000)$/',
-      'const stale = /^(26000|0A000)$/'
-    ]
+    ['a read-only server keeps its connections', 'const stale = /^(25006|26000|', 'const stale = /^(26000|']
   ]),
   ...inFile('database/hosts.ts', failure, [
     [
@@ -83,10 +79,10 @@ export const mutants: readonly Mutant[] = [
       'if (!isAwaited()) return'
     ]
   ]),
-  ...inFile('database/readiness.ts', 'database/pool', [
+  ...inFile('plants/probe.ts', 'database/pool', [
     ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
   ]),
-  ...inFile('database/readiness.ts', 'database/idle-probe', [
+  ...inFile('plants/probe.ts', 'plants/probe', [
     [
       'an idle probe never forgets',
       'awaySince = isAway ? (awaySince ?? began) : undefined',
