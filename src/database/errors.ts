@@ -14,15 +14,15 @@ export class OutcomeUnknown extends Error {
 
 /** What an error means for a statement that was rolled back; the first entry with its code counts. */
 const meanings: [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailure['again']][] = [
-  // A read-only server, no connection left, a prepared statement that is lost or no longer fits the table.
-  [/^(25006|26000|42P05|53300|0A000)$/, 'database', 'later'],
+  // A read-only server, no connection left, a prepared statement that is lost or mixed up.
+  [/^(25006|26000|42P05|53300)$/, 'database', 'later'],
   // A serialization failure, a deadlock.
   [/^(40001|40P01)$/, 'unclear', 'now'],
   // Too few resources, a lock, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
   // of Citus whose transaction was broken by the end of another node (citusdata/citus#7306).
   [/^(25...|53...|55P03|57014)$/, 'unclear', 'later'],
-  // A table, a column, a function, a right is missing.
-  [/^(42...|3D000|3F000)$/, 'database', 'never'],
+  // A table, a column, a function, a right is missing, or the table has a rule that excludes the statement.
+  [/^(0A000|42...|3D000|3F000)$/, 'database', 'never'],
   // A damaged page, an I/O error, a bug; a null, which may be in a column that the service does not write.
   [/^(58...|XX...|23502)$/, 'unclear', 'never'],
   // The data is at fault.
@@ -43,7 +43,7 @@ const onWorkers =
  */
 const refused = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
 /** A session that has lost its prepared statements, or whose server is not the primary. */
-const stale = /^(25006|26000|42P05|0A000)$/
+const stale = /^(25006|26000|42P05)$/
 
 type Report = Partial<DatabaseError>
 
@@ -56,18 +56,15 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether a row may have caused an error: one in a function, such as a trigger, or one of a policy. */
 const mayBeRows = ({ where, routine }: Report) => where !== undefined || routine === 'ExecWithCheckOptions'
 
-/** Returns whether a rule of the table (PostgreSQL manual, "The Rule System") refuses the service's own statement. */
-const actsInstead = (error: unknown) => {
-  const { code, routine, where } = error as Report
-  return code === '0A000' && routine === 'RewriteQuery' && where === undefined
-}
+/** Returns whether a prepared statement no longer fits the table. Rules of the table have the same code, 0A000. */
+const isStalePlan = ({ routine }: Report) => routine === 'RevalidateCachedQuery'
 
 /** Returns whether the server itself reported an error. If it is then ready for another statement, the session survives. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
 /** Returns whether this error makes a surviving session useless, and all other sessions of its server. */
 export const isStale = (error: unknown): boolean =>
-  stale.test(codeOf(error) ?? '') && !mayBeRows(error as Report) && !actsInstead(error)
+  (stale.test(codeOf(error) ?? '') || isStalePlan(error as Report)) && !mayBeRows(error as Report)
 
 /** Returns whether a session ended by a time-out of its own, which says nothing about others. */
 export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
@@ -81,12 +78,12 @@ export function diagnose(error: unknown): WriteFailure {
   // Near the wraparound of transaction ids, nothing is written until the operator vacuums. The code is that of too much data.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId')
     return { error, written: 'no', whose: 'database', again: 'later' }
-  if (actsInstead(error)) return { error, written: 'no', whose: 'database', again: 'never' }
   const code = codeOf(error)
   const isOpen = code === undefined || open.test(code)
   if (isOpen || (broken.test(code) && onWorkers.test(file ?? '')))
     return { error, written: 'maybe', whose: 'unclear', again: 'later' }
   const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
   const isUnclear = whose === 'database' && mayBeRows(error as Report)
-  return { error, written: 'no', whose: isUnclear ? 'unclear' : whose, again }
+  const isStale = isStalePlan(error as Report)
+  return { error, written: 'no', whose: isUnclear ? 'unclear' : whose, again: isStale ? 'later' : again }
 }
