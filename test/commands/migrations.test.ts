@@ -93,7 +93,7 @@ t.test('a role that lacks a right is told the grant, or to be the owner', async 
   await t.rejects(migrateBy('up'), new StartupFault([fault]))
   await query(url, grant)
   t.strictSame(await migrateBy('up'), migrations)
-  await query(url, 'alter table plants owner to postgres')
+  await query(url, 'alter table plants owner to current_user')
   const other = 'must be owner of table plants: run the migrations as the owner of the tables'
   await t.rejects(migrateBy('down'), new StartupFault([other]))
 })
