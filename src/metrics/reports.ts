@@ -1,5 +1,4 @@
 /** How often PostgreSQL has reported which SQLSTATE, and whether it lacks resources. */
-import type { DatabaseError } from 'pg'
 
 const mostCauses = 5
 /** Triggers may raise any code: more than these count together. */
@@ -19,7 +18,7 @@ export const knownCodes =
 export function findSqlState(error: unknown): string | undefined {
   let cause = error
   for (let depth = 0; depth < mostCauses && cause instanceof Error; depth++) {
-    const { severity, code = '' } = cause as DatabaseError
+    const { severity, code = '' } = cause as Error & { severity?: string; code?: string }
     if (severity !== undefined && /^[0-9A-Z]{5}$/.test(code)) return code
     cause = cause.cause
   }
