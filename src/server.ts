@@ -11,13 +11,13 @@ import { databaseChecks } from './plants/statements.ts'
 /** Besides the connections of clients: sessions, files, and what Node needs. */
 const ownFiles = 100
 
-/** Returns how many files the process may have open (`ulimit -n`). */
+/** Returns how many files the process may have open (`ulimit -n`); NaN where that is not limited. */
 function readFileLimit(): number {
   Reflect.set(process.report, 'excludeNetwork', true) // looking up names would take time
   const { userLimits } = process.report.getReport() as unknown as {
     userLimits: { open_files: { soft: number | 'unlimited' } }
   }
-  return Number(userLimits.open_files.soft) || Number.POSITIVE_INFINITY
+  return Number(userLimits.open_files.soft)
 }
 
 try {

@@ -47,9 +47,10 @@ export function cancelStatement(client: pg.ClientBase): void {
   socket.write(encodeRequest(tlsCode))
   socket.once('data', (answer) => {
     if (answer.toString() !== 'S') return socket.destroy()
-    const options = ssl === true ? {} : { ...ssl, key: ssl.key } // the driver makes the key non-enumerable
+    const options = ssl as ConnectionOptions // `true` has none
     const name = isIP(host) ? {} : { servername: host }
-    return encrypt({ socket, host, ...options, ...name })
+    // The driver makes the key non-enumerable.
+    return encrypt({ socket, host, ...options, key: options.key as string, ...name })
       .on('error', ignore)
       .end(request)
       .resume()

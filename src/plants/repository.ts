@@ -1,6 +1,6 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
-import { breaksRule, isReported } from '../database/errors.ts'
+import { breaksRule } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
@@ -128,8 +128,8 @@ function toCreateFailure(error: unknown): Failure {
     return new Failure(byReason[error.reason], { cause: error, outcome })
   }
   if (breaksRule(error) && !requiresOther(error)) return new Failure('RefusedPlant', { cause: error })
-  // PostgreSQL has rolled back the only attempts that there were.
-  return new Failure('Internal', { cause: error, outcome: isReported(error) ? 'none' : undefined })
+  // What is final was reported by PostgreSQL, which has rolled back the only attempts that there were.
+  return new Failure('Internal', { cause: error, outcome: 'none' })
 }
 
 /** Returns whether the table requires a column that the service does not write. */
