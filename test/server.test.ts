@@ -123,6 +123,7 @@ t.test(
 t.test('the service says at the start that it may open fewer files than MAX_CONNECTIONS needs', async (t) => {
   const env = {
     ...settings,
+    ...covered,
     DATABASE_URL: 'postgres://gardener:thyme@127.0.0.1:1/plants',
     STARTUP_TIMEOUT_MS: '1'
   }
