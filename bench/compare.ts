@@ -14,7 +14,7 @@ import { type Figures, median } from './measure.ts'
 import { readOptions } from './options.ts'
 import { formatNumber, formatTable } from './report.ts'
 import { findProgram, type Program, readStart } from './server.ts'
-import { measureInTurns, serverContestant, summarizeStarts, type Taken } from './turns.ts'
+import { measureInTurns, serverContestant, type Taken } from './turns.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -32,7 +32,7 @@ const compared: [figure: keyof Figures, title: string, digits: number, moreIsBet
 export async function compare(revision: string | undefined): Promise<void> {
   if (revision === undefined) throw new Error('name a revision, such as HEAD: npm run bench -- compare HEAD')
   const turns = readOptions(
-    { starts: 3, seconds: 3, connections: [1, 8, 64, 256] },
+    { starts: 6, seconds: 2, connections: [1, 8, 64, 256] },
     { starts: 1, seconds: 1, connections: [64] }
   )
   const generator = await findGenerator()
@@ -55,9 +55,13 @@ export async function compare(revision: string | undefined): Promise<void> {
     const version = await readVersion(environment.postgres.url('postgres'))
     const table = formatTable([
       ['connections', '', revision, 'this', 'ratio', `${revision} to itself`, ''],
-      ...turns.connections.flatMap((_, index) => compareAt(index, turns.connections, { theirs, again, ours }))
+      ...turns.connections.flatMap((count, index) => compareAt(index, count, { theirs, again, ours }))
     ])
-    const method = `Medians of ${turns.starts} starts of ${turns.seconds} s; ratios of one round, with the range of their median.`
+    const method = [
+      `Medians; starts of each: ${turns.starts}; ${turns.seconds} s a load.`,
+      'Ratios are those of each round, with the range of their median.',
+      `Below ${leastRounds} starts, nothing is called better or worse.`
+    ].join(' ')
     process.stdout.write(`\n${describeMachine([version, generator.name])}. ${method}\n\n${table}\n`)
     const errors = [...theirs, ...again, ...ours].flat().reduce((sum, figures) => sum + figures.errors, 0)
     if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
@@ -92,16 +96,15 @@ interface Sides {
   readonly ours: Taken
 }
 
-/** Returns the lines of one number of connections. */
-function compareAt(index: number, connections: number[], { theirs, again, ours }: Sides): string[][] {
-  const [before, now] = [theirs, ours].map((taken) => summarizeStarts(taken, connections)[index])
+/** Returns the lines of one number of connections, which is at an index of the loads. */
+function compareAt(index: number, connections: number, { theirs, again, ours }: Sides): string[][] {
   return compared.map(([figure, title, digits, moreIsBetter], line) => {
     const of = (taken: Taken) => taken.map((figures) => figures[index]?.[figure] as number)
     const ratio = compareRounds(of(ours), of(theirs))
     const noise = compareRounds(of(again), of(theirs))
-    const cells = [before, now].map((figures) => formatNumber(figures?.[figure] as number, digits))
+    const cells = [theirs, ours].map((taken) => formatNumber(median(of(taken)), digits))
     return [
-      line === 0 ? String(connections[index]) : '',
+      line === 0 ? String(connections) : '',
       title,
       ...cells,
       formatRatio(ratio),
@@ -111,8 +114,12 @@ function compareAt(index: number, connections: number[], { theirs, again, ours }
   })
 }
 
+/** With fewer rounds, two ranges of one program are apart by chance too often: one cell in 20 at three rounds. */
+const leastRounds = 6
+
 /** The median of the rounds' ratios, and the range that holds it. */
 export interface Ratio {
+  readonly rounds: number
   readonly median: number
   readonly least: number
   readonly most: number
@@ -128,14 +135,16 @@ export function compareRounds(one: number[], other: number[]): Ratio {
   const { length } = ratios
   const rank = Math.max(0, Math.floor(length / 2 - 0.98 * Math.sqrt(length)) - 1)
   return {
+    rounds: length,
     median: median(ratios),
     least: ratios[rank] ?? Number.NaN,
     most: ratios[length - 1 - rank] ?? Number.NaN
   }
 }
 
-/** Says that a side is better or worse where its range and that of the noise do not meet. */
-export function judge({ least, most }: Ratio, noise: Ratio, moreIsBetter: boolean): string {
+/** Says that a side is better or worse where its range and that of the noise do not meet, if there are rounds enough. */
+export function judge({ rounds, least, most }: Ratio, noise: Ratio, moreIsBetter: boolean): string {
+  if (rounds < leastRounds) return ''
   if (least > noise.most) return moreIsBetter ? 'better' : 'worse'
   if (most < noise.least) return moreIsBetter ? 'worse' : 'better'
   return ''

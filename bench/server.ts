@@ -10,12 +10,15 @@ import { token } from './plant.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** The servers that can be tested: how Node starts each. */
+/** The service's options of V8. */
+export const options = readStart(root).filter((word) => word.startsWith('--'))
+
+/** The servers that can be tested: how Node starts each. What differs from the service in one thing has its options. */
 export const servers = {
   service: readStart(root),
   'as documented': ['bench/servers/main.ts', 'documented'],
-  'one insert a request': ['bench/servers/one-insert.ts'],
-  'bare Fastify': ['bench/servers/main.ts', 'bare'],
+  'one insert a request': [...options, 'bench/servers/one-insert.ts'],
+  'bare Fastify': [...options, 'bench/servers/main.ts', 'bare'],
   /** The service, with a look into its heap. */
   watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', ...readStart(root)]
 }

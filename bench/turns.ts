@@ -51,12 +51,17 @@ export function serverContestant(
   }
 }
 
-/** Measures the contestants in turns. Each round begins with another one: a neighbour's pages may still be on their way to the disk. */
+/**
+ * Measures the contestants in turns. Each round begins with another one, and every second cycle of rounds has the opposite
+ * order: the pages of the one before may still be on their way to the disk, so each follows each other one as often.
+ */
 export async function measureInTurns(contestants: Contestant[], turns: Turns): Promise<Taken[]> {
   const taken: Taken[] = contestants.map(() => [])
+  const count = contestants.length
   for (let start = 0; start < turns.starts; start++) {
-    for (let turn = 0; turn < contestants.length; turn++) {
-      const index = (start + turn) % contestants.length
+    const isReversed = Math.floor(start / count) % 2 === 1
+    for (let turn = 0; turn < count; turn++) {
+      const index = (start + (isReversed ? count - turn : turn)) % count
       const { name, measure } = contestants[index] as Contestant
       const figures = await measure(turns)
       taken[index]?.push(figures)

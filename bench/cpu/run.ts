@@ -13,6 +13,7 @@ import { describeMachine } from '../machine.ts'
 import { median } from '../measure.ts'
 import { readOptions } from '../options.ts'
 import { formatNumber, formatTable, publish } from '../report.ts'
+import { options } from '../server.ts'
 
 /** What a start measured: CPU µs a request. */
 interface Figures {
@@ -32,7 +33,7 @@ type Database = (typeof databases)[number]
 async function start(log: string, database: Database, connections: number): Promise<Figures[]> {
   const output = await open(log, 'w')
   const numbers = [connections, warmUps, windows].map(String)
-  const args = [join(import.meta.dirname, 'start.ts'), database, ...numbers]
+  const args = [...options, join(import.meta.dirname, 'start.ts'), database, ...numbers]
   const child = spawn(process.execPath, args, { stdio: ['ignore', output.fd, 'pipe'] })
   const [figures, [code]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
   await output.close()
@@ -86,7 +87,7 @@ const table = formatTable([
 const method = [
   "CPU time of the server's thread for a request, with its collections of garbage.",
   `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn; ratios are those of each start.`,
-  "In memory, all have the service's group commit."
+  `In memory, all have the service's group commit. Each has the service's options of V8: ${options.join(' ')}.`
 ].join(' ')
 await publish('cpu', {
   text: `${machine}. ${method}\n\n${table}`,

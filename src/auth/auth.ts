@@ -30,7 +30,10 @@ const realm = 'Bearer realm="plant-store"'
 export default fp<Options>(
   async (app, { tokens: initial, file, registry, perSecond }) => {
     let tokens = initial
-    /** The callers of the secrets that were found valid: hashing a secret again costs as much as its log line. */
+    /**
+     * The callers of the secrets that were found valid, at most one for each token: hashing a secret again costs as much as
+     * its log line. They stay in memory in clear text until the file of tokens changes.
+     */
     let known = new Map<string, string>()
     const followed = watchSecretFile('AUTH_TOKENS_FILE', file, app.log, (text) => {
       tokens = parseTokens(text)
@@ -50,9 +53,12 @@ export default fp<Options>(
       auth: (token, request) => {
         // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which
         // a random number of this process decides, and nobody can choose a secret by its digest.
-        const caller = known.get(token) ?? tokens.get(hash('sha256', token))
-        if (caller === undefined) return false
-        known.set(token, caller)
+        let caller = known.get(token)
+        if (caller === undefined) {
+          caller = tokens.get(hash('sha256', token))
+          if (caller === undefined) return false
+          known.set(token, caller)
+        }
         request.caller = caller
         return true
       }

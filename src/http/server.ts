@@ -63,7 +63,8 @@ export async function createServer(
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A child logger for each request would cost more than the line of a success, which is written without one.
+    // A child logger for each request would cost more than the line of a success, which is written without one. So lines
+    // that Fastify itself writes, such as that of a response sent twice, have no requestId.
     childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
     // The router would take OPTIONS * for the root.

@@ -1,3 +1,5 @@
+import assert from 'node:assert'
+
 /**
  * A budget of rows or bytes that callers share, so that none of them can use it up. A caller that holds less than
  * what is still free may take more (dynamic thresholds, Choudhury and Hahne 1998). Alone it gets half of the budget, and
@@ -6,7 +8,7 @@
 export class Shares {
   readonly #limit: number
   #held = 0
-  /** What each caller holds. A caller stays, with nothing: there are no more of them than names of tokens. */
+  /** What each caller holds, as long as it holds anything. */
   readonly #byCaller = new Map<string, { held: number }>()
 
   constructor(limit: number) {
@@ -39,11 +41,13 @@ export class Shares {
     return true
   }
 
-  /** Releases all or a part of what a caller has taken. */
+  /** Releases all or a part of what a caller has taken. Throws an AssertionError for more than it holds. */
   release(caller: string, amount: number): void {
+    if (amount === 0) return
     const account = this.#byCaller.get(caller)
-    if (account === undefined) return
+    assert(account && account.held >= amount, 'only what was taken is released')
     this.#held -= amount
     account.held -= amount
+    if (account.held === 0) this.#byCaller.delete(caller)
   }
 }

