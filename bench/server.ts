@@ -10,7 +10,7 @@ import { token } from './plant.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** The service's options of V8. */
+/** The service's options of Node. */
 export const options = readStart(root).filter((word) => word.startsWith('--'))
 
 /** The servers that can be tested: how Node starts each. What differs from the service in one thing has its options. */

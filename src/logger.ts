@@ -32,7 +32,7 @@ function describeError(error: unknown, hasStack: boolean, depth = 0): object {
 }
 
 /** Lines are written in chunks: a system call for each would cost more than the line itself. */
-const chunkLength = 4_096
+const chunkLength = 16_384
 const flushEveryMs = 250
 /** How many bytes are kept while standard output cannot be written, such as a file on a full disk. */
 const maximumKept = 1_048_576
@@ -43,7 +43,7 @@ let lost = 0
 export const lostLines = () => lost
 
 /**
- * Writes to standard output in chunks of about 4 kB; the last one after 250 ms, with a fatal line, or at the exit. Pino's own
+ * Writes to standard output in chunks of about 16 kB; the last one after 250 ms, with a fatal line, or at the exit. Pino's own
  * buffer counts the bytes of all its lines again with each line. If the log cannot be written, the service continues.
  */
 function bufferOutput(): DestinationStream & { flushSync(): void } {

@@ -87,7 +87,7 @@ const table = formatTable([
 const method = [
   "CPU time of the server's thread for a request, with its collections of garbage.",
   `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn; ratios are those of each start.`,
-  `In memory, all have the service's group commit. Each has the service's options of V8: ${options.join(' ')}.`
+  `In memory, all have the service's group commit. Each has the service's options of Node: ${options.join(' ')}.`
 ].join(' ')
 await publish('cpu', {
   text: `${machine}. ${method}\n\n${table}`,
