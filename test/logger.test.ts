@@ -54,12 +54,12 @@ t.test('after a write that failed once, no line is lost or repeated', async (t) 
       fails = false
       throw Object.assign(new Error('no space'), { code: 'ENOSPC' })
     }
-    for (let n = 0; n < 300; n++) try { log.info(String(n)) } catch {}
+    for (let n = 0; n < 1_500; n++) try { log.info(String(n)) } catch {}
     process.exit()`
   const child = run(t, program)
   t.strictSame(
     messages(await text(child.stdout as Readable)),
-    Array.from({ length: 300 }, (_, n) => String(n))
+    Array.from({ length: 1_500 }, (_, n) => String(n))
   )
 })
 
