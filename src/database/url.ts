@@ -105,8 +105,8 @@ function readParameters(query: string): Values {
     if (pair === '') continue
     if (!pair.includes('=')) throw fault(escapes)
     const [name, value] = split(pair, '=').map(decode) as [string, string]
-    if (!Object.hasOwn(urlParameters, name))
-      throw fault(`has the unknown parameter ${name}; the nearest known one is ${findNearest(name)}`)
+    // After the password, it may be a part of it.
+    if (!Object.hasOwn(urlParameters, name)) throw fault(values.password ? escapes : describeUnknown(name))
     const [pattern, rule] = urlParameters[name as ParameterName]
     if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
     values[name as ParameterName] = value
@@ -151,7 +151,10 @@ function readTls({ sslmode, sslrootcert, sslcert, sslkey }: Values) {
 
 function read(path: string): string {
   try {
-    return readFileSync(path, 'utf8')
+    const text = readFileSync(path, 'utf8')
+    // Node takes an empty sslrootcert for none, and would trust every public authority.
+    if (!text.includes('-----BEGIN ')) throw new Error(`no PEM, open '${path}'`)
+    return text
   } catch (error) {
     throw fault(`names a file that cannot be read: ${(error as Error).message}`)
   }
@@ -167,14 +170,14 @@ function split(text: string, separator: string): [string, string] {
 
 function decode(text: string): string {
   try {
-    return decodeURIComponent(text)
+    return decodeURIComponent(text.replaceAll('%00', '%?')) // NUL would end a field of the driver's first message
   } catch {
     throw fault(form)
   }
 }
 
-/** Returns the known parameter that has most pairs of letters in common with a name (Dice's coefficient). */
-function findNearest(name: string): string {
+/** Names the known parameter that has most pairs of letters in common with an unknown one (Dice's coefficient). */
+function describeUnknown(name: string): string {
   const pairsOf = (text: string) => {
     const letters = `^${text.toLowerCase().replace(/[^a-z]/g, '')}$`
     return new Set([...letters.slice(1)].map((letter, index) => `${letters[index]}${letter}`))
@@ -185,5 +188,6 @@ function findNearest(name: string): string {
     return [...own].filter((pair) => given.has(pair)).length / (own.size + given.size)
   }
   const names = Object.keys(urlParameters)
-  return names.reduce((best, known) => (likeness(known) > likeness(best) ? known : best))
+  const nearest = names.reduce((best, known) => (likeness(known) > likeness(best) ? known : best))
+  return `has the unknown parameter ${name}; the nearest known one is ${nearest}`
 }

@@ -21,6 +21,9 @@ export interface PlantItem extends TracedItem, PlantWrite {
 /** What became of a plant: stored for this request, or by an earlier one with its Idempotency-Key. */
 export type Stored = 'created' | 'replayed'
 
+/** The id is a number where the operator has made the column narrower. */
+type Found = { id: string | number; write_id: string }
+
 /** Makes the store over the database. */
 export function createSqlStore(database: Database): Store<PlantItem, Stored> {
   /** How long fast writes take, and so how long another replica's write locks an id. */
@@ -31,10 +34,10 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
     // A locked id delays its whole batch for this long. Its row is tried again.
     const lockMs = Math.min(250, Math.max(25, Math.ceil(2 * (usualMs ?? 0))))
     const began = performance.now()
-    const { rows } = await database.query<{ id: string }>(createPlants(items, lockMs), signal)
+    const { rows } = await database.query<Pick<Found, 'id'>>(createPlants(items, lockMs), signal)
     const ms = performance.now() - began
     usualMs = usualMs === undefined || ms < usualMs ? ms : usualMs + (ms - usualMs) / 16
-    return new Set(rows.map(({ id }) => id))
+    return new Set(rows.map(({ id }) => String(id)))
   }
 
   return {
@@ -50,8 +53,8 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
       const ids = items.filter((_, index) => !results[index]).map(({ id }) => id)
       if (ids.length === 0) return { results }
       try {
-        const others = await database.query<{ id: string; write_id: string }>(findPlants(ids), signal)
-        const found = new Map(others.rows.map(({ id, write_id }) => [id, write_id]))
+        const others = await database.query<Found>(findPlants(ids), signal)
+        const found = new Map(others.rows.map(({ id, write_id }) => [String(id), write_id]))
         return {
           results: rows.map((row, at) => results[at] ?? outcomeOf(row, found.get(String(row.item.id))))
         }

@@ -5,7 +5,14 @@ import t from 'tap'
 import { type ConnectionOptions, parseDatabaseUrl, urlParameters } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
 
-const directory = t.testdir({ 'ca.pem': 'authority', 'own.pem': 'own', 'own.key': 'key', 'a+b.pem': 'plus' })
+const pem = '-----BEGIN '
+const directory = t.testdir({
+  'ca.pem': `${pem}authority`,
+  'own.pem': `${pem}own`,
+  'own.key': `${pem}key`,
+  'a+b.pem': `${pem}plus`,
+  'empty.pem': ''
+})
 const file = (name: string) => join(directory, name)
 const ca = `sslrootcert=${file('ca.pem')}`
 const client = `sslcert=${file('own.pem')}&sslkey=${file('own.key')}`
@@ -62,20 +69,23 @@ const read: [url: string, options: object][] = [
   [withQuery('sslmode=verify-full'), { ssl: { rejectUnauthorized: true, checkServerIdentity: undefined } }],
   [
     withQuery(`sslmode=verify-full&${ca}`),
-    { ssl: { rejectUnauthorized: true, ca: 'authority', checkServerIdentity: undefined } }
+    { ssl: { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: undefined } }
   ],
   [
     withQuery(`sslmode=require&${ca}`),
-    { ssl: { rejectUnauthorized: true, ca: 'authority', checkServerIdentity: Function } }
+    { ssl: { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: Function } }
   ],
   [
     withQuery(`sslmode=verify-ca&${ca}`),
-    { ssl: { rejectUnauthorized: true, ca: 'authority', checkServerIdentity: Function } }
+    { ssl: { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: Function } }
   ],
-  [withQuery(ca), { ssl: { rejectUnauthorized: true, ca: 'authority', checkServerIdentity: undefined } }],
-  [withQuery(`sslrootcert=${file('a+b.pem')}`), { ssl: { ca: 'plus' } }],
+  [
+    withQuery(ca),
+    { ssl: { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: undefined } }
+  ],
+  [withQuery(`sslrootcert=${file('a+b.pem')}`), { ssl: { ca: `${pem}plus` } }],
   [withQuery('sslrootcert=system'), { ssl: { rejectUnauthorized: true, ca: getCACertificates('system') } }],
-  [withQuery(client), { ssl: { rejectUnauthorized: true, cert: 'own', key: 'key' } }],
+  [withQuery(client), { ssl: { rejectUnauthorized: true, cert: `${pem}own`, key: `${pem}key` } }],
   [
     withQuery('sslmode=require&channel_binding=require'),
     { enableChannelBinding: true, requiresChannelBinding: true }
@@ -113,6 +123,7 @@ const refused: [url: string, fault: string][] = [
   ['postgres://gardener:thyme@db.test:0/plants', form],
   ['postgres://gardener:thyme%E9@db.test/plants', form],
   ['postgres://gardener:50%@db.test/plants', form],
+  ['postgres://gardener%0041:thyme@db.test/plants', form],
   ['postgres://a,b:65536/plants', form],
   ['postgres://a:x,b/plants', form],
   ['postgres://a,:5432/plants', form],
@@ -135,6 +146,7 @@ const refused: [url: string, fault: string][] = [
   ['postgres://gardener:th/yme@db.test/plants', escapes],
   ['postgres://gardener:12?thyme@db.test/plants', escapes],
   [withQuery('password=thy&me'), escapes],
+  [withQuery('password=thy&me=x'), escapes],
   [withQuery('ssl=require'), unknown('ssl')],
   [withQuery('ssl=true'), unknown('ssl')],
   [withQuery('ssl=no-verify'), unknown('ssl')],
@@ -163,6 +175,10 @@ const refused: [url: string, fault: string][] = [
     withQuery('sslmode=verify-full&sslrootcert=/absent/ca.pem'),
     "names a file that cannot be read: ENOENT: no such file or directory, open '/absent/ca.pem'"
   ],
+  [
+    withQuery(`sslrootcert=${file('empty.pem')}`),
+    `names a file that cannot be read: no PEM, open '${file('empty.pem')}'`
+  ],
   [withQuery('channel_binding=require'), 'must have an sslmode for channel_binding require'],
   [withQuery('sslmode=disable&channel_binding=require'), 'must have an sslmode for channel_binding require'],
   [withQuery('channel_binding=yes'), 'must have as its channel_binding one of disable, prefer, require'],
@@ -176,7 +192,7 @@ const refused: [url: string, fault: string][] = [
 ]
 
 for (const [url, fault] of refused)
-  t.test(`${url} is reported in one line, with its rule`, async (t) => {
+  t.test(`${url.replaceAll(directory, '')} is reported in one line, with its rule`, async (t) => {
     t.throws(() => parseDatabaseUrl(url), new StartupFault([fault]))
   })
 
