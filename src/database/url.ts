@@ -69,7 +69,8 @@ const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
   const match = parts.exec(url.trim())
-  if (!match) throw fault(form)
+  // NUL would end its field in the driver's first message, and begin another.
+  if (!match || url.includes('%00')) throw fault(form)
   const [, credentials = '', list = '', database = '', query = '', rest] = match
   // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
@@ -170,7 +171,7 @@ function split(text: string, separator: string): [string, string] {
 
 function decode(text: string): string {
   try {
-    return decodeURIComponent(text.replaceAll('%00', '%?')) // NUL would end a field of the driver's first message
+    return decodeURIComponent(text)
   } catch {
     throw fault(form)
   }
@@ -187,7 +188,6 @@ function describeUnknown(name: string): string {
     const own = pairsOf(known)
     return [...own].filter((pair) => given.has(pair)).length / (own.size + given.size)
   }
-  const names = Object.keys(urlParameters)
-  const nearest = names.reduce((best, known) => (likeness(known) > likeness(best) ? known : best))
+  const nearest = Object.keys(urlParameters).reduce((a, b) => (likeness(b) > likeness(a) ? b : a))
   return `has the unknown parameter ${name}; the nearest known one is ${nearest}`
 }
