@@ -49,7 +49,7 @@ t.test('a plan is stale only if PostgreSQL says so in planning it again', async 
   t.notOk(isStale(report('0A000', { ...stale, where })), "a trigger's own")
 })
 
-t.test("a rule that acts in place of creates is the operator's, and its sessions are good", async (t) => {
+t.test("a rule that excludes creates is the operator's, and its sessions are good", async (t) => {
   const rule = report('0A000', { routine: 'RewriteQuery' })
   t.equal(meaning(rule), 'no database never')
   t.notOk(isStale(rule))

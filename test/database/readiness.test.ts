@@ -201,7 +201,7 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
   ],
   ...['insert', 'update'].map((event): [string, string, string] => [
     `create rule "The rule" as on ${event} to plants do instead nothing`,
-    'rule "The rule" of public.plants acts in place of creates: drop rule "The rule" on public.plants',
+    'rule "The rule" of public.plants excludes creates: drop rule "The rule" on public.plants',
     'drop rule "The rule" on public.plants'
   ]),
   [
@@ -210,8 +210,14 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
     'alter table plants set logged'
   ],
   [
+    `alter table plants rename to seeds; create table plants (like seeds including all) partition by hash (id);
+     create unlogged table part partition of plants for values with (modulus 1, remainder 0)`,
+    'table part loses plants in a crash: alter table part set logged',
+    'alter table part set logged'
+  ],
+  [
     'alter table plants alter tag type integer using null',
-    'the table does not fit this release: column "tag" is of type integer but expression is of type text',
+    'the table does not fit this release, take back its change: column "tag" is of type integer but expression is of type text',
     'alter table plants alter tag type text'
   ]
 ]
