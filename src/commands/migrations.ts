@@ -62,8 +62,10 @@ export async function migrate(
           const missing = await checkNone(selectMissingRights, sayGrants)(client)
           if (missing)
             throw new StartupFault([`${missing} Or run the migrations as the owner of the tables.`])
-          if (code === '42501')
-            throw new StartupFault([`${message}: run the migrations as the owner of the tables`])
+          // The library reports a table that it may not see as one that it cannot make.
+          const [line] = message.split('\n')
+          if (code === '42501' || /^Unable to ensure migrations table/.test(message))
+            throw new StartupFault([`${line}: run the migrations as the owner of the tables`])
           throw error
         }
         if (performance.now() > deadline)

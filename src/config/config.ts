@@ -62,7 +62,8 @@ export function isTracingOn(env: Environment): boolean {
 }
 
 /** Variables by which libpq or the driver change how every session is opened. What they ask for must not be lost. */
-const unread = /^PG(SSL|CHANNELBINDING|REQUIRE|TARGETSESSION|SERVICE|REPLICATION|BINARY)/
+const unread =
+  /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
 function readUrl(env: Environment, names: readonly (keyof typeof secrets)[], faults: string[]) {
   const url = names.find((name) => env[name] || env[`${name}_FILE`]) ?? names.at(-1)

@@ -90,16 +90,14 @@ export const checkStatements = (statements: readonly pg.QueryConfig[]): Check =>
       return undefined
     } catch (error) {
       const { code = '', message } = error as pg.DatabaseError
-      if (/^(26000|42P05)$/.test(code)) return losesStatements
+      if (/^(26000|42P05)$/.test(code))
+        return 'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
       if (/^(0A|42)/.test(code))
         return `the table does not fit this release, take back its change: ${message}`
       throw error
     }
   }
 }
-
-const losesStatements =
-  'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
 
 /** Executes the statements in one transaction, and returns the process that has served it. */
 async function tryOut(client: pg.Client, statements: readonly pg.QueryConfig[]): Promise<number> {

@@ -49,7 +49,7 @@ type Report = Partial<DatabaseError>
 
 /** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
 function codeOf(error: unknown): string | undefined {
-  const { code = '', severity } = error as Report
+  const { code = '', severity } = (error ?? {}) as Report
   return severity === undefined ? undefined : code
 }
 

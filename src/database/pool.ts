@@ -8,7 +8,7 @@ import { addCounter, addGauge } from '../metrics/metrics.ts'
 import { createReportCounts } from '../metrics/reports.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 import type { Check } from './checks.ts'
-import { isTimedOut, NoConnection } from './errors.ts'
+import { isReported, isTimedOut, NoConnection } from './errors.ts'
 import { createClientClass } from './hosts.ts'
 import { findMissing } from './readiness.ts'
 import { onNotice, runStatement } from './statement.ts'
@@ -94,7 +94,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
   /** Lends a connection of the current pool, even if it is replaced meanwhile, within the limit and unless the signal aborts. */
   function lend(pool: Pool, signal: AbortSignal | undefined) {
     const { promise, resolve, reject } = Promise.withResolvers<{ from: pg.Pool; client: pg.PoolClient }>()
-    const ask = (hosts = connection.hosts?.length ?? 1) => {
+    const ask = (hosts = connection.hosts?.length ?? 1, before?: unknown) => {
       const from = pool.current
       const isAwaited = () => from === pool.current && pool.waiting.has(ask)
       from.connect().then(
@@ -105,8 +105,11 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
         },
         (cause) => {
           if (!isAwaited()) return
-          if (hosts > 1) ask(hosts - 1)
-          else giveUp(cause)
+          reports.add(cause)
+          // What PostgreSQL has reported says more than that another host is a standby.
+          const told = isReported(before) ? before : cause
+          if (hosts > 1) ask(hosts - 1, told)
+          else giveUp(told)
         }
       )
     }
@@ -116,7 +119,6 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     }
     const giveUp = (cause: unknown) => {
       end()
-      reports.add(cause)
       reject(new NoConnection('there is no connection to the database', { cause }))
     }
     const abort = () => giveUp(signal?.reason)

@@ -9,7 +9,7 @@ import { cancelStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
 /**
- * Connects once and runs the checks, within `timeoutMs`; returns the first thing that is missing, or undefined.
+ * Connects and runs the checks, each query within `timeoutMs`; returns the first thing that is missing, or undefined.
  * Rejects with a StartupFault for what waiting cannot fix.
  */
 export async function findMissing(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {

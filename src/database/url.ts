@@ -64,9 +64,8 @@ const fault = (rule: string) => new StartupFault([rule])
 const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?(#.*)?$/s
 
 /**
- * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above. Several hosts are libpq's, too
- * ("Specifying Multiple Hosts"), but of several hosts, only one that accepts writes is used. Throws a StartupFault that
- * names the broken rule and never holds a part of the password.
+ * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above; of several hosts, only one that
+ * accepts writes is used. Throws a StartupFault that names the broken rule and holds no part of the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
   const match = parts.exec(url.trim())
@@ -111,6 +110,7 @@ function readParameters(query: string): Values {
     const [name, value] = split(pair, '=').map(decode) as [string, string]
     // After the password, it may be a part of it.
     if (!Object.hasOwn(urlParameters, name)) throw fault(values.password ? escapes : describeUnknown(name))
+    if (name in values) throw fault(`must not have ${name} twice`)
     const [pattern, rule] = urlParameters[name as ParameterName]
     if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
     values[name as ParameterName] = value
@@ -129,7 +129,7 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
   return names.map((name) => {
     const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*))(?::(.*))?$/s.exec(name)
     const [, bracketed, plain = '', given] = match ?? []
-    const named = host ?? bracketed ?? decode(plain)
+    const named = host ?? decode(bracketed ?? plain)
     if (!match || named === '') throw fault(form)
     const chosen = port ?? (given || '5432')
     if (!/^\d{1,5}$/.test(chosen) || Number(chosen) < 1 || Number(chosen) > highestPort)

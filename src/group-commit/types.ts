@@ -94,7 +94,8 @@ export const reasons = {
   databaseDown: 'the database has been down for long; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
   unknown: 'the outcome of an attempt is open; the row may be stored',
-  missing: 'the row is not written, however often it is tried'
+  missing:
+    'the row is not written, however often it is tried: by a trigger that returns null, or with array_nulls off'
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */

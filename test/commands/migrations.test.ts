@@ -96,6 +96,10 @@ t.test('a role that lacks a right is told the grant, or to be the owner', async 
   await query(url, 'alter table plants owner to current_user')
   const other = 'must be owner of table plants: run the migrations as the owner of the tables'
   await t.rejects(migrateBy('down'), new StartupFault([other]))
+  await query(url, 'alter table migrations owner to current_user')
+  const unseen =
+    'Unable to ensure migrations table: error: relation "migrations" already exists: run the migrations as the owner of the tables'
+  await t.rejects(migrateBy('up'), new StartupFault([unseen]))
 })
 
 t.test('any other error of a migration is passed on', async (t) => {

@@ -255,7 +255,7 @@ t.test(
   async (t) => {
     const line = (name: string) =>
       `${name} is not read: unset it, and write what it asks for into DATABASE_URL`
-    for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING']) {
+    for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING', 'PGGSSENCMODE', 'PGREPLICATION']) {
       t.strictSame(faults({ [name]: 'require' }), [line(name)])
       t.strictSame(faults({ [name]: '' }), [])
       t.strictSame(faultsOf(readMigrationConfig, { ...required, [name]: 'require' }), [line(name)])

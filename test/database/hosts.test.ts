@@ -50,6 +50,20 @@ for (const hosts of [
   )
 }
 
+t.test('what PostgreSQL has reported is counted and told, also if another host is a standby', async (t) => {
+  const refusal = Buffer.from('E\0\0\0\x23SFATAL\0C53300\0Mtoo many of us\0\0', 'latin1')
+  const full = await listen(t, (socket) => void socket.once('data', () => socket.end(refusal)))
+  for (const hosts of [
+    [new URL(full).host, standby.host],
+    [standby.host, new URL(full).host]
+  ]) {
+    const { pool, ask } = open(t, urlOf(hosts))
+    await t.rejects(ask(), { name: 'NoConnection', cause: { code: '53300', message: 'too many of us' } })
+    t.equal(pool.reports.counts['53300'], 1)
+    t.ok(pool.reports.isExhausted)
+  }
+})
+
 t.test(
   'read-write with one host refuses a standby, and a database that is read-only by default',
   async (t) => {

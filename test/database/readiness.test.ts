@@ -199,6 +199,11 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
     'column "a code" of public.plants is required, but not written: alter table public.plants alter "a code" set default …',
     `alter table public.plants alter "a code" set default ''`
   ],
+  [
+    `create domain code as text not null; create domain "code 2" as code; alter table plants add c "code 2"`,
+    'column c of public.plants is required, but not written: alter table public.plants alter c set default …',
+    `alter table plants alter c set default ''`
+  ],
   ...['insert', 'update'].map((event): [string, string, string] => [
     `create rule "The rule" as on ${event} to plants do instead nothing`,
     'rule "The rule" of public.plants excludes creates: drop rule "The rule" on public.plants',
@@ -245,6 +250,17 @@ t.test('columns with a default, an identity or a null pass, and so does a rule t
     `alter table plants add a text not null default '', add b int generated always as identity, add c text,
        add d bigint generated always as (id + 1) stored not null;
      create rule off as on insert to plants do instead nothing; alter table plants disable rule off`
+  )
+  t.equal(await wait(url, 30_000), undefined)
+})
+
+t.test('a required column passes that a trigger may set before the insert', async (t) => {
+  const url = await createDatabase(t)
+  await query(
+    url,
+    `create function place() returns trigger language plpgsql as $$ begin new.region := 'here'; return new; end $$;
+     alter table plants add region text not null;
+     create trigger place before insert on plants for each row execute function place()`
   )
   t.equal(await wait(url, 30_000), undefined)
 })
