@@ -84,8 +84,8 @@ change without a restart, [several hosts](decisions/hosts-in-database-url.md) re
 ## Parameters of a database URL
 
 As in the PostgreSQL manual (libpq, "Parameter Key Words"); any other is a fault. Without \`sslmode\`, connections are in
-clear text, and the start warns of that for a host beyond this machine. \`@ # & %\` are \`%40 %23 %26 %25\`, and before the
-path \`/ ?\` are \`%2F %3F\`. What the URL omits comes from \`PGUSER\`, \`PGPASSWORD\` or \`~/.pgpass\`, \`PGDATABASE\` and
+clear text, and the start warns of that for a host beyond this machine. \`@ # & %\` are \`%40 %23 %26 %25\`, and outside of
+parameters \`/ ?\` are \`%2F %3F\`. What the URL omits comes from \`PGUSER\`, \`PGPASSWORD\` or \`~/.pgpass\`, \`PGDATABASE\` and
 \`PGOPTIONS\`; \`PGSSLMODE\` and the like are a fault.
 
 ${table(

@@ -19,7 +19,10 @@ interface MigrationOptions {
 const selectMissingRights = `
   select format('grant usage, create on schema %I to %I', schema, current_user) as sql
   from coalesce(current_schema(), 'public') as schema
-  where not has_schema_privilege(schema, 'create') or not has_schema_privilege(schema, 'usage')`
+  where not has_schema_privilege(schema, 'create') or not has_schema_privilege(schema, 'usage')
+  union all
+  select format('grant select, insert, delete on %s to %I', oid::regclass, current_user)
+  from pg_class where oid = to_regclass('migrations') and not has_table_privilege(oid, 'select')`
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 /** A migration that waits for the table holds up every create: it gives up after this time, and tries again after the same. */
@@ -62,10 +65,8 @@ export async function migrate(
           const missing = await checkNone(selectMissingRights, sayGrants)(client)
           if (missing)
             throw new StartupFault([`${missing} Or run the migrations as the owner of the tables.`])
-          // The library reports a table that it may not see as one that it cannot make.
-          const [line] = message.split('\n')
-          if (code === '42501' || /^Unable to ensure migrations table/.test(message))
-            throw new StartupFault([`${line}: run the migrations as the owner of the tables`])
+          if (code === '42501')
+            throw new StartupFault([`${message}: run the migrations as the owner of the tables`])
           throw error
         }
         if (performance.now() > deadline)

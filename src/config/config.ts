@@ -68,7 +68,7 @@ const unread =
 function readUrl(env: Environment, names: readonly (keyof typeof secrets)[], faults: string[]) {
   const url = names.find((name) => env[name] || env[`${name}_FILE`]) ?? names.at(-1)
   for (const name of Object.keys(env))
-    if (unread.test(name) && env[name])
+    if (unread.test(name) && env[name] && env[name] !== 'disable')
       faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)
   return readSecret(env, names, parseDatabaseUrl, faults)
 }

@@ -254,9 +254,9 @@ export default fp<PluginOptions>(
       await databases.end()
     })
 
-    const isBroken = () => followed.isBroken() || newest !== databases.connection
     const broken = '1 while DATABASE_URL_FILE is broken or does not work'
-    addGauge(registry, 'database_url_file_error', broken, () => +isBroken())
+    const isBroken = () => +(followed.isBroken() || newest !== databases.connection)
+    addGauge(registry, 'database_url_file_error', broken, isBroken)
     const waiting = 'Statements that wait for a connection to the database'
     addGauge(registry, 'pool_waiting', waiting, () => databases.state.waiting)
     const connections = 'Connections to the database; busy ones are being opened or run a statement'
@@ -264,11 +264,10 @@ export default fp<PluginOptions>(
     addGauge(registry, 'pool_connections', connections, byState, 'state')
     const resets = 'Replacements of all connections to the database after one was lost'
     addCounter(registry, 'pool_resets', resets, () => databases.state.resets)
-    const { reports } = databases
     const errors = 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE'
-    addCounter(registry, 'database_errors', errors, () => reports.counts, 'sqlstate')
+    addCounter(registry, 'database_errors', errors, () => databases.reports.counts, 'sqlstate')
     const exhausted = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
-    addGauge(registry, 'database_exhausted', exhausted, () => +reports.isExhausted)
+    addGauge(registry, 'database_exhausted', exhausted, () => +databases.reports.isExhausted)
   },
   { name: 'databases' }
 )

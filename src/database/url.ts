@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import type pg from 'pg'
-import { highestPort } from '../config/address.ts'
 import { StartupFault } from '../failures/failure.ts'
 
 /** Where and how to connect: the driver's options for a client, and those of database/hosts. */
@@ -36,7 +35,7 @@ export const urlParameters = {
   sslkey: text('a file'),
   channel_binding: oneOf('disable', 'prefer', 'require'),
   host: text('a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/),
-  port: text(`an integer from 1 to ${highestPort}`, /^\d{1,5}$/),
+  port: text('an integer from 1 to 65535', /^\d{1,5}$/),
   user: text('a name'),
   password: text('a text'),
   application_name: text('a name'),
@@ -72,16 +71,17 @@ export function parseDatabaseUrl(url: string): ConnectionOptions {
   if (!match) throw fault(form)
   // NUL would end its field in the driver's first message, and begin another.
   if (url.includes('%00')) throw fault('must not have %00')
-  const [, credentials = '', list = '', database = '', query = '', rest] = match
+  const [, credentials, list = '', database = '', query = '', rest] = match
   // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
   const values = readParameters(query)
-  const [user, password] = split(credentials, ':')
+  // Else it would take a part of the password for a port.
+  if (credentials === undefined && list && values.host) throw fault('must have @ after user and password')
+  const [user, password] = split(credentials ?? '', ':')
   const hosts = readHosts(list, values)
   const ssl = readTls(values)
   if (values.channel_binding === 'require' && !ssl)
     throw fault('must have an sslmode for channel_binding require')
-  const { options, application_name = 'plant-store' } = values
   if (ssl && hosts.some(({ host }) => host.startsWith('/')))
     throw fault('must have sslmode disable, or none, for a Unix socket: it is never encrypted')
   return {
@@ -91,8 +91,8 @@ export function parseDatabaseUrl(url: string): ConnectionOptions {
     ...hosts[0],
     // Not undefined: the driver would ask the environment.
     ssl,
-    ...(options !== undefined && { options }),
-    application_name,
+    ...(values.options !== undefined && { options: values.options }),
+    application_name: values.application_name ?? 'plant-store',
     enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
     requiresChannelBinding: values.channel_binding === 'require',
     connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
@@ -131,10 +131,10 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
     const [, bracketed, plain = '', given] = match ?? []
     const named = host ?? decode(bracketed ?? plain)
     if (!match || named === '') throw fault(form)
-    const chosen = port ?? (given || '5432')
-    if (!/^\d{1,5}$/.test(chosen) || Number(chosen) < 1 || Number(chosen) > highestPort)
+    const ports = [given || '5432', port ?? '5432']
+    if (!ports.every((text) => /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535))
       throw fault(`must have as its port ${urlParameters.port[1]}`)
-    return { host: named, port: Number(chosen) }
+    return { host: named, port: Number(port ?? ports[0]) }
   })
 }
 

@@ -98,13 +98,16 @@ export const selectMisfits = `
   select format('column %I of %s is required, but not written: alter table %2$s alter %1$I set default …', attname, name) as sql
   from plants join pg_attribute on attrelid = plants.oid join pg_type on pg_type.oid = atttypid
   where attnum > 0 and not attisdropped and not atthasdef and attidentity = '' and attname <> all ('{${written}}')
-    and (attnotnull or typdefault is null and exists (
+    and typdefault is null
+    -- A trigger before the insert of a row may set a column, but not one whose domain is not null.
+    and (attnotnull and not exists (
+      select from pg_trigger where tgrelid = plants.oid and tgenabled in ('O', 'A') and tgtype & 7 = 7
+    ) or exists (
       with recursive base as (
         select pg_type.typbasetype, pg_type.typnotnull
         union all select next.typbasetype, next.typnotnull from base join pg_type as next on next.oid = base.typbasetype
-      ) select from base where typnotnull))
-    -- A trigger before the insert of a row may set it.
-    and not exists (select from pg_trigger where tgrelid = plants.oid and tgenabled <> 'D' and tgtype & 7 = 7)
+      ) select from base where typnotnull
+    ))
   union all
   select format('rule %I of %s excludes creates: drop rule %1$I on %2$s', rulename, name)
   from plants join pg_rewrite on ev_class = plants.oid

@@ -97,8 +97,7 @@ t.test('a role that lacks a right is told the grant, or to be the owner', async 
   const other = 'must be owner of table plants: run the migrations as the owner of the tables'
   await t.rejects(migrateBy('down'), new StartupFault([other]))
   await query(url, 'alter table migrations owner to current_user')
-  const unseen =
-    'Unable to ensure migrations table: error: relation "migrations" already exists: run the migrations as the owner of the tables'
+  const unseen = `the role lacks a right, grant it by: grant select, insert, delete on migrations to ${role.name}; Or run the migrations as the owner of the tables.`
   await t.rejects(migrateBy('up'), new StartupFault([unseen]))
 })
 

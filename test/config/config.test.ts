@@ -258,6 +258,7 @@ t.test(
     for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING', 'PGGSSENCMODE', 'PGREPLICATION']) {
       t.strictSame(faults({ [name]: 'require' }), [line(name)])
       t.strictSame(faults({ [name]: '' }), [])
+      t.strictSame(faults({ [name]: 'disable' }), [])
       t.strictSame(faultsOf(readMigrationConfig, { ...required, [name]: 'require' }), [line(name)])
     }
   }

@@ -23,17 +23,7 @@ const basics = { user: 'gardener', password: 'thyme', host: 'db.test', port: 543
 const read: [url: string, options: object][] = [
   ['postgres://gardener:thyme@db.test:5433/plants', basics],
   [' postgres://gardener:thyme@db.test:5433/plants\n', basics],
-  [
-    'postgresql://db.test/other',
-    {
-      user: '',
-      password: '',
-      host: 'db.test',
-      port: 5432,
-      database: 'other',
-      application_name: 'plant-store'
-    }
-  ],
+  ['postgresql://db.test/other', { user: '', password: '', host: 'db.test', port: 5432, database: 'other' }],
   [
     'postgres://gardener:th,y@m:e%25%2F@[::1]:7/a%20b',
     { password: 'th,y@m:e%/', host: '::1', port: 7, database: 'a b' }
@@ -47,7 +37,7 @@ const read: [url: string, options: object][] = [
   ['postgres://a@%2Frun%2Fpg/plants', { host: '/run/pg', port: 5432, database: 'plants' }],
   [withQuery('host=other.test&port=7'), { host: 'other.test', port: 7 }],
   [withQuery('application_name=a+b&options=-c%20x.y%3D1'), { application_name: 'a+b', options: '-c x.y=1' }],
-  [withQuery('connect_timeout=3'), { connectTimeoutMs: 3_000 }],
+  [withQuery('connect_timeout=3'), { connectTimeoutMs: 3_000, application_name: 'plant-store' }],
   [
     withQuery(
       'load_balance_hosts=disable&gssencmode=disable&keepalives=1&client_encoding=UTF8&uselibpqcompat=true'
@@ -140,8 +130,9 @@ const refused: [url: string, fault: string][] = [
   ['postgres://gardener%0041:thyme@db.test/plants', 'must not have %00'],
   ['postgres://a,b:65536/plants', port],
   ['postgres://a:x,b/plants', port],
-  ['postgres://thyme[x/plants?host=/run/pg', form],
-  ['postgres://gardener:thyme/plants?host=/run/pg', 'must have as its port an integer from 1 to 65535'],
+  ['postgres://gardener@thyme[x/plants?host=/run/pg', form],
+  ['postgres://gardener:thyme@x:y/plants?host=/run/pg&port=7', port],
+  ['postgres://gardener:1234/plants?host=/run/pg', 'must have @ after user and password'],
   ['postgres://a,:5432/plants', form],
   ['postgres://a,b c/plants', form],
   ['postgres:///plants', noHost],
@@ -150,7 +141,7 @@ const refused: [url: string, fault: string][] = [
   ['postgres://,a/plants', listForm],
   ['postgres://a,,b/plants', listForm],
   ['postgres://a,b/plants?port=1', listForm],
-  ['postgres://a,b/plants?host=c', listForm],
+  ['postgres://gardener@a,b/plants?host=c', listForm],
   ['postgres://a,b/plants?target_session_attrs=any', 'must have as its target_session_attrs read-write'],
   // What follows the password is none of the host, the database or a parameter.
   ['postgres://gardener:th@yme/x@db.test/plants', escapes],
