@@ -6,7 +6,14 @@ import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
 import { rowBytes } from '../plants/columns.ts'
 import type { WriteLimits } from '../plants/repository.ts'
-import { type Environment, readSecret, readSettings, type Settings, type secrets } from './settings.ts'
+import {
+  type Environment,
+  findSecret,
+  readSecret,
+  readSettings,
+  type Settings,
+  type secrets
+} from './settings.ts'
 
 /** The service's configuration: each setting by its own name, and values that combine several. */
 export type Config = ReturnType<typeof readConfig>
@@ -66,7 +73,7 @@ const unread =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
 function readUrl(env: Environment, names: readonly (keyof typeof secrets)[], faults: string[]) {
-  const url = names.find((name) => env[name] || env[`${name}_FILE`]) ?? names.at(-1)
+  const url = findSecret(env, names) ?? names.at(-1)
   for (const name of Object.keys(env))
     if (unread.test(name) && env[name] && env[name] !== 'disable')
       faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)

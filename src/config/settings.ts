@@ -141,8 +141,12 @@ export const secrets = {
   }
 } as const
 
+/** Returns the first of these secrets that is set, as NAME or by a file that NAME_FILE names. */
+export const findSecret = (env: Environment, names: readonly (keyof typeof secrets)[]) =>
+  names.find((name) => env[name] || env[`${name}_FILE`])
+
 /**
- * Reads the first of these secrets that is set as NAME, or in the file that NAME_FILE names; one is required.
+ * Reads the first of these secrets that is set; one is required.
  * Secrets never appear in the text of a fault. Adds a line to `faults` for each fault, also for those that `parse` throws;
  * the value is then undefined.
  */
@@ -152,21 +156,21 @@ export function readSecret<T>(
   parse: (text: string) => T,
   faults: string[]
 ): { value: T; file?: SecretFile | undefined } {
-  for (const name of names) {
-    const path = env[`${name}_FILE`]
-    let text = env[name] ?? ''
-    if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
-    if (!text && !path) continue
-    try {
-      if (path) text = readFileSync(path, 'utf8').trim()
-      return { value: parse(text), file: path ? { path, digest: digestOf(text) } : undefined }
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      if (error instanceof StartupFault) faults.push(...error.faults.map((fault) => `${name} ${fault}`))
-      else faults.push(`${name}_FILE names a file that cannot be read (${code})`)
-      return { value: undefined as never }
-    }
+  const name = findSecret(env, names)
+  if (name === undefined) {
+    faults.push(`${names.at(-1)} is required`)
+    return { value: undefined as never }
   }
-  faults.push(`${names.at(-1)} is required`)
-  return { value: undefined as never }
+  const path = env[`${name}_FILE`]
+  let text = env[name] ?? ''
+  if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
+  try {
+    if (path) text = readFileSync(path, 'utf8').trim()
+    return { value: parse(text), file: path ? { path, digest: digestOf(text) } : undefined }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (error instanceof StartupFault) faults.push(...error.faults.map((fault) => `${name} ${fault}`))
+    else faults.push(`${name}_FILE names a file that cannot be read (${code})`)
+    return { value: undefined as never }
+  }
 }

@@ -254,9 +254,9 @@ export default fp<PluginOptions>(
       await databases.end()
     })
 
+    const isBroken = () => followed.isBroken() || newest !== databases.connection
     const broken = '1 while DATABASE_URL_FILE is broken or does not work'
-    const isBroken = () => +(followed.isBroken() || newest !== databases.connection)
-    addGauge(registry, 'database_url_file_error', broken, isBroken)
+    addGauge(registry, 'database_url_file_error', broken, () => +isBroken())
     const waiting = 'Statements that wait for a connection to the database'
     addGauge(registry, 'pool_waiting', waiting, () => databases.state.waiting)
     const connections = 'Connections to the database; busy ones are being opened or run a statement'

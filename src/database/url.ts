@@ -23,7 +23,7 @@ type Parameter = readonly [pattern: RegExp, rule: string]
 
 const oneOf = (...values: string[]): Parameter => [
   new RegExp(`^(${values.join('|')})$`),
-  values.length === 1 ? (values[0] as string) : `one of ${values.join(', ')}`
+  `${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`
 ]
 const text = (rule: string, pattern = /^[^\0]+$/s): Parameter => [pattern, rule]
 
@@ -69,8 +69,7 @@ const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?
 export function parseDatabaseUrl(url: string): ConnectionOptions {
   const match = parts.exec(url.trim())
   if (!match) throw fault(form)
-  // NUL would end its field in the driver's first message, and begin another.
-  if (url.includes('%00')) throw fault('must not have %00')
+  if (url.includes('%00')) throw fault('must not have %00') // NUL would end a field of the driver's first message
   const [, credentials, list = '', database = '', query = '', rest] = match
   // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
@@ -132,8 +131,9 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
     const named = host ?? decode(bracketed ?? plain)
     if (!match || named === '') throw fault(form)
     const ports = [given || '5432', port ?? '5432']
-    if (!ports.every((text) => /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535))
-      throw fault(`must have as its port ${urlParameters.port[1]}`)
+    const [pattern, rule] = urlParameters.port
+    if (!ports.every((text) => pattern.test(text) && Number(text) >= 1 && Number(text) <= 65_535))
+      throw fault(`must have as its port ${rule}`)
     return { host: named, port: Number(port ?? ports[0]) }
   })
 }

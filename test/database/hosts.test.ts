@@ -51,7 +51,7 @@ for (const hosts of [
 }
 
 t.test('what PostgreSQL has reported is counted and told, also if another host is a standby', async (t) => {
-  const refusal = Buffer.from('E\0\0\0\x23SFATAL\0C53300\0Mtoo many of us\0\0', 'latin1')
+  const refusal = message('E', Buffer.from('SFATAL\0C53300\0Mtoo many of us\0\0'))
   const full = await listen(t, (socket) => void socket.once('data', () => socket.end(refusal)))
   for (const hosts of [
     [new URL(full).host, standby.host],

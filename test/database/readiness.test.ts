@@ -188,16 +188,18 @@ t.test('a server before PostgreSQL 15 is refused at once', async (t) => {
     await t.rejects(tell(old), new StartupFault([`PostgreSQL must be of version 15 or later, it is ${old}`]))
 })
 
-const setRegion = `create function place() returns trigger language plpgsql as $$ begin new.region := 'here'; return new; end $$;
-     create trigger place`
+/** A trigger for this event that sets a column. */
+const setRegion = (event: string) =>
+  `create function place() returns trigger language plpgsql as $$ begin new.region := 'here'; return new; end $$;
+     create trigger place ${event} on plants for each row execute function place()`
 const misfits: [sql: string, missing: string, remedy: string][] = [
   ...['after insert', 'before update'].map((event): [string, string, string] => [
-    `${setRegion} ${event} on plants for each row execute function place(); alter table plants add region text not null`,
+    `${setRegion(event)}; alter table plants add region text not null`,
     'column region of public.plants is required, but not written: alter table public.plants alter region set default …',
     "alter table public.plants alter region set default ''"
   ]),
   [
-    `${setRegion} before insert on plants for each row execute function place(); alter table plants disable trigger place, add region text not null`,
+    `${setRegion('before insert')}; alter table plants disable trigger place, add region text not null`,
     'column region of public.plants is required, but not written: alter table public.plants alter region set default …',
     "alter table public.plants alter region set default ''"
   ],
@@ -208,7 +210,7 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
   ],
   [
     `create domain code as text not null; create domain "code 2" as code; alter table plants add region "code 2";
-     ${setRegion} before insert on plants for each row execute function place()`,
+     ${setRegion('before insert')}`,
     'column region of public.plants is required, but not written: alter table public.plants alter region set default …',
     `alter table plants alter region set default ''`
   ],
@@ -257,7 +259,7 @@ t.test(
     const url = await createDatabase(t)
     await query(
       url,
-      `create domain area as text default 'x'; ${setRegion} before insert on plants for each row execute function place();
+      `create domain area as text default 'x'; ${setRegion('before insert')};
      alter table plants add a text not null default '', add b int generated always as identity, add c text, add region text not null,
        add d bigint generated always as (id + 1) stored not null, add e area not null;
      create rule off as on insert to plants do instead nothing; alter table plants disable rule off`

@@ -105,11 +105,10 @@ t.test(
     const toldApart = ranges
       .flatMap(([, codes = '']) => codes.split('|'))
       .flatMap((range) => {
-        const [, start, first = '', last = ''] = /^(.*)\[(\d)-?(\d)\]$/.exec(range.replaceAll('.', 'X')) ?? []
-        const count = Number(last) - Number(first) + 1
-        return start ? Array.from({ length: count }, (_, index) => `${start}${Number(first) + index}`) : range
+        const codes = Array.from('0123456789', (digit) => range.replace(/\[.*\]/, digit).replaceAll('.', 'X'))
+        return codes.filter((code) => new RegExp(`^${range}$`).test(code))
       })
-    for (const code of [...knownCodes, ...toldApart])
+    for (const code of new Set([...knownCodes, ...toldApart]))
       t.ok(
         listed.some((entry) => entry === code || entry === `${code.slice(0, 2)}…`),
         code
