@@ -100,19 +100,24 @@ t.test(
       ([, codes = '']) => codes
     )
     const listed = rows.flatMap((codes) => codes.split(/`, `/))
-    const ranges = [...text('src/database/errors.ts').matchAll(/\/\^\(([\w.|[\]-]+)\)\$\//g)]
-    t.ok(ranges.length > 5)
-    const toldApart = ranges
-      .flatMap(([, codes = '']) => codes.split('|'))
-      .flatMap((range) => {
-        const codes = Array.from('0123456789', (digit) => range.replace(/\[.*\]/, digit).replaceAll('.', 'X'))
-        return codes.filter((code) => new RegExp(`^${range}$`).test(code))
+    const source = text('src/database/errors.ts')
+    const expand = (codes: string) =>
+      codes.split('|').flatMap((range) => {
+        const all = Array.from('0123456789', (digit) => range.replace(/\[.*\]/, digit).replaceAll('.', 'X'))
+        return all.filter((code) => new RegExp(`^${range}$`).test(code))
       })
-    for (const code of new Set([...knownCodes, ...toldApart]))
+    const ranges = [...source.matchAll(/\/\^\(([\w.|[\]-]+)\)\$\//g)].map(([, codes = '']) => codes)
+    t.ok(ranges.length > 5)
+    const open = expand(/^const open = \/\^\((.*)\)\$\//m.exec(source)?.[1] as string)
+    for (const code of new Set([...knownCodes, ...ranges.flatMap(expand)])) {
+      // What leaves an outcome open means something else than its class.
+      const isOwn = open.includes(code) && !code.endsWith('XXX')
+      const names = isOwn ? [code] : [code, `${code.slice(0, 2)}…`]
       t.ok(
-        listed.some((entry) => entry === code || entry === `${code.slice(0, 2)}…`),
+        names.some((name) => listed.includes(name)),
         code
       )
+    }
     for (const entry of listed)
       t.match(text('ops/prometheus/web/runbook.html'), `<code>${entry}</code>`, entry)
   }
