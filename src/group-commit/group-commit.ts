@@ -1,7 +1,10 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
-import { createBackOff, createOutage, pauseMs } from './outage.ts'
+import { createCutOff } from './cut-off.ts'
+import { createDeadlines } from './deadlines.ts'
+import { createEstimate } from './estimate.ts'
+import { createBackOff, createOutage, createPace, pauseMs } from './outage.ts'
 import { createQueue } from './queue.ts'
-import { type Attempt, createPendingRows, createWaitEstimate, Row } from './rows.ts'
+import { Attempt, type Kind, Row } from './row.ts'
 import {
   type AttemptReport,
   type Clock,
@@ -10,24 +13,13 @@ import {
   NotCommitted,
   type Store,
   systemClock,
-  type WriteFailure,
   type Written
 } from './types.ts'
-import { createEvidence, judge } from './verdict.ts'
 
-/** How often a row is tried again that was neither written nor conflicts with another. */
-const repeatsOfMissing = 3
 /** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
 const mostOfDeadline = 0.8
-/** Into how many parts rows that have failed together are split at most; fewer if attempts take long. */
-const mostParts = 4
-/** The attempts with these parts may together take the deadline divided by this. */
-const partsOfDeadline = 8
-/** An attempt with suspects may take this many times as long as recent ones, or this share of the deadline. */
-const patience = 2
-const shareOfSuspects = 1 / 24
-/** A row that others failed with gets its error after this many times as long as it took to find: it costs them a tenth of the time. */
-const delayOfFault = 9
+/** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
+const lateness = 9
 
 interface Options {
   onAttempt?: (report: AttemptReport) => void
@@ -38,22 +30,25 @@ interface Options {
 
 /**
  * Makes a group commit over a store. An idle lane takes all rows that have come by the end of the event loop's turn,
- * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, writes them and applies the
- * verdict. Rows that have failed wait in the queue, by themselves or all together.
+ * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, inserts them or looks them
+ * up, and settles what that has decided; the table says what becomes of the others.
  */
 export function createGroupCommit<T extends Item, R>(
   store: Store<T, R>,
   limits: Limits,
   { onAttempt, onOutage, clock = systemClock }: Options = {}
 ) {
-  const queue = createQueue<T, R>(limits, companyOf)
+  const queue = createQueue<T, R>(limits)
   const backOff = createBackOff(clock, start)
-  const evidence = createEvidence()
+  const pace = createPace(clock, start)
   const outage = createOutage(() => store.probe(), clock, onOutageChange)
-  const waitEstimate = createWaitEstimate(limits)
-  const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
+  const cutOff = createCutOff(() => store.commit(), clock, onStored)
+  const estimate = createEstimate(limits)
+  const deadlines = createDeadlines<T, R>(limits.deadlineMs, clock, giveUp, start)
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  /** When the newest attempt has begun. */
+  let newestBegan = 0
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -70,7 +65,7 @@ export function createGroupCommit<T extends Item, R>(
       return
     }
     const row = new Row<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
-    pendingRows.add(row)
+    deadlines.add(row)
     queue.add(row)
     if (busyLanes === limits.lanes) return
     // Many requests arrive in one turn: a lane that took the first alone would be busy when the others come.
@@ -93,199 +88,158 @@ export function createGroupCommit<T extends Item, R>(
     return expectedMs() <= limits.deadlineMs * share ? undefined : 'full'
   }
 
-  const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
+  function expectedMs() {
+    const busyMs = busyLanes === limits.lanes ? clock.now() - newestBegan : 0
+    return estimate.expectMs(deadlines.rows, deadlines.bytes, busyMs)
+  }
 
   function start() {
-    while (busyLanes < limits.lanes) {
-      const batch = queue.take(backOff.held)
-      if (!batch) break
-      busyLanes++
-      void run(batch.rows, batch.isSuspect)
+    while (busyLanes < limits.lanes && !backOff.isOn) {
+      const kind = queue.choose(pace.isFruitless)
+      if (kind === undefined || !pace.admit()) break
+      void run(kind, queue.take(kind))
     }
-    if (!closed || busyLanes > 0 || pendingRows.rows > 0) return
-    pendingRows.stop()
+    if (!closed || busyLanes > 0 || deadlines.rows > 0) return
+    deadlines.stop()
     outage.stop()
+    pace.stop()
     backOff.end()
     drained.resolve()
   }
 
-  async function run(rows: Row<T, R>[], isSuspect: boolean) {
+  async function run(kind: Kind, rows: Row<T, R>[]) {
     const controller = new AbortController()
-    const giveUp = () => controller.abort()
-    // New rows may take as long as the store lets them.
-    const cancelLimit = isSuspect ? clock.after(limitMs(rows), giveUp) : undefined
-    const { length } = rows
-    const began = clock.now()
-    const attempt: Attempt = { rows: length, waiting: length, giveUp, began, since: evidence.now }
-    for (const row of rows) {
-      row.state = 'trying'
-      row.attempt = attempt
-    }
-    const written = await store.write(rows, controller.signal)
-    cancelLimit?.()
+    const attempt = new Attempt(kind, rows.length, clock.now(), () => controller.abort())
+    busyLanes++
+    newestBegan = attempt.began
+    for (const row of rows) row.begin(attempt)
+    const [first] = rows as [Row<T, R>]
+    const slice = rows.length === 1 ? first.history.slice : 0
+    cutOff.watch(attempt, estimate.sliceMs(slice))
+    const lockMs = kind === 'fresh' ? estimate.lockMs : Math.min(2 ** slice, estimate.sliceMs(slice))
+    const { signal } = controller
+    const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
+    cutOff.forget(attempt)
     busyLanes--
-    apply(rows, written, attempt, isSuspect)
+    queue.leave(kind)
+    apply(attempt, rows, written)
     start()
   }
 
-  const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience)
-
-  /**
-   * How many suspects may go with this one. Until something is written, or it is clear that nothing can be,
-   * one goes alone: it shows whether the database serves, and how long it takes now.
-   */
-  function companyOf({ failed, company }: Row<T, R>) {
-    const isKnown = evidence.wasWritten(failed?.since) || evidence.isEverybodys(failed?.since)
-    const partsInTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
-    return isKnown ? Math.ceil(company / Math.max(1, Math.min(mostParts, partsInTime))) : 1
-  }
-
-  /** How long suspects may take, so that the rows after them have their turn. */
-  function limitMs([any]: Row<T, R>[]) {
-    const { rests, failed, deadline } = any as Row<T, R>
-    if (rests > 0) return slowMs()
-    if (!evidence.wasWritten(failed?.since)) return (deadline - clock.now()) / 2
-    return Math.max((limits.deadlineMs * shareOfSuspects) / 10, waitEstimate.attemptMs * patience)
-  }
-
-  /** Settles the rows that an attempt has decided, and judges the others. */
-  function apply(rows: Row<T, R>[], { results, failure }: Written<R>, attempt: Attempt, isSuspect: boolean) {
-    const ms = clock.now() - attempt.began
-    queue.leave(isSuspect, ms, isSuspect || (failure !== undefined && rows.length === 1))
-    onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
-    if (failure === undefined) {
-      // Suspects that were cut off before had too little time: not one row is slow, but all.
-      if (ms > slowMs()) queue.regroup()
-      const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-      waitEstimate.learn(rows.length, bytes, ms)
-    }
-    let decided = 0
+  /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
+  function apply(attempt: Attempt, rows: Row<T, R>[], { results, failure }: Written<R>) {
+    const { kind, began } = attempt
+    const ms = clock.now() - began
+    onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? (kind === 'find' ? 'found' : 'written') })
+    if (kind === 'fresh' && failure === undefined)
+      estimate.learn(
+        rows.length,
+        rows.reduce((sum, { item }) => sum + item.bytes, 0),
+        ms
+      )
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
       const result = results[index]
-      if (result !== undefined) decided++
       if (row.state === 'done') queue.release(row)
       else if (result === undefined) undecided.push(row)
       else if (result instanceof Error) fail(row, result)
-      else {
-        pendingRows.settle(row)
-        row.resolve(result, rows.length)
-        queue.release(row)
-      }
+      else succeed(row, result, rows.length)
     }
-    if (failure === undefined || decided > 0) {
-      evidence.clear()
+    if (failure !== undefined) {
+      pace.failed()
+      // The database has processed the rows, if only to refuse them.
+      if (attempt.isAwaited && !/away|lost/.test(failure.kind)) outage.signOfLife()
+    } else {
       backOff.clear()
       outage.signOfLife()
-    } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
-    for (const row of undecided) row.failed ??= attempt
-    if (failure) blame(undecided, failure, rows.length - decided, isSuspect)
-    else
-      for (const row of undecided)
-        if (row.misses++ < repeatsOfMissing) tryLater(row)
-        else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
-  }
-
-  /** Judges the remaining rows that have failed together. */
-  function blame(rows: Row<T, R>[], failure: WriteFailure, failed: number, isSuspect: boolean) {
-    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
-    shuffle(rows, clock)
-    const [any] = rows
-    // No caller waits any more, so the attempt was given up. That says nothing about the database.
-    if (any === undefined) return
-    const isAlone = failed === 1
-    const { since } = any.failed as Attempt
-    evidence.add(failure, isAlone)
-    const isEverybodys = evidence.isEverybodys(since)
-    const first: Row<T, R>[] = []
-    // If others fail, too, hold new rows back: otherwise all of them would become suspects.
-    if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
-      backOff.begin('everything')
-    for (const row of rows) {
-      row.cause = failure.error
-      row.mayBeStored ||= failure.written === 'maybe'
-      switch (judge(failure, row, isAlone, isEverybodys)) {
-        case 'fail': {
-          const error = row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error
-          if (isEverybodys || failure.whose === 'database') fail(row, error)
-          else failLate(row, error)
-          break
-        }
-        case 'wait': {
-          // Only rows that may be stored wait for the repair of what is broken. New rows get the error.
-          const isBroken = failure.again === 'never'
-          if (isBroken) row.company = Math.min(row.company, limits.batchRows)
-          backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
-          // One of them may be at fault after all: one goes ahead alone.
-          if (failure.whose !== 'database' && row === any) row.company = 1
-          first.push(row)
-          break
-        }
-        case 'repeat':
-          row.repeats++
-          first.push(row)
-          break
-        case 'split':
-          row.repeats = 0
-          row.company = Math.min(failed, Math.ceil(row.company / 2))
-          queue.enter(row)
-          break
-        case 'rest':
-          if (isEverybodys) backOff.begin('suspects')
-          tryLater(row)
+      if (undecided.length < rows.length) {
+        pace.stored()
+        cutOff.committed(began)
       }
     }
-    for (const row of first.reverse()) queue.enter(row, 'unshift')
+    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
+    if (failure !== undefined && !/away|chance/.test(failure.kind)) shuffle(undecided, clock)
+    for (const row of undecided.reverse()) proceed(row, row.meet(failure?.kind ?? 'nothing', failure?.error))
   }
 
-  /** Lets a row wait outside of the queue; afterwards it is tried alone. */
-  function tryLater(row: Row<T, R>) {
-    row.company = 1
-    rest(row, pauseMs(row.rests++, clock), () => queue.enter(row))
+  /** Does with a row what comes next. */
+  function proceed(row: Row<T, R>, next: ReturnType<Row<T, R>['meet']>) {
+    switch (next) {
+      case 'wait':
+        backOff.begin()
+        return queue.enter(row, 'unshift')
+      case 'repeat':
+        return queue.enter(row, 'unshift')
+      case 'part':
+      case 'find':
+      case 'insert':
+        return queue.enter(row)
+      case 'rest':
+      case 'rest, find':
+      case 'rest, insert':
+        return rest(row, pauseMs(row.countRest(), clock), () => queue.enter(row))
+      case 'fail':
+        if (row.history.refusal === undefined) fail(row, row.error)
+        else failLate(row)
+    }
   }
 
   function rest(row: Row<T, R>, ms: number, end: () => void) {
-    row.state = 'resting'
-    row.endRest = clock.after(ms, () => {
-      end()
-      start()
-    })
+    row.rest(
+      clock.after(ms, () => {
+        end()
+        start()
+      })
+    )
   }
 
-  function onOutageChange(databaseDown: boolean, cause: unknown) {
-    if (!closed) onOutage?.(databaseDown, cause)
-    if (!databaseDown) backOff.end()
+  function succeed(row: Row<T, R>, result: R, rows: number) {
+    row.settle()
+    deadlines.remove(row)
+    row.resolve(result, rows)
+    queue.release(row)
   }
 
   function fail(row: Row<T, R>, error: unknown) {
-    pendingRows.settle(row)
+    row.settle()
+    deadlines.remove(row)
     row.reject(error, row.attempt?.rows)
     queue.release(row)
   }
 
   /** Fails a row at fault: later if others failed with it, so that its client cannot fail others all the time. */
-  function failLate(row: Row<T, R>, error: unknown) {
-    const { rows, began } = row.failed as Attempt
+  function failLate(row: Row<T, R>) {
+    const { rows, began } = row.history.first as Attempt
     const now = clock.now()
-    const ms = Math.min((now - began) * delayOfFault, (row.deadline - now) / 2)
-    if (closed || rows === 1 || ms <= 0) fail(row, error)
-    else rest(row, ms, () => fail(row, error))
+    const ms = Math.min((now - began) * lateness, (row.deadline - now) / 2)
+    if (closed || rows === 1 || ms <= 0) fail(row, row.error)
+    else rest(row, ms, () => fail(row, row.error))
   }
 
   /** Rejects a row whose deadline has passed. */
   function giveUp(row: Row<T, R>) {
     outage.expired(row.deadline - limits.deadlineMs)
-    const isTried = row.state === 'trying'
-    const reason = row.mayBeStored || isTried ? 'unknown' : 'expired'
-    pendingRows.settle(row)
-    row.reject(new NotCommitted(reason, row.cause), row.attempt?.rows)
-    if (isTried) {
-      // The attempt may still write the row, which therefore holds its id until the attempt has ended.
-      if (row.attempt && --row.attempt.waiting === 0) row.attempt.giveUp()
-      return
-    }
-    row.endRest()
+    const { state, attempt, history } = row
+    const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
+    row.settle()
+    deadlines.remove(row)
+    row.reject(new NotCommitted(reason, history.cause), attempt?.rows)
+    // The attempt may still write the row, which therefore holds its id until the attempt has ended.
+    if (state === 'tried') return attempt?.leave()
+    history.endRest()
     queue.withdraw(row)
+  }
+
+  /** Something was committed, if only by a probe. */
+  function onStored() {
+    pace.stored()
+    outage.signOfLife()
+    start()
+  }
+
+  function onOutageChange(databaseDown: boolean, cause: unknown) {
+    if (!closed) onOutage?.(databaseDown, cause)
+    if (!databaseDown) backOff.end()
   }
 
   return {
@@ -303,7 +257,7 @@ export function createGroupCommit<T extends Item, R>(
     },
     /** Rows that wait for their outcome, their bytes, and what keeps them waiting. */
     get load() {
-      const { rows, bytes } = pendingRows
+      const { rows, bytes } = deadlines
       return { rows, bytes, expectedMs: expectedMs(), busyLanes, databaseDown: outage.databaseDown }
     }
   }
@@ -316,12 +270,5 @@ function shuffle<E>(elements: E[], clock: Clock) {
     elements[other] = element
   }
 }
-
-/** Whether the database has processed the rows, if only to refuse them. */
-const isAlive = ({ written, whose, again }: WriteFailure) =>
-  written === 'no' && (whose !== 'database' || again === 'never')
-
-const outcomeOf = (failure: WriteFailure | undefined) =>
-  failure === undefined ? 'written' : failure.written === 'maybe' ? 'unknown' : failure.whose
 
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

@@ -1,4 +1,4 @@
-/** A database that does not serve: pauses that grow, and after a whole deadline the probe that detects its return. */
+/** A database that does not serve: pauses that grow, a pace, and after a whole deadline the probe that detects its return. */
 import type { Clock } from './types.ts'
 
 const shortestPauseMs = 20
@@ -10,30 +10,25 @@ export function pauseMs(failures: number, clock: Clock): number {
   return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
 }
 
-/** What is held back while the database does not serve. */
-export type Held = 'nothing' | 'suspects' | 'everything'
-
 /** Makes the common pauses of all lanes, which grow until something is written. Calls back when one ends. */
 export function createBackOff(clock: Clock, onEnd: () => void) {
-  let held: Held = 'nothing'
   let failures = 0
   let cancel: (() => void) | undefined
 
   function end() {
-    if (held === 'nothing') return
-    held = 'nothing'
-    cancel?.()
+    if (!cancel) return
+    cancel()
+    cancel = undefined
     onEnd()
   }
 
   return {
-    get held() {
-      return held
+    get isOn() {
+      return cancel !== undefined
     },
-    /** Begins a pause; if one is on already, it may hold more than before. */
-    begin(what: Held) {
-      if (held === 'nothing') cancel = clock.after(pauseMs(failures++, clock), end)
-      if (held !== 'everything') held = what
+    /** Begins a pause, if none is on. */
+    begin() {
+      cancel ??= clock.after(pauseMs(failures++, clock), end)
     },
     end,
     /** Something was written: the next pause is a short one. */
@@ -42,6 +37,47 @@ export function createBackOff(clock: Clock, onEnd: () => void) {
       end()
     }
   }
+}
+
+/** After attempts have failed for so long and nothing was stored, the others come at a constant rate, in ms. */
+const fruitlessMs = 1000
+const paceMs = 5
+
+/** Makes the pace of attempts while all of them fail: it bounds what that costs, whatever the errors say. */
+export function createPace(clock: Clock, onDue: () => void) {
+  let failingSince: number | undefined
+  let nextAt = 0
+  let cancel: (() => void) | undefined
+
+  const pace = {
+    get isFruitless() {
+      return failingSince !== undefined && clock.now() - failingSince >= fruitlessMs
+    },
+    /** Returns whether an attempt may begin now; if not, calls back when one may. */
+    admit(): boolean {
+      if (!pace.isFruitless) return true
+      const now = clock.now()
+      if (now >= nextAt) {
+        nextAt = now + paceMs
+        return true
+      }
+      cancel ??= clock.after(nextAt - now, () => {
+        cancel = undefined
+        onDue()
+      })
+      return false
+    },
+    failed() {
+      failingSince ??= clock.now()
+    },
+    stored() {
+      failingSince = undefined
+    },
+    stop() {
+      cancel?.()
+    }
+  }
+  return pace
 }
 
 /**

@@ -1,125 +1,145 @@
-/** The rows that wait for a lane: in order of arrival, one of an id at a time, and those that have failed in lists of their own. */
-import type { Held } from './outage.ts'
-import { List, type Row, remove } from './rows.ts'
+/** The rows that wait for a lane, one of an id at a time, and which of them a free lane takes. */
+import { List } from './list.ts'
+import type { Kind, Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
+
+/** Rows whose callers take turns. */
+class Turns<T extends Item, R> {
+  readonly #lists = new Map<string, List<Row<T, R>>>()
+
+  add(row: Row<T, R>, place: 'push' | 'unshift') {
+    const { caller = '' } = row.item
+    const list = this.#lists.get(caller) ?? new List()
+    this.#lists.set(caller, list)
+    list[place](row)
+  }
+
+  get first(): Row<T, R> | undefined {
+    for (const [caller, { first }] of this.#lists) {
+      if (first) return first
+      this.#lists.delete(caller)
+    }
+    return undefined
+  }
+
+  /** The first row was taken: its caller goes to the end. */
+  turn() {
+    const [caller, list] = this.#lists.entries().next().value as [string, List<Row<T, R>>]
+    this.#lists.delete(caller)
+    this.#lists.set(caller, list)
+  }
+}
+
+/** The kinds, in the order in which they take turns. */
+const kinds: readonly Kind[] = ['find', 'fresh', 'first', 'longer']
 
 /**
  * Makes an empty queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
  * holds the id, in the queue and in a lane, until it is released; the others wait for it, outside of the lists.
- * `companyOf` returns how many rows a batch with a suspect may have.
  */
-export function createQueue<T extends Item, R>(
-  { batchRows, batchBytes }: Pick<Limits, 'batchRows' | 'batchBytes'>,
-  companyOf: (suspect: Row<T, R>) => number
-) {
+export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }: Omit<Limits, 'deadlineMs'>) {
   let holders = new Map<bigint, Row<T, R>>()
   const fresh = new List<Row<T, R>>()
-  const suspects = new List<Row<T, R>>()
-  /** Suspects that have failed alone: the other suspects go first. */
-  const rested = new List<Row<T, R>>()
-  /** At most one batch of suspects is tried at a time: locks and slow rows must not take every lane. */
-  let isSuspectTried = false
-  /** How much longer suspects have held lanes than the other rows, while both waited, in ms. */
-  let suspectMs = 0
+  const find = new Turns<T, R>()
+  /** Suspects, by their slices: those of a shorter one go first. */
+  const slices: Turns<T, R>[] = [new Turns()]
+  /** How many lanes have a batch of a kind, and the kind that was taken last. */
+  const busy = { find: 0, fresh: 0, first: 0, longer: 0 }
+  let last = 0
   // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
   // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
   let addedToMap = 0
 
-  const listOf = ({ company, rests }: Row<T, R>) =>
-    company > batchRows ? fresh : rests > 0 ? rested : suspects
-
   function enter(row: Row<T, R>, place: 'push' | 'unshift' = 'push') {
-    row.state = 'waiting'
-    row.inQueue = listOf(row)[place](row)
+    row.wait()
+    const { kind } = row
+    if (kind === 'fresh') fresh[place](row)
+    else if (kind === 'find') find.add(row, place)
+    else {
+      const { slice } = row.history
+      for (let more = slices.length; more <= slice; more++) slices.push(new Turns())
+      slices[slice]?.add(row, place)
+    }
   }
 
   /** Releases the id of a row: the next row of that id enters the queue. */
   function release(row: Row<T, R>) {
-    const { next } = row
+    const next = row.handOn()
     if (!next) return void holders.delete(row.item.id)
     holders.set(row.item.id, next)
-    next.last = row.last
-    row.next = undefined
-    row.last = row
-    next.company = row.company
     enter(next)
   }
 
-  function leaveQueue(row: Row<T, R>) {
-    if (row.inQueue) remove(row.inQueue)
-    row.inQueue = undefined
+  const longer = () => slices.find((turns, slice) => slice > 0 && turns.first)
+  const listOf = (kind: Kind) =>
+    kind === 'fresh' ? fresh : kind === 'find' ? find : kind === 'first' ? slices[0] : longer()
+
+  /** Suspects leave a lane to the others, if there are several, and those that may take longer have one at most. */
+  function isFree(kind: Kind, isFruitless: boolean): boolean {
+    if (kind === 'fresh') return !isFruitless || busy.fresh === 0
+    if (kind === 'find') return busy.find === 0
+    if (kind === 'longer' && busy.longer > 0) return false
+    return busy.first + busy.longer < Math.max(1, lanes - 1)
   }
 
-  function takeFrom(list: List<Row<T, R>>, isSuspect: boolean) {
-    const rows: Row<T, R>[] = []
-    let room = batchRows
-    let bytes = 0
-    for (let row = list.first; row; row = list.first) {
-      if (isSuspect) room = Math.min(room, companyOf(row))
-      bytes += row.item.bytes
-      if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
-      leaveQueue(row)
-      rows.push(row)
+  /** Returns what a free lane takes: the kinds that may have one take turns. */
+  function choose(isFruitless: boolean): Kind | undefined {
+    for (let turn = 1; turn <= kinds.length; turn++) {
+      const kind = kinds[(last + turn) % kinds.length] as Kind
+      if (isFree(kind, isFruitless) && listOf(kind)?.first) return kind
     }
-    if (rows.length === 0) return undefined
-    // In one order everywhere: two services cannot deadlock.
-    rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    return { rows, isSuspect }
+    return undefined
   }
 
   return {
     enter,
     release,
+    choose,
 
     add(row: Row<T, R>) {
       const holder = holders.get(row.item.id)
-      if (holder === undefined) {
-        if (++addedToMap > 1024 + 4 * holders.size) {
-          holders = new Map(holders)
-          addedToMap = 0
-        }
-        holders.set(row.item.id, row)
-        enter(row)
-      } else {
-        holder.last.next = row
-        holder.last = row
+      if (holder !== undefined) return holder.follow(row)
+      if (++addedToMap > 1024 + 4 * holders.size) {
+        holders = new Map(holders)
+        addedToMap = 0
       }
+      holders.set(row.item.id, row)
+      enter(row)
     },
 
-    /** Removes a row that has expired and is in no attempt. Rows of one id expire in order. */
+    /** Removes a row that has expired and is in no attempt. */
     withdraw(row: Row<T, R>) {
       const holder = holders.get(row.item.id) as Row<T, R>
-      if (holder === row) {
-        leaveQueue(row)
-        release(row)
-      } else {
-        holder.next = row.next
-        if (holder.last === row) holder.last = holder
+      if (holder !== row) return holder.dropNext()
+      row.unlink()
+      release(row)
+    },
+
+    /** Removes and returns rows of a kind for one attempt, sorted by id. */
+    take(kind: Kind): Row<T, R>[] {
+      const list = listOf(kind) as List<Row<T, R>> | Turns<T, R>
+      const rows: Row<T, R>[] = []
+      let room = batchRows
+      let bytes = 0
+      for (let row = list.first; row; row = list.first) {
+        room = Math.min(room, row.company)
+        // A look-up sends the id alone.
+        if (kind !== 'find') bytes += row.item.bytes
+        if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
+        row.unlink()
+        if (list instanceof Turns) list.turn()
+        rows.push(row)
       }
+      // In one order everywhere: two services cannot deadlock.
+      rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+      last = kinds.indexOf(kind)
+      busy[kind]++
+      return rows
     },
 
-    /** Removes and returns rows for one attempt, sorted by id, and whether they have failed before. */
-    take(held: Held) {
-      if (held === 'everything') return undefined
-      if (!fresh.first) suspectMs = 0
-      if (held === 'nothing' && !isSuspectTried && suspectMs <= 0) {
-        const batch = takeFrom(suspects, true) ?? takeFrom(rested, true)
-        isSuspectTried = batch !== undefined
-        if (batch) return batch
-      }
-      return takeFrom(fresh, false)
-    },
-
-    /** Records an attempt that has ended: while both wait, rows that fail and the others get equal time in the lanes. */
-    leave(isSuspect: boolean, ms: number, ofSuspects: boolean) {
-      if (isSuspect) isSuspectTried = false
-      // Suspects get credit for the last attempt of the others only, so that they do not hold a lane for long at a time.
-      suspectMs = ofSuspects ? suspectMs + ms : Math.max(-ms, suspectMs - ms)
-    },
-
-    /** Lets the suspects that have not failed alone be tried in large batches again. */
-    regroup() {
-      for (const row of suspects) row.company = batchRows
+    /** An attempt of a kind has ended. */
+    leave(kind: Kind) {
+      busy[kind]--
     }
   }
 }

@@ -9,6 +9,8 @@ export interface Trouble {
   readonly where?: string
   /** The source file that reports it. */
   readonly file?: string
+  /** The function of the source that reports it. */
+  readonly routine?: string
 }
 
 /** What a plant causes. */

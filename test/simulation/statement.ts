@@ -98,7 +98,9 @@ export class Statement {
       this.#finish()
     } else if (command.kind === 'find') this.#find(command)
     else if (!isPrimary) this.#fail({ code: '25006' })
-    else if (denied === 'insert') this.#fail({ code: '42501' })
+    else if (denied === 'insert' || (command.kind === 'commit' && denied === 'message'))
+      this.#fail({ code: '42501' })
+    else if (command.kind === 'commit') this.#commit()
     else this.#insert(0)
   }
 
@@ -124,7 +126,7 @@ export class Statement {
     }
     if (!writes || this.#returned.length === 0) this.#finish()
     else if (isPrimary) this.#commit()
-    else this.#fail({ code: 'XX000' })
+    else this.#fail({ code: 'XX000', routine: 'GetNewTransactionId' })
   }
 
   /** Continues with a row of an insert; the rows are inserted one after the other. */
@@ -282,7 +284,7 @@ export class Statement {
 const unreplicated = messages.warning('SyncRepWaitForLSN')
 
 function describe(command: Command): string {
-  if (command.kind === 'readiness') return 'readiness'
+  if (command.kind === 'readiness' || command.kind === 'commit') return command.kind
   if (command.kind === 'find') return `find ${command.ids.join(' ')}`
   return `insert, on conflict ${command.onConflict}: ${command.rows.map(({ id }) => id).join(' ')}`
 }

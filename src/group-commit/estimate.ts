@@ -1,0 +1,43 @@
+/** How long attempts take, and so how long a new row is expected to wait, how long a lock, and when an attempt is late. */
+import type { Limits } from './types.ts'
+
+/** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */
+const weights = { quicker: 1 / 4, slower: 1 / 16 }
+/** The shortest time that an attempt may take, and a new row may wait for a lock; and the longest for a lock, in ms. */
+const shortestMs = 25
+const longestLockMs = 250
+
+/**
+ * Learns only from new rows that were written: a failure says nothing about the store's speed, and a row that has failed
+ * is one that may be slow (Karn's algorithm, RFC 6298, section 3). An attempt counts by how full it was, since only full
+ * ones show what a full one takes. Until then, nothing is expected to take long.
+ */
+export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Limits) {
+  let batchMs = 0
+  let quickMs: number | undefined
+  let slowMs = 0
+  /** Alone, a row that takes long would keep all others waiting. */
+  const longestMs = deadlineMs / (lanes > 1 ? 3 : 24)
+
+  const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
+
+  return {
+    learn(rows: number, bytes: number, ms: number) {
+      const fill = batches(rows, bytes)
+      quickMs = quickMs === undefined || ms < quickMs ? ms : quickMs + (ms - quickMs) * weights.slower
+      slowMs = Math.max(ms, slowMs + (ms - slowMs) * weights.quicker)
+      // A row that is larger than a batch goes alone, and counts for several.
+      const change = ms / Math.max(1, fill) - batchMs
+      batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
+    },
+    /** Returns how long a new row's attempt takes with what waits before it, if no lane has been free for so long, in ms. */
+    expectMs: (rows: number, bytes: number, busyMs: number) =>
+      (batches(rows, bytes) * batchMs) / lanes + Math.max(slowMs, busyMs),
+    /** How long new rows wait for a lock: as long as another replica's write has it. */
+    get lockMs() {
+      return Math.min(longestLockMs, Math.max(shortestMs, Math.ceil(2 * (quickMs ?? 0))))
+    },
+    /** Returns how long an attempt may take in a slice, from 0. */
+    sliceMs: (slice: number) => Math.min(longestMs, Math.max(shortestMs, 4 * slowMs) * 2 ** slice)
+  }
+}

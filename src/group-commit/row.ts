@@ -1,0 +1,238 @@
+/** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
+import { Link } from './list.ts'
+import { type Next, next, type Result } from './table.ts'
+import { type AttemptRow, type Item, NotCommitted } from './types.ts'
+
+/** The states, and those from which each may be entered. */
+const enteredFrom = {
+  /** A row that came before it has its id. */
+  behind: ['new'],
+  /** It has its id, and waits for a lane. */
+  waiting: ['new', 'behind', 'tried', 'resting'],
+  /** It is in an attempt. */
+  tried: ['waiting'],
+  /** Its attempt has ended, and nothing is tried with it for a while. */
+  resting: ['tried'],
+  /** Its caller has the outcome, though an attempt that still runs may hold it, and its id. */
+  done: ['behind', 'waiting', 'tried', 'resting']
+} as const
+
+type State = keyof typeof enteredFrom | 'new'
+
+/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or one that may take longer. */
+export type Kind = 'fresh' | 'find' | 'first' | 'longer'
+
+/** What a row has met. Few rows have: the others share one. */
+class History {
+  mayBeStored = false
+  /** Its next attempt is a look-up. */
+  looksUp = false
+  /** How many rows its next insert, and its next look-up, may have. More than a batch: it is no suspect. */
+  insertRows = Number.POSITIVE_INFINITY
+  findRows = Number.POSITIVE_INFINITY
+  /** Its next trial may take the shortest time, doubled this often. */
+  slice = 0
+  /** How often it has failed by chance, was left out by an insert, and rested. */
+  repeats = 0
+  misses = 0
+  rests = 0
+  /** Its first attempt that has decided nothing. */
+  first: Attempt | undefined = undefined
+  /** The error of its data, which its client gets unless its id is found; and the last of any attempt. */
+  refusal: unknown = undefined
+  cause: unknown = undefined
+  endRest: () => void = () => {}
+}
+const untroubled: Readonly<History> = new History()
+
+/** A row's place among all rows that wait for their outcome. */
+export class Place<T extends Item, R> extends Link {
+  readonly row: Row<T, R>
+
+  constructor(row: Row<T, R>) {
+    super()
+    this.row = row
+  }
+}
+
+/** Into how many parts rows that have failed together are split. */
+const parts = 4
+
+/** A submitted item, its callbacks and its deadline. */
+export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
+  readonly item: T
+  readonly deadline: number
+  readonly resolve: (result: R, rows: number) => void
+  readonly reject: (error: unknown, rows?: number) => void
+  readonly place: Place<T, R> = new Place(this)
+  #state: State = 'new'
+  #attempt: Attempt | undefined = undefined
+  #history: Readonly<History> = untroubled
+  /** The next row of its id; and the last one, if this is the first. */
+  #next: Row<T, R> | undefined = undefined
+  #last: Row<T, R> = this
+
+  constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
+    super()
+    this.item = item
+    this.deadline = deadline
+    this.resolve = resolve
+    this.reject = reject
+  }
+
+  get state() {
+    return this.#state
+  }
+  get attempt() {
+    return this.#attempt
+  }
+  get history(): Readonly<History> {
+    return this.#history
+  }
+  get mayBeStored() {
+    return this.#history.mayBeStored
+  }
+  get kind(): Kind {
+    const { looksUp, insertRows, slice } = this.#history
+    if (looksUp) return 'find'
+    if (insertRows === Number.POSITIVE_INFINITY) return 'fresh'
+    return slice === 0 ? 'first' : 'longer'
+  }
+  /** How many rows its next attempt may have. */
+  get company() {
+    const { looksUp, findRows, insertRows } = this.#history
+    return looksUp ? findRows : insertRows
+  }
+
+  #enter(state: keyof typeof enteredFrom) {
+    const from: readonly State[] = enteredFrom[state]
+    if (!from.includes(this.#state)) throw new Error(`a row that is ${this.#state} cannot be ${state}`)
+    this.#state = state
+  }
+
+  #trouble(): History {
+    if (this.#history === untroubled) this.#history = new History()
+    return this.#history
+  }
+
+  wait() {
+    this.#enter('waiting')
+  }
+
+  begin(attempt: Attempt) {
+    this.#enter('tried')
+    this.#attempt = attempt
+  }
+
+  /** `end` ends its rest before its time. */
+  rest(end: () => void) {
+    this.#enter('resting')
+    this.#trouble().endRest = end
+  }
+
+  settle() {
+    this.#enter('done')
+  }
+
+  /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
+  meet(result: Result, error?: unknown): Next {
+    const attempt = this.#attempt as Attempt
+    const history = this.#trouble()
+    const { looksUp } = history
+    history.first ??= attempt
+    if (result === 'nothing' && !looksUp) history.misses++
+    if (result !== 'nothing') history.cause = error
+    // A look-up has written nothing, however it ended.
+    if (result === 'lost' && !looksUp) history.mayBeStored = true
+    const isAlone = attempt.rows === 1
+    const isRefused = history.refusal !== undefined
+    const after = next({ ...history, isAlone, isRefused }, result)
+    if (after === 'repeat') history.repeats++
+    else if (after !== 'wait') this.#part(history, result, Math.ceil(attempt.rows / parts))
+    if (after === 'find' && isAlone && result !== 'nothing') history.refusal = error
+    if (after === 'rest, insert') history.insertRows = 1
+    if (after.endsWith('insert')) history.looksUp = false
+    if (after.endsWith('find')) {
+      history.looksUp = true
+      history.findRows = Number.POSITIVE_INFINITY
+    }
+    if (isAlone && after.startsWith('rest') && !/nothing|gone/.test(result)) history.slice++
+    return after
+  }
+
+  /** Rows that have failed together go on in parts. */
+  #part(history: History, result: Result, rows: number) {
+    history.repeats = 0
+    if (result === 'nothing') return
+    if (history.looksUp) history.findRows = rows
+    else history.insertRows = Math.min(history.insertRows, rows)
+  }
+
+  /** Counts a rest; returns how many there were before. */
+  countRest(): number {
+    return this.#trouble().rests++
+  }
+
+  /** What its client gets if nothing more is tried. */
+  get error(): unknown {
+    const { mayBeStored, refusal, looksUp, cause } = this.#history
+    if (mayBeStored) return new NotCommitted('unknown', cause)
+    // An error of the look-up says nothing of the data.
+    return refusal ?? (looksUp ? new NotCommitted('missing', cause) : cause)
+  }
+
+  /** Lets a row of the same id wait behind this one and those that wait already. */
+  follow(row: Row<T, R>) {
+    row.#enter('behind')
+    this.#last.#next = row
+    this.#last = row
+  }
+
+  /** Removes the row behind this one, which has expired: rows of one id expire in order. */
+  dropNext() {
+    const dropped = this.#next as Row<T, R>
+    this.#next = dropped.#next
+    if (this.#last === dropped) this.#last = this
+  }
+
+  /** Hands its id on, and returns the row that has it now. One that was tried alone is followed by one that is. */
+  handOn(): Row<T, R> | undefined {
+    const next = this.#next
+    if (next === undefined) return undefined
+    next.#last = this.#last
+    this.#next = undefined
+    this.#last = this
+    if (this.#history.insertRows === 1) next.#trouble().insertRows = 1
+    return next
+  }
+}
+
+/** An attempt, which is given up when no caller waits for any of its rows. */
+export class Attempt {
+  readonly kind: Kind
+  readonly rows: number
+  readonly began: number
+  readonly #giveUp: () => void
+  #waiting: number
+
+  constructor(kind: Kind, rows: number, began: number, giveUp: () => void) {
+    this.kind = kind
+    this.rows = this.#waiting = rows
+    this.began = began
+    this.#giveUp = giveUp
+  }
+
+  /** Whether a caller waits for it. */
+  get isAwaited() {
+    return this.#waiting > 0
+  }
+
+  giveUp() {
+    this.#giveUp()
+  }
+
+  /** One of its rows has expired. */
+  leave() {
+    if (--this.#waiting === 0) this.#giveUp()
+  }
+}
