@@ -30,9 +30,13 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
       const change = ms / Math.max(1, fill) - batchMs
       batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
     },
-    /** Returns how long a new row's attempt takes with what waits before it, if no lane has been free for so long, in ms. */
-    expectMs: (rows: number, bytes: number, busyMs: number) =>
-      (batches(rows, bytes) * batchMs) / lanes + Math.max(slowMs, busyMs),
+    /**
+     * Returns how long the lanes are expected to take for these, in ms. If no lane is free, the newest attempt has run for
+     * `busyMs`: that alone refuses nobody, as it may end at any time.
+     */
+    expectMs: (rows: number, bytes: number, busyMs?: number) =>
+      (batches(rows, bytes) * batchMs) / lanes +
+      (busyMs === undefined ? 0 : Math.min(longestMs, Math.max(slowMs, busyMs))),
     /** How long new rows wait for a lock: as long as another replica's write has it. */
     get lockMs() {
       return Math.min(longestLockMs, Math.max(shortestMs, Math.ceil(2 * (quickMs ?? 0))))

@@ -89,7 +89,7 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   function expectedMs() {
-    const busyMs = busyLanes === limits.lanes ? clock.now() - newestBegan : 0
+    const busyMs = busyLanes === limits.lanes ? clock.now() - newestBegan : undefined
     return estimate.expectMs(deadlines.rows, deadlines.bytes, busyMs)
   }
 
@@ -157,9 +157,11 @@ export function createGroupCommit<T extends Item, R>(
         cutOff.committed(began)
       }
     }
-    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
-    if (failure !== undefined && !/away|chance/.test(failure.kind)) shuffle(undecided, clock)
-    for (const row of undecided.reverse()) proceed(row, row.meet(failure?.kind ?? 'nothing', failure?.error))
+    // What stays together goes back to the front, one by one. What is split is shuffled: sorted by id, the rows at fault may be
+    // next to each other.
+    if (failure && /away|chance/.test(failure.kind)) undecided.reverse()
+    else if (failure) shuffle(undecided, clock)
+    for (const row of undecided) proceed(row, row.meet(failure?.kind ?? 'nothing', failure?.error))
   }
 
   /** Does with a row what comes next. */
@@ -239,7 +241,9 @@ export function createGroupCommit<T extends Item, R>(
 
   function onOutageChange(databaseDown: boolean, cause: unknown) {
     if (!closed) onOutage?.(databaseDown, cause)
-    if (!databaseDown) backOff.end()
+    if (databaseDown) return
+    pace.stored()
+    backOff.end()
   }
 
   return {
