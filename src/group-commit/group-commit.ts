@@ -114,14 +114,14 @@ export function createGroupCommit<T extends Item, R>(
     newestBegan = attempt.began
     for (const row of rows) row.begin(attempt)
     const [first] = rows as [Row<T, R>]
-    const slice = rows.length === 1 ? first.history.slice : 0
+    const slice = kind === 'longer' || rows.length === 1 ? first.history.slice : 0
     cutOff.watch(attempt, estimate.sliceMs(slice))
     const lockMs = kind === 'fresh' ? estimate.lockMs : Math.min(2 ** slice, estimate.sliceMs(slice))
     const { signal } = controller
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     cutOff.forget(attempt)
     busyLanes--
-    queue.leave(kind)
+    queue.leave(kind, rows.length, written.failure === undefined, clock.now() - attempt.began)
     apply(attempt, rows, written)
     start()
   }

@@ -1,6 +1,6 @@
 /** The rows that wait for a lane, one of an id at a time, and which of them a free lane takes. */
 import { List } from './list.ts'
-import type { Kind, Row } from './row.ts'
+import { type Kind, parts, type Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
 
 /** Rows whose callers take turns. */
@@ -45,7 +45,11 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   const slices: Turns<T, R>[] = [new Turns()]
   /** How many lanes have a batch of a kind, and the kind that was taken last. */
   const busy = { find: 0, fresh: 0, first: 0, longer: 0 }
+  /** How many rows may go together: fewer after a failure, more after a success. Nobody is blamed for that. */
+  const company = { find: batchRows, fresh: batchRows, first: batchRows, longer: 1 }
   let last = 0
+  /** How much more time those that may take longer have had than the others since. */
+  let debtMs = 0
   // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
   // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
   let addedToMap = 0
@@ -74,12 +78,18 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   const listOf = (kind: Kind) =>
     kind === 'fresh' ? fresh : kind === 'find' ? find : kind === 'first' ? slices[0] : longer()
 
-  /** Suspects leave a lane to the others, if there are several, and those that may take longer have one at most. */
+  /**
+   * Suspects leave a lane to the others, and those that may take longer leave another one to first trials. Where lanes do not
+   * suffice for that, they wait until nobody else does, or the others have had as much time.
+   */
   function isFree(kind: Kind, isFruitless: boolean): boolean {
     if (kind === 'fresh') return !isFruitless || busy.fresh === 0
     if (kind === 'find') return busy.find === 0
-    if (kind === 'longer' && busy.longer > 0) return false
-    return busy.first + busy.longer < Math.max(1, lanes - 1)
+    const most = Math.max(1, lanes - 1)
+    if (busy.first + busy.longer >= most) return false
+    if (kind === 'first') return true
+    if (busy.longer > 0 || (most === 1 && slices[0]?.first)) return false
+    return lanes > 1 || debtMs <= 0 || !(fresh.first || find.first)
   }
 
   /** Returns what a free lane takes: the kinds that may have one take turns. */
@@ -119,10 +129,10 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     take(kind: Kind): Row<T, R>[] {
       const list = listOf(kind) as List<Row<T, R>> | Turns<T, R>
       const rows: Row<T, R>[] = []
-      let room = batchRows
+      let room = company[kind]
       let bytes = 0
       for (let row = list.first; row; row = list.first) {
-        room = Math.min(room, row.company)
+        if (kind === 'first') room = Math.min(room, row.history.company)
         // A look-up sends the id alone.
         if (kind !== 'find') bytes += row.item.bytes
         if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
@@ -137,9 +147,12 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
       return rows
     },
 
-    /** An attempt of a kind has ended. */
-    leave(kind: Kind) {
+    /** An attempt with so many rows has ended after so long. */
+    leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
       busy[kind]--
+      debtMs = kind === 'longer' ? debtMs + ms : Math.max(0, debtMs - ms)
+      if (kind === 'find' || kind === 'longer')
+        company[kind] = isSuccess ? Math.min(batchRows, company[kind] * parts) : Math.ceil(rows / parts)
     }
   }
 }

@@ -27,9 +27,8 @@ class History {
   mayBeStored = false
   /** Its next attempt is a look-up. */
   looksUp = false
-  /** How many rows its next insert, and its next look-up, may have. More than a batch: it is no suspect. */
-  insertRows = Number.POSITIVE_INFINITY
-  findRows = Number.POSITIVE_INFINITY
+  /** How many rows its next insert may have. More than a batch: it is no suspect. */
+  company = Number.POSITIVE_INFINITY
   /** Its next trial may take the shortest time, doubled this often. */
   slice = 0
   /** How often it has failed by chance, was left out by an insert, and rested. */
@@ -56,7 +55,7 @@ export class Place<T extends Item, R> extends Link {
 }
 
 /** Into how many parts rows that have failed together are split. */
-const parts = 4
+export const parts = 4
 
 /** A submitted item, its callbacks and its deadline. */
 export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
@@ -93,15 +92,10 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return this.#history.mayBeStored
   }
   get kind(): Kind {
-    const { looksUp, insertRows, slice } = this.#history
+    const { looksUp, company, slice } = this.#history
     if (looksUp) return 'find'
-    if (insertRows === Number.POSITIVE_INFINITY) return 'fresh'
+    if (company === Number.POSITIVE_INFINITY) return 'fresh'
     return slice === 0 ? 'first' : 'longer'
-  }
-  /** How many rows its next attempt may have. */
-  get company() {
-    const { looksUp, findRows, insertRows } = this.#history
-    return looksUp ? findRows : insertRows
   }
 
   #enter(state: keyof typeof enteredFrom) {
@@ -148,24 +142,16 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     const isRefused = history.refusal !== undefined
     const after = next({ ...history, isAlone, isRefused }, result)
     if (after === 'repeat') history.repeats++
-    else if (after !== 'wait') this.#part(history, result, Math.ceil(attempt.rows / parts))
+    else if (after !== 'wait') history.repeats = 0
+    // Rows that have failed together go on in parts.
+    if (!looksUp && result !== 'nothing' && after !== 'repeat' && after !== 'wait')
+      history.company = Math.min(history.company, Math.ceil(attempt.rows / parts))
+    if (after === 'rest, insert') history.company = 1
     if (after === 'find' && isAlone && result !== 'nothing') history.refusal = error
-    if (after === 'rest, insert') history.insertRows = 1
-    if (after.endsWith('insert')) history.looksUp = false
-    if (after.endsWith('find')) {
-      history.looksUp = true
-      history.findRows = Number.POSITIVE_INFINITY
-    }
     if (isAlone && after.startsWith('rest') && !/nothing|gone/.test(result)) history.slice++
+    if (after.endsWith('insert')) history.looksUp = false
+    if (after.endsWith('find')) history.looksUp = true
     return after
-  }
-
-  /** Rows that have failed together go on in parts. */
-  #part(history: History, result: Result, rows: number) {
-    history.repeats = 0
-    if (result === 'nothing') return
-    if (history.looksUp) history.findRows = rows
-    else history.insertRows = Math.min(history.insertRows, rows)
   }
 
   /** Counts a rest; returns how many there were before. */
@@ -202,7 +188,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     next.#last = this.#last
     this.#next = undefined
     this.#last = this
-    if (this.#history.insertRows === 1) next.#trouble().insertRows = 1
+    if (this.#history.company === 1) next.#trouble().company = 1
     return next
   }
 }

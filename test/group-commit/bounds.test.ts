@@ -1,7 +1,7 @@
 /** How many rows may wait, and how long. The store's attempts are ended by hand. */
 import t from 'tap'
-import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import { createEstimate } from '../../src/group-commit/estimate.ts'
+import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import { NotCommitted, systemClock } from '../../src/group-commit/types.ts'
 import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
@@ -104,22 +104,33 @@ t.test('bounds', async (t) => {
   })
 })
 
-t.test('the wait is estimated from how long batches took, how full they were, and how busy the lanes are', async (t) => {
-  const estimate = createEstimate({ lanes: 2, batchRows: 10, batchBytes: 100, deadlineMs: 10_000 })
-  t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
-  t.equal(estimate.expectMs(1_000, 1_000, 50), 50, 'the newest attempt has run for so long, and no lane is free')
-  estimate.learn(10, 20, 400)
-  t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
-  t.equal(estimate.expectMs(30, 0), 37.5)
-  t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
-  t.equal(estimate.expectMs(10, 0, 0), 412.5, 'no lane is free: as long as the slowest of the last, and then')
-  t.equal(estimate.expectMs(10, 0, 500), 512.5)
-  t.equal(estimate.expectMs(10, 0, 9_000), 12.5 + 10_000 / 3, 'which refuses nobody alone')
-  estimate.learn(1, 50, 180)
-  t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
-  estimate.learn(1, 400, 40)
-  t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
-})
+t.test(
+  'the wait is estimated from how long batches took, how full they were, and how busy the lanes are',
+  async (t) => {
+    const estimate = createEstimate({ lanes: 2, batchRows: 10, batchBytes: 100, deadlineMs: 10_000 })
+    t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
+    t.equal(
+      estimate.expectMs(1_000, 1_000, 50),
+      50,
+      'the newest attempt has run for so long, and no lane is free'
+    )
+    estimate.learn(10, 20, 400)
+    t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
+    t.equal(estimate.expectMs(30, 0), 37.5)
+    t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
+    t.equal(
+      estimate.expectMs(10, 0, 0),
+      412.5,
+      'no lane is free: as long as the slowest of the last, and then'
+    )
+    t.equal(estimate.expectMs(10, 0, 500), 512.5)
+    t.equal(estimate.expectMs(10, 0, 9_000), 12.5 + 10_000 / 3, 'which refuses nobody alone')
+    estimate.learn(1, 50, 180)
+    t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
+    estimate.learn(1, 400, 40)
+    t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
+  }
+)
 
 t.test('a lock is waited for as long as two usual writes take, from 25 to 250 ms', async (t) => {
   const estimate = createEstimate({ ...roomy, lanes: 3 })
@@ -131,12 +142,15 @@ t.test('a lock is waited for as long as two usual writes take, from 25 to 250 ms
   t.strictSame(locks, [25, 25, 25, 29, 32, 250, 250, 25])
 })
 
-t.test('a slice is four times what an attempt takes, at least 25 ms, and doubled up to a third of the deadline', async (t) => {
-  const estimate = createEstimate({ ...roomy, lanes: 3 })
-  t.strictSame([0, 1, 7, 100].map(estimate.sliceMs), [25, 50, 3_200, 10_000 / 3])
-  estimate.learn(1, 1, 100)
-  t.strictSame([0, 1, 100].map(estimate.sliceMs), [400, 800, 10_000 / 3])
-})
+t.test(
+  'a slice is four times what an attempt takes, at least 25 ms, and doubled up to a third of the deadline',
+  async (t) => {
+    const estimate = createEstimate({ ...roomy, lanes: 3 })
+    t.strictSame([0, 1, 7, 100].map(estimate.sliceMs), [25, 50, 3_200, 10_000 / 3])
+    estimate.learn(1, 1, 100)
+    t.strictSame([0, 1, 100].map(estimate.sliceMs), [400, 800, 10_000 / 3])
+  }
+)
 
 t.test('deadlines', async (t) => {
   t.test(

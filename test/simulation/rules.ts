@@ -104,9 +104,10 @@ class Attribution {
       if (stored === 'replayed' && this.#hasInserted(request, row))
         return 'told "replayed" by the request that has stored it'
       // After several attempts, or one without a result, a service does not know which of them has stored it.
-      const hasResult = this.#simulation.world.known.has(`${request.process.name} ${id} ${writeId}`)
-      const isKnown =
-        hasResult && this.#sendsOf(request).filter((at) => began <= at && at <= ended).length === 1
+      const times = this.#simulation.world.known.get(`${request.process.name} ${id} ${writeId}`) ?? []
+      const isKnown = [this.#sendsOf(request), times].every(
+        (all) => all.filter((at) => began <= at && at <= ended).length === 1
+      )
       return isKnown && stored === 'created' && insert && insert.at < began
         ? 'told "created" of a plant that was stored before'
         : undefined

@@ -106,7 +106,10 @@ export class Watch {
   #know({ waiting, isOpen, secretKey = 0, sent }: Watched) {
     if (waiting?.kind !== 'insert' || isOpen || this.#cancels.get(secretKey)?.has(sent)) return
     const { world, name } = this.#process
-    for (const { id, write_id } of waiting.rows) world.known.add(`${name} ${id} ${write_id}`)
+    for (const { id, write_id } of waiting.rows) {
+      const key = `${name} ${id} ${write_id}`
+      world.known.set(key, [...(world.known.get(key) ?? []), world.now])
+    }
   }
 
   /** A response is in the kernel of a process that stands still. If it leaves nothing open, the process must use it. */

@@ -90,7 +90,11 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
       how()
       return clock.settle()
     }
-    list.push({ at: clock.now(), succeed: () => end(resolve), fail: () => end(() => reject(new Error(message))) })
+    list.push({
+      at: clock.now(),
+      succeed: () => end(resolve),
+      fail: () => end(() => reject(new Error(message)))
+    })
     return promise
   }
 
@@ -127,5 +131,18 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
   }
   const last = () => attempts.at(-1) as Attempt
   const log = () => attempts.map(({ labels }) => labels)
-  return { clock, group, attempts, outcomes, causes, outages, probes, commits, submit, submitTogether, last, log }
+  return {
+    clock,
+    group,
+    attempts,
+    outcomes,
+    causes,
+    outages,
+    probes,
+    commits,
+    submit,
+    submitTogether,
+    last,
+    log
+  }
 }
