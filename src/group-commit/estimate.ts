@@ -30,6 +30,10 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
       const change = ms / Math.max(1, fill) - batchMs
       batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
     },
+    /** New rows were cut off: until some are written, others get more time (RFC 6298, section 5.5). */
+    doubt() {
+      slowMs = Math.min(longestMs, 2 * Math.max(slowMs, shortestMs / 4))
+    },
     /**
      * Returns how long the lanes are expected to take for these, in ms. If no lane is free, the newest attempt has run for
      * `busyMs`: that alone refuses nobody, as it may end at any time.

@@ -122,6 +122,7 @@ export function createGroupCommit<T extends Item, R>(
     cutOff.forget(attempt)
     busyLanes--
     queue.leave(kind, rows.length, written.failure === undefined, clock.now() - attempt.began)
+    if (written.failure && signal.aborted && (kind === 'fresh' || kind === 'find')) estimate.doubt()
     apply(attempt, rows, written)
     start()
   }

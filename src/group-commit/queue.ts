@@ -79,17 +79,15 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     kind === 'fresh' ? fresh : kind === 'find' ? find : kind === 'first' ? slices[0] : longer()
 
   /**
-   * Suspects leave a lane to the others, and those that may take longer leave another one to first trials. Where lanes do not
-   * suffice for that, they wait until nobody else does, or the others have had as much time.
+   * One lane at most has rows that may take longer. If it is the only one, they wait until nobody else does, or the others
+   * have had as much time.
    */
   function isFree(kind: Kind, isFruitless: boolean): boolean {
     if (kind === 'fresh') return !isFruitless || busy.fresh === 0
     if (kind === 'find') return busy.find === 0
-    const most = Math.max(1, lanes - 1)
-    if (busy.first + busy.longer >= most) return false
     if (kind === 'first') return true
-    if (busy.longer > 0 || (most === 1 && slices[0]?.first)) return false
-    return lanes > 1 || debtMs <= 0 || !(fresh.first || find.first)
+    if (lanes > 1) return busy.longer === 0
+    return !slices[0]?.first && (debtMs <= 0 || !(fresh.first || find.first))
   }
 
   /** Returns what a free lane takes: the kinds that may have one take turns. */

@@ -55,7 +55,7 @@ export class Place<T extends Item, R> extends Link {
 }
 
 /** Into how many parts rows that have failed together are split. */
-export const parts = 4
+export const parts = 16
 
 /** A submitted item, its callbacks and its deadline. */
 export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
