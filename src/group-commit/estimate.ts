@@ -16,10 +16,13 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
   let batchMs = 0
   let quickMs: number | undefined
   let slowMs = 0
+  let doubts = 0
   /** Alone, a row that takes long would keep all others waiting. */
   const longestMs = deadlineMs / (lanes > 1 ? 3 : 24)
 
   const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
+
+  const sliceMs = (slice: number) => Math.min(longestMs, Math.max(shortestMs, 4 * slowMs) * 2 ** slice)
 
   return {
     learn(rows: number, bytes: number, ms: number) {
@@ -30,9 +33,12 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
       const change = ms / Math.max(1, fill) - batchMs
       batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
     },
-    /** New rows were cut off: until some are written, others get more time (RFC 6298, section 5.5). */
+    /** Rows that nobody suspects were cut off: until some are written or found, others get more time (RFC 6298, section 5.5). */
     doubt() {
-      slowMs = Math.min(longestMs, 2 * Math.max(slowMs, shortestMs / 4))
+      doubts++
+    },
+    trust() {
+      doubts = 0
     },
     /**
      * Returns how long the lanes are expected to take for these, in ms. If no lane is free, the newest attempt has run for
@@ -45,7 +51,10 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
     get lockMs() {
       return Math.min(longestLockMs, Math.max(shortestMs, Math.ceil(2 * (quickMs ?? 0))))
     },
-    /** Returns how long an attempt may take in a slice, from 0. */
-    sliceMs: (slice: number) => Math.min(longestMs, Math.max(shortestMs, 4 * slowMs) * 2 ** slice)
+    /** Returns how long an attempt with suspects may take in a slice, from 0; and with others. */
+    sliceMs,
+    get usualMs() {
+      return sliceMs(doubts)
+    }
   }
 }

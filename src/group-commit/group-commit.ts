@@ -113,17 +113,22 @@ export function createGroupCommit<T extends Item, R>(
     busyLanes++
     newestBegan = attempt.began
     for (const row of rows) row.begin(attempt)
-    const [first] = rows as [Row<T, R>]
-    const slice = kind === 'longer' || rows.length === 1 ? first.history.slice : 0
-    cutOff.watch(attempt, estimate.sliceMs(slice))
-    const lockMs = kind === 'fresh' ? estimate.lockMs : Math.min(2 ** slice, estimate.sliceMs(slice))
+    const isSuspected = kind === 'first' || kind === 'longer'
+    const { slice } = (rows[0] as Row<T, R>).history
+    const limitMs = isSuspected ? estimate.sliceMs(slice) : estimate.usualMs
+    cutOff.watch(attempt, limitMs)
     const { signal } = controller
+    const lockMs = isSuspected ? Math.min(2 ** slice, limitMs) : estimate.lockMs
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     cutOff.forget(attempt)
     busyLanes--
     queue.leave(kind, rows.length, written.failure === undefined, clock.now() - attempt.began)
-    if (written.failure && signal.aborted && (kind === 'fresh' || kind === 'find')) estimate.doubt()
-    apply(attempt, rows, written)
+    const { failure } = written
+    if (!failure) estimate.trust()
+    else if (!isSuspected && signal.aborted) estimate.doubt()
+    // Cut off before it had a connection: others may have one.
+    const isLate = failure?.kind === 'away' && signal.aborted
+    apply(attempt, rows, isLate ? { results: [], failure: { ...failure, kind: 'busy' } } : written)
     start()
   }
 

@@ -150,7 +150,9 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
       busy[kind]--
       debtMs = kind === 'longer' ? debtMs + ms : Math.max(0, debtMs - ms)
       if (kind === 'find' || kind === 'longer')
-        company[kind] = isSuccess ? Math.min(batchRows, company[kind] * parts) : Math.ceil(rows / parts)
+        company[kind] = isSuccess
+          ? Math.min(batchRows, company[kind] * parts.quick)
+          : Math.ceil(rows / parts.quick)
     }
   }
 }

@@ -86,16 +86,13 @@ export function createPlantRepository(
 
   return {
     create(plant, context) {
-      const { caller, idempotencyKey } = context
+      const { caller, idempotencyKey: key } = context
       const heldBytes = countHeldBytes(plant)
       const bytes = countBytes(plant)
-      const writeId =
-        idempotencyKey === undefined
-          ? randomWriteId()
-          : deriveWriteId(caller, idempotencyKey, writeContent(plant))
+      const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
       const portion = portionOf(caller)
-      const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey, span }
+      const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey: key, span }
       if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
         return Promise.reject(new Failure('Overloaded'))
       queueRows.take(caller, 1)
