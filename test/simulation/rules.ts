@@ -4,6 +4,7 @@ import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
 import type { Request } from './clients.ts'
 import { causeOf, storedNameOf } from './rows.ts'
+import { innocent } from './schedule.ts'
 import type { Simulation } from './simulation.ts'
 import type { Columns } from './sql.ts'
 
@@ -30,13 +31,21 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
         ({ name, began, ended = 0 }) => !causeOf(name)?.isSkipped && !world.hasReached(broken, began, ended)
       )
       .map(({ id }) => `nothing explains an internal error: ${id}`),
-    ...requests.filter(isWronglyRefused).map(({ id }) => `a good plant is refused: ${id}`),
+    ...requests
+      .filter(
+        (request) =>
+          isRefused(request) &&
+          !causeOf(request.name) &&
+          !world.hasReached(rules, request.began, request.ended ?? 0)
+      )
+      .map(({ id }) => `a good plant is refused: ${id}`),
+    ...judgeCrowd(simulation),
     ...judgeLiveness(simulation, healedAt)
   ]
 }
 
 /** What explains an internal error. */
-const broken = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030'].map(
+const broken = ['XX000', 'XX001', '42883', '42501', '42P01', '0A000', '57000', '58000', '58030'].map(
   (code) => `fails: ${code}`
 )
 
@@ -47,7 +56,8 @@ const errorOf = ({ response }: Request) => (response && 'error' in response.body
 const isInternal = (request: Request) => messageOf(request) === 'internal error'
 
 const isRefused = (request: Request) => messageOf(request)?.includes('breaks a rule') === true
-const isWronglyRefused = (request: Request) => causeOf(request.name) === undefined && isRefused(request)
+/** What explains that a plant is refused which is no cause itself. */
+const rules = ['42501', '23514', '22001', 'P0001'].map((code) => `fails: ${code}`)
 
 /** Removes what only the model knows. */
 const toOperation = ({ process: _, writeId: __, ...operation }: Request): Operation => operation
@@ -63,12 +73,19 @@ class Attribution {
   readonly #simulation: Simulation
   readonly #rows: Map<string, Columns>
   readonly #byWrite: Map<string, Request[]>
+  /** When a client was first told that an id is stored. */
+  readonly #storedAt = new Map<string, number>()
 
   constructor(simulation: Simulation, rows: Columns[]) {
     this.#simulation = simulation
     this.#rows = new Map(rows.map((row) => [row.id as string, row]))
     const taken = simulation.clients.requests.filter(({ writeId }) => writeId !== undefined)
     this.#byWrite = Map.groupBy(taken, ({ id, writeId }) => `${id} ${writeId}`)
+    for (const request of simulation.clients.requests) {
+      const { id, ended = Number.POSITIVE_INFINITY, response } = request
+      if (response && errorOf(request) === 0)
+        this.#storedAt.set(id, Math.min(ended, this.#storedAt.get(id) ?? ended))
+    }
   }
 
   judge(): string[] {
@@ -121,6 +138,8 @@ class Attribution {
       if (!isOfSameKey) return 'told "reused", but the row is of another key'
       return isOwn ? 'told "reused" with the same content' : undefined
     }
+    if (isRefused(request) && (this.#storedAt.get(id) ?? ended) < began)
+      return 'told "refused", but its id was stored before'
     const isNothing = request.writeOutcome === 'none' || isRefused(request)
     // Without a key, nobody else can have stored its row, not even after the response.
     if (isNothing && isOwn && (key === undefined || this.#hasInserted(request, row)))
@@ -200,4 +219,22 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     if (isSoon && (isAway || (isCramped && errorOf(request) === 503))) return []
     return [`a create ${when} fails${bad.length > 0 ? ' next to a bad row' : ''}: ${id} ${message}`]
   })
+}
+
+/** The part of its deadline in which an innocent create must be stored, whatever crowd is next to it. */
+const crowdedPart = 1 / 3
+
+function judgeCrowd({ clients, schedule, settings }: Simulation): string[] {
+  if (!schedule.isCrowded) return []
+  const mostMs = settings.deadlineMs * crowdedPart
+  return clients.requests
+    .filter(({ name }) => name === innocent)
+    .filter(
+      (request) =>
+        errorOf(request) > 0 || (request.ended ?? Number.POSITIVE_INFINITY) - request.began > mostMs
+    )
+    .map(
+      (request) =>
+        `next to a crowd a good create fails or takes long: ${request.id} ${messageOf(request) ?? ''}`
+    )
 }

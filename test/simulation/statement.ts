@@ -137,8 +137,11 @@ export class Statement {
     // A transaction that has not even locked a row has no commit to wait for.
     if (!row) return transaction.locked.size === 0 ? this.#finish() : this.#commit()
     const { ms = 0, trouble, isDeferred, isSkipped } = causeOf(row.name) ?? {}
+    const { refusal } = this.#node
     const insert = () => {
-      if (trouble && !isDeferred) this.#fail(trouble)
+      // As policies, checks and casts do, it acts before the id is looked at.
+      if (refusal && !causeOf(row.name)) this.#fail(refusal)
+      else if (trouble && !isDeferred) this.#fail(trouble)
       else if (isSkipped) this.#insert(index + 1)
       else this.#insertRow(row, command, index)
     }
@@ -175,7 +178,7 @@ export class Statement {
       this.#after(this.#world.duration(0.05), () => this.#insert(index + 1))
     })
     const limitMs = Number.parseInt(this.#setting('lock_timeout') ?? '0', 10)
-    if (!isFree && limitMs > 0) this.#after(limitMs, () => isFree || this.#fail({ code: '55P03' }))
+    if (!isFree && limitMs > 0) this.#after(limitMs, () => isFree || this.#fail(rowLocked))
   }
 
   #commit() {
@@ -184,7 +187,7 @@ export class Statement {
     this.phase = 'commits'
     // The result can be on its way before the commit: only the last message confirms it.
     if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
-    const ms = this.#world.duration(0.5) * this.#node.slowness
+    const ms = this.#world.duration(this.#node.commitMs) * this.#node.slowness
     // It may outlast what has slowed it down.
     if (this.#node.slowness > 1) this.#world.trouble(ms)
     this.#after(ms, () => {
@@ -281,6 +284,7 @@ export class Statement {
   }
 }
 
+const rowLocked = { code: '55P03', where: 'while inserting index tuple (0,1) in relation "plants"' }
 const unreplicated = messages.warning('SyncRepWaitForLSN')
 
 function describe(command: Command): string {
