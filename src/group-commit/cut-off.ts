@@ -10,12 +10,10 @@ const grace = 1 / 4
  * but by the store's own limit: a stall is no reason for cancel requests and new connections.
  */
 export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCommit: () => void) {
-  /** Attempts that are late, and since when. */
-  const late = new Map<Attempt, number>()
-  const timers = new Map<Attempt, () => void>()
+  const late = new Set<Attempt>()
   let isProbing = false
 
-  /** Commits something now, one at a time. */
+  /** Commits something now, one at a time; and again for what was late only after that had begun. */
   async function probe() {
     if (isProbing) return
     isProbing = true
@@ -28,19 +26,15 @@ export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCom
     if (!isServing) return
     onCommit()
     committed(began)
-    // What was late only after the commit had begun.
     if (late.size > 0) void probe()
   }
 
   /** Something was committed that began at this time. */
   function committed(began: number) {
-    for (const [attempt, since] of late) {
-      if (since > began) continue
+    for (const attempt of late) {
+      if (attempt.lateSince > began) continue
       late.delete(attempt)
-      timers.set(
-        attempt,
-        clock.after((since - attempt.began) * grace, () => attempt.giveUp())
-      )
+      attempt.cancelTimer = clock.after((attempt.lateSince - attempt.began) * grace, attempt.giveUp)
     }
   }
 
@@ -48,16 +42,15 @@ export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCom
     committed,
     /** Watches an attempt, which is late after so long. */
     watch(attempt: Attempt, limitMs: number) {
-      const onLate = () => {
-        late.set(attempt, clock.now())
+      attempt.cancelTimer = clock.after(limitMs, () => {
+        attempt.lateSince = clock.now()
+        late.add(attempt)
         void probe()
-      }
-      timers.set(attempt, clock.after(limitMs, onLate))
+      })
     },
     /** An attempt has ended. */
     forget(attempt: Attempt) {
-      timers.get(attempt)?.()
-      timers.delete(attempt)
+      attempt.cancelTimer()
       late.delete(attempt)
     }
   }

@@ -5,6 +5,7 @@ import { createEstimate } from './estimate.ts'
 import { createBackOff, createOutage, createPace, pauseMs } from './outage.ts'
 import { createQueue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
+import type { Next } from './table.ts'
 import {
   type AttemptReport,
   type Clock,
@@ -118,7 +119,7 @@ export function createGroupCommit<T extends Item, R>(
     const limitMs = isSuspected ? estimate.sliceMs(slice) : estimate.usualMs
     cutOff.watch(attempt, limitMs)
     const { signal } = controller
-    const lockMs = isSuspected ? Math.min(2 ** slice, limitMs) : estimate.lockMs
+    const lockMs = isSuspected ? Math.min(2 ** slice, Math.ceil(limitMs)) : estimate.lockMs
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     cutOff.forget(attempt)
     busyLanes--
@@ -154,7 +155,7 @@ export function createGroupCommit<T extends Item, R>(
     if (failure !== undefined) {
       pace.failed()
       // The database has processed the rows, if only to refuse them.
-      if (attempt.isAwaited && !/away|lost/.test(failure.kind)) outage.signOfLife()
+      if (attempt.waiting > 0 && !/away|lost/.test(failure.kind)) outage.signOfLife()
     } else {
       backOff.clear()
       outage.signOfLife()
@@ -171,48 +172,36 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /** Does with a row what comes next. */
-  function proceed(row: Row<T, R>, next: ReturnType<Row<T, R>['meet']>) {
-    switch (next) {
-      case 'wait':
-        backOff.begin()
-        return queue.enter(row, 'unshift')
-      case 'repeat':
-        return queue.enter(row, 'unshift')
-      case 'part':
-      case 'find':
-      case 'insert':
-        return queue.enter(row)
-      case 'rest':
-      case 'rest, find':
-      case 'rest, insert':
-        return rest(row, pauseMs(row.countRest(), clock), () => queue.enter(row))
-      case 'fail':
-        if (row.history.refusal === undefined) fail(row, row.error)
-        else failLate(row)
-    }
+  function proceed(row: Row<T, R>, next: Next) {
+    if (next === 'fail') return row.history.refusal === undefined ? fail(row, row.error) : failLate(row)
+    if (next.startsWith('rest')) return rest(row, pauseMs(row.history.rests, clock), () => queue.enter(row))
+    if (next === 'wait') backOff.begin()
+    queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
   }
 
   function rest(row: Row<T, R>, ms: number, end: () => void) {
-    row.rest(
-      clock.after(ms, () => {
-        end()
-        start()
-      })
-    )
+    const cancel = clock.after(ms, () => {
+      end()
+      start()
+    })
+    row.rest(cancel)
   }
 
   function succeed(row: Row<T, R>, result: R, rows: number) {
-    row.settle()
-    deadlines.remove(row)
+    settle(row)
     row.resolve(result, rows)
     queue.release(row)
   }
 
   function fail(row: Row<T, R>, error: unknown) {
-    row.settle()
-    deadlines.remove(row)
+    settle(row)
     row.reject(error, row.attempt?.rows)
     queue.release(row)
+  }
+
+  function settle(row: Row<T, R>) {
+    row.settle()
+    deadlines.remove(row)
   }
 
   /** Fails a row at fault: later if others failed with it, so that its client cannot fail others all the time. */
@@ -229,11 +218,10 @@ export function createGroupCommit<T extends Item, R>(
     outage.expired(row.deadline - limits.deadlineMs)
     const { state, attempt, history } = row
     const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
-    row.settle()
-    deadlines.remove(row)
+    settle(row)
     row.reject(new NotCommitted(reason, history.cause), attempt?.rows)
     // The attempt may still write the row, which therefore holds its id until the attempt has ended.
-    if (state === 'tried') return attempt?.leave()
+    if (attempt && state === 'tried') return void (--attempt.waiting === 0 && attempt.giveUp())
     history.endRest()
     queue.withdraw(row)
   }

@@ -121,7 +121,9 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** `end` ends its rest before its time. */
   rest(end: () => void) {
     this.#enter('resting')
-    this.#trouble().endRest = end
+    const history = this.#trouble()
+    history.rests++
+    history.endRest = end
   }
 
   settle() {
@@ -153,11 +155,6 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     if (after.endsWith('insert')) history.looksUp = false
     if (after.endsWith('find')) history.looksUp = true
     return after
-  }
-
-  /** Counts a rest; returns how many there were before. */
-  countRest(): number {
-    return this.#trouble().rests++
   }
 
   /** What its client gets if nothing more is tried. */
@@ -199,27 +196,17 @@ export class Attempt {
   readonly kind: Kind
   readonly rows: number
   readonly began: number
-  readonly #giveUp: () => void
-  #waiting: number
+  readonly giveUp: () => void
+  /** How many of its rows have not expired. */
+  waiting: number
+  /** When it was late; and the timer of its next state, late or cut off. */
+  lateSince = Number.POSITIVE_INFINITY
+  cancelTimer = () => {}
 
   constructor(kind: Kind, rows: number, began: number, giveUp: () => void) {
     this.kind = kind
-    this.rows = this.#waiting = rows
+    this.rows = this.waiting = rows
     this.began = began
-    this.#giveUp = giveUp
-  }
-
-  /** Whether a caller waits for it. */
-  get isAwaited() {
-    return this.#waiting > 0
-  }
-
-  giveUp() {
-    this.#giveUp()
-  }
-
-  /** One of its rows has expired. */
-  leave() {
-    if (--this.#waiting === 0) this.#giveUp()
+    this.giveUp = giveUp
   }
 }

@@ -137,9 +137,13 @@ export const mutants: readonly Mutant[] = [
     ['a server that does not react is waited for', 'setImmediate(giveUp)', 'setImmediate(() => {})']
   ]),
   ...inFile('group-commit/cut-off.ts', 'group-commit/slices', [
-    ['what was committed before an attempt was late cuts it off', 'if (since > began) continue', ''],
-    ['no grace for what ends with what was committed', '(since - attempt.began) * grace', '0'],
-    ['what is late asks for nothing', '        void probe()\n      }', '      }'],
+    [
+      'what was committed before an attempt was late cuts it off',
+      'if (attempt.lateSince > began) continue',
+      ''
+    ],
+    ['no grace for what ends with what was committed', '(attempt.lateSince - attempt.began) * grace', '0'],
+    ['what is late asks for nothing', '        void probe()\n      })', '      })'],
     ['a probe that fails is a commit', 'if (!isServing) return', '']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/bounds', [
@@ -250,11 +254,11 @@ export const mutants: readonly Mutant[] = [
       'cause'
     ]
   ]),
-  ...inFile('group-commit/row.ts', 'group-commit/bounds', [
+  ...inFile('group-commit/group-commit.ts', 'group-commit/bounds', [
     [
       'an attempt that nobody waits for is not given up',
-      'if (--this.#waiting === 0) this.#giveUp()',
-      'this.#waiting--'
+      '(--attempt.waiting === 0 && attempt.giveUp())',
+      '--attempt.waiting'
     ]
   ]),
   ...inFile('group-commit/row.ts', 'group-commit/slices', [
@@ -377,8 +381,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       [
         'group-commit/group-commit.ts',
-        "if (state === 'tried') return attempt?.leave()",
-        "if (state === 'tried') {\n      queue.release(row)\n      return attempt?.leave()\n    }"
+        "if (attempt && state === 'tried') return",
+        "if (state === 'tried') queue.release(row)\n    if (attempt && state === 'tried') return"
       ],
       [
         'group-commit/group-commit.ts',
