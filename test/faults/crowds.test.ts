@@ -38,10 +38,15 @@ interface Crowd {
   seconds: number
   /** How long a good client waits between two plants, in ms. */
   pauseMs?: number
+  /** Ends what keeps bad plants waiting. */
+  release?: () => Promise<unknown>
 }
 
 /** Lets clients create plants one after the other, bad ones with the name `bad`; returns what became of them. */
-async function run(service: Service, { bad, good, isOne = false, idOf, seconds, pauseMs = 0 }: Crowd) {
+async function run(
+  service: Service,
+  { bad, good, isOne = false, idOf, seconds, pauseMs = 0, release }: Crowd
+) {
   const outcomes = { good: new Map<string, number>(), bad: new Map<string, number>() }
   const waits: number[] = []
   /** When plants were created, by the second. */
@@ -60,10 +65,12 @@ async function run(service: Service, { bad, good, isOne = false, idOf, seconds, 
       if (pauseMs > 0) await sleep(pauseMs)
     }
   }
-  const clients = (['bad', 'good'] as const).flatMap((who) =>
-    Array.from({ length: who === 'bad' ? bad : good }, (_, client) => repeat(who, client))
-  )
-  await Promise.all(clients)
+  const start = (who: 'good' | 'bad', clients: number) =>
+    Promise.all(Array.from({ length: clients }, (_, client) => repeat(who, client)))
+  const badEnd = start('bad', bad)
+  await start('good', good)
+  await release?.()
+  await badEnd
   waits.sort((a, b) => a - b)
   const at = (part: number) => Math.round(waits[Math.floor(waits.length * part)] ?? 0)
   return { good: outcomes.good, bad: outcomes.bad, p99: at(0.99), longest: at(1 - 1 / waits.length), created }
@@ -127,8 +134,13 @@ t.test('beside ids that an open transaction holds, none that is free fails or wa
         server.url,
         `begin; insert into plants select i, 'theirs', null, gen_random_uuid() from generate_series(${first}, ${lastId}) i`
       )
-      const result = await run(service, { bad, good, idOf: (client) => BigInt(first + client), seconds: 3 })
-      await holder.query('rollback')
+      const result = await run(service, {
+        bad,
+        good,
+        idOf: (client) => BigInt(first + client),
+        seconds: 3,
+        release: () => holder.query('rollback')
+      })
       t.ok(isOnly(result.good, 'created'), JSON.stringify([...result.good]))
       t.ok(result.longest < scaled(3_000), `the longest wait is ${result.longest} ms`)
     })
@@ -137,10 +149,14 @@ t.test('beside ids that an open transaction holds, none that is free fails or wa
 t.test('beside endless plants, there is no second without a create after the first', async (t) => {
   for (const bad of [8, 64])
     await t.test(`${bad} of them`, async (t) => {
-      await withTrigger(t, 'perform pg_sleep(600)')
+      await query(server.url, 'create table gate as select 1')
+      await query(server.url, `grant select on gate to ${role.name}`)
+      t.teardown(() => query(server.url, 'drop table gate'))
+      await withTrigger(t, 'while exists (select from gate) loop perform pg_sleep(0.01); end loop')
       const service = await startService(t, env)
       const seconds = 6
-      const result = await run(service, { bad, good: 16, isOne: true, seconds, pauseMs: 10 })
+      const release = () => query(server.url, 'delete from gate')
+      const result = await run(service, { bad, good: 16, isOne: true, seconds, pauseMs: 10, release })
       t.ok(isOnly(result.good, 'created'), JSON.stringify([...result.good]))
       for (let second = 1; second < seconds; second++) t.ok(result.created.has(second), `in second ${second}`)
     })

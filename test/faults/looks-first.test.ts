@@ -57,6 +57,7 @@ t.test(
   'a name that is unique, and one key at two replicas at once: one plant, and 200 for both',
   async (t) => {
     const other = await startService(t, { DATABASE_URL: url })
+    await run('delete from plants')
     await run('alter table plants add constraint one_name unique (name)')
     t.teardown(() => run('alter table plants drop constraint one_name'))
     for (let pair = 0; pair < 100; pair++) {

@@ -311,14 +311,12 @@ t.test(
   }
 )
 
-t.test('many rows at fault: next to no innocent row gets an error', async (t) => {
+t.test('many rows at fault: no innocent row gets an error', async (t) => {
   const rows = 200
   const places = {
     adjacent: (_bad: number, at: number) => at,
     spread: (bad: number, at: number) => Math.floor(((at + 0.5) * rows) / bad)
   }
-  /** How many innocent rows are lost at most of 200 and those that come after, by how many never end. */
-  const bounds: Record<number, number> = { 1: 0, 4: 0, 17: 0, 40: 100, 80: 120 }
   for (const fault of ['broken', 'lost', 'locked', 'never ends'] as const) {
     for (const bad of [1, 4, 17, 40, 80]) {
       const lost: Record<string, number> = {}
@@ -347,8 +345,7 @@ t.test('many rows at fault: next to no innocent row gets an error', async (t) =>
         }
       }
       const most = Math.max(...Object.values(lost))
-      const bound = fault === 'never ends' ? (bounds[bad] as number) : 0
-      t.ok(most <= bound, `${fault} x${bad}: ${JSON.stringify(lost)}`)
+      t.equal(most, 0, `${fault} x${bad}: ${JSON.stringify(lost)}`)
     }
   }
 })
@@ -424,17 +421,24 @@ t.test('a client that repeats rows at fault costs the others little of their thr
   }
 })
 
-t.test('a failure of all is not searched for in each row', async (t) => {
-  t.test('a breakage that one row could cause', async (t) => {
-    const { submit, clock, count, attempts } = setUp({ lanes: 3, weather: () => 'broken' })
-    submit(plants(16_384))
-    await clock.moveTo(deadlineMs)
-    t.same(count(), { broken: 16_384 })
-    // The batch, its parts, rows one by one, and those that the other lanes repeat while the last are under way.
-    t.ok(attempts.length <= (16_384 / batchRows) * (1 + 16 + 16 + 2), `${attempts.length} attempts`)
+t.test('what a failure of all costs, which no row is concluded from', async (t) => {
+  t.test('where each row could be at fault: a constant rate, and all are stored afterwards', async (t) => {
+    for (const trouble of ['busy', 'chance', 'lost'] as const) {
+      const isOut = () => clock.now() < 5_000
+      const weather = () => (isOut() ? trouble : undefined)
+      const { submit, clock, count, attempts } = setUp({ lanes: 3, attemptMs: () => 2, weather })
+      for (let turn = 0; turn < 500; turn++) {
+        submit(plants(4, {}, turn * 4))
+        await clock.move(10)
+      }
+      const late = attempts.filter(({ at }) => at > 2_000).length
+      t.ok(late <= 250 * 3, `${trouble}: ${late} inserts in three seconds`)
+      await clock.move(deadlineMs)
+      t.same(count(), { stored: 2_000 }, trouble)
+    }
   })
 
-  t.test('a breakage that no row can cause', async (t) => {
+  t.test('a breakage that no row can cause: one attempt a batch', async (t) => {
     const { submit, clock, count, attempts } = setUp({ weather: () => 'gone' })
     submit(plants(2 * batchRows))
     await clock.moveTo(deadlineMs)
@@ -442,31 +446,20 @@ t.test('a failure of all is not searched for in each row', async (t) => {
     t.equal(attempts.length, 2)
   })
 
-  t.test('a disk that is full for a while: one attempt a lane and pause, and all are stored', async (t) => {
-    for (const lanes of [1, 3]) {
-      const { submit, clock, count, attempts } = setUp({
-        lanes,
-        weather: () => (clock.now() < deadlineMs * 0.7 ? ('chance' as const) : undefined)
-      })
-      submit(plants(4 * batchRows))
-      await clock.moveTo(deadlineMs * 0.7)
-      t.ok(attempts.length <= 40 + 25 * lanes, `${attempts.length} attempts`)
-      await clock.moveTo(deadlineMs)
-      t.same(count(), { stored: 4 * batchRows })
-      t.ok(attempts.length <= 60 + 40 * lanes, `${attempts.length} attempts`)
+  t.test(
+    'a disk that is full, or no connection: one attempt a pause, and the batches stay together',
+    async (t) => {
+      for (const lanes of [1, 3]) {
+        const weather = () => (clock.now() < deadlineMs * 0.7 ? 'away' : undefined)
+        const { submit, clock, count, attempts } = setUp({ lanes, weather })
+        submit(plants(4 * batchRows))
+        await clock.moveTo(deadlineMs)
+        t.same(count(), { stored: 4 * batchRows })
+        t.same(new Set(attempts.map(({ rows }) => rows)), new Set([batchRows]))
+        t.ok(attempts.length <= 30 + 4 * lanes, `${attempts.length} attempts`)
+      }
     }
-  })
-
-  t.test('a database that cannot be reached: the batches stay together', async (t) => {
-    const { submit, clock, count, attempts } = setUp({
-      lanes: 3,
-      weather: () => (clock.now() < deadlineMs * 0.7 ? 'away' : undefined)
-    })
-    submit(plants(4 * batchRows))
-    await clock.moveTo(deadlineMs)
-    t.same(count(), { stored: 4 * batchRows })
-    t.same(new Set(attempts.map(({ rows }) => rows)), new Set([batchRows]))
-  })
+  )
 })
 
 t.test('rows that keep coming while any of them could be at fault are all stored afterwards', async (t) => {

@@ -134,6 +134,7 @@ export class Simulation {
     const writes = new Map(ids.map((id) => [id, {}]))
     const transaction = { name: 'outside', locked: new Set<string>(), writes, isOver: false, isOutside: true }
     for (const id of ids) leader.hold(transaction, id)
+    if (ids.length > 0) this.world.trouble(this.schedule.healMs)
   }
 
   /** Runs the simulation; returns the rules that were broken. */
