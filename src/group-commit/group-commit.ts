@@ -1,9 +1,10 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
+import type { WriteFailure } from '../shared/write-failure.ts'
 import { createCutOff } from './cut-off.ts'
 import { createDeadlines } from './deadlines.ts'
 import { createEstimate } from './estimate.ts'
 import { createBackOff, createOutage, createPace, pauseMs } from './outage.ts'
-import { createQueue } from './queue.ts'
+import { createQueue, usualParts } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
 import {
@@ -21,6 +22,9 @@ import {
 const mostOfDeadline = 0.8
 /** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
 const lateness = 9
+
+/** Rows that a row holds up are told apart in so many parts, if each of their attempts takes less than this part of the deadline. */
+const manyParts = { count: 16, ofDeadline: 128 }
 
 interface Options {
   onAttempt?: (report: AttemptReport) => void
@@ -168,8 +172,15 @@ export function createGroupCommit<T extends Item, R>(
     // next to each other.
     if (failure && /away|chance/.test(failure.kind)) undecided.reverse()
     else if (failure) shuffle(undecided, clock)
-    for (const row of undecided) proceed(row, row.meet(failure?.kind ?? 'nothing', failure?.error))
+    const parts = partsAfter(failure, ms)
+    for (const row of undecided) proceed(row, row.meet(failure?.kind ?? 'nothing', failure?.error, parts))
   }
+
+  /** More parts are quicker where each of them that fails takes longer than one that is written, if there is time for so many. */
+  const partsAfter = (failure: WriteFailure | undefined, ms: number) =>
+    failure && /busy|lost/.test(failure.kind) && ms < limits.deadlineMs / manyParts.ofDeadline
+      ? manyParts.count
+      : usualParts
 
   /** Does with a row what comes next. */
   function proceed(row: Row<T, R>, next: Next) {

@@ -1,6 +1,6 @@
 /** The rows that wait for a lane, one of an id at a time, and which of them a free lane takes. */
 import { List } from './list.ts'
-import { type Kind, parts, type Row } from './row.ts'
+import type { Kind, Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
 
 /** Rows whose callers take turns. */
@@ -30,6 +30,9 @@ class Turns<T extends Item, R> {
   }
 }
 
+/** Into how many parts rows that have failed together are split. */
+export const usualParts = 4
+
 /** The kinds, in the order in which they take turns. */
 const kinds: readonly Kind[] = ['find', 'fresh', 'first', 'longer']
 
@@ -45,8 +48,11 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   const slices: Turns<T, R>[] = [new Turns()]
   /** How many lanes have a batch of a kind, and the kind that was taken last. */
   const busy = { find: 0, fresh: 0, first: 0, longer: 0 }
-  /** How many rows may go together: fewer after a failure, more after a success. Nobody is blamed for that. */
-  const company = { find: batchRows, fresh: batchRows, first: batchRows, longer: 1 }
+  /**
+   * How many rows may go together, or how many parts of first trials: fewer after a failure, more after a success. So what all
+   * have met is soon over when it ends.
+   */
+  const company = { find: batchRows, fresh: batchRows, first: 1, longer: 1 }
   let last = 0
   /** How much more time those that may take longer have had than the others since. */
   let debtMs = 0
@@ -79,15 +85,16 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     kind === 'fresh' ? fresh : kind === 'find' ? find : kind === 'first' ? slices[0] : longer()
 
   /**
-   * One lane at most has rows that may take longer. If it is the only one, they wait until nobody else does, or the others
-   * have had as much time.
+   * Suspects leave a lane to the others, and those that may take longer leave another one to first trials. Where lanes do not
+   * suffice, they wait until no first trial does, and in a single lane until the others have had as much time.
    */
   function isFree(kind: Kind, isFruitless: boolean): boolean {
     if (kind === 'fresh') return !isFruitless || busy.fresh === 0
     if (kind === 'find') return busy.find === 0
+    if (busy.first + busy.longer >= Math.max(1, lanes - 1)) return false
     if (kind === 'first') return true
-    if (lanes > 1) return busy.longer === 0
-    return !slices[0]?.first && (debtMs <= 0 || !(fresh.first || find.first))
+    if (busy.longer > 0 || (lanes < 3 && slices[0]?.first)) return false
+    return lanes > 1 || debtMs <= 0 || !(fresh.first || find.first)
   }
 
   /** Returns what a free lane takes: the kinds that may have one take turns. */
@@ -127,10 +134,10 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     take(kind: Kind): Row<T, R>[] {
       const list = listOf(kind) as List<Row<T, R>> | Turns<T, R>
       const rows: Row<T, R>[] = []
-      let room = company[kind]
+      let room = kind === 'first' ? batchRows : company[kind]
       let bytes = 0
       for (let row = list.first; row; row = list.first) {
-        if (kind === 'first') room = Math.min(room, row.history.company)
+        if (kind === 'first') room = Math.min(room, row.history.company * company.first)
         // A look-up sends the id alone.
         if (kind !== 'find') bytes += row.item.bytes
         if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
@@ -149,10 +156,9 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
       busy[kind]--
       debtMs = kind === 'longer' ? debtMs + ms : Math.max(0, debtMs - ms)
-      if (kind === 'find' || kind === 'longer')
-        company[kind] = isSuccess
-          ? Math.min(batchRows, company[kind] * parts.quick)
-          : Math.ceil(rows / parts.quick)
+      if (kind === 'fresh') return
+      if (isSuccess) company[kind] = Math.min(batchRows, company[kind] * (kind === 'first' ? 2 : usualParts))
+      else company[kind] = kind === 'first' ? 1 : Math.ceil(rows / usualParts)
     }
   }
 }

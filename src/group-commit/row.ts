@@ -54,9 +54,6 @@ export class Place<T extends Item, R> extends Link {
   }
 }
 
-/** Into how many parts rows that have failed together are split: more if each failure takes long. */
-export const parts = { quick: 4, slow: 16 }
-
 /** A submitted item, its callbacks and its deadline. */
 export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   readonly item: T
@@ -130,8 +127,8 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#enter('done')
   }
 
-  /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
-  meet(result: Result, error?: unknown): Next {
+  /** Takes what its attempt has shown, other than an outcome; returns what comes next, in so many parts. */
+  meet(result: Result, error: unknown, parts: number): Next {
     const attempt = this.#attempt as Attempt
     const history = this.#trouble()
     const { looksUp } = history
@@ -142,13 +139,12 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     if (result === 'lost' && !looksUp) history.mayBeStored = true
     const isAlone = attempt.rows === 1
     const isRefused = history.refusal !== undefined
-    const isSlow = result === 'busy' || result === 'lost'
     const after = next({ ...history, isAlone, isRefused }, result)
     if (after === 'repeat') history.repeats++
     else if (after !== 'wait') history.repeats = 0
     // Rows that have failed together go on in parts.
     if (!looksUp && result !== 'nothing' && after !== 'repeat' && after !== 'wait')
-      history.company = Math.min(history.company, Math.ceil(attempt.rows / parts[isSlow ? 'slow' : 'quick']))
+      history.company = Math.min(history.company, Math.ceil(attempt.rows / parts))
     if (after === 'rest, insert') history.company = 1
     if (after === 'find' && isAlone && result !== 'nothing') history.refusal = error
     if (isAlone && after.startsWith('rest') && !/nothing|gone/.test(result)) history.slice++

@@ -252,7 +252,7 @@ t.test('an open outcome is looked up at once, then the rows are inserted in part
   t.equal(last().labels, 'find 1 2 3 4 5')
   t.same(last().mayBeStored, [true, true, true, true, true])
   await last().succeed(nothing, 'created', nothing, nothing, new Error('duplicate'))
-  t.equal(last().rows.length, 2)
+  t.equal(last().rows.length, 1)
   await last().succeed()
   await last().succeed()
   t.equal(log().length, 5)
@@ -260,23 +260,23 @@ t.test('an open outcome is looked up at once, then the rows are inserted in part
 })
 
 t.test('a look-up that fails leaves open: it is repeated in parts, then alone in pauses', async (t) => {
-  const { submit, last, log, outcomes, clock } = setUp()
+  const { submit, last, attempts, outcomes, clock } = setUp()
   submit('0', '1', '2', '3', '4', '5')
   await last().succeed()
   await last().succeed(nothing, nothing, nothing, nothing, nothing)
-  await last().fail('busy')
+  for (const rows of [2, 1, 1]) {
+    await last().fail('busy')
+    t.equal(last().rows.length, rows)
+  }
   t.same(outcomes, { '0': 'stored 0' })
-  t.equal(last().rows.length, 2)
-  await last().succeed('a', 'b')
-  await last().succeed('c', 'd')
-  t.equal(last().rows.length, 1)
-  const { labels } = last()
-  await last().fail('busy')
-  t.equal(log().at(-1), labels)
-  t.equal(clock.pending, 2, 'a pause, and the deadline')
+  t.equal(clock.pending, 3, 'one rests, besides the deadline and the attempt')
+  await last().succeed('a')
+  t.equal(last().rows.length, 3, 'a success lets more go together')
+  await last().succeed('b', 'c', 'd')
   await clock.move(10)
   await last().succeed('e')
   t.same(new Set(Object.values(outcomes)), new Set(['stored 0', 'a', 'b', 'c', 'd', 'e']))
+  t.ok(attempts.slice(2).every(({ lockMs }) => lockMs === undefined))
 })
 
 t.test("a row's own error is its caller's only", async (t) => {
