@@ -72,8 +72,14 @@ export function createGroupCommit<T extends Item, R>(
     const row = new Row<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
     deadlines.add(row)
     queue.add(row)
-    if (busyLanes === limits.lanes) return
-    // Many requests arrive in one turn: a lane that took the first alone would be busy when the others come.
+    if (busyLanes < limits.lanes) gather()
+  }
+
+  /**
+   * The batch policy: an idle lane takes what has come by the end of this turn, or at once what fills a batch. Many requests
+   * arrive in one turn: a lane that took the first alone would be busy when the others come.
+   */
+  function gather() {
     if (rowsOfTurn++ === 0)
       clock.afterPoll(() => {
         rowsOfTurn = 0

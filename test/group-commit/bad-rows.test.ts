@@ -176,15 +176,6 @@ t.test('one row that never ends, and attempts that take long: few of the others 
   }
 })
 
-t.test('rows that come after a batch with a row that never ends are stored', async (t) => {
-  const { submit, clock, count, outcomes } = setUp()
-  submit(plants(batchRows, { 0: 'never ends' }))
-  submit(plants(batchRows, {}, 1_000))
-  await clock.moveTo(deadlineMs)
-  t.equal(count().stored, 2 * batchRows - 1)
-  t.equal(outcomes.get(0n), 'expired')
-})
-
 t.test(
   'a database that is slow for all: nothing is cut off but by the limit of the store, and all are stored',
   async (t) => {
@@ -224,17 +215,6 @@ t.test(
     }
   }
 )
-
-t.test('one row in each part is broken: the others are stored', async (t) => {
-  for (const lanes of [1, 3]) {
-    const { submit, clock, count, outcomes } = setUp({ lanes })
-    const broken = Array.from({ length: 16 }, (_, part) => part * 16)
-    submit(plants(batchRows, Object.fromEntries(broken.map((at) => [at, 'broken']))))
-    await clock.moveTo(deadlineMs)
-    t.same(count(), { stored: batchRows - 16, broken: 16 })
-    for (const at of broken) t.equal(outcomes.get(BigInt(at)), 'broken')
-  }
-})
 
 t.test(
   'rows that are locked for a second: those that come meanwhile are stored at once, the locked ones soon after',
@@ -436,14 +416,6 @@ t.test('what a failure of all costs, which no row is concluded from', async (t) 
       await clock.move(deadlineMs)
       t.same(count(), { stored: 2_000 }, trouble)
     }
-  })
-
-  t.test('a breakage that no row can cause: one attempt a batch', async (t) => {
-    const { submit, clock, count, attempts } = setUp({ weather: () => 'gone' })
-    submit(plants(2 * batchRows))
-    await clock.moveTo(deadlineMs)
-    t.same(count(), { gone: 2 * batchRows })
-    t.equal(attempts.length, 2)
   })
 
   t.test(

@@ -358,6 +358,13 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/write-id.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
+  ...inFile('plants/statements.ts', /several rows/, [
+    [
+      'a write is known by its id alone',
+      'do nothing returning write_id',
+      'do nothing returning id as write_id'
+    ]
+  ]),
   ...inFile('plants/statements.ts', falsehood, [
     ['what is found is merely visible', "pg_logical_emit_message(true, 'plant-store', '')", 'null']
   ]),

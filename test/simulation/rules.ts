@@ -18,9 +18,13 @@ const patientMs = 3000
 export function judge(simulation: Simulation, healedAt: number): string[] {
   const { cluster, clients, world } = simulation
   const { requests } = clients
-  const rows = [...cluster.leader.table.values()]
+  const all = [...cluster.leader.table.values()]
+  const isMoved = ({ name }: { name?: string | null }) => causeOf(name)?.isMoved === true
+  const rows = all.filter((row) => !isMoved(row))
   // If a trigger rewrites a plant, nobody knows whether the content is the same.
-  const rewritten = new Set(requests.filter(({ name }) => causeOf(name)?.storedAs).map(({ id }) => id))
+  const rewritten = new Set(
+    requests.filter(({ name }) => causeOf(name)?.storedAs || isMoved({ name })).map(({ id }) => id)
+  )
   const isPlain = ({ id }: { id: string }) => !rewritten.has(id)
   return [
     ...new Attribution(simulation, rows).judge(),
@@ -40,6 +44,7 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
       )
       .map(({ id }) => `a good plant is refused: ${id}`),
     ...judgeCrowd(simulation),
+    ...judgeMoved(simulation, all.filter(isMoved)),
     ...judgeLiveness(simulation, healedAt)
   ]
 }
@@ -113,7 +118,7 @@ class Attribution {
     const isOfSameKey = key !== undefined && this.#keyOf(row) === key
     const insert = this.#simulation.world.inserts.get(row?.transaction ?? '')
     const isSame = row && row.name === storedNameOf(request.name) && (row.tag ?? undefined) === request.tag
-    if (response === undefined) return undefined
+    if (response === undefined || causeOf(request.name)?.isMoved) return undefined
     if (errorOf(request) === 0) {
       if (!isOwn) return 'told "stored", but its row is not there'
       if (!isSame) return 'told "stored", but its row has other content'
@@ -237,4 +242,13 @@ function judgeCrowd({ clients, schedule, settings }: Simulation): string[] {
       (request) =>
         `next to a crowd a good create fails or takes long: ${request.id} ${messageOf(request) ?? ''}`
     )
+}
+
+/** While nothing else is wrong, a create makes one row, even if its id is not there. */
+function judgeMoved({ clients, schedule }: Simulation, rows: Columns[]): string[] {
+  if (schedule.faults.length > 0) return []
+  const requests = Map.groupBy(clients.requests, ({ writeId }) => writeId)
+  return [...Map.groupBy(rows, ({ write_id }) => write_id)]
+    .filter(([writeId, { length }]) => length > (requests.get(writeId ?? undefined)?.length ?? 0))
+    .map(([writeId]) => `one create has made several rows: ${writeId}`)
 }

@@ -4,7 +4,7 @@
  */
 import type { Transaction } from './postgres.ts'
 import { messages } from './protocol.ts'
-import { causeOf, storedNameOf, type Trouble } from './rows.ts'
+import { causeOf, storedIdOf, storedNameOf, type Trouble } from './rows.ts'
 import type { Session } from './session.ts'
 import type { Columns, Command } from './sql.ts'
 
@@ -151,7 +151,7 @@ export class Statement {
 
   #insertRow(row: Columns, { onConflict }: Extract<Command, { kind: 'insert' }>, index: number) {
     const { transaction } = this
-    const id = row.id as string
+    const id = storedIdOf(row.name as string, row.id as string)
     const again = onConflict === 'write again'
     let isFree = false
     this.#node.lock(transaction, id, again, () => {
@@ -163,6 +163,7 @@ export class Statement {
         const { name: by } = transaction
         const fresh = {
           ...row,
+          id,
           name: storedNameOf(row.name as string),
           created_at: this.#now,
           transaction: by
