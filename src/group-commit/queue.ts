@@ -85,23 +85,26 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     kind === 'fresh' ? fresh : kind === 'find' ? find : kind === 'first' ? slices[0] : longer()
 
   /**
-   * Suspects leave a lane to the others, and those that may take longer leave another one to first trials. Where lanes do not
-   * suffice, they wait until no first trial does, and in a single lane until the others have had as much time.
+   * Suspects leave a lane to the others, and those that may take longer have one of theirs. Where lanes do not suffice, they
+   * wait until no first trial does, and in a single lane until the others have had as much time.
    */
   function isFree(kind: Kind, isFruitless: boolean): boolean {
     if (kind === 'fresh') return !isFruitless || busy.fresh === 0
     if (kind === 'find') return busy.find === 0
-    if (busy.first + busy.longer >= Math.max(1, lanes - 1)) return false
-    if (kind === 'first') return true
-    if (busy.longer > 0 || (lanes < 3 && slices[0]?.first)) return false
+    const isAsked = lanes > 2 && busy.longer === 0 && longer() !== undefined
+    const suspects = busy.first + busy.longer
+    if (kind === 'first') return suspects + Number(isAsked) < Math.max(1, lanes - 1)
+    if (suspects >= Math.max(1, lanes - 1) || busy.longer > 0 || (lanes < 3 && slices[0]?.first)) return false
     return lanes > 1 || debtMs <= 0 || !(fresh.first || find.first)
   }
 
-  /** Returns what a free lane takes: the kinds that may have one take turns. */
+  /** Returns what a free lane takes: first trials, or else the kinds that may have one in turn; all in turn if it is the only one. */
   function choose(isFruitless: boolean): Kind | undefined {
+    const canTake = (kind: Kind) => isFree(kind, isFruitless) && listOf(kind)?.first
+    if (lanes > 1 && canTake('first')) return 'first'
     for (let turn = 1; turn <= kinds.length; turn++) {
       const kind = kinds[(last + turn) % kinds.length] as Kind
-      if (isFree(kind, isFruitless) && listOf(kind)?.first) return kind
+      if (canTake(kind)) return kind
     }
     return undefined
   }
