@@ -22,11 +22,13 @@ class Turns<T extends Item, R> {
     return undefined
   }
 
-  /** The first row was taken: its caller goes to the end. */
+  /** An attempt was filled: the caller of its last rows goes to the end. */
   turn() {
-    const [caller, list] = this.#lists.entries().next().value as [string, List<Row<T, R>>]
-    this.#lists.delete(caller)
-    this.#lists.set(caller, list)
+    for (const [caller, list] of this.#lists) {
+      this.#lists.delete(caller)
+      this.#lists.set(caller, list)
+      return
+    }
   }
 }
 
@@ -85,16 +87,15 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     kind === 'fresh' ? fresh : kind === 'find' ? find : kind === 'first' ? slices[0] : longer()
 
   /**
-   * Suspects leave a lane to the others, and those that may take longer have one of theirs. Where lanes do not suffice, they
-   * wait until no first trial does, and in a single lane until the others have had as much time.
+   * Suspects leave a lane to the others. Those that may take longer have one lane at most, wait until no first trial does, and
+   * in a single lane until the others have had as much time.
    */
   function isFree(kind: Kind, isFruitless: boolean): boolean {
     if (kind === 'fresh') return !isFruitless || busy.fresh === 0
     if (kind === 'find') return busy.find === 0
-    const isAsked = lanes > 2 && busy.longer === 0 && longer() !== undefined
-    const suspects = busy.first + busy.longer
-    if (kind === 'first') return suspects + Number(isAsked) < Math.max(1, lanes - 1)
-    if (suspects >= Math.max(1, lanes - 1) || busy.longer > 0 || (lanes < 3 && slices[0]?.first)) return false
+    if (busy.first + busy.longer >= Math.max(1, lanes - 1)) return false
+    if (kind === 'first') return true
+    if (busy.longer > 0 || slices[0]?.first) return false
     return lanes > 1 || debtMs <= 0 || !(fresh.first || find.first)
   }
 
@@ -144,10 +145,12 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
         // A look-up sends the id alone.
         if (kind !== 'find') bytes += row.item.bytes
         if (rows.length >= room || (bytes > batchBytes && rows.length > 0)) break
+        // A part that is half full has no rows of a further caller: theirs may be at fault.
+        if (kind === 'first' && rows.length * 2 >= room && rows.at(-1)?.item.caller !== row.item.caller) break
         row.unlink()
-        if (list instanceof Turns) list.turn()
         rows.push(row)
       }
+      if (list instanceof Turns) list.turn()
       // In one order everywhere: two services cannot deadlock.
       rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
       last = kinds.indexOf(kind)

@@ -58,11 +58,14 @@ t.test('rows that failed together', async (t) => {
     t.equal(last().rows.length, 4)
   })
 
-  t.test('take turns by their callers', async (t) => {
-    const { submitTogether, last } = setUp()
-    submitTogether(...ids(15).map((id) => `${id}@a`), '15@b')
+  t.test('take turns by their callers, of which each has parts of its own', async (t) => {
+    const { submitTogether, last, outcomes } = setUp()
+    submitTogether(...ids(15).map((id) => `${id}@a`), ...[20, 21, 22].map((id) => `${id}@b`), '30@c')
     await last().fail('refused')
-    t.match(last().labels, /@b/, 'the first part has the row of the caller that has one')
+    await last().fail('refused')
+    t.equal(last().labels, '20@b 21@b 22@b')
+    await last().succeed()
+    t.equal(Object.keys(outcomes).length, 3)
   })
 })
 

@@ -218,12 +218,8 @@ export const mutants: readonly Mutant[] = [
     ['look-ups take every lane', 'return busy.find === 0', 'return true']
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/slices', [
-    ['rows that take long take more than a lane', '|| busy.longer > 0 ||', '||'],
-    [
-      'suspects leave no lane to the others',
-      'Number(isAsked) < Math.max(1, lanes - 1)',
-      'Number(isAsked) < lanes'
-    ],
+    ['rows that take long take more than a lane', 'busy.longer > 0 || slices', 'slices'],
+    ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
     ['callers do not take turns', 'if (list instanceof Turns) list.turn()', '']
   ]),
   ...inFile('group-commit/row.ts', nothingStored, [
