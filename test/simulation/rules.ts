@@ -32,7 +32,8 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
     ...requests
       .filter(isInternal)
       .filter(
-        ({ name, began, ended = 0 }) => !causeOf(name)?.isSkipped && !world.hasReached(broken, began, ended)
+        ({ name, began, ended = 0 }) =>
+          !causeOf(name)?.isSkipped && !isMoved({ name }) && !world.hasReached(broken, began, ended)
       )
       .map(({ id }) => `nothing explains an internal error: ${id}`),
     ...requests
