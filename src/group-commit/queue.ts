@@ -51,10 +51,12 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   /** How many lanes have a batch of a kind, and the kind that was taken last. */
   const busy = { find: 0, fresh: 0, first: 0, longer: 0 }
   /**
-   * How many rows may go together, or how many parts of first trials: fewer after a failure, more after a success. So what all
+   * How many rows may go together, or how many parts of first trials: fewer after a failure, more after successes. So what all
    * have met is soon over when it ends.
    */
   const company = { find: batchRows, fresh: batchRows, first: 1, longer: 1 }
+  /** How many first trials have succeeded in a row. */
+  let successes = 0
   let last = 0
   /** How much more time those that may take longer have had than the others since. */
   let debtMs = 0
@@ -162,9 +164,13 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
       busy[kind]--
       debtMs = kind === 'longer' ? debtMs + ms : Math.max(0, debtMs - ms)
-      if (kind === 'fresh') return
-      if (isSuccess) company[kind] = Math.min(batchRows, company[kind] * (kind === 'first' ? 2 : usualParts))
-      else company[kind] = kind === 'first' ? 1 : Math.ceil(rows / usualParts)
+      if (kind === 'first') {
+        successes = isSuccess ? successes + 1 : 0
+        company.first = Math.min(batchRows, 2 ** Math.floor(successes / usualParts))
+      } else if (kind !== 'fresh')
+        company[kind] = isSuccess
+          ? Math.min(batchRows, company[kind] * usualParts)
+          : Math.ceil(rows / usualParts)
     }
   }
 }

@@ -253,9 +253,8 @@ t.test('an open outcome is looked up at once, then the rows are inserted in part
   t.same(last().mayBeStored, [true, true, true, true, true])
   await last().succeed(nothing, 'created', nothing, nothing, new Error('duplicate'))
   t.equal(last().rows.length, 1)
-  await last().succeed()
-  await last().succeed()
-  t.equal(log().length, 5)
+  for (const _ of [1, 3, 4]) await last().succeed()
+  t.equal(log().length, 6)
   t.match(outcomes, { '1': 'stored 1', '2': 'created', '3': 'stored 3', '4': 'stored 4', '5': 'duplicate' })
 })
 

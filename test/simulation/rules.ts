@@ -144,8 +144,10 @@ class Attribution {
       if (!isOfSameKey) return 'told "reused", but the row is of another key'
       return isOwn ? 'told "reused" with the same content' : undefined
     }
-    if (isRefused(request) && (this.#storedAt.get(id) ?? ended) < began)
-      return 'told "refused", but its id was stored before'
+    const { world } = this.#simulation
+    const isFound =
+      (this.#storedAt.get(id) ?? ended) < began && !world.hasReached(['find fails'], began, ended)
+    if (isRefused(request) && isFound) return 'told "refused", but its id was stored before'
     const isNothing = request.writeOutcome === 'none' || isRefused(request)
     // Without a key, nobody else can have stored its row, not even after the response.
     if (isNothing && isOwn && (key === undefined || this.#hasInserted(request, row)))

@@ -252,6 +252,7 @@ export class Statement {
   #fail(trouble: Trouble) {
     const { code, severity = 'ERROR' } = trouble
     this.#log(`fails: ${severity} ${code}`)
+    if (this.command.kind === 'find') this.#world.reach('find fails')
     this.#world.reach(`fails: ${severity === 'FATAL' ? 'FATAL ' : ''}${code}`)
     if (severity === 'FATAL') this.session.terminate(trouble, true)
     else this.#end(...(this.#isResultSent ? [] : this.#head), messages.error(trouble))
