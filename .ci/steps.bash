@@ -36,6 +36,7 @@ fetch_ahead() {
   find_chromium
   find_haproxy
   find_nginx
+  find_pgbouncer
   find_amtool
   true
 }
@@ -43,6 +44,8 @@ fetch_ahead() {
 find_haproxy() { find_debian haproxy; }
 
 find_nginx() { find_debian nginx; }
+
+find_pgbouncer() { find_debian pgbouncer; }
 
 find_amtool() { command -v amtool >/dev/null || find_debian prometheus-alertmanager; }
 

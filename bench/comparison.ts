@@ -14,7 +14,7 @@ export interface Row extends Figures {
 /** A comparison as docs/performance.json has it. */
 export interface Comparison {
   machine: string
-  rounds: number
+  starts: number
   seconds: number
   rows: Row[]
 }
@@ -27,7 +27,7 @@ const tables: [title: string, figure: keyof Figures, digits: number, names: read
 ]
 
 /** Formats a comparison, a line for each number of connections. */
-export function formatComparison({ machine, rounds, seconds, rows }: Comparison): string {
+export function formatComparison({ machine, starts, seconds, rows }: Comparison): string {
   const counts = [...new Set(rows.map((row) => row.connections))]
   const format = ([title, figure, digits, names]: (typeof tables)[number]) => {
     const lines = counts.map((connections) => {
@@ -40,6 +40,6 @@ export function formatComparison({ machine, rounds, seconds, rows }: Comparison)
     })
     return formatTable([[`${title}, by connections`, ...names], ...lines])
   }
-  const head = `${machine}. Medians of ${rounds} rounds of ${seconds} s.`
+  const head = `${machine}. Medians of ${starts} starts, ${seconds} s each.`
   return [head, ...tables.map(format)].join('\n\n')
 }

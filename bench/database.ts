@@ -2,7 +2,7 @@
 import { statfs } from 'node:fs/promises'
 import { startPostgres } from '../dev/embedded-postgres.ts'
 import { query } from '../dev/query.ts'
-import { migrate } from '../src/database/migrate.ts'
+import { migrate } from '../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
 import { plant } from './plant.ts'
 

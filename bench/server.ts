@@ -1,6 +1,7 @@
 /** A server under test: a process of its own with production's settings. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { open, readFile, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,20 +10,24 @@ import { token } from './plant.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** The servers that can be tested: how Node starts each. */
+/** The service's options of V8. */
+export const options = readStart(root).filter((word) => word.startsWith('--'))
+
+/** The servers that can be tested: how Node starts each. What differs from the service in one thing has its options. */
 export const servers = {
-  service: ['--max-semi-space-size=16', 'dist/server.js'],
+  service: readStart(root),
   'as documented': ['bench/servers/main.ts', 'documented'],
-  'one insert a request': ['bench/servers/one-insert.ts'],
-  'bare Fastify': ['bench/servers/main.ts', 'bare'],
+  'one insert a request': [...options, 'bench/servers/one-insert.ts'],
+  'bare Fastify': [...options, 'bench/servers/main.ts', 'bare'],
   /** The service, with a look into its heap. */
-  watched: [
-    '--max-semi-space-size=16',
-    '--expose-gc',
-    '--import',
-    './bench/servers/report-heap.ts',
-    'dist/server.js'
-  ]
+  watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', ...readStart(root)]
+}
+
+/** Returns the arguments with which `npm start` starts the service in a directory, besides the file of settings. */
+export function readStart(directory: string): string[] {
+  const { scripts } = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'))
+  const words: string[] = scripts.start.split(' ')
+  return words.filter((word) => /^--(?!env-file)|\.js$/.test(word))
 }
 
 /** How long a server may take to be ready, on a machine that has much else to do. */

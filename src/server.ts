@@ -2,14 +2,31 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config/config.ts'
+import { spareConnections } from './connections/connections.ts'
 import { waitForDatabase } from './database/readiness.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/statements.ts'
 
+/** Besides the connections of clients: sessions, files, and what Node needs. */
+const ownFiles = 100
+
+/** Returns how many files the process may have open (`ulimit -n`); NaN where that is not limited. */
+function readFileLimit(): number {
+  Reflect.set(process.report, 'excludeNetwork', true) // looking up names would take time
+  const { userLimits } = process.report.getReport() as unknown as {
+    userLimits: { open_files: { soft: number | 'unlimited' } }
+  }
+  return Number(userLimits.open_files.soft)
+}
+
 try {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
+  const needed = config.MAX_CONNECTIONS + spareConnections + ownFiles
+  const limit = readFileLimit()
+  if (limit < needed)
+    logger.warn({ limit, needed }, 'too few open files for MAX_CONNECTIONS: raise ulimit -n or LimitNOFILE')
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))

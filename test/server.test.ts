@@ -1,5 +1,5 @@
 /** The processes: when the service and the migrations refuse to start, and how they run and end. */
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -100,6 +100,43 @@ t.test('neither process accepts a database whose encoding is not UTF8', async (t
   const fault = refusal("the database's encoding must be UTF8, it is SQL_ASCII")
   t.strictSame(await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url }), fault)
   t.strictSame(await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url }), fault)
+})
+
+t.test(
+  'both processes say that they reach another machine in clear text, unless the URL asks for it',
+  async (t) => {
+    const exposed = 'postgres://gardener:thyme@db.invalid/plants'
+    const env = { ...settings, ...covered, STARTUP_TIMEOUT_MS: '1' }
+    const warning =
+      /"level":40.*"host":"db.invalid","msg":"connections to the database are not encrypted: add an sslmode/
+    t.match((await run(t, ['src/server.ts'], { ...env, DATABASE_URL: exposed })).stdout, warning)
+    const line = 'plant-store: the connection to db.invalid is not encrypted: add an sslmode to the URL'
+    t.match((await run(t, ['src/commands/migrate.ts'], { ...env, DATABASE_URL: exposed })).stderr, line)
+    for (const query of ['sslmode=disable', 'sslmode=require']) {
+      const asked = { ...env, DATABASE_URL: `${exposed}?${query}` }
+      t.notMatch((await run(t, ['src/server.ts'], asked)).stdout, 'not encrypted')
+      t.notMatch((await run(t, ['src/commands/migrate.ts'], asked)).stderr, 'not encrypted')
+    }
+  }
+)
+
+t.test('the service says at the start that it may open fewer files than MAX_CONNECTIONS needs', async (t) => {
+  const env = {
+    ...settings,
+    ...covered,
+    DATABASE_URL: 'postgres://gardener:thyme@127.0.0.1:1/plants',
+    STARTUP_TIMEOUT_MS: '1'
+  }
+  const startWith = async (MAX_CONNECTIONS: string) =>
+    (await run(t, ['src/server.ts'], { ...env, MAX_CONNECTIONS })).stdout
+  const limit = Number(execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' })) || 2 ** 30
+  const most = Math.min(limit - 1_100, 1_000_000)
+  t.notMatch(await startWith(String(most)), 'too few open files')
+  if (most < 1_000_000)
+    t.match(
+      await startWith(String(most + 1)),
+      `"limit":${limit},"needed":${limit + 1},"msg":"too few open files for MAX_CONNECTIONS: raise ulimit -n or LimitNOFILE"`
+    )
 })
 
 t.test('the service does not start on an address that is taken', async (t) => {

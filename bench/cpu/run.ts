@@ -13,11 +13,12 @@ import { describeMachine } from '../machine.ts'
 import { median } from '../measure.ts'
 import { readOptions } from '../options.ts'
 import { formatNumber, formatTable, publish } from '../report.ts'
+import { options } from '../server.ts'
 
 /** What a start measured: CPU µs a request. */
 interface Figures {
   name: string
-  p10: number
+  meanUs: number
 }
 
 const { isQuick, starts, windows } = readOptions({ starts: 7, windows: 250 }, { starts: 1, windows: 50 })
@@ -32,7 +33,7 @@ type Database = (typeof databases)[number]
 async function start(log: string, database: Database, connections: number): Promise<Figures[]> {
   const output = await open(log, 'w')
   const numbers = [connections, warmUps, windows].map(String)
-  const args = [join(import.meta.dirname, 'start.ts'), database, ...numbers]
+  const args = [...options, join(import.meta.dirname, 'start.ts'), database, ...numbers]
   const child = spawn(process.execPath, args, { stdio: ['ignore', output.fd, 'pipe'] })
   const [figures, [code]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
   await output.close()
@@ -43,10 +44,10 @@ async function start(log: string, database: Database, connections: number): Prom
 /** Returns the medians of a server over all starts. */
 function summarize(name: string, taken: Figures[][]) {
   const of = (figures: Figures[], wanted: string) =>
-    figures.find((one) => one.name === wanted)?.p10 ?? Number.NaN
+    figures.find((one) => one.name === wanted)?.meanUs ?? Number.NaN
   const ratioTo = (other: string) => median(taken.map((figures) => of(figures, name) / of(figures, other)))
   return {
-    p10Us: median(taken.map((figures) => of(figures, name))),
+    meanUs: median(taken.map((figures) => of(figures, name))),
     toBare: ratioTo('bare Fastify'),
     toDocumented: ratioTo('as documented')
   }
@@ -77,16 +78,16 @@ const table = formatTable([
   ['in one turn', '', 'memory, µs', ...ratios, 'socket, µs', ...ratios],
   ...rows.map(({ connections, name, ...row }) => {
     const cells = databases.flatMap((database) => {
-      const { p10Us, toBare, toDocumented } = row[database]
-      return [formatNumber(p10Us, 1), formatNumber(toBare, 2), formatNumber(toDocumented, 2)]
+      const { meanUs, toBare, toDocumented } = row[database]
+      return [formatNumber(meanUs, 1), formatNumber(toBare, 2), formatNumber(toDocumented, 2)]
     })
     return [String(connections), name, ...cells]
   })
 ])
 const method = [
-  "CPU time of the server's thread for a request: the 10th percentile of the windows.",
+  "CPU time of the server's thread for a request, with its collections of garbage.",
   `Medians of ${starts} starts, each ${windows} windows of 64 requests, turn by turn; ratios are those of each start.`,
-  "In memory, all have the service's group commit."
+  `In memory, all have the service's group commit. Each has the service's options of V8: ${options.join(' ')}.`
 ].join(' ')
 await publish('cpu', {
   text: `${machine}. ${method}\n\n${table}`,

@@ -73,7 +73,7 @@ function drawChart(results: Result[], machine: string, theme: Theme): string {
     text({ x: 16, y: 28, size: 18, weight: 600, fill: theme.text }, title),
     text(
       { x: 16, y: 48, size: 12, fill: theme.muted },
-      'One Node.js process each, the same durable PostgreSQL; medians of alternating rounds, of the memory the most'
+      'One Node.js process each, the same durable PostgreSQL; each alone; medians of several starts, of the memory the most'
     ),
     ...names,
     ...panels.flatMap((panel) => drawPanel(panel, bars, theme)),

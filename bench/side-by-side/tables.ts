@@ -19,7 +19,7 @@ export interface Result {
 export interface Peers {
   /** Where and on what it was measured. */
   machine: string
-  rounds: number
+  starts: number
   seconds: number
   results: Result[]
 }
@@ -33,8 +33,8 @@ const chart = [
 ].join('\n')
 
 /** Formats a comparison: the charts, and a line for each peer. */
-export function formatPeers({ machine, rounds, seconds, results }: Peers): string {
-  const head = `${machine}. Medians of ${rounds} rounds of ${seconds} s; of the memory the most.`
+export function formatPeers({ machine, starts, seconds, results }: Peers): string {
+  const head = `${machine}. Medians of ${starts} starts, ${seconds} s each; of the memory the most.`
   return [chart, head, formatResults(results)].join('\n\n')
 }
 

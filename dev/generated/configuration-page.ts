@@ -1,5 +1,6 @@
 /** docs/configuration.md: the environment variables. */
 import { crossRules } from '../../src/config/config.ts'
+import { urlParameters } from '../../src/database/url.ts'
 import { code, notice, table } from './markdown.ts'
 import {
   composeVariables,
@@ -31,6 +32,36 @@ const tabulate = (variables: Variable[]) =>
 
 const list = (names: string[]) => names.map(code).join(', ')
 
+const happensAnyway = 'This happens anyway.'
+const instead = 'Instead of that before the path.'
+
+/** What each parameter of a database URL is for. */
+const purposes: Record<keyof typeof urlParameters, string> = {
+  sslmode:
+    'The default is `disable`, no TLS; with one of the next three it is `verify-full`. `require` encrypts, `verify-ca` and `require` with `sslrootcert` also check who has signed the certificate, `verify-full` its host name, too.',
+  sslrootcert:
+    'The authorities in PEM; `system` means those of the operating system, and needs `verify-full`. The default are those of Node.',
+  sslcert: "The service's own certificate in PEM; needs `sslkey`.",
+  sslkey: 'Its key in PEM, without a passphrase.',
+  channel_binding:
+    '`require` refuses every session that was not authenticated by SCRAM-SHA-256-PLUS over TLS. The default is `disable`.',
+  host: instead,
+  port: instead,
+  user: instead,
+  password: instead,
+  application_name: 'What `pg_stat_activity` shows. The default is `plant-store`.',
+  connect_timeout:
+    'Seconds for each host to connect, if less than what `WRITE_DEADLINE_MS` leaves. 0 adds no limit.',
+  options: 'Options for the server, such as `-c%20search_path%3Dplants`. A pooler may refuse them.',
+  target_session_attrs:
+    '`read-write` uses only a server that accepts writes: always so with several hosts. The default is `any`.',
+  load_balance_hosts: happensAnyway,
+  client_encoding: happensAnyway,
+  gssencmode: happensAnyway,
+  keepalives: happensAnyway,
+  uselibpqcompat: happensAnyway
+}
+
 export function writeConfigurationPage(): string {
   const variables = [...secretVariables, ...plainVariables]
   return `# Configuration
@@ -49,6 +80,26 @@ A secret can come from a file instead:
 ${list(secretVariables.map(({ name }) => `${name}_FILE`))}.
 Set only one of the two. [Tokens](running.md#tokens) and [the database's URL](running.md#database-credentials) can
 change without a restart, [several hosts](decisions/hosts-in-database-url.md) replace a database proxy.
+
+## Parameters of a database URL
+
+As in the PostgreSQL manual (libpq, "Parameter Key Words"); any other is a fault. Without \`sslmode\`, connections are in
+clear text, and the start warns of that for a host beyond this machine. \`@ / ? # &\` within a value are
+\`%40 %2F %3F %23 %26\`. The environment's \`PGSSLMODE\` and the like are a fault, too.
+
+${table(
+  ['parameter', 'value', 'what it is for'],
+  Object.entries(urlParameters).map(([name, [, rule]]) => [
+    code(name),
+    rule,
+    purposes[name as keyof typeof purposes]
+  ])
+)}
+
+A Unix socket: \`postgres://user:password@/database?host=/var/run/postgresql\`. Of several hosts, only one that accepts
+writes is used. The start tries the statements and asks for what would lose plants: PostgreSQL 15 or later, UTF8,
+\`synchronous_commit\`, \`array_nulls\`, rights, columns, rules, a table that is logged, and a pooler that keeps prepared
+statements. It says in one line what to change.
 
 ## Settings
 

@@ -28,7 +28,7 @@ export function writeErrorsPage(): string {
     `${entry.error}`,
     `<a id="${name.toLowerCase()}"></a>${name}${entry.scope === 'requests for /readyz' ? ' (`/readyz`)' : ''}`,
     code(writeMessage(entry, true)),
-    code(entry.outcome ?? ''),
+    [entry.outcome ?? '', ...(entry.mayBeNone ? ['none'] : [])].map(code).join(' or '),
     entry.advice
   ])
   return `# Errors

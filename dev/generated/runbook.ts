@@ -10,12 +10,16 @@ const escapeHtml = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<
 const toHtml = (text: string) =>
   escapeHtml(text)
     .replace(/`([^`]+)`/g, '<code>$1</code>')
-    .replace(/\[([^\]]+)\]\((#plantstore\w+)\)/g, '<a href="$2">$1</a>')
+    .replace(/\[([^\]]+)\]\((#\w+)\)/g, '<a href="$2">$1</a>')
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
 
-/** Returns the page: a heading and a paragraph for each alert. */
+/** Returns the page: a heading and a paragraph for each alert, then a paragraph for each SQLSTATE. */
 export function writeRunbook(): string {
-  const alerts = readFileSync(manual, 'utf8').split('\n## Alerts\n')[1]?.split('\n## ')[0] ?? ''
+  const text = readFileSync(manual, 'utf8')
+  const part = (heading: string) => text.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
+  const alerts = part('Alerts')
+  const rows = [...part('SQLSTATE').matchAll(/^\|(`.*)\|(.*)\|(.*)\|$/gm)]
+  const codes = rows.map(([, ...cells]) => `<p>${cells.map(toHtml).join(': ')}</p>`)
   const sections = alerts.split('\n### ').slice(1)
   const lines = sections.flatMap((section) => {
     const [name = '', ...rest] = section.trim().split('\n')
@@ -27,6 +31,8 @@ export function writeRunbook(): string {
 <title>Plant Store: alerts</title>
 <!-- Made by \`npm run generate\` from docs/monitoring.md; do not edit. -->
 ${lines.join('\n')}
+<h2 id="sqlstate">SQLSTATE</h2>
+${codes.join('\n')}
 </html>
 `
 }

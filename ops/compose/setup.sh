@@ -79,8 +79,8 @@ role() {
   printf '%s\n' "$url" | put "$2/database-url"
   printf '%s\n' "$recognised" | put "db/$1-verifier"
 }
-role owner migrate "${OWNER_DATABASE:-db:5432/plants}"
-role service api "${SERVICE_DATABASE:-db:5432/plants}"
+role owner migrate "${OWNER_DATABASE:-db:5432/plants?sslmode=disable}"
+role service api "${SERVICE_DATABASE:-db:5432/plants?sslmode=disable}"
 
 # The service needs an entry to start: this one recognises nobody.
 if [ ! -s api/tokens ]; then

@@ -6,7 +6,7 @@ import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
 import { rowBytes } from '../plants/columns.ts'
 import type { WriteLimits } from '../plants/repository.ts'
-import { type Environment, readSecret, readSettings, type Settings } from './settings.ts'
+import { type Environment, readSecret, readSettings, type Settings, type secrets } from './settings.ts'
 
 /** The service's configuration: each setting by its own name, and values that combine several. */
 export type Config = ReturnType<typeof readConfig>
@@ -23,7 +23,7 @@ export function readConfig(env: Environment) {
       if (settings[name] < least(settings))
         faults.push(`${name} must be at least ${sum} (${least(settings)})`)
     const { METRICS_HOST: host, METRICS_PORT: port } = settings
-    const url = readSecret(env, ['DATABASE_URL'], parseDatabaseUrl, faults)
+    const url = readUrl(env, ['DATABASE_URL'], faults)
     const tokens = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
     return {
       ...settings,
@@ -50,7 +50,7 @@ export function readMigrationConfig(env: Environment) {
   const names = ['MIGRATION_DATABASE_URL', 'DATABASE_URL'] as const
   return check((faults) => ({
     startupTimeoutMs: readSettings(env, faults).STARTUP_TIMEOUT_MS,
-    database: readSecret(env, names, parseDatabaseUrl, faults).value
+    database: readUrl(env, names, faults).value
   }))
 }
 
@@ -59,6 +59,16 @@ export function isTracingOn(env: Environment): boolean {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
   const names = ['OTEL_TRACES_EXPORTER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']
   return names.some((name) => env[name])
+}
+
+/** Variables by which libpq asks for TLS. Only a URL is read, and what they ask for must not be lost. */
+const asksForTls = /^PG(SSL|CHANNELBINDING|REQUIRE)/
+
+function readUrl(env: Environment, names: readonly (keyof typeof secrets)[], faults: string[]) {
+  for (const name of Object.keys(env))
+    if (asksForTls.test(name) && env[name])
+      faults.push(`${name} is not read: write that parameter into ${names.at(-1)}`)
+  return readSecret(env, names, parseDatabaseUrl, faults)
 }
 
 function check<T>(read: (faults: string[]) => T): Readonly<T> {

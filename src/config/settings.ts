@@ -122,7 +122,7 @@ export const secrets = {
   DATABASE_URL: {
     default: 'required',
     description:
-      'a URL such as postgres://user:password@host:5432/database, or with several hosts, host1:5432,host2:5432; with ?sslmode= disable, require, verify-ca or verify-full, and sslrootcert= as in the PostgreSQL manual, and target_session_attrs= any or, the only one for several hosts, read-write',
+      'a URL such as postgres://user:password@host:5432/database, with several hosts, host1:5432,host2:5432, or with ?host= and the directory of a Unix socket, and with the parameters of docs/configuration.md',
     purpose: 'The database. Its user has the rights that ops/postgresql/roles.sql gives to `service`.',
     example: 'postgres://user:password@127.0.0.1:5432/plants'
   },

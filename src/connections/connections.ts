@@ -25,7 +25,7 @@ declare module 'fastify' {
 type Connections = Map<Socket, Connection> & Shared & ReturnType<typeof createBackpressure>
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
-const spareConnections = 1_000
+export const spareConnections = 1_000
 /** How long clients learn from their responses that the connections close, in ms. */
 export const noticeMs = 1_000
 

@@ -14,8 +14,8 @@ export class OutcomeUnknown extends Error {
 
 /** What an error means for a statement that was rolled back; the first entry with its code counts. */
 const meanings: [codes: RegExp, kind: FailureKind][] = [
-  // A read-only server, no connection left, a prepared statement that is lost, a full disk, a locked table.
-  [/^(25006|26000|53300|53100|55P03)$/, 'away'],
+  // A read-only server, no connection left, a prepared statement that is lost or mixed up, a full disk, a locked table.
+  [/^(25006|26000|42P05|53300|53100|55P03)$/, 'away'],
   // A serialization failure, a deadlock.
   [/^(40001|40P01)$/, 'chance'],
   // Too few resources, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
@@ -23,8 +23,8 @@ const meanings: [codes: RegExp, kind: FailureKind][] = [
   [/^(25...|53...|57014)$/, 'busy'],
   // A table, a column, a function, a right is missing, or the table has a rule that excludes the statement.
   [/^(0A000|42...|3D000|3F000)$/, 'gone'],
-  // A damaged page, an I/O error, a bug.
-  [/^(58...|XX...)$/, 'broken'],
+  // A damaged page, an I/O error, a bug; a null, which may be in a column that the service does not write.
+  [/^(58...|XX...|23502)$/, 'broken'],
   // The data is at fault.
   [/^/, 'refused']
 ]
@@ -46,7 +46,7 @@ const onWorkers =
  */
 const refused = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
 /** A session that has lost its prepared statements, or whose server is not the primary. */
-const stale = /^(25006|26000)$/
+const stale = /^(25006|26000|42P05)$/
 
 type Report = Partial<DatabaseError>
 

@@ -1,4 +1,5 @@
 /** Which of several hosts a new connection goes to (PostgreSQL manual, libpq, "Specifying Multiple Hosts"). */
+import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import type { ConnectionOptions } from './url.ts'
 
@@ -7,7 +8,8 @@ import type { ConnectionOptions } from './url.ts'
  * failed, the next. Connecting fails if the host is read-only and must not be. Several hosts share
  * `connectionTimeoutMillis` equally.
  */
-export function createClientClass({ hosts = [{}], target_session_attrs }: ConnectionOptions) {
+export function createClientClass(options: ConnectionOptions) {
+  const { hosts = [options], target_session_attrs, requiresChannelBinding, connectTimeoutMs } = options
   let current = 0
 
   return class HostClient extends pg.Client {
@@ -17,11 +19,14 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
       // The pool makes the password non-enumerable: spreading its options would lose it.
       const { password, connectionTimeoutMillis: limitMs = 0 } = config
       // A host that does not respond must not keep a connection from trying the others for long.
-      const ownLimitMs = hosts.length === 1 ? limitMs : Math.ceil(Math.min(5_000, limitMs / hosts.length))
-      super({ ...config, ...hosts[current], password, connectionTimeoutMillis: ownLimitMs })
+      const shareMs = hosts.length === 1 ? limitMs : Math.ceil(Math.min(5_000, limitMs / hosts.length))
+      const ownLimitMs = Math.min(shareMs, connectTimeoutMs || shareMs)
+      const { host, port } = hosts[current] as ConnectionOptions
+      super({ ...config, host, port, password, connectionTimeoutMillis: ownLimitMs })
       this.#index = current
       // Until the pool has it, nobody listens for its errors: without a listener, one would end the process.
       this.on('error', () => {})
+      if (requiresChannelBinding) requireChannelBinding(this)
     }
 
     /** The pool passes a callback, and ignores the promise. */
@@ -43,10 +48,57 @@ export function createClientClass({ hosts = [{}], target_session_attrs }: Connec
         if (current === this.#index) current = (current + 1) % hosts.length
         // Not awaited: a server that refuses may keep its end open.
         void this.end()
-        throw error
+        throw clarify(error)
       }
     }
   }
+}
+
+/**
+ * Ends a session whose server has not proved that it is the other end of the TLS session (RFC 5802, section 6), before
+ * anything but the user's name is sent. The driver's own option uses channel binding only if the server offers it, and a
+ * man in the middle does not. Call it before the client connects: these listeners must come before the driver's.
+ */
+function requireChannelBinding(client: pg.Client) {
+  const { connection } = client as unknown as { connection: NodeJS.EventEmitter & { stream: Duplex } }
+  let isOffered = false
+  let isProved = false
+  const refuse = () => {
+    // Emitted first: what has arrived in the same packet is processed before the stream's own error.
+    connection.emit('error', new Error('the server does not offer the channel binding that the URL requires'))
+    connection.stream.destroy()
+  }
+  connection.on('authenticationCleartextPassword', refuse)
+  connection.on('authenticationMD5Password', refuse)
+  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: string[] }) => {
+    isOffered = mechanisms.includes('SCRAM-SHA-256-PLUS')
+    if (!isOffered) refuse()
+  })
+  // The driver checks the signature, and fails the connection if it is wrong.
+  connection.on('authenticationSASLFinal', () => {
+    isProved = isOffered
+  })
+  connection.on('authenticationOk', () => isProved || refuse())
+}
+
+const badCertificate = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
+
+/** Returns the error with a message that says what an operator can change; Node's speak of the process's options. */
+function clarify(error: unknown): unknown {
+  const { code = '', message } = error as NodeJS.ErrnoException
+  if (badCertificate.test(code))
+    Reflect.set(
+      error as object,
+      'message',
+      'the server has a certificate that no authority of sslrootcert has signed'
+    )
+  else if (message === 'Connection terminated unexpectedly')
+    Reflect.set(
+      error as object,
+      'message',
+      'the connection was closed before it was ready: check the host and the port'
+    )
+  return error
 }
 
 /** Returns whether a server refuses writes: a standby does, and so does one that an operator has made read-only. */
@@ -61,7 +113,7 @@ export async function isReadOnly(query: (text: string) => Promise<pg.QueryResult
  */
 export async function connect(options: ConnectionOptions, limits: pg.ClientConfig): Promise<pg.Client> {
   const Client = createClientClass(options)
-  const { hosts = [{}] } = options
+  const { hosts = [options] } = options
   const failures: unknown[] = []
   for (const _ of hosts) {
     try {

@@ -5,10 +5,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import pg from 'pg'
 import { addCounter, addGauge } from '../metrics/metrics.ts'
+import { createReportCounts } from '../metrics/reports.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
+import type { Check } from './checks.ts'
 import { isTimedOut, NoConnection } from './errors.ts'
 import { createClientClass } from './hosts.ts'
-import { type Check, findMissing } from './readiness.ts'
+import { findMissing } from './readiness.ts'
 import { onNotice, runStatement } from './statement.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
 
@@ -44,15 +46,16 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
   let connection = initial
   let Client = createClientClass(connection)
   let resets = 0
+  const reports = createReportCounts()
   const pools: Pool[] = []
   /** Connections that run a statement. If one ends, the error of its statement says so. */
   const lent = new WeakSet<pg.PoolClient>()
 
   function connect({ size, limitMs }: Limits): pg.Pool {
     const pool = new pg.Pool({
+      application_name: 'plant-store',
       ...connection,
       Client,
-      application_name: 'plant-store',
       keepAlive: true,
       max: size,
       connectionTimeoutMillis: limitMs,
@@ -114,6 +117,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
     }
     const giveUp = (cause: unknown) => {
       end()
+      reports.add(cause)
       reject(new NoConnection('there is no connection to the database', { cause }))
     }
     const abort = () => giveUp(signal?.reason)
@@ -128,6 +132,9 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
   }
 
   return {
+    /** What PostgreSQL has reported, by SQLSTATE. */
+    reports,
+
     /** The options with which connections are opened now. */
     get connection() {
       return connection
@@ -153,6 +160,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
             signal
           )
           lent.delete(client)
+          reports.add(error)
           if (isServerLost) reset(from, error)
           if (result === undefined) throw error
           return result as pg.QueryResult<Row>
@@ -196,6 +204,11 @@ interface PluginOptions {
   checks: Check[]
 }
 
+function warnOfClearText({ exposedHost: host }: ConnectionOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
+  const text = 'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'
+  if (host !== undefined) log.warn({ host }, text)
+}
+
 const tryMs = 5_000
 /** Not shorter, since PostgreSQL logs each try with a wrong password. */
 const pauseMs = 1_000
@@ -204,6 +217,7 @@ export default fp<PluginOptions>(
   async (app, { registry, connection, file, checks }) => {
     const { log } = app
     const databases = createDatabases(connection, log)
+    warnOfClearText(connection, log)
     let newest = connection
 
     const followed = watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
@@ -227,6 +241,7 @@ export default fp<PluginOptions>(
         await sleep(pauseMs, undefined, { ref: false })
       }
       databases.reconnect(next)
+      warnOfClearText(next, log)
       log.info('the connections are replaced by those of DATABASE_URL_FILE')
     }
 
@@ -248,6 +263,11 @@ export default fp<PluginOptions>(
     addGauge(registry, 'pool_connections', connections, byState, 'state')
     const resets = 'Replacements of all connections to the database after one was lost'
     addCounter(registry, 'pool_resets', resets, () => databases.state.resets)
+    const { reports } = databases
+    const errors = 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE'
+    addCounter(registry, 'database_errors', errors, () => reports.counts, 'sqlstate')
+    const exhausted = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
+    addGauge(registry, 'database_exhausted', exhausted, () => +reports.isExhausted)
   },
   { name: 'databases' }
 )

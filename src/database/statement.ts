@@ -1,5 +1,6 @@
 /** A statement on a connection: its time limit, its cancelling, and whether its success can be trusted. */
-import { connect } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as encrypt } from 'node:tls'
 import type pg from 'pg'
 import { isReported, isStale, isTimedOut, OutcomeUnknown } from './errors.ts'
 
@@ -9,24 +10,51 @@ interface Session extends pg.ClientBase {
   secretKey: number
   host: string
   port: number
+  ssl?: boolean | ConnectionOptions
   readyForQuery: boolean
-  connection: NodeJS.EventEmitter
+  connection: NodeJS.EventEmitter & { stream?: Partial<Socket> }
+}
+
+/** The codes of requests (PostgreSQL manual, "Message Formats"). */
+const cancelCode = 80_877_102
+const tlsCode = 80_877_103
+
+function encodeRequest(...fields: number[]): Buffer {
+  const request = Buffer.alloc(4 + 4 * fields.length)
+  for (const [index, field] of [request.length, ...fields].entries()) request.writeInt32BE(field, index * 4)
+  return request
 }
 
 /**
  * Asks the server to cancel what a connection is running (PostgreSQL manual, "Canceling Requests in Progress"): a
- * request on a connection of its own, without a response and without a guarantee that it is in time.
+ * request on a connection of its own, without a response and without a guarantee that it is in time. As in libpq 17, that
+ * goes to the same address, and is encrypted and verified as the session is.
  */
 export function cancelStatement(client: pg.ClientBase): void {
-  const { processID, secretKey, host, port } = client as Session
-  const request = Buffer.alloc(16)
-  const fields = [request.length, 80_877_102, processID, secretKey]
-  for (const [index, field] of fields.entries()) request.writeInt32BE(field, index * 4)
-  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host)
-  socket.on('error', () => {}) // if the server cannot be reached, the statement fails, too
+  const { processID, secretKey, host, port, ssl, connection } = client as Session
+  const request = encodeRequest(cancelCode, processID, secretKey)
+  // A name may lead to another server by now.
+  const address = connection?.stream?.remoteAddress ?? host
+  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, address)
+  const ignore = () => {} // if the server cannot be reached, the statement fails, too
+  socket.on('error', ignore)
   socket.setTimeout(5_000, () => socket.destroy())
-  socket.end(request)
-  socket.resume()
+  if (!ssl) {
+    socket.end(request)
+    socket.resume()
+    return
+  }
+  socket.write(encodeRequest(tlsCode))
+  socket.once('data', (answer) => {
+    if (answer.toString() !== 'S') return socket.destroy()
+    const options = ssl as ConnectionOptions // `true` has none
+    const name = isIP(host) ? {} : { servername: host }
+    // The driver makes the key non-enumerable.
+    return encrypt({ socket, host, ...options, key: options.key as string, ...name })
+      .on('error', ignore)
+      .end(request)
+      .resume()
+  })
 }
 
 /** How long a statement waits for its server to react to a cancel request. */

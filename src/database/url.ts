@@ -1,60 +1,189 @@
-/** How a database URL becomes the driver's options. */
-import { parse, toClientConfig } from 'pg-connection-string'
+/** How a database URL becomes the driver's options. Each of its parameters is honoured or refused by name. */
+import { readFileSync } from 'node:fs'
+import { getCACertificates } from 'node:tls'
+import type pg from 'pg'
 import { StartupFault } from '../failures/failure.ts'
+
+/** Where and how to connect: the driver's options for a client, and those of database/hosts. */
+export interface ConnectionOptions extends pg.ClientConfig {
+  /** In the order in which they are tried; none where there is only one. */
+  readonly hosts?: readonly { host: string; port: number }[]
+  /** `read-write` accepts only a server that accepts writes. */
+  readonly target_session_attrs?: string | undefined
+  /** Refuses a server that has not proved, by SCRAM-SHA-256-PLUS, that it is the other end of this TLS session. */
+  readonly requiresChannelBinding?: boolean
+  /** How long each host may take to connect, in ms; 0 is the pool's limit. */
+  readonly connectTimeoutMs?: number
+  /** A host beyond this machine that is reached without TLS, although the URL does not ask for that. */
+  readonly exposedHost?: string | undefined
+}
+
+/** What a value must match, and the text that completes "must have as its NAME …". */
+type Parameter = readonly [pattern: RegExp, rule: string]
+
+const oneOf = (...values: string[]): Parameter => [
+  new RegExp(`^(${values.join('|')})$`),
+  `one of ${values.join(', ')}`
+]
+const text = (rule: string, pattern = /^[^\0]+$/s): Parameter => [pattern, rule]
+
+/** Every parameter that a URL can have, as the PostgreSQL manual spells it (libpq, "Parameter Key Words"). */
+export const urlParameters = {
+  sslmode: oneOf('disable', 'require', 'verify-ca', 'verify-full'),
+  sslrootcert: text('a file, or system'),
+  sslcert: text('a file'),
+  sslkey: text('a file'),
+  channel_binding: oneOf('disable', 'prefer', 'require'),
+  host: text('a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/),
+  port: text('an integer from 1 to 65535', /^\d{1,5}$/),
+  user: text('a name'),
+  password: text('a text'),
+  application_name: text('a name'),
+  connect_timeout: text('an integer from 0 to 999999', /^\d{1,6}$/),
+  options: text('a text'),
+  target_session_attrs: oneOf('any', 'read-write'),
+  // These ask for what happens anyway.
+  load_balance_hosts: oneOf('disable'),
+  client_encoding: oneOf('UTF8', 'utf8'),
+  gssencmode: oneOf('disable'),
+  keepalives: oneOf('1'),
+  uselibpqcompat: oneOf('true')
+} satisfies Record<string, Parameter>
+
+type ParameterName = keyof typeof urlParameters
+type Values = Partial<Record<ParameterName, string>>
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
 const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
+const escapes =
+  'must write @, /, ?, # and & within its user, password and values as %40, %2F, %3F, %23 and %26'
 
-/** The values that the service accepts for parameters of libpq; the first is the default. */
-const choices: Record<string, string[]> = {
-  sslmode: ['disable', 'require', 'verify-ca', 'verify-full'],
-  target_session_attrs: ['any', 'read-write'],
-  load_balance_hosts: ['disable']
-}
-
-/** Where and how to connect: pg's options for a client, and those of database/hosts for several hosts. */
-export type ConnectionOptions = ReturnType<typeof toClientConfig> & {
-  /** In the order in which they are tried; none where there is only one. */
-  readonly hosts?: readonly { host?: string | undefined; port?: number | undefined }[]
-  /** `read-write` accepts only a server that accepts writes. */
-  readonly target_session_attrs?: string
-}
+const fault = (rule: string) => new StartupFault([rule])
+/** The parts: user and password, hosts, database, parameters, and what a URL of a database does not have. */
+const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?(#.*)?$/s
 
 /**
- * Reads a `postgres://` or `postgresql://` URL. `sslmode` means what the PostgreSQL manual says (libpq, "SSL Support"):
- * `require` encrypts, `verify-ca` also checks the certificate's issuer, `verify-full` its host name too. Several hosts,
- * `target_session_attrs` and `load_balance_hosts` are libpq's, too ("Specifying Multiple Hosts"), but of several hosts,
- * only one that accepts writes is used.
- * Throws a StartupFault that names the broken rule and never holds the password.
+ * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above. Several hosts are libpq's, too
+ * ("Specifying Multiple Hosts"), but of several hosts, only one that accepts writes is used. Throws a StartupFault that
+ * names the broken rule and never holds a part of the password.
  */
 export function parseDatabaseUrl(url: string): ConnectionOptions {
-  const [, start = '', list = '', rest = ''] = /^([^:]*:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
-  if (!list.includes(',')) return parseOne(url)
-  const names = list.split(',')
-  if (names.includes('') || /[?&](host|port)=/.test(rest)) throw new StartupFault([listForm])
-  const target_session_attrs = 'read-write'
-  const all = names.map((name) =>
-    parseOne(start + name + rest, { ...choices, target_session_attrs: [target_session_attrs] })
-  )
-  return { ...all[0], target_session_attrs, hosts: all.map(({ host, port = 5432 }) => ({ host, port })) }
+  const match = parts.exec(url.trim())
+  if (!match) throw fault(form)
+  const [, credentials = '', list = '', database = '', query = '', rest] = match
+  // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
+  if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
+  const values = readParameters(query)
+  const [user, password] = split(credentials, ':')
+  const hosts = readHosts(list, values)
+  const ssl = readTls(values)
+  if (values.channel_binding === 'require' && !ssl)
+    throw fault('must have an sslmode for channel_binding require')
+  const { options, application_name } = values
+  const [first] = hosts
+  return {
+    user: values.user ?? decode(user),
+    password: values.password ?? decode(password),
+    database: decode(database),
+    ...first,
+    // Not undefined: the driver would ask the environment.
+    ssl,
+    ...(options !== undefined && { options }),
+    ...(application_name !== undefined && { application_name }),
+    enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
+    requiresChannelBinding: values.channel_binding === 'require',
+    connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
+    target_session_attrs: hosts.length > 1 ? 'read-write' : values.target_session_attrs,
+    exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host,
+    ...(hosts.length > 1 && { hosts })
+  }
 }
 
-function parseOne(url: string, allowed = choices): ConnectionOptions {
-  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw new StartupFault([form])
-  const { searchParams } = new URL(url)
-  for (const [name, values] of Object.entries(allowed)) {
-    const value = searchParams.getAll(name).at(-1) ?? values[0]
-    if (!values.includes(String(value)))
-      throw new StartupFault([`must have as its ${name} one of ${values.join(', ')}`])
+function readParameters(query: string): Values {
+  const values: Values = {}
+  for (const pair of query.split('&')) {
+    if (pair === '') continue
+    if (!pair.includes('=')) throw fault(escapes)
+    const [name, value] = split(pair, '=').map(decode) as [string, string]
+    if (!Object.hasOwn(urlParameters, name))
+      throw fault(`has the unknown parameter ${name}; the nearest known one is ${findNearest(name)}`)
+    const [pattern, rule] = urlParameters[name as ParameterName]
+    if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
+    values[name as ParameterName] = value
   }
-  if (searchParams.getAll('sslmode').at(-1) === 'verify-ca' && !searchParams.get('sslrootcert')) {
-    throw new StartupFault(['must have an sslrootcert for sslmode verify-ca'])
+  return values
+}
+
+/** Returns the hosts, at least one. */
+function readHosts(list: string, { host, port, target_session_attrs: attributes }: Values) {
+  const names = list.split(',')
+  const isList = names.length > 1
+  if (host === undefined && list === '')
+    throw fault('must name a host, such as db:5432, or ?host= with the directory of a Unix socket')
+  if (isList && (names.includes('') || host !== undefined || port !== undefined)) throw fault(listForm)
+  if (isList && attributes === 'any') throw fault('must have as its target_session_attrs one of read-write')
+  return names.map((name) => {
+    const [, bracketed, plain = '', given] =
+      /^(?:\[([^\]]*)\]|([^:[\]\s]*))(?::(\d{1,5})?)?$/.exec(name) ?? []
+    const named = host ?? bracketed ?? decode(plain)
+    const chosen = Number(port ?? given ?? 5432)
+    if (named === '' || chosen < 1 || chosen > 65_535) throw fault(form)
+    return { host: named, port: chosen }
+  })
+}
+
+/** Returns Node's options for TLS, or false for none. */
+function readTls({ sslmode, sslrootcert, sslcert, sslkey }: Values) {
+  const mode = sslmode ?? (sslrootcert || sslcert || sslkey ? 'verify-full' : 'disable')
+  if (mode === 'disable') return false
+  if (mode === 'verify-ca' && !sslrootcert) throw fault('must have an sslrootcert for sslmode verify-ca')
+  if (!sslcert !== !sslkey) throw fault('must have both sslcert and sslkey, or neither')
+  const isSystem = sslrootcert === 'system'
+  // As libpq: anybody can have a certificate that a public authority has signed, for a host name of his own.
+  if (isSystem && mode !== 'verify-full') throw fault('must have sslmode verify-full for sslrootcert system')
+  return {
+    rejectUnauthorized: mode !== 'require' || sslrootcert !== undefined,
+    ...(sslrootcert && { ca: isSystem ? getCACertificates('system') : read(sslrootcert) }),
+    ...(sslcert && sslkey && { cert: read(sslcert), key: read(sslkey) }),
+    ...(mode !== 'verify-full' && { checkServerIdentity: () => undefined })
   }
-  if (searchParams.get('host')?.includes(',')) throw new StartupFault([listForm])
+}
+
+function read(path: string): string {
   try {
-    return toClientConfig(parse(url, { useLibpqCompat: true }))
+    return readFileSync(path, 'utf8')
   } catch (error) {
-    const { syscall, message } = error as NodeJS.ErrnoException
-    throw new StartupFault([syscall === undefined ? form : `names a file that cannot be read: ${message}`])
+    throw fault(`names a file that cannot be read: ${(error as Error).message}`)
   }
+}
+
+const isLocal = (host: string) => host.startsWith('/') || /^(localhost|127\.[\d.]+|::1)$/i.test(host)
+
+/** Splits at the first separator; what is missing is empty. */
+function split(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator)
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)]
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw fault(form)
+  }
+}
+
+/** Returns the known parameter that has most pairs of letters in common with a name (Dice's coefficient). */
+function findNearest(name: string): string {
+  const pairsOf = (text: string) => {
+    const letters = `^${text.toLowerCase().replace(/[^a-z]/g, '')}$`
+    return new Set([...letters.slice(1)].map((letter, index) => `${letters[index]}${letter}`))
+  }
+  const given = pairsOf(name.slice(0, 64).replace(/^(ssl|tls)$/i, 'sslmode'))
+  const likeness = (known: string) => {
+    const own = pairsOf(known)
+    return [...own].filter((pair) => given.has(pair)).length / (own.size + given.size)
+  }
+  const names = Object.keys(urlParameters)
+  return names.reduce((best, known) => (likeness(known) > likeness(best) ? known : best))
 }

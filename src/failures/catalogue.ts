@@ -15,6 +15,8 @@ export interface Entry {
     | `operations ${'that write' | 'with a body' | 'with a body or parameters'}`
   /** What an operation that writes has stored: nothing, so that the request can be repeated, or perhaps its row. */
   readonly outcome?: 'none' | 'unknown'
+  /** One that is `unknown` by itself may be known to have stored nothing. */
+  readonly mayBeNone?: boolean
   /** Header fields that are always sent with it. */
   readonly headers?: Readonly<Record<string, string>>
   /** Names of the header fields that are always sent with it, and whose values depend on the request. */
@@ -102,8 +104,8 @@ export const catalogue = {
   Internal: entry(
     500,
     'internal error',
-    'Report the `X-Request-Id`. Reads, and requests with an `Idempotency-Key`, can be sent again.',
-    { ...anyRequest, outcome: 'unknown' }
+    'Report the `X-Request-Id`. Reads, and requests with an `Idempotency-Key` or `Write-Outcome: none`, can be sent again.',
+    { ...anyRequest, outcome: 'unknown', mayBeNone: true }
   ),
   TransferCodingNotSupported: entry(
     501,

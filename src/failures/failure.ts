@@ -14,7 +14,13 @@ export class StacklessError extends Error {
   }
 }
 
-type FailureDetails = { message?: string; headers?: Record<string, string>; cause?: unknown }
+interface FailureDetails {
+  message?: string
+  headers?: Record<string, string>
+  cause?: unknown
+  /** That it has stored nothing, where the catalogue's entry may be so. */
+  outcome?: 'none' | undefined
+}
 
 /** A failure of the catalogue, thrown anywhere and sent by the error handler; the cause is for the log. */
 export class Failure extends StacklessError {
@@ -25,13 +31,13 @@ export class Failure extends StacklessError {
   /** How many rows its last transaction had, for the log; undefined where it was in none. */
   rows: number | undefined = undefined
 
-  constructor(name: FailureName, { message, headers, cause }: FailureDetails = {}) {
+  constructor(name: FailureName, { message, headers, cause, outcome }: FailureDetails = {}) {
     const entry: Entry = catalogue[name]
     super(message ?? entry.message, cause)
     this.name = name
     this.error = entry.error
     this.headers = { ...entry.headers, ...headers }
-    this.outcome = entry.outcome
+    this.outcome = outcome ?? entry.outcome
   }
 }
 
@@ -49,7 +55,9 @@ export function toFailure(thrown: unknown): Failure {
 }
 
 /** Returns a failure's message as clients get it; `writes` says whether it comes from an operation that writes. */
-export function writeMessage({ message, outcome }: Entry | Failure, writes: boolean): string {
+export function writeMessage(of: Entry | Failure, writes: boolean): string {
+  const { message } = of
+  const { outcome }: Entry = of instanceof Failure ? catalogue[of.name] : of
   if (outcome !== 'none') return message
   return `${message}${writes ? ', this request has stored nothing' : ''}: try again`
 }

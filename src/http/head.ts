@@ -30,7 +30,9 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
       message: `the request has more than ${maximumFields} header fields`
     })
   }
-  const repeated = findRepeated(rawHeaders)
+  // Node keeps one name for all fields that have it.
+  const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
+  const repeated = isRepeated ? findRepeated(rawHeaders) : undefined
   if (repeated !== undefined) return malformed(`the header field ${repeated} is repeated`)
   if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host)) {
     return malformed('the header field host is missing or malformed')

@@ -62,7 +62,10 @@ export async function createServer(
 ) {
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    logController: new LogController({ disableRequestLogging: true }),
+    // A child logger for each request would cost more than the line of a success, which is written without one. So lines
+    // that Fastify itself writes, such as that of a response sent twice, have no requestId.
+    childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
     // The router would take OPTIONS * for the root.
     rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
@@ -90,6 +93,7 @@ export async function createServer(
 }
 
 const ignore = () => {}
+const knownMethods = new Set(METHODS)
 
 /** Passes on to Fastify what Node would respond to by itself. */
 function respondInPlaceOfNode({ server }: FastifyInstance) {
@@ -100,7 +104,7 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
     request.on('error', ignore)
     // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with the responses
     // that it still owes. For the others, Fastify has no response.
-    if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
+    if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
   })
   // Node would respond to both at once. They are judged later, after the requests before them.
   for (const event of ['checkContinue', 'checkExpectation'])

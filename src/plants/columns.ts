@@ -60,22 +60,28 @@ export const writeContent = (plant: NewPlant): string =>
 /** What a row counts for besides its texts, in bytes: ids, values of a fixed size, and its place in memory. */
 export const rowBytes = 64
 
-const texts = (plant: NewPlant): string[] =>
-  entries.map(([field]) => plant[field]).filter((value) => typeof value === 'string')
-
-/** Returns what a plant counts for in a batch: the bytes that are sent to the database. */
-export const countBytes = (plant: NewPlant): number =>
-  texts(plant).reduce((sum, text) => sum + Buffer.byteLength(text), rowBytes)
+/** The fields that are texts. */
+const texts = entries.filter(([, { type }]) => type === 'text').map(([field]) => field)
 
 /** What JSON escapes, and some more control characters. */
 const escaped = /["\\\p{Cc}]/u
 
-/** Returns what a plant counts for while its texts are held, as strings and as JSON: half of their bytes. */
-export const countHeldBytes = (plant: NewPlant): number =>
-  texts(plant).reduce((sum, text) => {
+/**
+ * Returns what a plant counts for, in bytes: `sent`, those that are sent to the database in its batch, and `held`, half of
+ * what its texts take as strings and as JSON until its response is taken.
+ */
+export function countBytes(plant: NewPlant): { sent: number; held: number } {
+  let sent = rowBytes
+  let held = rowBytes
+  for (const field of texts) {
+    const text = plant[field] as string | undefined
+    if (text === undefined) continue
     const bytes = Buffer.byteLength(text)
     // V8 uses one byte for each character, or two for each if any is beyond Latin-1.
     const inMemory = bytes === text.length ? bytes : 2 * text.length
     const asJson = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : bytes
-    return sum + Math.ceil((inMemory + asJson) / 2)
-  }, rowBytes)
+    sent += bytes
+    held += Math.ceil((inMemory + asJson) / 2)
+  }
+  return { sent, held }
+}

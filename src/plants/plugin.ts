@@ -3,11 +3,11 @@ import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Databases } from '../database/pool.ts'
-import { checkReadiness, probeWhileIdle } from '../database/readiness.ts'
 import { statementLimitMs } from '../database/statement.ts'
 import type { AttemptReport } from '../group-commit/types.ts'
 import { addCounter, addGauge, addHistogram } from '../metrics/metrics.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
+import { checkReadiness, probeWhileIdle } from './probe.ts'
 import {
   createPlantRepository,
   type Observer,

@@ -13,9 +13,10 @@ import {
 } from '../group-commit/types.ts'
 import { Shares } from '../shared/shares.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
-import { countBytes, countHeldBytes, rowBytes, writeContent } from './columns.ts'
+import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import type { PlantItem, Stored, WriteContext } from './sql-store.ts'
+import { writtenColumns } from './statements.ts'
 import { deriveWriteId, randomWriteId } from './write-id.ts'
 
 /** A create that has succeeded. */
@@ -87,8 +88,7 @@ export function createPlantRepository(
   return {
     create(plant, context) {
       const { caller, idempotencyKey: key } = context
-      const heldBytes = countHeldBytes(plant)
-      const bytes = countBytes(plant)
+      const { sent: bytes, held: heldBytes } = countBytes(plant)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
       const portion = portionOf(caller)
@@ -129,6 +129,18 @@ export function createPlantRepository(
 
 function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof NotCommitted) return new Failure(byReason[error.reason], { cause: error })
-  return new Failure(breaksRule(error) ? 'RefusedPlant' : 'Internal', { cause: error })
+  if (error instanceof NotCommitted) {
+    const outcome = error.reason === 'missing' ? 'none' : undefined
+    return new Failure(byReason[error.reason], { cause: error, outcome })
+  }
+  if (breaksRule(error) && !requiresOther(error)) return new Failure('RefusedPlant', { cause: error })
+  // What is final was reported by PostgreSQL, which has rolled back the only attempts that there were.
+  return new Failure('Internal', { cause: error, outcome: 'none' })
+}
+
+/** Returns whether the table requires a column that the service does not write. */
+function requiresOther(error: unknown): boolean {
+  const { code, column = '', where } = error as { code?: string; column?: string; where?: string }
+  // With a context, it is a statement of a trigger.
+  return code === '23502' && where === undefined && !writtenColumns.includes(column)
 }

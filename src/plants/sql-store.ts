@@ -1,10 +1,10 @@
 /** The SQL store that group commit writes to: runs the statements, and says what became of each plant, by its write id. */
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
-import { checkReadiness } from '../database/readiness.ts'
 import { Failure } from '../failures/failure.ts'
 import type { AttemptRow, Store, Written } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
+import { checkReadiness } from './probe.ts'
 import {
   commit,
   comparePlants,

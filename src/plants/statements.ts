@@ -1,5 +1,5 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import { makeChecks } from '../database/readiness.ts'
+import { makeChecks } from '../database/checks.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -11,6 +11,7 @@ export interface PlantWrite {
 
 /** The columns that a create writes. */
 const written = `write_id, ${columnNames}`
+export const writtenColumns = written.split(', ')
 
 const waiting = `current_setting('synchronous_commit')`
 
@@ -28,10 +29,13 @@ const lockTimeout = `$${Object.keys(columns).length + 2}`
 
 // It returns which writes were made, even if a trigger has changed the id. The server's own count is of no use: Citus reports
 // all rows that were sent, even those whose id is taken (citusdata/citus#3377).
+//
+// With array_nulls off, an absent tag would become the text NULL: rather no row.
 const insert = `
   insert into plants (${written})
   select ${written}
   from unnest($1::uuid[], ${castParameters(2)}) as new (${written}), ${settings(lockTimeout)}
+  where current_setting('array_nulls') = 'on'
   on conflict (id) do nothing returning write_id`
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
@@ -106,5 +110,29 @@ export const selectMissingRights = `
   from pg_proc
   where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype and not has_function_privilege(oid, 'execute')`
 
-/** What the database must pass before the service uses it: settings, rights, and columns. */
-export const databaseChecks = makeChecks(selectMissingRights, selectRequired)
+/** Lists what is wrong with the table that no empty statement shows, each with its remedy. */
+export const selectMisfits = `
+  with plants as (
+    select oid, relpersistence, format('%I.%I', relnamespace::regnamespace, relname) as name
+    from pg_class where oid = to_regclass('plants')
+  )
+  select format('column %I of %s is required, but not written: alter table %2$s alter %1$I set default …', attname, name) as sql
+  from plants join pg_attribute on attrelid = plants.oid join pg_type on pg_type.oid = atttypid
+  where attnum > 0 and not attisdropped and not atthasdef and attidentity = '' and attname <> all ('{${written}}')
+    and (attnotnull or typnotnull and typdefault is null)
+  union all
+  select format('rule %I of %s acts in place of creates: drop rule %1$I on %2$s', rulename, name)
+  from plants join pg_rewrite on ev_class = plants.oid
+  where ev_type in ('2', '3') and ev_enabled <> 'D'
+  union all
+  select format('table %s loses plants in a crash: alter table %1$s set logged', parts.oid::regclass)
+  from plants, lateral (
+    select plants.oid union select relid from pg_partition_tree(plants.oid)
+  ) as parts join pg_class on pg_class.oid = parts.oid
+  where pg_class.relpersistence <> 'p'`
+
+/** What the database must pass before the service uses it: settings, rights, columns, the table, and the statements. */
+export const databaseChecks = makeChecks(selectRequired, selectMissingRights, selectMisfits, [
+  createPlants([], 25),
+  findPlants([])
+])

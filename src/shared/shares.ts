@@ -1,3 +1,5 @@
+import assert from 'node:assert'
+
 /**
  * A budget of rows or bytes that callers share, so that none of them can use it up. A caller that holds less than
  * what is still free may take more (dynamic thresholds, Choudhury and Hahne 1998). Alone it gets half of the budget, and
@@ -6,7 +8,8 @@
 export class Shares {
   readonly #limit: number
   #held = 0
-  readonly #byCaller = new Map<string, number>()
+  /** What each caller holds, as long as it holds anything. */
+  readonly #byCaller = new Map<string, { held: number }>()
 
   constructor(limit: number) {
     this.#limit = limit
@@ -19,28 +22,32 @@ export class Shares {
 
   /** Returns a caller's part of what all callers hold, 0 to 1. */
   portion(caller: string): number {
-    return (this.#byCaller.get(caller) ?? 0) / Math.max(1, this.#held)
+    return (this.#byCaller.get(caller)?.held ?? 0) / Math.max(1, this.#held)
   }
 
   /** Returns whether a caller may take an amount now. */
   fits(caller: string, amount: number): boolean {
     const free = this.#limit - this.#held
-    return amount <= free && (this.#byCaller.get(caller) ?? 0) < free
+    return amount <= free && (this.#byCaller.get(caller)?.held ?? 0) < free
   }
 
   /** Takes an amount for a caller, if it may; returns whether it did. */
   take(caller: string, amount: number): boolean {
     if (!this.fits(caller, amount)) return false
     this.#held += amount
-    this.#byCaller.set(caller, (this.#byCaller.get(caller) ?? 0) + amount)
+    const account = this.#byCaller.get(caller)
+    if (account) account.held += amount
+    else this.#byCaller.set(caller, { held: amount })
     return true
   }
 
-  /** Releases all or a part of what a caller has taken. */
+  /** Releases all or a part of what a caller has taken. Throws an AssertionError for more than it holds. */
   release(caller: string, amount: number): void {
+    if (amount === 0) return
+    const account = this.#byCaller.get(caller)
+    assert(account && account.held >= amount, 'only what was taken is released')
     this.#held -= amount
-    const rest = (this.#byCaller.get(caller) ?? 0) - amount
-    if (rest === 0) this.#byCaller.delete(caller)
-    else this.#byCaller.set(caller, rest)
+    account.held -= amount
+    if (account.held === 0) this.#byCaller.delete(caller)
   }
 }

@@ -126,6 +126,8 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_pool_waiting: ['gauge'],
     plant_store_pool_connections: ['gauge', 'state'],
     plant_store_pool_resets_total: ['counter'],
+    plant_store_database_errors_total: ['counter', 'sqlstate'],
+    plant_store_database_exhausted: ['gauge'],
     plant_store_log_lines_lost_total: ['counter'],
     plant_store_build_info: ['gauge', 'version', 'node_version']
   })

@@ -3,23 +3,15 @@ import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
-
-/** What pg-connection-string makes its objects of. */
-const plain = (entries: object) => Object.assign(Object.create(null), entries)
 
 type Environment = Record<string, string | undefined>
 
 const secret = 'abcdefghijklmnop'
 const tokens = new Map([[hash('sha256', secret), 'default']])
 const required = { DATABASE_URL: 'postgres://gardener:thyme@db.test:5433/plants', AUTH_TOKENS: secret }
-const connection = plain({
-  user: 'gardener',
-  password: 'thyme',
-  host: 'db.test',
-  port: 5433,
-  database: 'plants'
-})
+const connection = parseDatabaseUrl(required.DATABASE_URL)
 
 function faultsOf(read: (env: Environment) => unknown, env: Environment): readonly string[] {
   try {
@@ -113,7 +105,7 @@ t.test('every variable is read', async (t) => {
       queueRows: 128,
       queueBytes: 8192
     },
-    database: plain({ user: '', password: '', host: 'db.test', database: 'other' }),
+    database: parseDatabaseUrl('postgresql://db.test/other'),
     tokens: new Map([[hash('sha256', secret), 'shop']]),
     databaseFile: undefined,
     tokenFile: undefined
@@ -258,24 +250,17 @@ t.test('several faults are reported at once, none with a secret or a password', 
   ])
 })
 
-t.test('an invalid database URL is reported in one line, without its password', async (t) => {
-  const urls = [
-    'thyme',
-    'mysql://gardener:thyme@db.test/plants',
-    'http://gardener:thyme@db.test/plants',
-    'postgres:gardener:thyme@db.test',
-    'postgres://gardener:thyme@db.test:99999/plants',
-    'postgres://gardener:thyme@db.test/plants?port=thyme',
-    'postgres://gardener:thyme%E9@db.test/plants'
-  ]
-  for (const url of urls) {
-    t.strictSame(
-      faults({ DATABASE_URL: url }),
-      ['DATABASE_URL must be a URL such as postgres://user:password@host:5432/database'],
-      url
-    )
+t.test(
+  "variables of libpq's that ask for TLS are refused: the service reads them from the URL",
+  async (t) => {
+    const line = (name: string) => `${name} is not read: write that parameter into DATABASE_URL`
+    for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING']) {
+      t.strictSame(faults({ [name]: 'require' }), [line(name)])
+      t.strictSame(faults({ [name]: '' }), [])
+      t.strictSame(faultsOf(readMigrationConfig, { ...required, [name]: 'require' }), [line(name)])
+    }
   }
-})
+)
 
 t.test('NAME_FILE names a file that holds the value, which is trimmed', async (t) => {
   const directory = t.testdir({ url: `\n ${required.DATABASE_URL} \n`, tokens: `${secret}\n` })
@@ -319,7 +304,7 @@ t.test('the migrations take MIGRATION_DATABASE_URL before DATABASE_URL, and no t
   const config = readMigrationConfig({ ...owner, ...required, AUTH_TOKENS: undefined })
   t.strictSame(config, {
     startupTimeoutMs: 30_000,
-    database: plain({ user: 'owner', password: '', host: 'db.test', database: 'plants' })
+    database: parseDatabaseUrl(owner.MIGRATION_DATABASE_URL)
   })
   t.ok(Object.isFrozen(config))
   t.equal(readMigrationConfig(owner).database.user, 'owner')
@@ -342,102 +327,3 @@ t.test('bad settings of the migrations are one line each', async (t) => {
     ['MIGRATION_DATABASE_URL_FILE names a file that cannot be read (ENOENT)']
   )
 })
-
-t.test('several hosts are taken as libpq lists them, each with its port', async (t) => {
-  const parse = (hosts: string) => {
-    const url = `postgres://gardener:th,y@me@${hosts}/plants?target_session_attrs=read-write&load_balance_hosts=disable`
-    return readConfig({ ...required, DATABASE_URL: url }).database
-  }
-  const one = {
-    user: 'gardener',
-    password: 'th,y@me',
-    database: 'plants',
-    target_session_attrs: 'read-write',
-    load_balance_hosts: 'disable'
-  }
-  t.match(parse('a:1,b,[::1]:3'), {
-    ...one,
-    host: 'a',
-    port: 1,
-    hosts: [
-      { host: 'a', port: 1 },
-      { host: 'b', port: 5432 },
-      { host: '::1', port: 3 }
-    ]
-  })
-  t.match(parse('a:1'), { ...one, host: 'a', port: 1, hosts: undefined })
-  const { target_session_attrs } = readConfig({ ...required, DATABASE_URL: 'postgres://a,b/plants' }).database
-  t.equal(target_session_attrs, 'read-write')
-})
-
-const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
-const form = 'must be a URL such as postgres://user:password@host:5432/database'
-const hostFaults: [rest: string, fault: string][] = [
-  ['a,/plants', listForm],
-  [',a/plants', listForm],
-  ['a,,b/plants', listForm],
-  ['a,b/plants?port=1,2', listForm],
-  ['a,b/plants?sslmode=require&host=c', listForm],
-  ['a/plants?host=b,c', listForm],
-  ['a,b:65536/plants', form],
-  ['a:x,b/plants', form],
-  ['a,:5432/plants', form],
-  ['a,b c/plants', form],
-  ['a/plants?target_session_attrs=standby', 'must have as its target_session_attrs one of any, read-write'],
-  ['a,b/plants?target_session_attrs=any', 'must have as its target_session_attrs one of read-write'],
-  ['a,b/plants?load_balance_hosts=random', 'must have as its load_balance_hosts one of disable']
-]
-
-for (const [rest, fault] of hostFaults) {
-  t.test(`a database URL that continues with ${rest} is reported in one line, with its rule`, async (t) => {
-    t.strictSame(faults({ DATABASE_URL: `postgres://gardener:thyme@${rest}` }), [`DATABASE_URL ${fault}`])
-  })
-}
-
-/** Returns the TLS options of a database URL with this query. */
-function sslOf(query: string) {
-  return readConfig({ ...required, DATABASE_URL: `${required.DATABASE_URL}?${query}` }).database.ssl
-}
-
-t.test('sslmode means what the PostgreSQL manual says', async (t) => {
-  const ca = join(t.testdir({ 'ca.pem': 'the authority' }), 'ca.pem')
-  t.equal(readConfig(required).database.ssl, undefined, 'none: no TLS')
-  t.equal(sslOf('sslmode=disable'), false, 'disable: no TLS')
-  t.equal(sslOf(`sslmode=disable&sslrootcert=${ca}`), false, 'disable: no TLS, whatever else is said')
-  t.strictSame(sslOf('sslmode=require'), plain({ rejectUnauthorized: false }), 'require: any certificate')
-  t.strictSame(sslOf('sslmode=verify-full'), plain({}), 'verify-full: Node checks everything')
-  t.strictSame(sslOf(`sslmode=verify-full&sslrootcert=${ca}`), plain({ ca: 'the authority' }))
-  for (const mode of ['require', 'verify-ca']) {
-    const { checkServerIdentity, ...rest } = Object(sslOf(`sslmode=${mode}&sslrootcert=${ca}`))
-    t.strictSame(rest, { ca: 'the authority' }, `${mode} with an authority: the issuer is checked`)
-    t.equal(checkServerIdentity('db.test', {}), undefined, `${mode} with an authority: any host name`)
-  }
-})
-
-const sslFaults: [query: string, fault: string][] = [
-  ['sslmode=prefer', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
-  ['sslmode=allow', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
-  ['sslmode=no-verify', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
-  ['sslmode=', 'must have as its sslmode one of disable, require, verify-ca, verify-full'],
-  [
-    'sslmode=verify-full&sslmode=prefer',
-    'must have as its sslmode one of disable, require, verify-ca, verify-full'
-  ],
-  ['sslmode=verify-ca', 'must have an sslrootcert for sslmode verify-ca'],
-  ['sslmode=verify-ca&sslrootcert=', 'must have an sslrootcert for sslmode verify-ca'],
-  [
-    'sslmode=verify-full&sslrootcert=/absent/ca.pem',
-    "names a file that cannot be read: ENOENT: no such file or directory, open '/absent/ca.pem'"
-  ],
-  [
-    'sslmode=verify-ca&sslrootcert=/',
-    'names a file that cannot be read: EISDIR: illegal operation on a directory, read'
-  ]
-]
-
-for (const [query, fault] of sslFaults) {
-  t.test(`a database URL with ${query} is reported in one line, with its rule`, async (t) => {
-    const url = `${required.DATABASE_URL}?${query}`
-    t.strictSame(faults({ DATABASE_URL: url }), [`DATABASE_URL ${fault}`])
-  })
-}

@@ -15,14 +15,14 @@ const meaning = (error: unknown) => diagnose(error).kind
 
 t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) => {
   const table: [codes: string, own: string, triggers: string][] = [
-    ['25006 26000 53300', 'away', 'busy'],
+    ['25006 26000 42P05 53300', 'away', 'busy'],
     // A disk, and the lock of a table; that of a row has a context.
     ['53100 55P03', 'away', 'busy'],
     ['40001 40P01', 'chance', 'chance'],
     ['25001 25P02 53200 57014', 'busy', 'busy'],
     // 0A000: a rule of the table, for one.
-    ['42P01 42703 42883 42501 42P05 3D000 3F000 0A000', 'gone', 'broken'],
-    ['58030 XX000 XX001', 'broken', 'broken'],
+    ['42P01 42703 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
+    ['58030 XX000 XX001 23502', 'broken', 'broken'],
     ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
     ['08006 08P01 40003 57P01 25P04', 'lost', 'lost']
   ]
@@ -45,12 +45,18 @@ t.test('a plan is stale only if PostgreSQL could not renew it', async (t) => {
   t.equal(meaning(report('0A000', { routine })), 'away')
   t.equal(meaning(report('0A000', { routine, where })), 'busy')
   t.ok(isStale(report('0A000', { routine })))
-  t.notOk(isStale(report('0A000', { routine: 'RewriteQuery' })))
+  t.notOk(isStale(report('0A000', { routine, where })), "a trigger's own")
 })
 
 t.test('a database without transaction ids is at fault, and not a row', async (t) => {
   for (const more of [{}, { where }])
     t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'away')
+})
+
+t.test("a rule that acts in place of creates is the operator's, and its sessions are good", async (t) => {
+  const rule = report('0A000', { routine: 'RewriteQuery' })
+  t.equal(meaning(rule), 'gone')
+  t.notOk(isStale(rule))
 })
 
 t.test('an error of the connection leaves the outcome open, unless there was no connection', async (t) => {
@@ -67,7 +73,7 @@ t.test('an internal error leaves the outcome open only where Citus has lost a wo
 })
 
 t.test('some errors make a surviving session useless, unless a trigger raised them', async (t) => {
-  for (const code of ['25006', '26000']) {
+  for (const code of ['25006', '26000', '42P05']) {
     t.ok(isStale(report(code)))
     t.notOk(isStale(report(code, { where })))
   }

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { waitForDatabase } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
@@ -142,6 +142,24 @@ t.test('migrations find the primary, and a start-up fault has what each host say
   const fault = `the database cannot be reached: ${refused} connect ECONNREFUSED ${refused}; ${standby.host} the server is read-only`
   const waiting = waitForDatabase(() => parseDatabaseUrl(urlOf([refused, standby.host])), scaled(5_000), [])
   await t.rejects(waiting, new StartupFault([fault]))
+})
+
+t.test('a host that closes the connection at once is told so', async (t) => {
+  const url = await listen(t, (socket) => socket.end())
+  const fault =
+    'the database cannot be reached: the connection was closed before it was ready: check the host and the port'
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url), 1_000, []),
+    new StartupFault([fault])
+  )
+})
+
+t.test('connect_timeout bounds each host', async (t) => {
+  const silent = await startSilent(t)
+  const hosts = urlOf([silent.host, silent.host, primary.host])
+  const began = performance.now()
+  t.equal(await open(t, `${hosts}&connect_timeout=1`, scaled(600_000)).ask(), portOf(primary.host))
+  t.ok(performance.now() - began < scaled(9_000), 'each would have 5 s')
 })
 
 t.test(

@@ -1,19 +1,14 @@
 /** Waiting for the database: what is reported of each thing that it can lack. */
 import { once } from 'node:events'
-import { Socket } from 'node:net'
+import { connect, Socket } from 'node:net'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import {
-  checkCommits,
-  checkEncoding,
-  checkMigrated,
-  checkRights,
-  waitForDatabase
-} from '../../src/database/readiness.ts'
+import { checkMigrated, checkStatements } from '../../src/database/checks.ts'
+import { waitForDatabase } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
-import { databaseChecks, selectMissingRights, selectRequired } from '../../src/plants/statements.ts'
+import { databaseChecks } from '../../src/plants/statements.ts'
 import { createDatabase, lockTable, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 
@@ -22,13 +17,7 @@ const timeoutMs = 4_000
 /** AuthenticationOk and ReadyForQuery (PostgreSQL manual, "Message Formats"). */
 const welcome = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1')
 
-const wait = (url: string, ms = timeoutMs) =>
-  waitForDatabase(() => parseDatabaseUrl(url), ms, [
-    checkEncoding,
-    checkCommits,
-    checkRights(selectMissingRights),
-    checkMigrated(selectRequired)
-  ])
+const wait = (url: string, ms = timeoutMs) => waitForDatabase(() => parseDatabaseUrl(url), ms, databaseChecks)
 
 // Before the others: they take the time, too.
 await t.test('what is missing is reported at once, when it changes, and every minute', async (t) => {
@@ -175,13 +164,128 @@ t.test('an encoding other than UTF8 is refused at once', async (t) => {
   await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
 })
 
-t.test('commits that do not wait for the disk or the standby are refused at once', async (t) => {
-  for (const value of ['off', 'local']) {
+const settings: [setting: string, value: string, rule: string][] = [
+  ['synchronous_commit', 'off', 'synchronous_commit must be remote_write, on or remote_apply'],
+  ['synchronous_commit', 'local', 'synchronous_commit must be remote_write, on or remote_apply'],
+  ['array_nulls', 'off', 'array_nulls must be on']
+]
+for (const [setting, value, rule] of settings)
+  t.test(`${setting} = ${value} is refused at once`, async (t) => {
     const url = await createDatabase(t)
-    await query(url, `alter database ${new URL(url).pathname.slice(1)} set synchronous_commit = ${value}`)
-    const fault = `synchronous_commit must be remote_write, on or remote_apply, it is ${value}`
-    await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
-  }
+    await query(url, `alter database ${new URL(url).pathname.slice(1)} set ${setting} = ${value}`)
+    await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([`${rule}, it is ${value}`]))
+  })
+
+const misfits: [sql: string, missing: string, remedy: string][] = [
+  [
+    'alter table plants add column region text not null',
+    'column region of public.plants is required, but not written: alter table public.plants alter region set default …',
+    "alter table public.plants alter region set default ''"
+  ],
+  [
+    'create domain code as text not null; alter table plants add column "a code" code',
+    'column "a code" of public.plants is required, but not written: alter table public.plants alter "a code" set default …',
+    `alter table public.plants alter "a code" set default ''`
+  ],
+  ...['insert', 'update'].map((event): [string, string, string] => [
+    `create rule "The rule" as on ${event} to plants do instead nothing`,
+    'rule "The rule" of public.plants acts in place of creates: drop rule "The rule" on public.plants',
+    'drop rule "The rule" on public.plants'
+  ]),
+  [
+    'alter table plants set unlogged',
+    'table plants loses plants in a crash: alter table plants set logged',
+    'alter table plants set logged'
+  ],
+  [
+    'alter table plants alter tag type integer using null',
+    'the table does not fit this release: column "tag" is of type integer but expression is of type text',
+    'alter table plants alter tag type text'
+  ]
+]
+for (const [sql, missing, remedy] of misfits)
+  t.test(`${sql}: a start waits, says the remedy, and then passes`, async (t) => {
+    const url = await createDatabase(t)
+    await query(url, sql)
+    const told: string[] = []
+    await waitForDatabase(
+      () => parseDatabaseUrl(url),
+      scaled(60_000),
+      databaseChecks,
+      (line) => {
+        told.push(line)
+        void query(url, remedy)
+      }
+    )
+    t.strictSame(told, [missing])
+  })
+
+t.test('columns with a default, an identity or a null pass, and so does a rule that is off', async (t) => {
+  const url = await createDatabase(t)
+  await query(
+    url,
+    `alter table plants add a text not null default '', add b int generated always as identity, add c text,
+       add d bigint generated always as (id + 1) stored not null;
+     create rule off as on insert to plants do instead nothing; alter table plants disable rule off`
+  )
+  t.equal(await wait(url, 30_000), undefined)
+})
+
+t.test('the statements are tried without a row, a lock or a trigger of a row', async (t) => {
+  const url = await createDatabase(t)
+  await query(
+    url,
+    `create function forbid() returns trigger language plpgsql as $$ begin raise 'a row'; end $$;
+     create trigger forbid before insert on plants for each row execute function forbid();
+     create table audit (at timestamptz);
+     create function note() returns trigger language plpgsql as $$ begin insert into audit values (now()); return null; end $$;
+     create trigger note after insert on plants execute function note()`
+  )
+  t.equal(await wait(url, 30_000), undefined)
+  t.strictSame(
+    await query(url, 'select from audit'),
+    [],
+    'what a trigger of the statement does is rolled back'
+  )
+})
+
+t.test('behind a pooler, the statements are tried while other sessions keep servers busy', async (t) => {
+  const url = new URL(await createDatabase(t))
+  const port = Number(url.port)
+  let sessions = 0
+  const pooler = new URL(
+    await listen(t, (socket) => {
+      sessions++
+      const server = connect(port, '127.0.0.1').on('error', () => {})
+      socket.pipe(server)
+      server.on('end', () => socket.end())
+      server.on('data', (bytes) => {
+        // BackendKeyData: a number that is not the server's.
+        const at = bytes.indexOf('K\0\0\0\x0c')
+        if (at >= 0) bytes.writeInt32BE(-1, at + 5)
+        socket.write(bytes)
+      })
+    })
+  )
+  url.port = pooler.port
+  t.equal(await wait(url.href, 30_000), undefined)
+  t.equal(sessions, 4)
+  const losing = [checkStatements([{ text: `do $$ begin raise sqlstate '26000'; end $$` }])]
+  const missing =
+    'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url.href), 2_000, losing),
+    new StartupFault([missing])
+  )
+})
+
+t.test('a statement that fails for another reason is reported as it is', async (t) => {
+  const url = await createDatabase(t)
+  const checks = [checkStatements([{ text: 'select 1 / 0' }])]
+  await t.rejects(
+    waitForDatabase(() => parseDatabaseUrl(url), timeoutMs, checks),
+    new StartupFault(['the database could not be checked: division by zero'])
+  )
 })
 
 const all = await query(
@@ -192,7 +296,11 @@ const all = await query(
 const columnsBut = (...others: string[]) =>
   all.flatMap(({ name }) => (others.includes(name) ? [] : [name])).join(', ')
 
-const emit = 'function pg_logical_emit_message(boolean,text,text,boolean)'
+const [{ emit }] = await query(
+  process.env.TEST_DATABASE_URL as string,
+  `select 'function ' || oid::regprocedure as emit from pg_proc
+   where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype`
+)
 /** Roles by what they lack: of the schema s, with the table, and the role r. */
 const withRights: [title: string, revoked: string, missing: (schema: string, role: string) => string[]][] = [
   ['nothing', 'select', () => []],

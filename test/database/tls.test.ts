@@ -6,13 +6,21 @@ import { Writable } from 'node:stream'
 import pg from 'pg'
 import t from 'tap'
 import { startPostgres } from '../../dev/embedded-postgres.ts'
+import { query as run } from '../../dev/query.ts'
+import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { buildApp } from '../../src/app.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { connect } from '../../src/database/hosts.ts'
 import { waitForDatabase } from '../../src/database/readiness.ts'
+import { cancelStatement } from '../../src/database/statement.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createLogger } from '../../src/logger.ts'
 import { createAuthority, createCertificate } from '../support/certificates.ts'
+import { listen } from '../support/listen.ts'
+import { openPool } from '../support/pool.ts'
+import { startTlsProxy, withoutBinding } from '../support/tls-proxy.ts'
 
 const directory = await mkdtemp(join(tmpdir(), 'plant-store-tls-'))
 t.teardown(() => rm(directory, { recursive: true, force: true }))
@@ -35,7 +43,13 @@ if (process.getuid?.() === 0) await chown(file('server.key'), 65_534, 65_534)
 
 const server = await startPostgres({
   directory,
-  settings: { ssl: 'on', ssl_cert_file: file('server.pem'), ssl_key_file: file('server.key'), fsync: 'off' }
+  settings: {
+    ssl: 'on',
+    ssl_cert_file: file('server.pem'),
+    ssl_key_file: file('server.key'),
+    ssl_ca_file: right.path,
+    fsync: 'off'
+  }
 })
 t.teardown(() => server.stop())
 
@@ -47,17 +61,20 @@ function urlOf(host: string, query: string): string {
   return url.href
 }
 
-/** Returns whether the server calls the connection encrypted. */
-async function isEncrypted(url: string): Promise<boolean> {
-  const client = new pg.Client(parseDatabaseUrl(url))
-  await client.connect()
+const limits = { connectionTimeoutMillis: scaled(30_000) }
+
+/** Returns what the server says of the connection's encryption. */
+async function readStatus(url: string): Promise<{ ssl: boolean; client_dn: string | null }> {
+  const client = await connect(parseDatabaseUrl(url), limits)
   try {
-    const { rows } = await client.query('select ssl from pg_stat_ssl where pid = pg_backend_pid()')
-    return rows[0].ssl
+    return (await client.query('select ssl, client_dn from pg_stat_ssl where pid = pg_backend_pid()')).rows[0]
   } finally {
     await client.end()
   }
 }
+
+/** Returns whether the server calls the connection encrypted. */
+const isEncrypted = async (url: string) => (await readStatus(url)).ssl
 
 const encrypted: [what: string, host: string, query: string][] = [
   [
@@ -90,8 +107,8 @@ for (const query of ['', 'sslmode=disable']) {
   })
 }
 
-const unknownIssuer = { code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' }
-const refused: [what: string, host: string, query: string, error: { code: string }][] = [
+const unknownIssuer = { message: 'the server has a certificate that no authority of sslrootcert has signed' }
+const refused: [what: string, host: string, query: string, error: object][] = [
   [
     'verify-full with another authority',
     'localhost',
@@ -116,9 +133,110 @@ const refused: [what: string, host: string, query: string, error: { code: string
 
 for (const [what, host, query, error] of refused) {
   t.test(`${what} does not connect`, async (t) => {
-    await t.rejects(isEncrypted(urlOf(host, query)), error)
+    await t.rejects(isEncrypted(urlOf(host, query)), error as { code: string })
   })
 }
+
+t.test("sslcert and sslkey are the service's own certificate", async (t) => {
+  const own = createCertificate('service', right.authority)
+  await writeFile(file('own.pem'), own.cert)
+  await writeFile(file('own.key'), own.key)
+  const query = `sslrootcert=${right.path}&sslcert=${file('own.pem')}&sslkey=${file('own.key')}`
+  t.strictSame(await readStatus(urlOf('localhost', query)), { ssl: true, client_dn: '/CN=service' })
+})
+
+const serverPort = Number(new URL(server.url('postgres')).port)
+
+/** The same URL, through another port. */
+function through(port: number, url: string): string {
+  const other = new URL(url)
+  other.port = String(port)
+  return other.href
+}
+
+const unbound = { message: 'the server does not offer the channel binding that the URL requires' }
+
+t.test('channel_binding=require accepts the server, and no man in the middle', async (t) => {
+  const url = (binding: string) => urlOf('127.0.0.1', `sslmode=require&channel_binding=${binding}`)
+  t.equal(await isEncrypted(url('require')), true)
+  const man = await startTlsProxy(
+    t,
+    createCertificate('localhost', wrong.authority),
+    serverPort,
+    withoutBinding
+  )
+  t.equal(await isEncrypted(through(man.port, url('disable'))), true, 'without it, he is not noticed')
+  t.match(man.read(), 'pg_stat_ssl')
+  const before = man.read().length
+  await t.rejects(isEncrypted(through(man.port, url('require'))), unbound)
+  t.equal(
+    man
+      .read()
+      .slice(before)
+      .split('\0')
+      .filter((text) => text.length > 1)
+      .join(),
+    'user,postgres,database,postgres,client_encoding,UTF8'
+  )
+  const passing = await startTlsProxy(t, createCertificate('localhost', wrong.authority), serverPort)
+  for (const binding of ['prefer', 'require'])
+    await t.rejects(
+      isEncrypted(through(passing.port, url(binding))),
+      { code: '28000' },
+      'the server notices him'
+    )
+})
+
+/** AuthenticationCleartextPassword, AuthenticationMD5Password, and AuthenticationOk with ReadyForQuery. */
+const demands = ['520000000800000003', '520000000c0000000501020304', '5200000008000000005a0000000549']
+for (const demand of demands)
+  t.test(`channel_binding=require gives nothing to a server that answers ${demand}`, async (t) => {
+    const man = await startTlsProxy(t, certificate, serverPort, () => Buffer.from(demand, 'hex'))
+    const url = through(man.port, urlOf('127.0.0.1', 'sslmode=require&channel_binding=require'))
+    await t.rejects(isEncrypted(url), unbound)
+    t.notMatch(man.read(), 'pg_stat_ssl')
+    t.notMatch(man.read(), new URL(url).password)
+  })
+
+t.test('a statement is cancelled over TLS, to a server that accepts nothing else', async (t) => {
+  for (const [host, query] of [
+    ['localhost', `sslmode=verify-full&sslrootcert=${right.path}`],
+    ['127.0.0.1', 'sslmode=require']
+  ] as const) {
+    const proxy = await startTlsProxy(t, certificate, serverPort)
+    const pool = openPool(t, parseDatabaseUrl(through(proxy.port, urlOf(host, query))))
+    await pool.query({ text: 'select 1' })
+    const controller = new AbortController()
+    const sleeping = pool.query({ text: 'select pg_sleep(60)' }, controller.signal)
+    await until(
+      'it runs',
+      () => run(server.url('postgres'), `select 1 from pg_stat_activity where query = 'select pg_sleep(60)'`),
+      ({ length }) => length === 1
+    )
+    controller.abort()
+    await t.rejects(sleeping, { code: '57014' })
+    t.strictSame(proxy.inClear, [])
+  }
+})
+
+t.test('a cancel request tells nothing to a server without TLS, or with another certificate', async (t) => {
+  const cancel = (url: string) =>
+    cancelStatement({ ...parseDatabaseUrl(url), processID: 1, secretKey: 2, connection: {} } as never)
+  const withoutTls = Promise.withResolvers<string>()
+  const address = await listen(t, (socket) => {
+    const chunks: Buffer[] = []
+    socket.on('data', (chunk) => void chunks.push(chunk))
+    socket.once('data', () => socket.write('N'))
+    socket.once('close', () => withoutTls.resolve(Buffer.concat(chunks).toString('hex')))
+  })
+  cancel(`${address}?sslmode=require`)
+  t.equal(await withoutTls.promise, '0000000804d2162f')
+  const man = await startTlsProxy(t, createCertificate('localhost', wrong.authority), serverPort)
+  const closed = new Promise<void>((resolve) => man.onceClosed(resolve))
+  cancel(through(man.port, urlOf('localhost', `sslmode=verify-full&sslrootcert=${right.path}`)))
+  await closed
+  t.equal(man.read(), '')
+})
 
 t.test('verify-full checks each of several hosts by its own name', async (t) => {
   const { port } = new URL(server.url('postgres'))
@@ -128,7 +246,7 @@ t.test('verify-full checks each of several hosts by its own name', async (t) => 
       hosts.map((host) => `${host}:${port}`).join(',')
     )
   const waitFor = (...hosts: string[]) =>
-    waitForDatabase(() => parseDatabaseUrl(urlOfBoth(hosts)), 10_000, [])
+    waitForDatabase(() => parseDatabaseUrl(urlOfBoth(hosts)), scaled(10_000), [])
   t.equal(await waitFor('127.0.0.1', 'localhost'), undefined)
   await t.rejects(waitFor('127.0.0.1', '127.0.0.1'), /certificate's altnames/)
 })

@@ -105,7 +105,7 @@ t.test('a trigger that reports a broken connection of its own, on a session that
 
 t.test('a row that lasts longer than a transaction may', async (t) => {
   const url = new URL(server.url)
-  url.searchParams.set('options', '-c transaction_timeout=300ms')
+  url.search = '?options=-c%20transaction_timeout=300ms'
   const service = await startService(t, { ...env, DATABASE_URL: url.href })
   const bad = ++lastId
   const repair = await withTrigger(t, `if new.id = ${bad} then perform pg_sleep(600); end if;`)
@@ -170,7 +170,7 @@ t.test('a process that stood still for longer than the deadline reads the respon
 
 t.test('commits wait for the disk even where the session is set not to wait', async (t) => {
   const url = new URL(server.url)
-  url.searchParams.set('options', '-c synchronous_commit=off -c client_min_messages=error')
+  url.search = '?options=-c%20synchronous_commit=off%20-c%20client_min_messages=error'
   const service = await startService(t, { ...env, DATABASE_URL: url.href })
   await withTrigger(
     t,

@@ -25,7 +25,7 @@ const undecided = failure(
   'the database did not respond in time, the plant may be stored: send the same request again',
   retry
 )
-const internal = failure(500, 'internal error')
+const internal = failure(500, 'internal error', { 'write-outcome': 'none' })
 const refused = failure(422, 'the plant breaks a rule of this store')
 const duplicate = failure(409, 'a plant with this id exists already')
 

@@ -43,6 +43,17 @@ t.test('the line of a success is a line of pino, whatever else its client says',
   t.ok(Math.abs(time - Date.now()) < 600_000)
 })
 
+t.test('an address that is no longer known, as of a closed socket, is left out of the line', async (t) => {
+  const ours = await startService(t)
+  ours.app.server.prependListener('connection', (socket) =>
+    Object.defineProperty(socket, 'remoteAddress', { value: undefined })
+  )
+  t.equal((await create({}, ours)).status, 200)
+  const line = newest(ours)
+  t.equal(line.failure, 0)
+  t.notOk('client' in line)
+})
+
 t.test('above level info a success leaves no line', async (t) => {
   const ours = await startService(t, { LOG_LEVEL: 'warn' })
   t.equal((await create({}, ours)).status, 200)

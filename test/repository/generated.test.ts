@@ -23,12 +23,13 @@ t.test(
     const page = text('docs/errors.md')
     const met = new Set(operations.flatMap(failuresOf).map(([name]) => `${name}`))
     for (const [name, entry] of Object.entries<Entry>(catalogue)) {
-      const { error, outcome, scope } = entry
+      const { error, outcome, mayBeNone, scope } = entry
+      const outcomes = `${outcome ? `\`${outcome}\`` : ''}${mayBeNone ? ' or `none`' : ''}`
       const start = `\n|${error}|<a id="${name.toLowerCase()}"></a>${name}`
       const [, row = ''] = page.split(start)
       t.match(row.split('\n')[0], /\|\S[^|]*\|$/, name)
       t.ok(scope?.includes('request') || met.has(name), `${name} is declared by an operation`)
-      t.ok(row.includes(`|\`${writeMessage(entry, true)}\`|${outcome ? `\`${outcome}\`` : ''}|`), name)
+      t.ok(row.includes(`|\`${writeMessage(entry, true)}\`|${outcomes}|`), name)
     }
   }
 )

@@ -7,6 +7,7 @@ import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { knownCodes } from '../../src/metrics/reports.ts'
 import { readCases } from '../alerts/table.ts'
 import { startService, token } from '../support/service.ts'
 
@@ -43,7 +44,7 @@ t.test('the rules and the dashboard use metrics that exist', async (t) => {
 
 t.test('the rules name failures that exist', async (t) => {
   const names = [...rules.matchAll(/[{ ]name="(\w+)"/g)].map(([, name]) => name as string)
-  t.strictSame([...new Set(names)].sort(), ['Internal', 'InvalidToken', 'Overloaded'])
+  t.strictSame([...new Set(names)].sort(), ['Internal', 'InvalidToken', 'Overloaded', 'RefusedPlant'])
   for (const name of names) t.ok(name in catalogue, name)
 })
 
@@ -88,6 +89,24 @@ t.test(
         name
       )
     }
+  }
+)
+
+t.test(
+  'each SQLSTATE that the metrics name from the start, and each class, has its entry in the run-book',
+  async (t) => {
+    const [, table = ''] = manual.split('\n## SQLSTATE\n')
+    const rows = [...(table.split('\n## ')[0] ?? '').matchAll(/^\|`([\w `,…]+)`\|/gm)].map(
+      ([, codes = '']) => codes
+    )
+    const listed = rows.flatMap((codes) => codes.split(/`, `/))
+    for (const code of knownCodes)
+      t.ok(
+        listed.some((entry) => entry === code || entry === `${code.slice(0, 2)}…`),
+        code
+      )
+    for (const entry of listed)
+      t.match(text('ops/prometheus/web/runbook.html'), `<code>${entry}</code>`, entry)
   }
 )
 

@@ -66,7 +66,7 @@ function assertWhole(t: Test, what: string) {
   const expect = (isSo: boolean, fault: string) => isSo || faults.push(fault)
   expect(/^[0-9a-f]{64}\n$/.test(readSecret('db/superuser-password')), 'superuser')
   for (const [role, reader] of Object.entries({ owner: 'migrate', service: 'api' })) {
-    const url = new RegExp(`^postgres://${role}:([0-9a-f]{64})@db:5432/plants\n$`)
+    const url = new RegExp(`^postgres://${role}:([0-9a-f]{64})@db:5432/plants\\?sslmode=disable\n$`)
     const [, password = ''] = url.exec(readSecret(`${reader}/database-url`)) ?? []
     expect(password !== '' && recognises(readSecret(`db/${role}-verifier`), password), role)
   }

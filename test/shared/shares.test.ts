@@ -57,6 +57,18 @@ t.test('what is released is free for every caller', async (t) => {
   t.equal(exhaust(shares, 'b'), 5)
 })
 
+t.test('more than what a caller holds cannot be released', async (t) => {
+  const shares = new Shares(10)
+  shares.take('a', 2)
+  const error = { code: 'ERR_ASSERTION', message: 'only what was taken is released' }
+  t.throws(() => shares.release('a', 3), error)
+  t.throws(() => shares.release('b', 1), error)
+  shares.release('b', 0)
+  shares.release('a', 2)
+  t.throws(() => shares.release('a', 1), error)
+  t.equal(shares.held, 0)
+})
+
 t.test(
   'an amount larger than half fits a caller that holds nothing, one larger than the rest never',
   async (t) => {

@@ -51,11 +51,7 @@ export const mutants: readonly Mutant[] = [
       "open.test(code)) return 'lost'",
       "open.test(code)) return code === '57P01' ? 'busy' : 'lost'"
     ],
-    [
-      'a read-only server keeps its connections',
-      'const stale = /^(25006|26000)$/',
-      'const stale = /^26000$/'
-    ],
+    ['a read-only server keeps its connections', 'const stale = /^(25006|26000|', 'const stale = /^(26000|'],
     [
       'the lock of a row is that of the table',
       'error.where === undefined ? whole : (ofFunctions[whole] ?? whole)',
@@ -86,10 +82,10 @@ export const mutants: readonly Mutant[] = [
       'if (!isAwaited()) return'
     ]
   ]),
-  ...inFile('database/readiness.ts', 'database/pool', [
+  ...inFile('plants/probe.ts', 'database/pool', [
     ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
   ]),
-  ...inFile('database/readiness.ts', 'database/idle-probe', [
+  ...inFile('plants/probe.ts', 'plants/probe', [
     [
       'an idle probe never forgets',
       'awaySince = isAway ? (awaySince ?? began) : undefined',

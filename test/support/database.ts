@@ -4,7 +4,7 @@ import pg from 'pg'
 import { query } from '../../dev/query.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import type { Teardown } from './process.ts'
 
@@ -35,7 +35,8 @@ export async function createDatabase(t: Teardown, { migrated = true, encoding = 
 export async function createRole(t: Teardown, url: string, password: string) {
   const name = `role_${randomBytes(8).toString('hex')}`
   await query(url, `create role ${name} login password '${password}'`)
-  await query(url, `grant select, insert on plants to ${name}`)
+  const [{ plants }] = await query(url, `select to_regclass('plants') as plants`)
+  if (plants) await query(url, `grant select, insert on plants to ${name}`)
   t.teardown(async () => {
     await query(url, `drop owned by ${name}`)
     await query(url, `drop role ${name}`)

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { startPostgres } from '../../dev/embedded-postgres.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import type { Teardown } from './process.ts'
 

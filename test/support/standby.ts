@@ -8,7 +8,7 @@ import { freePort, startPostgres } from '../../dev/embedded-postgres.ts'
 import { execute } from '../../dev/execute.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { query } from './database.ts'
 

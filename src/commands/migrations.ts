@@ -2,10 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
+import { checkNone, sayGrants, settingChecks } from '../database/checks.ts'
+import { connect } from '../database/hosts.ts'
+import { waitForDatabase } from '../database/readiness.ts'
+import type { ConnectionOptions } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
-import { connect } from './hosts.ts'
-import { checkEncoding, waitForDatabase } from './readiness.ts'
-import type { ConnectionOptions } from './url.ts'
 
 /** What to migrate, how long to wait for it and then for locks, and a callback that gets what it waits for. */
 interface MigrationOptions {
@@ -13,6 +14,12 @@ interface MigrationOptions {
   readonly startupTimeoutMs: number
   readonly tell?: (missing: string) => void
 }
+
+/** The schema is the first that the role may use. */
+const selectMissingRights = `
+  select format('grant usage, create on schema %I to %I', schema, current_user) as sql
+  from coalesce(current_schema(), 'public') as schema
+  where not has_schema_privilege(schema, 'create') or not has_schema_privilege(schema, 'usage')`
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
 /** A migration that waits for the table holds up every create: it gives up after this time, and tries again after the same. */
@@ -26,7 +33,7 @@ export async function migrate(
   { database, startupTimeoutMs, tell }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
-  await waitForDatabase(() => database, startupTimeoutMs, [checkEncoding], tell)
+  await waitForDatabase(() => database, startupTimeoutMs, settingChecks, tell)
   const deadline = performance.now() + startupTimeoutMs
   const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
   const options = {
@@ -48,10 +55,19 @@ export async function migrate(
         if (done) names.push(done.name)
         if (!done || direction === 'down') return names
       } catch (error) {
-        if ((error as { code?: string }).code !== '55P03') throw error
+        const { code, message } = error as Error & { code?: string }
+        await client.query('rollback')
+        if (code !== '55P03') {
+          // The library reports a missing right in a text, with a stack.
+          const missing = await checkNone(selectMissingRights, sayGrants)(client)
+          if (missing)
+            throw new StartupFault([`${missing} Or run the migrations as the owner of the tables.`])
+          if (code === '42501')
+            throw new StartupFault([`${message}: run the migrations as the owner of the tables`])
+          throw error
+        }
         if (performance.now() > deadline)
           throw new StartupFault(['another migration or transaction on the table holds a lock for too long'])
-        await client.query('rollback')
         await sleep(lockMs)
       }
   } finally {

@@ -1,7 +1,7 @@
 /** The probe of an idle replica: what it reports, and when it probes. */
 import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
-import { probeWhileIdle } from '../../src/database/readiness.ts'
+import { probeWhileIdle } from '../../src/plants/probe.ts'
 
 const lost = new NoConnection('connect ECONNREFUSED')
 const silent = new Error('the server does not react to a cancel request')

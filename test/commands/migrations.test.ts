@@ -3,11 +3,12 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { migrate } from '../../src/database/migrate.ts'
+import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
-import { createDatabase, query } from '../support/database.ts'
+import { createDatabase, createRole, query } from '../support/database.ts'
 
 const migrations = readdirSync(join(import.meta.dirname, '../../migrations'))
   .map((file) => file.replace('.sql', ''))
@@ -79,6 +80,23 @@ t.test(
     )
   }
 )
+
+t.test('a role that lacks a right is told the grant, or to be the owner', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  const role = await createRole(t, url, 'thyme')
+  const own = new URL(url)
+  Object.assign(own, { username: role.name, password: 'thyme' })
+  const migrateBy = (direction: 'up' | 'down') =>
+    migrate({ database: parseDatabaseUrl(own.href), startupTimeoutMs: scaled(30_000) }, direction)
+  const grant = `grant usage, create on schema public to ${role.name};`
+  const fault = `the role lacks a right, grant it by: ${grant} Or run the migrations as the owner of the tables.`
+  await t.rejects(migrateBy('up'), new StartupFault([fault]))
+  await query(url, grant)
+  t.strictSame(await migrateBy('up'), migrations)
+  await query(url, 'alter table plants owner to current_user')
+  const other = 'must be owner of table plants: run the migrations as the owner of the tables'
+  await t.rejects(migrateBy('down'), new StartupFault([other]))
+})
 
 t.test('any other error of a migration is passed on', async (t) => {
   const url = await createDatabase(t, { migrated: false })
