@@ -3,7 +3,7 @@ import type { WriteFailure } from '../shared/write-failure.ts'
 import { createCutOff } from './cut-off.ts'
 import { createDeadlines } from './deadlines.ts'
 import { createEstimate } from './estimate.ts'
-import { createBackOff, createOutage, createPace, pauseMs } from './outage.ts'
+import { createOutage, createPace, pauseMs } from './outage.ts'
 import { createQueue, usualParts } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
@@ -44,7 +44,6 @@ export function createGroupCommit<T extends Item, R>(
   { onAttempt, onOutage, clock = systemClock }: Options = {}
 ) {
   const queue = createQueue<T, R>(limits)
-  const backOff = createBackOff(clock, start)
   const pace = createPace(clock, start)
   const outage = createOutage(() => store.probe(), clock, onOutageChange)
   const cutOff = createCutOff(() => store.commit(), clock, onStored)
@@ -105,8 +104,8 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   function start() {
-    while (busyLanes < limits.lanes && !backOff.isOn) {
-      const kind = queue.choose(pace.isFruitless)
+    while (busyLanes < limits.lanes) {
+      const kind = queue.choose(pace.isSlow)
       if (kind === undefined || !pace.admit()) break
       void run(kind, queue.take(kind))
     }
@@ -114,7 +113,6 @@ export function createGroupCommit<T extends Item, R>(
     deadlines.stop()
     outage.stop()
     pace.stop()
-    backOff.end()
     drained.resolve()
   }
 
@@ -167,12 +165,9 @@ export function createGroupCommit<T extends Item, R>(
       // The database has processed the rows, if only to refuse them.
       if (attempt.waiting > 0 && !/away|lost/.test(failure.kind)) outage.signOfLife()
     } else {
-      backOff.clear()
+      pace.reset()
       outage.signOfLife()
-      if (undecided.length < rows.length) {
-        pace.stored()
-        cutOff.committed(began)
-      }
+      if (undecided.length < rows.length) cutOff.committed(began)
     }
     // What stays together goes back to the front, one by one. What is split is shuffled: sorted by id, the rows at fault may be
     // next to each other.
@@ -192,7 +187,7 @@ export function createGroupCommit<T extends Item, R>(
   function proceed(row: Row<T, R>, next: Next) {
     if (next === 'fail') return row.history.refusal === undefined ? fail(row, row.error) : failLate(row)
     if (next.startsWith('rest')) return rest(row, pauseMs(row.history.rests, clock), () => queue.enter(row))
-    if (next === 'wait') backOff.begin()
+    if (next === 'wait') pace.pause()
     queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
   }
 
@@ -245,7 +240,7 @@ export function createGroupCommit<T extends Item, R>(
 
   /** Something was committed, if only by a probe. */
   function onStored() {
-    pace.stored()
+    pace.reset()
     outage.signOfLife()
     start()
   }
@@ -253,8 +248,8 @@ export function createGroupCommit<T extends Item, R>(
   function onOutageChange(databaseDown: boolean, cause: unknown) {
     if (!closed) onOutage?.(databaseDown, cause)
     if (databaseDown) return
-    pace.stored()
-    backOff.end()
+    pace.reset()
+    start()
   }
 
   return {

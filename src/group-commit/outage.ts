@@ -1,4 +1,4 @@
-/** A database that does not serve: pauses that grow, a pace, and after a whole deadline the probe that detects its return. */
+/** A database that does not serve: attempts at a pace, and after a whole deadline the probe that detects its return. */
 import type { Clock } from './types.ts'
 
 const shortestPauseMs = 20
@@ -10,55 +10,35 @@ export function pauseMs(failures: number, clock: Clock): number {
   return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
 }
 
-/** Makes the common pauses of all lanes, which grow until something is written. Calls back when one ends. */
-export function createBackOff(clock: Clock, onEnd: () => void) {
-  let failures = 0
-  let cancel: (() => void) | undefined
-
-  function end() {
-    if (!cancel) return
-    cancel()
-    cancel = undefined
-    onEnd()
-  }
-
-  return {
-    get isOn() {
-      return cancel !== undefined
-    },
-    /** Begins a pause, if none is on. */
-    begin() {
-      cancel ??= clock.after(pauseMs(failures++, clock), end)
-    },
-    end,
-    /** Something was written: the next pause is a short one. */
-    clear() {
-      failures = 0
-      end()
-    }
-  }
-}
-
-/** After attempts have failed for so long and nothing was stored, the others come at a constant rate, in ms. */
-const fruitlessMs = 1000
+/** After so many failures in a row, attempts come at a constant rate: each so many ms. */
+const mostFailures = 50
 const paceMs = 5
 
-/** Makes the pace of attempts while all of them fail: it bounds what that costs, whatever the errors say. */
+/**
+ * Makes the pace of attempts while all of them fail, which bounds what that costs, whatever the errors say. Where nothing
+ * can be written for now, all lanes pause, for longer each time. Calls back when an attempt may begin that could not.
+ */
 export function createPace(clock: Clock, onDue: () => void) {
-  let failingSince: number | undefined
+  let failures = 0
+  let pauses = 0
   let nextAt = 0
   let cancel: (() => void) | undefined
 
-  const pace = {
-    get isFruitless() {
-      return failingSince !== undefined && clock.now() - failingSince >= fruitlessMs
+  function stop() {
+    cancel?.()
+    cancel = undefined
+  }
+
+  return {
+    /** Nothing has been written for a while: one attempt with new rows at a time is enough. */
+    get isSlow() {
+      return failures >= mostFailures
     },
     /** Returns whether an attempt may begin now; if not, calls back when one may. */
     admit(): boolean {
-      if (!pace.isFruitless) return true
       const now = clock.now()
       if (now >= nextAt) {
-        nextAt = now + paceMs
+        if (failures >= mostFailures) nextAt = now + paceMs
         return true
       }
       cancel ??= clock.after(nextAt - now, () => {
@@ -68,16 +48,19 @@ export function createPace(clock: Clock, onDue: () => void) {
       return false
     },
     failed() {
-      failingSince ??= clock.now()
+      failures++
     },
-    stored() {
-      failingSince = undefined
+    /** Begins a pause, if none is on. */
+    pause() {
+      if (pauses === 0 || clock.now() >= nextAt) nextAt = clock.now() + pauseMs(pauses++, clock)
     },
-    stop() {
-      cancel?.()
-    }
+    /** Something was written: attempts may come at any rate. */
+    reset() {
+      failures = pauses = nextAt = 0
+      stop()
+    },
+    stop
   }
-  return pace
 }
 
 /**

@@ -92,8 +92,8 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
    * Suspects leave a lane to the others. Those that may take longer have one lane at most, wait until no first trial does, and
    * in a single lane until the others have had as much time.
    */
-  function isFree(kind: Kind, isFruitless: boolean): boolean {
-    if (kind === 'fresh') return !isFruitless || busy.fresh === 0
+  function isFree(kind: Kind, isSlow: boolean): boolean {
+    if (kind === 'fresh') return !isSlow || busy.fresh === 0
     if (kind === 'find') return busy.find === 0
     if (busy.first + busy.longer >= Math.max(1, lanes - 1)) return false
     if (kind === 'first') return true
@@ -102,8 +102,8 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   }
 
   /** Returns what a free lane takes: first trials, or else the kinds that may have one in turn; all in turn if it is the only one. */
-  function choose(isFruitless: boolean): Kind | undefined {
-    const canTake = (kind: Kind) => isFree(kind, isFruitless) && listOf(kind)?.first
+  function choose(isSlow: boolean): Kind | undefined {
+    const canTake = (kind: Kind) => isFree(kind, isSlow) && listOf(kind)?.first
     if (lanes > 1 && canTake('first')) return 'first'
     for (let turn = 1; turn <= kinds.length; turn++) {
       const kind = kinds[(last + turn) % kinds.length] as Kind

@@ -281,8 +281,8 @@ t.test(
           const last = Math.max(...times.values())
           const own = outcomes.get(BigInt(at)) as string
           const isRight = allowed[fault].includes(own) && count().stored === batchRows - 1
-          // A row that is refused has no attempts of its own afterwards.
-          const isQuick = !['broken', 'refused'].includes(fault) || attempts.length <= 1 + 1 + 16
+          // A row that is refused has no attempts of its own afterwards. Parts that go together may cost one more.
+          const isQuick = !['broken', 'refused'].includes(fault) || attempts.length <= 1 + 1 + 16 + 1
           if (!isRight || !isQuick || last > deadlineMs / 10) wrong.push(at)
         }
         t.same(wrong, [], `${lanes} lanes, ${fault}`)
@@ -419,7 +419,7 @@ t.test('what a failure of all costs, which no row is concluded from', async (t) 
   })
 
   t.test(
-    'a disk that is full, or no connection: one attempt a pause, and the batches stay together',
+    'a disk that is full, or no connection: one attempt of a lane each pause, and the batches stay together',
     async (t) => {
       for (const lanes of [1, 3]) {
         const weather = () => (clock.now() < deadlineMs * 0.7 ? 'away' : undefined)
@@ -428,7 +428,7 @@ t.test('what a failure of all costs, which no row is concluded from', async (t) 
         await clock.moveTo(deadlineMs)
         t.same(count(), { stored: 4 * batchRows })
         t.same(new Set(attempts.map(({ rows }) => rows)), new Set([batchRows]))
-        t.ok(attempts.length <= 30 + 4 * lanes, `${attempts.length} attempts`)
+        t.ok(attempts.length <= 25 * lanes + 4, `${attempts.length} attempts`)
       }
     }
   )

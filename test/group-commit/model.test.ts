@@ -290,7 +290,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     await clock.settle()
     checkMoment()
     while ((clock.nextAt ?? Number.POSITIVE_INFINITY) <= at) {
-      await clock.moveTo(clock.nextAt as number)
+      await clock.moveToNext()
       checkMoment()
     }
     await clock.moveTo(at)

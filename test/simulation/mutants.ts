@@ -173,7 +173,7 @@ export const mutants: readonly Mutant[] = [
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', 'group-commit/outages', [
-    ['pauses go on when the database is back', 'pace.stored()\n    backOff.end()', 'pace.stored()']
+    ['pauses go on when the database is back', 'pace.reset()\n    start()', '']
   ]),
   ...inFile('group-commit/group-commit.ts', /never ends|crashes/, [
     ['a rest does not end with its row', 'history.endRest()', ''],
@@ -205,7 +205,11 @@ export const mutants: readonly Mutant[] = [
     ['rows that are not sorted', 'rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', '']
   ]),
   ...inFile('group-commit/outage.ts', 'group-commit/slices', [
-    ['attempts that all fail come at any rate', 'if (!pace.isFruitless) return true', 'return true']
+    [
+      'attempts that all fail come at any rate',
+      'if (failures >= mostFailures) nextAt',
+      'if (failures < 0) nextAt'
+    ]
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/lanes', [
     ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
