@@ -26,6 +26,7 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
 
   return {
     learn(rows: number, bytes: number, ms: number) {
+      doubts = 0
       const fill = batches(rows, bytes)
       quickMs = quickMs === undefined || ms < quickMs ? ms : quickMs + (ms - quickMs) * weights.slower
       slowMs = Math.max(ms, slowMs + (ms - slowMs) * weights.quicker)
@@ -33,12 +34,9 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
       const change = ms / Math.max(1, fill) - batchMs
       batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
     },
-    /** Rows that nobody suspects were cut off: until some are written or found, others get more time (RFC 6298, section 5.5). */
+    /** Rows that nobody suspects were cut off: until new rows are written, such attempts get more time (RFC 6298, section 5.5). */
     doubt() {
       doubts++
-    },
-    trust() {
-      doubts = 0
     },
     /**
      * Returns how long the lanes are expected to take for these, in ms. If no lane is free, the newest attempt has run for

@@ -133,8 +133,7 @@ export function createGroupCommit<T extends Item, R>(
     busyLanes--
     queue.leave(kind, rows.length, written.failure === undefined, clock.now() - attempt.began)
     const { failure } = written
-    if (!failure) estimate.trust()
-    else if (!isSuspected && signal.aborted) estimate.doubt()
+    if (failure && !isSuspected && signal.aborted) estimate.doubt()
     // Cut off before it had a connection: others may have one.
     const isLate = failure?.kind === 'away' && signal.aborted
     apply(attempt, rows, isLate ? { results: [], failure: { ...failure, kind: 'busy' } } : written)

@@ -88,8 +88,8 @@ class Attribution {
     const taken = simulation.clients.requests.filter(({ writeId }) => writeId !== undefined)
     this.#byWrite = Map.groupBy(taken, ({ id, writeId }) => `${id} ${writeId}`)
     for (const request of simulation.clients.requests) {
-      const { id, ended = Number.POSITIVE_INFINITY, response } = request
-      if (response && errorOf(request) === 0)
+      const { id, name, ended = Number.POSITIVE_INFINITY, response } = request
+      if (response && errorOf(request) === 0 && !causeOf(name)?.isMoved)
         this.#storedAt.set(id, Math.min(ended, this.#storedAt.get(id) ?? ended))
     }
   }
