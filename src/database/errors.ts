@@ -28,6 +28,11 @@ const meanings: [codes: RegExp, kind: FailureKind][] = [
   // The data is at fault.
   [/^/, 'refused']
 ]
+/** What some errors mean whose code has other meanings: a stale plan, and a row that a policy of the table refuses. */
+const ofRoutines: Partial<Record<string, FailureKind>> = {
+  RevalidateCachedQuery: 'away',
+  ExecWithCheckOptions: 'refused'
+}
 /** What the failures of all rows mean where a function that one row has called, such as a trigger, has met them. */
 const ofFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
 
@@ -59,35 +64,32 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether the server itself reported an error. If it is then ready for another statement, the session survives. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether a prepared statement no longer fits the table. Rules of the table have the same code. */
-const isStalePlan = ({ routine }: Report) => routine === 'RevalidateCachedQuery'
-
-/** Returns whether a policy for the rows of the table refuses one; a right that is missing has the same code. */
-const isOfPolicy = ({ routine }: Report) => routine === 'ExecWithCheckOptions'
-
 /** Returns whether this error makes a surviving session useless, and all other sessions of its server. */
-export const isStale = (error: unknown): boolean =>
-  (stale.test(codeOf(error) ?? '') || isStalePlan(error as Report)) && (error as Report).where === undefined
+export function isStale(error: unknown): boolean {
+  const { routine, where } = error as Report
+  const isPlan = routine === 'RevalidateCachedQuery'
+  return where === undefined && (isPlan || stale.test(codeOf(error) ?? ''))
+}
 
 /** Returns whether a session ended by a time-out of its own, which says nothing about others. */
 export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
 
 /** Returns whether the data of a row breaks a rule of the table. */
 export const breaksRule = (error: unknown): boolean =>
-  refused.test(String(codeOf(error))) || isOfPolicy(error as Report)
+  refused.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
 
 /** Returns what an error means for the rows of its statement. */
 export const diagnose = (error: unknown): WriteFailure => ({ error, kind: kindOf(error as Report) })
 
 function kindOf(error: Report): FailureKind {
+  const { routine = '', where, file = '' } = error
   // Near the wraparound of transaction ids, nothing is written until the operator vacuums. The code is that of too much data.
-  if (error instanceof NoConnection || error.routine === 'GetNewTransactionId') return 'away'
+  if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
   if (code === undefined || open.test(code)) return 'lost'
-  if (broken.test(code) && onWorkers.test(error.file ?? '')) return 'lost'
-  if (isOfPolicy(error)) return 'refused'
-  const [, kind] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
-  const whole = isStalePlan(error) ? 'away' : kind
+  if (broken.test(code) && onWorkers.test(file)) return 'lost'
+  const [, ofCode] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
+  const kind = ofRoutines[routine] ?? ofCode
   // A row's lock has a context, too.
-  return error.where === undefined ? whole : (ofFunctions[whole] ?? whole)
+  return where === undefined ? kind : (ofFunctions[kind] ?? kind)
 }

@@ -1,5 +1,4 @@
 /** Cuts attempts off that are late, once something has been committed that began after that: they are slow, and not the database. */
-import type { Attempt } from './row.ts'
 import type { Clock } from './types.ts'
 
 /** Results come back in any order: what is late may have ended with what was committed. It gets this part of its time more. */
@@ -10,48 +9,34 @@ const grace = 1 / 4
  * but by the store's own limit: a stall is no reason for cancel requests and new connections.
  */
 export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCommit: () => void) {
-  const late = new Set<Attempt>()
-  let isProbing = false
+  let running: Promise<unknown> = Promise.resolve()
+  let next: Promise<void> | undefined
 
-  /** Commits something now, one at a time; and again for what was late only after that had begun. */
-  async function probe() {
-    if (isProbing) return
-    isProbing = true
-    const began = clock.now()
-    const isServing = await commit().then(
-      () => true,
-      () => false
-    )
-    isProbing = false
-    if (!isServing) return
-    onCommit()
-    committed(began)
-    if (late.size > 0) void probe()
+  /** Resolves when something is committed that began after the call; rejects if that fails. One commit runs at a time. */
+  function probe(): Promise<void> {
+    next ??= running.then(() => {
+      next = undefined
+      const probing = commit().then(onCommit)
+      running = probing.catch(() => {})
+      return probing
+    })
+    return next
   }
 
-  /** Something was committed that began at this time. */
-  function committed(began: number) {
-    for (const attempt of late) {
-      if (attempt.lateSince > began) continue
-      late.delete(attempt)
-      attempt.cancelTimer = clock.after((attempt.lateSince - attempt.began) * grace, attempt.giveUp)
-    }
-  }
-
-  return {
-    committed,
-    /** Watches an attempt, which is late after so long. */
-    watch(attempt: Attempt, limitMs: number) {
-      attempt.cancelTimer = clock.after(limitMs, () => {
-        attempt.lateSince = clock.now()
-        late.add(attempt)
-        void probe()
-      })
-    },
-    /** An attempt has ended. */
-    forget(attempt: Attempt) {
-      attempt.cancelTimer()
-      late.delete(attempt)
+  /** Watches an attempt, which is late after so long; the function that it returns ends that. */
+  return (limitMs: number, cutOff: () => void): (() => void) => {
+    let hasEnded = false
+    let cancel = clock.after(limitMs, async () => {
+      try {
+        await probe()
+        if (!hasEnded) cancel = clock.after(limitMs * grace, cutOff)
+      } catch {
+        // The database does not serve: nothing is cut off.
+      }
+    })
+    return () => {
+      hasEnded = true
+      cancel()
     }
   }
 }

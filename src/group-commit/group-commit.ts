@@ -4,7 +4,7 @@ import { createCutOff } from './cut-off.ts'
 import { createDeadlines } from './deadlines.ts'
 import { createEstimate } from './estimate.ts'
 import { createOutage, createPace, pauseMs } from './outage.ts'
-import { createQueue, usualParts } from './queue.ts'
+import { createQueue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
 import {
@@ -22,9 +22,6 @@ import {
 const mostOfDeadline = 0.8
 /** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
 const lateness = 9
-
-/** Rows that a row holds up are told apart in so many parts, if each of their attempts takes less than this part of the deadline. */
-const manyParts = { count: 16, ofDeadline: 128 }
 
 interface Options {
   onAttempt?: (report: AttemptReport) => void
@@ -46,7 +43,7 @@ export function createGroupCommit<T extends Item, R>(
   const queue = createQueue<T, R>(limits)
   const pace = createPace(clock, start)
   const outage = createOutage(() => store.probe(), clock, onOutageChange)
-  const cutOff = createCutOff(() => store.commit(), clock, onStored)
+  const watch = createCutOff(() => store.commit(), clock, onCommit)
   const estimate = createEstimate(limits)
   const deadlines = createDeadlines<T, R>(limits.deadlineMs, clock, giveUp, start)
   const drained = Promise.withResolvers<void>()
@@ -105,7 +102,7 @@ export function createGroupCommit<T extends Item, R>(
 
   function start() {
     while (busyLanes < limits.lanes) {
-      const kind = queue.choose(pace.isSlow)
+      const kind = queue.choose()
       if (kind === undefined || !pace.admit()) break
       void run(kind, queue.take(kind))
     }
@@ -117,77 +114,63 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   async function run(kind: Kind, rows: Row<T, R>[]) {
-    const controller = new AbortController()
-    const attempt = new Attempt(kind, rows.length, clock.now(), () => controller.abort())
+    const attempt = new Attempt(kind, rows.length, clock.now())
+    const { began, signal, cutOff } = attempt
     busyLanes++
-    newestBegan = attempt.began
+    newestBegan = began
     for (const row of rows) row.begin(attempt)
-    const isSuspected = kind === 'first' || kind === 'longer'
-    const { slice } = (rows[0] as Row<T, R>).history
-    const limitMs = isSuspected ? estimate.sliceMs(slice) : estimate.usualMs
-    cutOff.watch(attempt, limitMs)
-    const { signal } = controller
-    const lockMs = isSuspected ? Math.min(2 ** slice, Math.ceil(limitMs)) : estimate.lockMs
+    const { limitMs, lockMs } = estimate.limitsOf(kind, (rows[0] as Row<T, R>).history.slice)
+    const endWatch = watch(limitMs, cutOff)
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
-    cutOff.forget(attempt)
+    endWatch()
     busyLanes--
-    queue.leave(kind, rows.length, written.failure === undefined, clock.now() - attempt.began)
-    const { failure } = written
-    if (failure && !isSuspected && signal.aborted) estimate.doubt()
-    // Cut off before it had a connection: others may have one.
-    const isLate = failure?.kind === 'away' && signal.aborted
-    apply(attempt, rows, isLate ? { results: [], failure: { ...failure, kind: 'busy' } } : written)
+    queue.leave(kind, written.failure === undefined)
+    observe(attempt, rows, written.failure)
+    apply(rows, written, signal.aborted)
     start()
   }
 
-  /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
-  function apply(attempt: Attempt, rows: Row<T, R>[], { results, failure }: Written<R>) {
-    const { kind, began } = attempt
+  /** Learns from an attempt about the database, and nothing about its rows. */
+  function observe({ kind, began, signal, isAwaited }: Attempt, rows: Row<T, R>[], failure?: WriteFailure) {
     const ms = clock.now() - began
     onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? (kind === 'find' ? 'found' : 'written') })
-    if (kind === 'fresh' && failure === undefined)
-      estimate.learn(
-        rows.length,
-        rows.reduce((sum, { item }) => sum + item.bytes, 0),
-        ms
-      )
+    if (failure) {
+      pace.failed()
+      if (signal.aborted && (kind === 'fresh' || kind === 'find')) estimate.doubt()
+      // The database has processed the rows, if only to refuse them.
+      if (isAwaited && !/away|lost/.test(failure.kind)) outage.signOfLife()
+      return
+    }
+    if (kind === 'fresh') estimate.learn(rows.length, countBytes(rows), ms)
+    pace.reset()
+    outage.signOfLife()
+  }
+
+  /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
+  function apply(rows: Row<T, R>[], { results, failure }: Written<R>, isCutOff: boolean) {
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
       const result = results[index]
       if (row.state === 'done') queue.release(row)
       else if (result === undefined) undecided.push(row)
       else if (result instanceof Error) fail(row, result)
-      else succeed(row, result, rows.length)
+      else succeed(row, result)
     }
-    if (failure !== undefined) {
-      pace.failed()
-      // The database has processed the rows, if only to refuse them.
-      if (attempt.waiting > 0 && !/away|lost/.test(failure.kind)) outage.signOfLife()
-    } else {
-      pace.reset()
-      outage.signOfLife()
-      if (undecided.length < rows.length) cutOff.committed(began)
-    }
-    // What stays together goes back to the front, one by one. What is split is shuffled: sorted by id, the rows at fault may be
-    // next to each other.
-    if (failure && /away|chance/.test(failure.kind)) undecided.reverse()
-    else if (failure) shuffle(undecided, clock)
-    const parts = partsAfter(failure, ms)
-    for (const row of undecided) proceed(row, row.meet(failure?.kind ?? 'nothing', failure?.error, parts))
+    // Cut off before it had a connection: others may have one.
+    const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
+    // What stays together goes back to the front, one by one.
+    if (kind === 'away' || kind === 'chance') undecided.reverse()
+    for (const row of undecided) proceed(row, row.meet(kind ?? 'nothing', failure?.error))
   }
-
-  /** More parts are quicker where each of them that fails takes longer than one that is written, if there is time for so many. */
-  const partsAfter = (failure: WriteFailure | undefined, ms: number) =>
-    failure && /busy|lost/.test(failure.kind) && ms < limits.deadlineMs / manyParts.ofDeadline
-      ? manyParts.count
-      : usualParts
 
   /** Does with a row what comes next. */
   function proceed(row: Row<T, R>, next: Next) {
-    if (next === 'fail') return row.history.refusal === undefined ? fail(row, row.error) : failLate(row)
-    if (next.startsWith('rest')) return rest(row, pauseMs(row.history.rests, clock), () => queue.enter(row))
-    if (next === 'wait') pace.pause()
-    queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
+    if (next === 'fail') failLate(row)
+    else if (next.startsWith('rest')) rest(row, pauseMs(row.history.rests, clock), () => queue.enter(row))
+    else {
+      if (next === 'wait') pace.pause()
+      queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
+    }
   }
 
   function rest(row: Row<T, R>, ms: number, end: () => void) {
@@ -198,29 +181,25 @@ export function createGroupCommit<T extends Item, R>(
     row.rest(cancel)
   }
 
-  function succeed(row: Row<T, R>, result: R, rows: number) {
-    settle(row)
-    row.resolve(result, rows)
+  function succeed(row: Row<T, R>, result: R) {
+    deadlines.remove(row)
+    row.succeed(result)
     queue.release(row)
   }
 
   function fail(row: Row<T, R>, error: unknown) {
-    settle(row)
-    row.reject(error, row.attempt?.rows)
+    deadlines.remove(row)
+    row.fail(error)
     queue.release(row)
   }
 
-  function settle(row: Row<T, R>) {
-    row.settle()
-    deadlines.remove(row)
-  }
-
-  /** Fails a row at fault: later if others failed with it, so that its client cannot fail others all the time. */
+  /** Fails a row: late if it is at fault and others failed with it, so that its client cannot fail others all the time. */
   function failLate(row: Row<T, R>) {
-    const { rows, began } = row.history.first as Attempt
     const now = clock.now()
-    const ms = Math.min((now - began) * lateness, (row.deadline - now) / 2)
-    if (closed || rows === 1 || ms <= 0) fail(row, row.error)
+    const arrival = row.deadline - limits.deadlineMs
+    const { refusal, hasFailedOthers } = row.history
+    const ms = Math.min((now - arrival) * lateness, (row.deadline - now) / 2)
+    if (closed || refusal === undefined || !hasFailedOthers || ms <= 0) fail(row, row.error)
     else rest(row, ms, () => fail(row, row.error))
   }
 
@@ -229,16 +208,16 @@ export function createGroupCommit<T extends Item, R>(
     outage.expired(row.deadline - limits.deadlineMs)
     const { state, attempt, history } = row
     const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
-    settle(row)
-    row.reject(new NotCommitted(reason, history.cause), attempt?.rows)
+    deadlines.remove(row)
+    row.fail(new NotCommitted(reason, history.cause))
     // The attempt may still write the row, which therefore holds its id until the attempt has ended.
-    if (attempt && state === 'tried') return void (--attempt.waiting === 0 && attempt.giveUp())
+    if (state === 'tried') return attempt?.expire()
     history.endRest()
     queue.withdraw(row)
   }
 
-  /** Something was committed, if only by a probe. */
-  function onStored() {
+  /** A probe has committed something. */
+  function onCommit() {
     pace.reset()
     outage.signOfLife()
     start()
@@ -272,12 +251,6 @@ export function createGroupCommit<T extends Item, R>(
   }
 }
 
-function shuffle<E>(elements: E[], clock: Clock) {
-  for (const [at, element] of elements.entries()) {
-    const other = at + Math.floor(clock.random() * (elements.length - at))
-    elements[at] = elements[other] as E
-    elements[other] = element
-  }
-}
+const countBytes = (rows: readonly Row<Item, never>[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
 
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

@@ -20,8 +20,9 @@ const paceMs = 5
  */
 export function createPace(clock: Clock, onDue: () => void) {
   let failures = 0
-  let pauses = 0
   let nextAt = 0
+  let pauses = 0
+  let pausedUntil = 0
   let cancel: (() => void) | undefined
 
   function stop() {
@@ -30,33 +31,29 @@ export function createPace(clock: Clock, onDue: () => void) {
   }
 
   return {
-    /** Nothing has been written for a while: one attempt with new rows at a time is enough. */
-    get isSlow() {
-      return failures >= mostFailures
-    },
     /** Returns whether an attempt may begin now; if not, calls back when one may. */
     admit(): boolean {
-      const now = clock.now()
-      if (now >= nextAt) {
-        if (failures >= mostFailures) nextAt = now + paceMs
-        return true
+      const waitMs = Math.max(nextAt, pausedUntil) - clock.now()
+      if (waitMs > 0) {
+        cancel ??= clock.after(waitMs, () => {
+          cancel = undefined
+          onDue()
+        })
+        return false
       }
-      cancel ??= clock.after(nextAt - now, () => {
-        cancel = undefined
-        onDue()
-      })
-      return false
+      if (failures >= mostFailures) nextAt = clock.now() + paceMs
+      return true
     },
     failed() {
       failures++
     },
     /** Begins a pause, if none is on. */
     pause() {
-      if (pauses === 0 || clock.now() >= nextAt) nextAt = clock.now() + pauseMs(pauses++, clock)
+      if (clock.now() >= pausedUntil) pausedUntil = clock.now() + pauseMs(pauses++, clock)
     },
     /** Something was written: attempts may come at any rate. */
     reset() {
-      failures = pauses = nextAt = 0
+      failures = nextAt = pauses = pausedUntil = 0
       stop()
     },
     stop
@@ -65,35 +62,29 @@ export function createPace(clock: Clock, onDue: () => void) {
 
 /**
  * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If
- * the database gave no sign of life during the whole time of a row that has expired, it is probed, since perhaps only that
- * row lost its sessions. An outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or
- * there is another sign of life.
+ * the database gave no sign of life during the whole time of a row that has expired, an outage is suspected: perhaps only
+ * that row lost its sessions. It begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there
+ * is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,
   clock: Clock,
   onChange: (databaseDown: boolean, cause?: unknown) => void
 ) {
-  let databaseDown = false
-  let isSuspected = false
-  let probing = false
+  let state: 'none' | 'suspected' | 'on' = 'none'
+  let isProbing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   let cancelProbe = () => {}
 
   async function look() {
-    probing = true
+    isProbing = true
     await probe().then(signOfLife, (cause: unknown) => {
-      if (!isSuspected) return
+      if (state === 'none') return
       cancelProbe = clock.after(probeEveryMs, look)
-      change(true, cause)
+      if (state === 'suspected') onChange(true, cause)
+      state = 'on'
     })
-    probing = false
-  }
-
-  function change(isDown: boolean, cause?: unknown) {
-    if (databaseDown === isDown) return
-    databaseDown = isDown
-    onChange(isDown, cause)
+    isProbing = false
   }
 
   /** The database has responded, if only with an error. */
@@ -103,21 +94,22 @@ export function createOutage(
   }
 
   function stop() {
-    isSuspected = false
     cancelProbe()
-    change(false)
+    const wasOn = state === 'on'
+    state = 'none'
+    if (wasOn) onChange(false)
   }
 
   return {
     get databaseDown() {
-      return databaseDown
+      return state === 'on'
     },
     /** A row that arrived at this time, in ms of the clock, has expired. */
     expired(arrival: number) {
-      if (isSuspected || lastSignOfLife >= arrival) return
-      isSuspected = true
+      if (state !== 'none' || lastSignOfLife >= arrival) return
+      state = 'suspected'
       // A probe that is under way already serves this suspicion, too.
-      if (!probing) void look()
+      if (!isProbing) void look()
     },
     signOfLife,
     /** Stops probing, without a sign of life. */

@@ -1,5 +1,5 @@
 /** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
-import { Link } from './list.ts'
+import { Link, List } from './list.ts'
 import { type Next, next, type Result } from './table.ts'
 import { type AttemptRow, type Item, NotCommitted } from './types.ts'
 
@@ -22,6 +22,9 @@ type State = keyof typeof enteredFrom | 'new'
 /** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or one that may take longer. */
 export type Kind = 'fresh' | 'find' | 'first' | 'longer'
 
+/** Into how many parts rows that have failed together are split. */
+export const parts = 4
+
 /** What a row has met. Few rows have: the others share one. */
 class History {
   mayBeStored = false
@@ -35,8 +38,8 @@ class History {
   repeats = 0
   misses = 0
   rests = 0
-  /** Its first attempt that has decided nothing. */
-  first: Attempt | undefined = undefined
+  /** Others have failed with it. */
+  hasFailedOthers = false
   /** The error of its data, which its client gets unless its id is found; and the last of any attempt. */
   refusal: unknown = undefined
   cause: unknown = undefined
@@ -64,9 +67,8 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   #state: State = 'new'
   #attempt: Attempt | undefined = undefined
   #history: Readonly<History> = untroubled
-  /** The next row of its id; and the last one, if this is the first. */
-  #next: Row<T, R> | undefined = undefined
-  #last: Row<T, R> = this
+  /** Those that wait for its id. */
+  #behind: List<Row<T, R>> | undefined = undefined
 
   constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
     super()
@@ -123,34 +125,46 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     history.endRest = end
   }
 
-  settle() {
+  succeed(result: R) {
     this.#enter('done')
+    this.resolve(result, (this.#attempt as Attempt).rows)
   }
 
-  /** Takes what its attempt has shown, other than an outcome; returns what comes next, in so many parts. */
-  meet(result: Result, error: unknown, parts: number): Next {
-    const attempt = this.#attempt as Attempt
+  fail(error: unknown) {
+    this.#enter('done')
+    this.reject(error, this.#attempt?.rows)
+  }
+
+  /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
+  meet(result: Result, error?: unknown): Next {
+    const { rows } = this.#attempt as Attempt
     const history = this.#trouble()
-    const { looksUp } = history
-    history.first ??= attempt
-    if (result === 'nothing' && !looksUp) history.misses++
+    const { looksUp, misses } = history
+    const isAlone = rows === 1
     if (result !== 'nothing') history.cause = error
     // A look-up has written nothing, however it ended.
     if (result === 'lost' && !looksUp) history.mayBeStored = true
-    const isAlone = attempt.rows === 1
-    const isRefused = history.refusal !== undefined
-    const after = next({ ...history, isAlone, isRefused }, result)
-    if (after === 'repeat') history.repeats++
-    else if (after !== 'wait') history.repeats = 0
-    // Rows that have failed together go on in parts.
-    if (!looksUp && result !== 'nothing' && after !== 'repeat' && after !== 'wait')
-      history.company = Math.min(history.company, Math.ceil(attempt.rows / parts))
-    if (after === 'rest, insert') history.company = 1
-    if (after === 'find' && isAlone && result !== 'nothing') history.refusal = error
-    if (isAlone && after.startsWith('rest') && !/nothing|gone/.test(result)) history.slice++
-    if (after.endsWith('insert')) history.looksUp = false
+    const after = next({ ...history, isAlone, isRefused: history.refusal !== undefined }, result)
     if (after.endsWith('find')) history.looksUp = true
+    if (after === 'insert') history.looksUp = false
+    if (looksUp) {
+      if (after === 'insert' && misses > 0) history.company = 1
+    } else if (result === 'nothing') history.misses++
+    else if (after === 'repeat') history.repeats++
+    else if (after !== 'wait') this.#fail(rows, after === 'find' ? error : undefined)
     return after
+  }
+
+  /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
+  #fail(rows: number, refusal: unknown) {
+    const history = this.#trouble()
+    history.repeats = 0
+    history.company = Math.ceil(rows / parts)
+    if (rows > 1) history.hasFailedOthers = true
+    else {
+      history.slice++
+      history.refusal = refusal
+    }
   }
 
   /** What its client gets if nothing more is tried. */
@@ -164,45 +178,47 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** Lets a row of the same id wait behind this one and those that wait already. */
   follow(row: Row<T, R>) {
     row.#enter('behind')
-    this.#last.#next = row
-    this.#last = row
-  }
-
-  /** Removes the row behind this one, which has expired: rows of one id expire in order. */
-  dropNext() {
-    const dropped = this.#next as Row<T, R>
-    this.#next = dropped.#next
-    if (this.#last === dropped) this.#last = this
+    this.#behind ??= new List()
+    this.#behind.push(row)
   }
 
   /** Hands its id on, and returns the row that has it now. One that was tried alone is followed by one that is. */
   handOn(): Row<T, R> | undefined {
-    const next = this.#next
+    const next = this.#behind?.first
     if (next === undefined) return undefined
-    next.#last = this.#last
-    this.#next = undefined
-    this.#last = this
+    next.unlink()
+    next.#behind = this.#behind
     if (this.#history.company === 1) next.#trouble().company = 1
     return next
   }
 }
 
-/** An attempt, which is given up when no caller waits for any of its rows. */
+/** An attempt, which is cut off when no caller waits for any of its rows. */
 export class Attempt {
   readonly kind: Kind
   readonly rows: number
   readonly began: number
-  readonly giveUp: () => void
+  readonly #controller = new AbortController()
   /** How many of its rows have not expired. */
-  waiting: number
-  /** When it was late; and the timer of its next state, late or cut off. */
-  lateSince = Number.POSITIVE_INFINITY
-  cancelTimer = () => {}
+  #waiting: number
 
-  constructor(kind: Kind, rows: number, began: number, giveUp: () => void) {
+  constructor(kind: Kind, rows: number, began: number) {
     this.kind = kind
-    this.rows = this.waiting = rows
+    this.rows = this.#waiting = rows
     this.began = began
-    this.giveUp = giveUp
+  }
+
+  get signal() {
+    return this.#controller.signal
+  }
+  get isAwaited() {
+    return this.#waiting > 0
+  }
+
+  cutOff = () => this.#controller.abort()
+
+  /** One of its rows has expired. */
+  expire() {
+    if (--this.#waiting === 0) this.cutOff()
   }
 }

@@ -1,8 +1,50 @@
-/** What becomes of a row that an attempt has not decided: the table of docs/architecture.md, line by line. */
+/** What becomes of a row that an attempt has not decided: the table of docs/architecture.md. */
 import type { FailureKind } from '../shared/write-failure.ts'
 
 /** What an attempt has shown of such a row: the failure of all its rows, or that nothing was written, or found. */
 export type Result = FailureKind | 'nothing'
+
+export type Next =
+  /** All rows wait together, then the same attempt again. */
+  | 'wait'
+  /** The same attempt again, before all others. */
+  | 'repeat'
+  /** The same in parts. */
+  | 'part'
+  /** The same alone, after a rest, with more time. */
+  | 'rest'
+  | 'find'
+  | 'rest, find'
+  /** In its part; alone if inserts have left it out. */
+  | 'insert'
+  /** Its client gets the error that was held, or this one; or that it may be stored. */
+  | 'fail'
+
+type Table = Record<Result, [ofSeveral: Next, ofOneAlone: Next]>
+
+// biome-ignore format: a table
+const afterInsert: Table = {
+  nothing: ['find', 'find'],
+  away:    ['wait', 'wait'],
+  gone:    ['fail', 'fail'],
+  chance:  ['part', 'rest'],
+  busy:    ['part', 'rest'],
+  lost:    ['find', 'rest, find'],
+  broken:  ['part', 'find'],
+  refused: ['part', 'find']
+}
+
+// biome-ignore format: a table
+const afterFind: Table = {
+  nothing: ['insert', 'insert'],
+  away:    ['wait', 'wait'],
+  gone:    ['fail', 'fail'],
+  chance:  ['part', 'rest'],
+  busy:    ['part', 'rest'],
+  lost:    ['part', 'rest'],
+  broken:  ['part', 'fail'],
+  refused: ['part', 'fail']
+}
 
 /** What is known of a row besides. */
 export interface Facts {
@@ -19,61 +61,18 @@ export interface Facts {
   readonly misses: number
 }
 
-export type Next =
-  /** All rows wait together, then the same attempt again. */
-  | 'wait'
-  /** The same attempt again, before all others. */
-  | 'repeat'
-  /** The same in parts. */
-  | 'part'
-  /** The same alone, after a rest, with a longer slice. */
-  | 'rest'
-  | 'find'
-  | 'rest, find'
-  /** In its part, or alone. */
-  | 'insert'
-  | 'rest, insert'
-  /** Its client gets the error that was held, or this one; or that it may be stored. */
-  | 'fail'
-
 /** How often in succession the same rows may fail by chance, and how often a row is tried again that was left out. */
 const mostRepeats = 3
 
 /** Returns what comes next. */
-export const next = (row: Facts, result: Result): Next =>
-  row.looksUp ? afterFind(row, result) : afterInsert(row, result)
-
-function afterInsert({ isAlone, mayBeStored, repeats }: Facts, result: Result): Next {
-  switch (result) {
-    case 'nothing':
-      return 'find'
-    case 'away':
-      return 'wait'
-    case 'gone':
-      return mayBeStored ? 'rest, find' : 'fail'
-    case 'lost':
-      return isAlone ? 'rest, find' : 'find'
-    case 'refused':
-    case 'broken':
-      return isAlone ? 'find' : 'part'
-    case 'chance':
-      if (repeats < mostRepeats) return 'repeat'
-  }
-  return isAlone ? 'rest' : 'part'
-}
-
-function afterFind({ isAlone, mayBeStored, isRefused, misses }: Facts, result: Result): Next {
-  switch (result) {
-    case 'nothing':
-      if (isRefused || misses > mostRepeats) return 'fail'
-      return misses > 0 ? 'rest, insert' : 'insert'
-    case 'away':
-      return 'wait'
-    case 'gone':
-      return mayBeStored ? 'rest' : 'fail'
-    case 'refused':
-    case 'broken':
-      if (isAlone && !mayBeStored) return 'fail'
-  }
-  return isAlone ? 'rest' : 'part'
+export function next(
+  { looksUp, isAlone, mayBeStored, isRefused, repeats, misses }: Facts,
+  result: Result
+): Next {
+  if (result === 'chance' && !looksUp && repeats < mostRepeats) return 'repeat'
+  if (result === 'nothing' && looksUp && (isRefused || misses > mostRepeats)) return 'fail'
+  const [ofSeveral, ofOneAlone] = (looksUp ? afterFind : afterInsert)[result]
+  const usual = isAlone ? ofOneAlone : ofSeveral
+  // What may be stored has not failed.
+  return usual === 'fail' && mayBeStored ? 'rest, find' : usual
 }

@@ -13,6 +13,8 @@ interface Watched {
   sent: number
   /** The statement whose response the service waits for. */
   waiting?: Command | undefined
+  /** When it was sent. */
+  sentAt: number
   /** A notice says that its outcome is open. */
   isOpen: boolean
   /** How many rows of the response have reached the kernel; undefined unless it is a success so far. */
@@ -34,7 +36,7 @@ export class Watch {
 
   /** For a connection of the pool. */
   tapConnection(): Tap {
-    const watched: Watched = { sent: 0, isOpen: false, arrived: undefined }
+    const watched: Watched = { sent: 0, sentAt: 0, isOpen: false, arrived: undefined }
     const sent = new Frames(false)
     const received = new Frames(true)
     const arrived = new Frames(true)
@@ -92,6 +94,7 @@ export class Watch {
     watched.arrived = 0
     watched.isOpen = false
     const { world, name } = this.#process
+    watched.sentAt = world.now
     for (const { id, write_id } of command.kind === 'insert' ? command.rows : []) {
       const key = `${name} ${id} ${write_id}`
       world.sends.set(key, [...(world.sends.get(key) ?? []), world.now])
@@ -103,12 +106,12 @@ export class Watch {
   }
 
   /** The service has the result of a statement: what it has inserted, it knows. */
-  #know({ waiting, isOpen, secretKey = 0, sent }: Watched) {
+  #know({ waiting, isOpen, secretKey = 0, sent, sentAt }: Watched) {
     if (waiting?.kind !== 'insert' || isOpen || this.#cancels.get(secretKey)?.has(sent)) return
     const { world, name } = this.#process
     for (const { id, write_id } of waiting.rows) {
       const key = `${name} ${id} ${write_id}`
-      world.known.set(key, [...(world.known.get(key) ?? []), world.now])
+      world.known.set(key, [...(world.known.get(key) ?? []), sentAt])
     }
   }
 
