@@ -79,7 +79,10 @@ export const breaksRule = (error: unknown): boolean =>
   refused.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
 
 /** Returns what an error means for the rows of its statement. */
-export const diagnose = (error: unknown): WriteFailure => ({ error, kind: kindOf(error as Report) })
+export const diagnose = (error: unknown): WriteFailure => ({
+  error: error as Error,
+  kind: kindOf(error as Report)
+})
 
 function kindOf(error: Report): FailureKind {
   const { routine = '', where, file = '' } = error

@@ -131,14 +131,14 @@ export function createGroupCommit<T extends Item, R>(
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
-  function observe({ kind, began, signal, isAwaited }: Attempt, rows: Row<T, R>[], failure?: WriteFailure) {
+  function observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], failure?: WriteFailure) {
     const ms = clock.now() - began
     onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? (kind === 'find' ? 'found' : 'written') })
     if (failure) {
       pace.failed()
-      if (signal.aborted && (kind === 'fresh' || kind === 'find')) estimate.doubt()
-      // The database has processed the rows, if only to refuse them.
-      if (isAwaited && !/away|lost/.test(failure.kind)) outage.signOfLife()
+      if (signal.aborted && kind === 'fresh') estimate.doubt()
+      // The database has processed the rows, if only to refuse them. What was given up says nothing.
+      if (!signal.aborted && !/away|lost/.test(failure.kind)) outage.signOfLife()
       return
     }
     if (kind === 'fresh') estimate.learn(rows.length, countBytes(rows), ms)
@@ -153,8 +153,7 @@ export function createGroupCommit<T extends Item, R>(
       const result = results[index]
       if (row.state === 'done') queue.release(row)
       else if (result === undefined) undecided.push(row)
-      else if (result instanceof Error) fail(row, result)
-      else succeed(row, result)
+      else settle(row, result)
     }
     // Cut off before it had a connection: others may have one.
     const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
@@ -181,15 +180,9 @@ export function createGroupCommit<T extends Item, R>(
     row.rest(cancel)
   }
 
-  function succeed(row: Row<T, R>, result: R) {
+  function settle(row: Row<T, R>, outcome: R | Error) {
     deadlines.remove(row)
-    row.succeed(result)
-    queue.release(row)
-  }
-
-  function fail(row: Row<T, R>, error: unknown) {
-    deadlines.remove(row)
-    row.fail(error)
+    row.settle(outcome)
     queue.release(row)
   }
 
@@ -199,8 +192,8 @@ export function createGroupCommit<T extends Item, R>(
     const arrival = row.deadline - limits.deadlineMs
     const { refusal, hasFailedOthers } = row.history
     const ms = Math.min((now - arrival) * lateness, (row.deadline - now) / 2)
-    if (closed || refusal === undefined || !hasFailedOthers || ms <= 0) fail(row, row.error)
-    else rest(row, ms, () => fail(row, row.error))
+    if (closed || refusal === undefined || !hasFailedOthers || ms <= 0) settle(row, row.error)
+    else rest(row, ms, () => settle(row, row.error))
   }
 
   /** Rejects a row whose deadline has passed. */
@@ -209,7 +202,7 @@ export function createGroupCommit<T extends Item, R>(
     const { state, attempt, history } = row
     const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
     deadlines.remove(row)
-    row.fail(new NotCommitted(reason, history.cause))
+    row.settle(new NotCommitted(reason, history.cause))
     // The attempt may still write the row, which therefore holds its id until the attempt has ended.
     if (state === 'tried') return attempt?.expire()
     history.endRest()

@@ -7,18 +7,11 @@ import type { Item, Limits } from './types.ts'
 class Turns<T extends Item, R> {
   readonly #lists = new Map<string, List<Row<T, R>>>()
 
-  #listOf({ item: { caller = '' } }: Row<T, R>) {
+  add(row: Row<T, R>, place: 'push' | 'unshift') {
+    const { caller = '' } = row.item
     const list = this.#lists.get(caller) ?? new List()
     this.#lists.set(caller, list)
-    return list
-  }
-
-  push(row: Row<T, R>) {
-    this.#listOf(row).push(row)
-  }
-
-  unshift(row: Row<T, R>) {
-    this.#listOf(row).unshift(row)
+    list[place](row)
   }
 
   get first(): Row<T, R> | undefined {
@@ -29,12 +22,11 @@ class Turns<T extends Item, R> {
     return undefined
   }
 
-  /** This row has gone last: its caller comes after all others. */
-  turn(row: Row<T, R>) {
-    const list = this.#listOf(row)
-    const { caller = '' } = row.item
+  /** The caller of this row, which has gone last, comes after all others. */
+  turn({ item: { caller = '' } }: Row<T, R>) {
+    const list = this.#lists.get(caller)
     this.#lists.delete(caller)
-    this.#lists.set(caller, list)
+    if (list?.first) this.#lists.set(caller, list)
   }
 }
 
@@ -53,7 +45,7 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   const slices: Turns<T, R>[] = [new Turns()]
   /** How many lanes have a batch of a kind, and how many batches of it have succeeded in a row. */
   const busy = { find: 0, fresh: 0, first: 0, longer: 0 }
-  const successes = { find: batchRows, fresh: 0, first: 0, longer: 0 }
+  const successes = { find: parts * batchRows, fresh: 0, first: 0, longer: 0 }
   let last: Kind = 'longer'
   // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
   // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
@@ -70,8 +62,8 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     row.wait()
     const { kind, history } = row
     while (slices.length <= history.slice) slices.push(new Turns())
-    const list = kind === 'longer' ? slices[history.slice] : listOf(kind)
-    list?.[place](row)
+    if (kind === 'fresh') fresh[place](row)
+    else (kind === 'find' ? find : slices[history.slice])?.add(row, place)
   }
 
   /** Releases the id of a row: the next row of that id enters the queue. */

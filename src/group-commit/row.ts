@@ -41,8 +41,8 @@ class History {
   /** Others have failed with it. */
   hasFailedOthers = false
   /** The error of its data, which its client gets unless its id is found; and the last of any attempt. */
-  refusal: unknown = undefined
-  cause: unknown = undefined
+  refusal: Error | undefined = undefined
+  cause: Error | undefined = undefined
   endRest: () => void = () => {}
 }
 const untroubled: Readonly<History> = new History()
@@ -125,18 +125,16 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     history.endRest = end
   }
 
-  succeed(result: R) {
+  /** Gives its caller the outcome. */
+  settle(outcome: R | Error) {
     this.#enter('done')
-    this.resolve(result, (this.#attempt as Attempt).rows)
-  }
-
-  fail(error: unknown) {
-    this.#enter('done')
-    this.reject(error, this.#attempt?.rows)
+    const { rows } = this.#attempt ?? {}
+    if (outcome instanceof Error) this.reject(outcome, rows)
+    else this.resolve(outcome, rows as number)
   }
 
   /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
-  meet(result: Result, error?: unknown): Next {
+  meet(result: Result, error?: Error): Next {
     const { rows } = this.#attempt as Attempt
     const history = this.#trouble()
     const { looksUp, misses } = history
@@ -156,7 +154,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   }
 
   /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
-  #fail(rows: number, refusal: unknown) {
+  #fail(rows: number, refusal: Error | undefined) {
     const history = this.#trouble()
     history.repeats = 0
     history.company = Math.ceil(rows / parts)
@@ -168,11 +166,11 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   }
 
   /** What its client gets if nothing more is tried. */
-  get error(): unknown {
+  get error(): Error {
     const { mayBeStored, refusal, looksUp, cause } = this.#history
     if (mayBeStored) return new NotCommitted('unknown', cause)
     // An error of the look-up says nothing of the data.
-    return refusal ?? (looksUp ? new NotCommitted('missing', cause) : cause)
+    return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
   }
 
   /** Lets a row of the same id wait behind this one and those that wait already. */
@@ -210,9 +208,6 @@ export class Attempt {
 
   get signal() {
     return this.#controller.signal
-  }
-  get isAwaited() {
-    return this.#waiting > 0
   }
 
   cutOff = () => this.#controller.abort()

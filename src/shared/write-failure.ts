@@ -19,6 +19,6 @@ export type FailureKind =
 
 /** A failure of a statement, and so of all its rows. */
 export interface WriteFailure {
-  readonly error: unknown
+  readonly error: Error
   readonly kind: FailureKind
 }
