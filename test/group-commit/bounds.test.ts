@@ -41,15 +41,6 @@ t.test('bounds', async (t) => {
     t.equal(await taken(), 40)
   })
 
-  t.test('rows that take exactly half of the deadline are not refused', async (t) => {
-    const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_200 })
-    submitTogether('1', '2')
-    await clock.move(400)
-    await last().succeed()
-    for (let id = 3; id < 60; id++) submit(String(id))
-    t.equal(group.load.rows, 45, '44 rows take 550 ms, and the lane 50')
-  })
-
   t.test(
     'a caller with little of what waits is admitted while others fill half of the deadline',
     async (t) => {

@@ -276,14 +276,6 @@ t.test('a look-up that fails leaves open: each is repeated alone, in pauses', as
   t.ok(attempts.slice(2).every(({ lockMs }) => lockMs === undefined))
 })
 
-t.test("a row's own error is its caller's only", async (t) => {
-  const { submit, last, outcomes } = setUp()
-  submit('0', '1', '2')
-  await last().succeed()
-  await last().succeed('replayed', new Error('conflict'))
-  t.same(outcomes, { '0': 'stored 0', '1': 'replayed', '2': 'conflict' })
-})
-
 t.test('a missing row that an attempt may have stored fails as one that may be', async (t) => {
   const { submit, last, outcomes, clock } = setUp()
   submit('1')

@@ -206,10 +206,6 @@ t.test('closing', async (t) => {
     t.ok(closed)
     t.equal(clock.pending, 0)
   })
-
-  t.test('an idle group closes at once', async () => {
-    await setUp().group.close()
-  })
 })
 
 t.test('an outage that others notice begins after a deadline, unless something was written', async (t) => {

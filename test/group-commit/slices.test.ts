@@ -174,6 +174,20 @@ t.test('an attempt is cut off only once something is committed that began when i
     t.ok(attempts[1]?.signal.aborted)
   })
 
+  t.test('new rows get twice the time after some were cut off', async (t) => {
+    const { submit, last, clock, commits } = setUp({ lanes: 2 })
+    submit('1')
+    await clock.move(25)
+    await commits[0]?.succeed()
+    await clock.move(25 / 4)
+    await last().fail('busy')
+    submit('2')
+    await clock.move(49)
+    t.equal(commits.length, 1)
+    await clock.move(1)
+    t.equal(commits.length, 2)
+  })
+
   t.test('not if it ends in the meantime', async (t) => {
     const { submit, last, clock, commits, outcomes } = setUp()
     submit('1')
@@ -288,16 +302,6 @@ t.test('a row that fails alone', async (t) => {
     }
     t.equal(outcomes['1'], 'expired')
     t.equal(clock.now(), 10_000)
-  })
-
-  t.test('that expires while it rests leaves nothing behind', async (t) => {
-    const { submit, last, outcomes, clock } = setUp()
-    submit('1')
-    await clock.moveTo(9_995)
-    await last().fail('busy')
-    await clock.moveTo(10_000)
-    t.same(outcomes, { '1': 'expired' })
-    t.equal(clock.pending, 0)
   })
 
   t.test('is tried alone from then on, and so is the row after it', async (t) => {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Facts, type Next, next, type Result } from '../../src/group-commit/table.ts'
 
-const several: Facts = {
+const several = {
   looksUp: false,
   isAlone: false,
   mayBeStored: false,
@@ -10,99 +10,46 @@ const several: Facts = {
   repeats: 0,
   misses: 0
 }
-const alone = { ...several, isAlone: true }
-const find = { ...several, looksUp: true }
-const findAlone = { ...find, isAlone: true }
-const stored = { mayBeStored: true }
 
-/** What comes next by the result, in these circumstances; and, if that differs, of a row that may be stored. */
-const table: Record<string, [row: Facts, next: Record<Result, Next | [Next, ifStored: Next]>]> = {
-  'an insert of several rows': [
-    several,
-    {
-      nothing: 'find',
-      away: 'wait',
-      gone: ['fail', 'rest, find'],
-      chance: 'repeat',
-      lost: 'find',
-      busy: 'part',
-      broken: 'part',
-      refused: 'part'
-    }
-  ],
-  'an insert of one row': [
-    alone,
-    {
-      nothing: 'find',
-      away: 'wait',
-      gone: ['fail', 'rest, find'],
-      chance: 'repeat',
-      lost: 'rest, find',
-      busy: 'rest',
-      broken: 'find',
-      refused: 'find'
-    }
-  ],
-  'a look-up of several rows': [
-    find,
-    {
-      nothing: 'insert',
-      away: 'wait',
-      gone: ['fail', 'rest, find'],
-      chance: 'part',
-      lost: 'part',
-      busy: 'part',
-      broken: 'part',
-      refused: 'part'
-    }
-  ],
-  'a look-up of one row': [
-    findAlone,
-    {
-      nothing: 'insert',
-      away: 'wait',
-      gone: ['fail', 'rest, find'],
-      chance: 'rest',
-      lost: 'rest',
-      busy: 'rest',
-      broken: ['fail', 'rest, find'],
-      refused: ['fail', 'rest, find']
-    }
+/** After an insert of several rows, of one; after a look-up of several, of one; and after each of one that may be stored. */
+const table = `
+  nothing | find   | find       | insert | insert | find       | insert
+  away    | wait   | wait       | wait   | wait   | wait       | wait
+  gone    | fail   | fail       | fail   | fail   | rest, find | rest, find
+  chance  | repeat | repeat     | part   | rest   | repeat     | rest
+  busy    | part   | rest       | part   | rest   | rest       | rest
+  lost    | find   | rest, find | part   | rest   | rest, find | rest
+  broken  | part   | find       | part   | fail   | find       | rest, find
+  refused | part   | find       | part   | fail   | find       | rest, find`
+
+t.test('what comes next, by what an attempt has shown', async (t) => {
+  const columns: [title: string, Partial<Facts>][] = [
+    ['an insert of several', {}],
+    ['an insert of one', { isAlone: true }],
+    ['a look-up of several', { looksUp: true }],
+    ['a look-up of one', { looksUp: true, isAlone: true }],
+    ['an insert of one that may be stored', { isAlone: true, mayBeStored: true }],
+    ['a look-up of one that may be stored', { looksUp: true, isAlone: true, mayBeStored: true }]
   ]
-}
-
-for (const [title, [row, expected]] of Object.entries(table))
-  t.test(title, async (t) => {
-    for (const [result, nexts] of Object.entries(expected) as [Result, Next | [Next, Next]][]) {
-      const [usual, ifStored] = Array.isArray(nexts) ? nexts : [nexts, nexts]
-      t.equal(next(row, result), usual, result)
-      t.equal(next({ ...row, ...stored }, result), ifStored, `${result}, and it may be stored`)
-      if (result !== 'nothing')
-        t.equal(next({ ...row, isRefused: true }, result), usual, `${result}, and it was refused`)
-    }
-  })
-
-t.test('chance fails the same rows three times', async (t) => {
-  for (const [row, last] of [
-    [several, 'part'],
-    [alone, 'rest']
-  ] as const) {
-    t.equal(next({ ...row, repeats: 2 }, 'chance'), 'repeat')
-    t.equal(next({ ...row, repeats: 3 }, 'chance'), last)
+  for (const line of table.trim().split('\n')) {
+    const [result, ...nexts] = line.split('|').map((text) => text.trim()) as [Result, ...Next[]]
+    for (const [index, [title, facts]] of columns.entries())
+      t.equal(next({ ...several, ...facts }, result), nexts[index], `${title}: ${result}`)
   }
 })
 
-t.test('a row that is refused, and not found, has failed', async (t) => {
-  for (const row of [find, findAlone, { ...find, ...stored }])
-    t.equal(next({ ...row, isRefused: true }, 'nothing'), 'fail')
+t.test('chance fails the same rows three times', async (t) => {
+  t.equal(next({ ...several, repeats: 2 }, 'chance'), 'repeat')
+  t.equal(next({ ...several, repeats: 3 }, 'chance'), 'part')
+  t.equal(next({ ...several, isAlone: true, repeats: 3 }, 'chance'), 'rest')
 })
 
-t.test('a row that inserts leave out, and that is not found, is tried alone three times more', async (t) => {
-  for (const [misses, expected] of [
-    [0, 'insert'],
-    [1, 'insert'],
-    [3, 'insert'],
-    [4, 'fail']
-  ] as const)
-    for (const row of [find, { ...find, ...stored }]) t.equal(next({ ...row, misses }, 'nothing'), expected)
+t.test('a row that is refused, and not found, has failed, even if it may be stored', async (t) => {
+  for (const mayBeStored of [false, true])
+    t.equal(next({ ...several, looksUp: true, isRefused: true, mayBeStored }, 'nothing'), 'fail')
+})
+
+t.test('a row that inserts leave out, and that is not found, is tried three times more', async (t) => {
+  const nexts = [0, 1, 3, 4].map((misses) => next({ ...several, looksUp: true, misses }, 'nothing'))
+  t.same(nexts, ['insert', 'insert', 'insert', 'fail'])
 })

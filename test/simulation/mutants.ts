@@ -54,11 +54,11 @@ export const mutants: readonly Mutant[] = [
     ['a read-only server keeps its connections', 'const stale = /^(25006|26000|', 'const stale = /^(26000|'],
     [
       'the lock of a row is that of the table',
-      'error.where === undefined ? whole : (ofFunctions[whole] ?? whole)',
-      'whole'
+      'where === undefined ? kind : (ofFunctions[kind] ?? kind)',
+      'kind'
     ],
-    ['a rule is a stale plan', "isStalePlan(error) ? 'away'", "code === '0A000' ? 'away'"],
-    ["a policy's refusal is a missing right", "if (isOfPolicy(error)) return 'refused'", '']
+    ['a stale plan is a rule', "RevalidateCachedQuery: 'away',", ''],
+    ["a policy's refusal is a missing right", "ExecWithCheckOptions: 'refused'", '']
   ]),
   ...inFile('database/hosts.ts', failure, [
     [
@@ -135,16 +135,20 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/cut-off.ts', 'group-commit/slices', [
     [
       'what was committed before an attempt was late cuts it off',
-      'if (attempt.lateSince > began) continue',
-      ''
+      'next ??= running.then(() => {',
+      'next ??= Promise.resolve().then(() => {'
     ],
-    ['no grace for what ends with what was committed', '(attempt.lateSince - attempt.began) * grace', '0'],
-    ['what is late asks for nothing', '        void probe()\n      })', '      })'],
-    ['a probe that fails is a commit', 'if (!isServing) return', '']
+    ['no grace for what ends with what was committed', 'limitMs * grace', '0'],
+    ['what is late is cut off at once', 'await probe()', ''],
+    ['each that is late asks on its own', 'next ??= running', 'next = running'],
+    ['what has ended is cut off', 'if (!hasEnded) cancel', 'cancel']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/bounds', [
-    ['a slice is not doubled', ' * 2 ** slice', ''],
+    ['a slice is not doubled', '* 2 ** (isSuspected ? slice : doubts)', ''],
     ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1']
+  ]),
+  ...inFile('group-commit/estimate.ts', 'group-commit/slices', [
+    ['new rows get no more time after one was cut off', 'doubts++', '']
   ]),
   ...inFile('group-commit/group-commit.ts', nothingStored, [
     [
@@ -191,11 +195,11 @@ export const mutants: readonly Mutant[] = [
         ])`
     ]
   ]),
-  ...inFile('group-commit/group-commit.ts', /never ends/, [
+  ...inFile('group-commit/row.ts', /never ends/, [
     [
       'a create that is given up without a word',
-      'row.reject(new NotCommitted(reason, history.cause), attempt?.rows)',
-      ''
+      'if (outcome instanceof Error) this.reject(outcome, rows)\n    else this',
+      'if (!(outcome instanceof NotCommitted)) this'
     ]
   ]),
   ...inFile('group-commit/outage.ts', failure, [
@@ -218,9 +222,12 @@ export const mutants: readonly Mutant[] = [
     ['look-ups take every lane', 'return busy.find === 0', 'return true']
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/slices', [
-    ['rows that take long take more than a lane', 'busy.longer > 0 || slices', 'slices'],
+    ['rows that take long take more than a lane', '(busy.longer === 0 && ', '('],
+    ['rows that take long go before first trials', " && !listOf('first')?.first)", ')'],
     ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
-    ['callers do not take turns', 'if (list instanceof Turns) list.turn()', '']
+    ['callers do not take turns', 'if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)', ''],
+    ['parts are as large as batches', "(kind === 'find' ? 1 : company) *", 'batchRows *'],
+    ['successes let no more go together', 'isSuccess ? successes[kind] + 1 : 0', '0']
   ]),
   ...inFile('group-commit/row.ts', nothingStored, [
     [
@@ -247,51 +254,64 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'the error of a look-up is told as a refusal',
-      "looksUp ? new NotCommitted('missing', cause) : cause",
-      'cause'
+      "looksUp ? new NotCommitted('missing', cause) : (cause as Error)",
+      '(cause as Error)'
     ]
   ]),
-  ...inFile('group-commit/group-commit.ts', 'group-commit/bounds', [
+  ...inFile('group-commit/row.ts', 'group-commit/bounds', [
     [
       'an attempt that nobody waits for is not given up',
-      '(--attempt.waiting === 0 && attempt.giveUp())',
-      '--attempt.waiting'
+      'if (--this.#waiting === 0)',
+      'if (this.#waiting === 0)'
     ]
   ]),
   ...inFile('group-commit/row.ts', 'group-commit/slices', [
-    ['the next of an id is not alone', 'if (this.#history.company === 1) next', 'if (!next) next']
+    ['the next of an id is not alone', 'if (this.#history.company === 1) next', 'if (!next) next'],
+    ['a row that fails alone gets no more time', 'history.slice++', '']
   ]),
   ...inFile('group-commit/table.ts', failure, [
-    ['no look-up after an open outcome', "return isAlone ? 'rest, find' : 'find'", "return 'fail'"]
+    ['no look-up after an open outcome', "lost:    ['find', 'rest, find']", "lost:    ['fail', 'fail']"]
   ]),
   ...inFile('group-commit/table.ts', 'group-commit/failures', [
-    ['an error before a look', "return isAlone ? 'find' : 'part'", "return isAlone ? 'fail' : 'part'"]
+    [
+      'an error before a look',
+      "refused: ['part', 'find']\n}\n\n// biome",
+      "refused: ['part', 'fail']\n}\n\n// biome"
+    ]
   ]),
   ...inFile('group-commit/table.ts', 'group-commit/table', [
+    ['what an insert leaves out is not looked up', "nothing: ['find', 'find']", "nothing: ['rest', 'rest']"],
     [
-      'what an insert leaves out is not looked up',
-      "return 'find'\n    case 'away':",
-      "return 'rest'\n    case 'away':"
+      'what cannot be decided is told though the row may be stored',
+      "usual === 'fail' && mayBeStored ? 'rest, find' : usual",
+      'mayBeStored ? usual : usual'
     ],
     [
-      'a breakage of all is told though the row may be stored',
-      "? 'rest, find' : 'fail'\n",
-      "? 'fail' : 'fail'\n"
+      'chance is not repeated',
+      "if (result === 'chance' && !looksUp && repeats < mostRepeats) return 'repeat'\n",
+      ''
     ],
-    ['chance is not repeated', "if (repeats < mostRepeats) return 'repeat'", ''],
+    [
+      'chance is repeated for ever',
+      "result === 'chance' && !looksUp && repeats < mostRepeats",
+      "result === 'chance' && !looksUp && repeats < 1e9"
+    ],
     [
       'rows that failed together stay together',
-      "return isAlone ? 'rest' : 'part'\n}\n\nfunction afterFind",
-      "return isAlone ? 'rest' : 'repeat'\n}\n\nfunction afterFind"
+      "busy:    ['part', 'rest'],\n  lost:    ['find'",
+      "busy:    ['repeat', 'rest'],\n  lost:    ['find'"
     ],
-    ['a row that is not found forgets its refusal', 'if (isRefused || misses', 'if (misses'],
-    ['a row that is left out is tried at once', "misses > 0 ? 'rest, insert' : 'insert'", "'insert'"],
     [
-      'a look-up that cannot be made fails a row that may be stored',
-      "return mayBeStored ? 'rest' : 'fail'",
-      "return 'fail'"
+      'a row that is not found forgets its refusal',
+      '(isRefused || misses > mostRepeats)',
+      '(misses > mostRepeats)'
     ],
-    ['a look-up that is refused is the end', 'if (isAlone && !mayBeStored) return', 'if (isAlone) return']
+    ['a row that is left out is tried for ever', '(isRefused || misses > mostRepeats)', 'isRefused'],
+    [
+      'a look-up that is refused is repeated for ever',
+      "refused: ['part', 'fail']",
+      "refused: ['part', 'rest']"
+    ]
   ]),
   ...inFile('group-commit/types.ts', 'group-commit/bounds', [
     ['the wall clock', 'performance.now()', 'Date.now()']
@@ -385,8 +405,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       [
         'group-commit/group-commit.ts',
-        "if (attempt && state === 'tried') return",
-        "if (state === 'tried') queue.release(row)\n    if (attempt && state === 'tried') return"
+        "if (state === 'tried') return attempt",
+        "if (state === 'tried') queue.release(row)\n    if (state === 'tried') return attempt"
       ],
       [
         'group-commit/group-commit.ts',
