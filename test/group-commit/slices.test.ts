@@ -6,20 +6,17 @@ import { nothing, setUp } from '../support/scripted-store.ts'
 const ids = (count: number) => Array.from({ length: count }, (_, id) => String(id))
 
 t.test('rows that failed together', async (t) => {
-  t.test(
-    'are tried by quarters, each a transaction of its own; after four successes more go together',
-    async (t) => {
-      const { submitTogether, last, attempts } = setUp()
-      submitTogether(...ids(64))
-      await last().fail('refused')
-      await last().fail('refused')
-      for (let trial = 0; trial < 6; trial++) await last().succeed()
-      t.same(
-        attempts.map(({ rows }) => rows.length),
-        [64, 16, 16, 16, 16, 4, 4, 8]
-      )
-    }
-  )
+  t.test('are tried by quarters; after four successes in a row, more go together', async (t) => {
+    const { submitTogether, last, attempts } = setUp()
+    submitTogether(...ids(64))
+    await last().fail('refused')
+    await last().fail('refused')
+    for (let trial = 0; trial < 6; trial++) await last().succeed()
+    t.same(
+      attempts.map(({ rows }) => rows.length),
+      [64, 16, 16, 16, 16, 4, 4, 8]
+    )
+  })
 
   t.test('leave one lane to the others', async (t) => {
     const { submitTogether, submit, attempts, log } = setUp({ lanes: 3 })
@@ -43,13 +40,11 @@ t.test('rows that failed together', async (t) => {
   })
 
   t.test('take turns by their callers', async (t) => {
-    const { submitTogether, last, outcomes } = setUp()
+    const { submitTogether, last } = setUp()
     submitTogether(...ids(15).map((id) => `${id}@a`), ...[20, 21, 22].map((id) => `${id}@b`), '30@c')
     await last().fail('refused')
     await last().fail('refused')
     t.equal(last().labels, '5@a 20@b 21@b 22@b 30@c')
-    await last().succeed()
-    t.equal(Object.keys(outcomes).length, 5)
   })
 })
 

@@ -1,5 +1,6 @@
 /** The table: what comes next of a row that an attempt has not decided. */
 import t from 'tap'
+import { Row } from '../../src/group-commit/row.ts'
 import { type Facts, type Next, next, type Result } from '../../src/group-commit/table.ts'
 
 const several = {
@@ -52,4 +53,9 @@ t.test('a row that is refused, and not found, has failed, even if it may be stor
 t.test('a row that inserts leave out, and that is not found, is tried three times more', async (t) => {
   const nexts = [0, 1, 3, 4].map((misses) => next({ ...several, looksUp: true, misses }, 'nothing'))
   t.same(nexts, ['insert', 'insert', 'insert', 'fail'])
+})
+
+t.test('a row enters no state from one that cannot be before it', async (t) => {
+  const row = new Row({ id: 1n, bytes: 1 }, 0, String, String)
+  t.throws(() => row.rest(() => {}), { message: 'a row that is new cannot be resting' })
 })
