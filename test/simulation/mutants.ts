@@ -134,7 +134,7 @@ export const mutants: readonly Mutant[] = [
   ]),
   ...inFile('group-commit/cut-off.ts', 'group-commit/slices', [
     [
-      'what was committed before an attempt was late cuts it off',
+      'several probes run at a time',
       'next ??= running.then(() => {',
       'next ??= Promise.resolve().then(() => {'
     ],
@@ -270,7 +270,11 @@ export const mutants: readonly Mutant[] = [
     ['a row that fails alone gets no more time', 'history.slice++', '']
   ]),
   ...inFile('group-commit/table.ts', failure, [
-    ['no look-up after an open outcome', "lost:    ['find', 'rest, find']", "lost:    ['fail', 'fail']"]
+    [
+      'no attempt after an open outcome',
+      "if (result === 'nothing' && looksUp",
+      "if (result === 'lost' && !looksUp) return 'fail'\n  if (result === 'nothing' && looksUp"
+    ]
   ]),
   ...inFile('group-commit/table.ts', 'group-commit/failures', [
     [
