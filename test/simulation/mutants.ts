@@ -382,15 +382,13 @@ export const mutants: readonly Mutant[] = [
   ...inFile('plants/write-id.ts', /two keys/, [
     ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
-  ...inFile('plants/statements.ts', /several rows/, [
+  ...inFile('plants/statements.ts', falsehood, [
     [
       'a write is known by its id alone',
       'do nothing returning write_id',
       'do nothing returning id as write_id'
-    ]
-  ]),
-  ...inFile('plants/statements.ts', falsehood, [
-    ['what is found is merely visible', "pg_logical_emit_message(true, 'plant-store', '')", 'null']
+    ],
+    ['what is found is merely visible', `plants.write_id, \${waitForStandby}`, 'plants.write_id, null']
   ]),
   ...inFile('plants/statements.ts', 'faults/bad-rows', [
     ['a commit does not wait where the session says so', "in ('off', 'local')", "in ('never')"]
