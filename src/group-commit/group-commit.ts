@@ -124,7 +124,7 @@ export function createGroupCommit<T extends Item, R>(
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     endWatch()
     busyLanes--
-    queue.leave(kind, written.failure === undefined)
+    queue.leave(kind, rows.length, written.failure === undefined, clock.now() - began)
     observe(attempt, rows, written.failure)
     apply(rows, written, signal.aborted)
     start()

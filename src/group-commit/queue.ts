@@ -45,7 +45,11 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
   const slices: Turns<T, R>[] = [new Turns()]
   /** How many lanes have a batch of a kind, and how many batches of it have succeeded in a row. */
   const busy = { find: 0, fresh: 0, first: 0, longer: 0 }
-  const successes = { find: parts * batchRows, fresh: 0, first: 0, longer: 0 }
+  const successes = { fresh: 0, first: 0, longer: 0 }
+  /** How many look-ups go together: a quarter of those that have failed, and more after each success. */
+  let findRows = batchRows
+  /** How much more time rows that may take longer have had than the others since. */
+  let debtMs = 0
   let last: Kind = 'longer'
   // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
   // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
@@ -74,23 +78,28 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
     enter(next)
   }
 
-  /** Suspects leave a lane to the others. Those that may take longer have one at most, and only while no first trial waits. */
+  /**
+   * Suspects leave a lane to the others. Those that may take longer have one at most, only while no first
+   * trial waits, and in a single lane not before the others have had as much time.
+   */
   function mayStart(kind: Kind): boolean {
     if (!listOf(kind)?.first) return false
     if (kind === 'fresh') return true
     if (kind === 'find') return busy.find === 0
     const isFree = busy.first + busy.longer < Math.max(1, lanes - 1)
-    return isFree && (kind === 'first' || (busy.longer === 0 && !listOf('first')?.first))
+    if (!isFree || kind === 'first') return isFree
+    const isDue = lanes > 1 || debtMs <= 0 || !(fresh.first || find.first)
+    return isDue && busy.longer === 0 && !listOf('first')?.first
   }
 
   /**
-   * How many rows may go with this one. Those of a part that failed go on in smaller ones, those of look-ups alone; the more
-   * succeed in a row, the more go together, so that what all have met is soon over when it ends.
+   * How many rows may go with this one. Those of a part that failed go on in smaller ones; the more succeed in a row, the
+   * more go together, so that what all have met is soon over when it ends.
    */
-  const room = (kind: Kind, { history: { company } }: Row<T, R>) =>
-    kind === 'fresh'
-      ? batchRows
-      : (kind === 'find' ? 1 : company) * Math.max(1, Math.ceil(successes[kind] / parts))
+  function room(kind: Kind, { history: { company } }: Row<T, R>): number {
+    if (kind === 'fresh') return batchRows
+    return kind === 'find' ? findRows : company * Math.max(1, Math.ceil(successes[kind] / parts))
+  }
 
   return {
     enter,
@@ -142,10 +151,12 @@ export function createQueue<T extends Item, R>({ lanes, batchRows, batchBytes }:
       return rows
     },
 
-    /** An attempt with rows of a kind has ended. */
-    leave(kind: Kind, isSuccess: boolean) {
+    /** An attempt with so many rows of a kind has ended after so long. */
+    leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
       busy[kind]--
-      successes[kind] = isSuccess ? successes[kind] + 1 : 0
+      debtMs = kind === 'longer' ? debtMs + ms : Math.max(0, debtMs - ms)
+      if (kind !== 'find') successes[kind] = isSuccess ? successes[kind] + 1 : 0
+      else findRows = isSuccess ? Math.min(batchRows, findRows * parts) : Math.ceil(rows / parts)
     }
   }
 }

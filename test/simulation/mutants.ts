@@ -222,11 +222,11 @@ export const mutants: readonly Mutant[] = [
     ['look-ups take every lane', 'return busy.find === 0', 'return true']
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/slices', [
-    ['rows that take long take more than a lane', '(busy.longer === 0 && ', '('],
-    ['rows that take long go before first trials', " && !listOf('first')?.first)", ')'],
+    ['rows that take long take more than a lane', 'isDue && busy.longer === 0', 'isDue'],
+    ['rows that take long go before first trials', " && !listOf('first')?.first", ''],
     ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
     ['callers do not take turns', 'if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)', ''],
-    ['parts are as large as batches', "(kind === 'find' ? 1 : company) *", 'batchRows *'],
+    ['parts are as large as batches', 'findRows : company *', 'findRows : batchRows *'],
     ['successes let no more go together', 'isSuccess ? successes[kind] + 1 : 0', '0']
   ]),
   ...inFile('group-commit/row.ts', nothingStored, [
