@@ -51,7 +51,7 @@ async function storeUnreplicated(url: string, id: number, writeId: string) {
   const lost = client
     .query(`insert into plants (id, name, write_id) values ($1, 'theirs', $2)`, [id, writeId])
     .catch(({ code }) => code)
-  const end = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep' and query like '%theirs%'`
   await until(
     'the commit waits',
     () => query(url, end),
