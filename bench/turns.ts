@@ -52,14 +52,14 @@ export function serverContestant(
 }
 
 /**
- * Measures the contestants in turns. Each round begins with another one, and every second cycle of rounds has the opposite
- * order: the pages of the one before may still be on their way to the disk, so each follows each other one as often.
+ * Measures the contestants in turns. Each round begins with another one, and every second has the opposite order, so that
+ * none always follows the same one, whose pages may still be on their way to the disk.
  */
 export async function measureInTurns(contestants: Contestant[], turns: Turns): Promise<Taken[]> {
   const taken: Taken[] = contestants.map(() => [])
   const count = contestants.length
   for (let start = 0; start < turns.starts; start++) {
-    const isReversed = Math.floor(start / count) % 2 === 1
+    const isReversed = start % 2 === 1
     for (let turn = 0; turn < count; turn++) {
       const index = (start + (isReversed ? count - turn : turn)) % count
       const { name, measure } = contestants[index] as Contestant

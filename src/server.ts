@@ -13,11 +13,13 @@ const ownFiles = 100
 
 /** Returns how many files the process may have open (`ulimit -n`); NaN where that is not limited. */
 function readFileLimit(): number {
-  Reflect.set(process.report, 'excludeNetwork', true) // looking up names would take time
-  const { userLimits } = process.report.getReport() as unknown as {
-    userLimits: { open_files: { soft: number | 'unlimited' } }
-  }
-  return Number(userLimits.open_files.soft)
+  // Looking up names would take time. Types of Node do not know it yet.
+  const { report } = process as { report: NodeJS.ProcessReport & { excludeNetwork?: boolean } }
+  const { excludeNetwork = false } = report
+  report.excludeNetwork = true
+  const { userLimits } = report.getReport() as { userLimits?: { open_files: { soft: number | 'unlimited' } } }
+  report.excludeNetwork = excludeNetwork
+  return Number(userLimits?.open_files.soft)
 }
 
 try {

@@ -61,13 +61,14 @@ export function isTracingOn(env: Environment): boolean {
   return names.some((name) => env[name])
 }
 
-/** Variables by which libpq asks for TLS. Only a URL is read, and what they ask for must not be lost. */
-const asksForTls = /^PG(SSL|CHANNELBINDING|REQUIRE)/
+/** Variables by which libpq or the driver change how every session is opened. What they ask for must not be lost. */
+const unread = /^PG(SSL|CHANNELBINDING|REQUIRE|TARGETSESSION|SERVICE|REPLICATION|BINARY)/
 
 function readUrl(env: Environment, names: readonly (keyof typeof secrets)[], faults: string[]) {
+  const url = names.find((name) => env[name] || env[`${name}_FILE`]) ?? names.at(-1)
   for (const name of Object.keys(env))
-    if (asksForTls.test(name) && env[name])
-      faults.push(`${name} is not read: write that parameter into ${names.at(-1)}`)
+    if (unread.test(name) && env[name])
+      faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)
   return readSecret(env, names, parseDatabaseUrl, faults)
 }
 

@@ -75,11 +75,10 @@ const mostOthers = 3
  * Makes the check that these statements can be prepared and executed, also after a pooler has moved the session to another
  * server. They run in a transaction that is rolled back, and should write nothing anyway.
  */
-export const checkStatements =
-  (statements: readonly pg.QueryConfig[]): Check =>
-  async (client, open) => {
-    // Names of our own: those of the service may be left from an earlier start, on any server.
-    const own = statements.map((statement) => ({ ...statement, name: randomUUID() }))
+export const checkStatements = (statements: readonly pg.QueryConfig[]): Check => {
+  // Not the service's names, which a server may have from an earlier start; few, as they may stay on a pooler's servers.
+  const own = statements.map((statement) => ({ ...statement, name: randomUUID() }))
+  return async (client, open) => {
     try {
       const server = await tryOut(client, own)
       // Only PostgreSQL itself gives a session the number of its process.
@@ -92,26 +91,27 @@ export const checkStatements =
     } catch (error) {
       const { code = '', message } = error as pg.DatabaseError
       if (/^(26000|42P05)$/.test(code)) return losesStatements
-      if (/^(0A|42)/.test(code)) return `the table does not fit this release: ${message}`
+      if (/^(0A|42)/.test(code))
+        return `the table does not fit this release, take back its change: ${message}`
       throw error
     }
   }
+}
 
 const losesStatements =
   'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
 
 /** Executes the statements in one transaction, and returns the process that has served it. */
 async function tryOut(client: pg.Client, statements: readonly pg.QueryConfig[]): Promise<number> {
-  const server = await begin(client, statements)
+  await begin(client, statements)
+  const { rows } = await client.query('select pg_backend_pid() as pid')
   await client.query('rollback')
-  return server
+  return rows[0].pid
 }
 
-async function begin(client: pg.Client, statements: readonly pg.QueryConfig[]): Promise<number> {
+async function begin(client: pg.Client, statements: readonly pg.QueryConfig[]) {
   await client.query('begin')
-  const { rows } = await client.query('select pg_backend_pid() as pid')
   for (const statement of statements) await client.query(statement)
-  return rows[0].pid
 }
 
 /** Begins a transaction, which ends with its session after `busyMs`, also if the pooler has no server for it. */

@@ -48,7 +48,7 @@ export function createClientClass(options: ConnectionOptions) {
         if (current === this.#index) current = (current + 1) % hosts.length
         // Not awaited: a server that refuses may keep its end open.
         void this.end()
-        throw clarify(error)
+        throw clarify(error, options.ssl)
       }
     }
   }
@@ -84,21 +84,15 @@ function requireChannelBinding(client: pg.Client) {
 const badCertificate = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
 
 /** Returns the error with a message that says what an operator can change; Node's speak of the process's options. */
-function clarify(error: unknown): unknown {
-  const { code = '', message } = error as NodeJS.ErrnoException
-  if (badCertificate.test(code))
-    Reflect.set(
-      error as object,
-      'message',
-      'the server has a certificate that no authority of sslrootcert has signed'
-    )
-  else if (message === 'Connection terminated unexpectedly')
-    Reflect.set(
-      error as object,
-      'message',
-      'the connection was closed before it was ready: check the host and the port'
-    )
-  return error
+function clarify(error: unknown, ssl: ConnectionOptions['ssl']): unknown {
+  const failure = error as NodeJS.ErrnoException
+  if (badCertificate.test(failure.code ?? ''))
+    failure.message = Reflect.has(Object(ssl), 'ca')
+      ? 'the server has a certificate that no authority of sslrootcert has signed'
+      : 'the server has a certificate that no public authority has signed: name its own by sslrootcert'
+  else if (failure.message === 'Connection terminated unexpectedly')
+    failure.message = 'the connection was closed before it was ready: check the host and the port'
+  return failure
 }
 
 /** Returns whether a server refuses writes: a standby does, and so does one that an operator has made read-only. */

@@ -53,7 +53,6 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
 
   function connect({ size, limitMs }: Limits): pg.Pool {
     const pool = new pg.Pool({
-      application_name: 'plant-store',
       ...connection,
       Client,
       keepAlive: true,

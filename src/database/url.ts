@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import type pg from 'pg'
+import { highestPort } from '../config/address.ts'
 import { StartupFault } from '../failures/failure.ts'
 
 /** Where and how to connect: the driver's options for a client, and those of database/hosts. */
@@ -23,7 +24,7 @@ type Parameter = readonly [pattern: RegExp, rule: string]
 
 const oneOf = (...values: string[]): Parameter => [
   new RegExp(`^(${values.join('|')})$`),
-  `one of ${values.join(', ')}`
+  values.length === 1 ? (values[0] as string) : `one of ${values.join(', ')}`
 ]
 const text = (rule: string, pattern = /^[^\0]+$/s): Parameter => [pattern, rule]
 
@@ -35,7 +36,7 @@ export const urlParameters = {
   sslkey: text('a file'),
   channel_binding: oneOf('disable', 'prefer', 'require'),
   host: text('a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/),
-  port: text('an integer from 1 to 65535', /^\d{1,5}$/),
+  port: text(`an integer from 1 to ${highestPort}`, /^\d{1,5}$/),
   user: text('a name'),
   password: text('a text'),
   application_name: text('a name'),
@@ -70,6 +71,8 @@ const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?
 export function parseDatabaseUrl(url: string): ConnectionOptions {
   const match = parts.exec(url.trim())
   if (!match) throw fault(form)
+  // NUL would end its field in the driver's first message, and begin another.
+  if (url.includes('%00')) throw fault('must not have %00')
   const [, credentials = '', list = '', database = '', query = '', rest] = match
   // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
@@ -79,17 +82,18 @@ export function parseDatabaseUrl(url: string): ConnectionOptions {
   const ssl = readTls(values)
   if (values.channel_binding === 'require' && !ssl)
     throw fault('must have an sslmode for channel_binding require')
-  const { options, application_name } = values
-  const [first] = hosts
+  const { options, application_name = 'plant-store' } = values
+  if (ssl && hosts.some(({ host }) => host.startsWith('/')))
+    throw fault('must have sslmode disable, or none, for a Unix socket: it is never encrypted')
   return {
     user: values.user ?? decode(user),
     password: values.password ?? decode(password),
     database: decode(database),
-    ...first,
+    ...hosts[0],
     // Not undefined: the driver would ask the environment.
     ssl,
     ...(options !== undefined && { options }),
-    ...(application_name !== undefined && { application_name }),
+    application_name,
     enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
     requiresChannelBinding: values.channel_binding === 'require',
     connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
@@ -105,8 +109,8 @@ function readParameters(query: string): Values {
     if (pair === '') continue
     if (!pair.includes('=')) throw fault(escapes)
     const [name, value] = split(pair, '=').map(decode) as [string, string]
-    if (!Object.hasOwn(urlParameters, name))
-      throw fault(`has the unknown parameter ${name}; the nearest known one is ${findNearest(name)}`)
+    // After the password, it may be a part of it.
+    if (!Object.hasOwn(urlParameters, name)) throw fault(values.password ? escapes : describeUnknown(name))
     const [pattern, rule] = urlParameters[name as ParameterName]
     if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
     values[name as ParameterName] = value
@@ -121,14 +125,16 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
   if (host === undefined && list === '')
     throw fault('must name a host, such as db:5432, or ?host= with the directory of a Unix socket')
   if (isList && (names.includes('') || host !== undefined || port !== undefined)) throw fault(listForm)
-  if (isList && attributes === 'any') throw fault('must have as its target_session_attrs one of read-write')
+  if (isList && attributes === 'any') throw fault('must have as its target_session_attrs read-write')
   return names.map((name) => {
-    const [, bracketed, plain = '', given] =
-      /^(?:\[([^\]]*)\]|([^:[\]\s]*))(?::(\d{1,5})?)?$/.exec(name) ?? []
+    const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*))(?::(.*))?$/s.exec(name)
+    const [, bracketed, plain = '', given] = match ?? []
     const named = host ?? bracketed ?? decode(plain)
-    const chosen = Number(port ?? given ?? 5432)
-    if (named === '' || chosen < 1 || chosen > 65_535) throw fault(form)
-    return { host: named, port: chosen }
+    if (!match || named === '') throw fault(form)
+    const chosen = port ?? (given || '5432')
+    if (!/^\d{1,5}$/.test(chosen) || Number(chosen) < 1 || Number(chosen) > highestPort)
+      throw fault(`must have as its port ${urlParameters.port[1]}`)
+    return { host: named, port: Number(chosen) }
   })
 }
 
@@ -151,7 +157,10 @@ function readTls({ sslmode, sslrootcert, sslcert, sslkey }: Values) {
 
 function read(path: string): string {
   try {
-    return readFileSync(path, 'utf8')
+    const text = readFileSync(path, 'utf8')
+    // Node takes an empty sslrootcert for none, and would trust every public authority.
+    if (!text.includes('-----BEGIN ')) throw new Error(`no PEM, open '${path}'`)
+    return text
   } catch (error) {
     throw fault(`names a file that cannot be read: ${(error as Error).message}`)
   }
@@ -169,12 +178,12 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw fault(form)
+    throw fault('must write % as %25, and other characters as the bytes of UTF-8')
   }
 }
 
-/** Returns the known parameter that has most pairs of letters in common with a name (Dice's coefficient). */
-function findNearest(name: string): string {
+/** Names the known parameter that shares most pairs of letters with an unknown one (Dice's coefficient), if it shares enough. */
+function describeUnknown(name: string): string {
   const pairsOf = (text: string) => {
     const letters = `^${text.toLowerCase().replace(/[^a-z]/g, '')}$`
     return new Set([...letters.slice(1)].map((letter, index) => `${letters[index]}${letter}`))
@@ -182,8 +191,10 @@ function findNearest(name: string): string {
   const given = pairsOf(name.slice(0, 64).replace(/^(ssl|tls)$/i, 'sslmode'))
   const likeness = (known: string) => {
     const own = pairsOf(known)
-    return [...own].filter((pair) => given.has(pair)).length / (own.size + given.size)
+    return (2 * [...own].filter((pair) => given.has(pair)).length) / (own.size + given.size)
   }
-  const names = Object.keys(urlParameters)
-  return names.reduce((best, known) => (likeness(known) > likeness(best) ? known : best))
+  const nearest = Object.keys(urlParameters).reduce((a, b) => (likeness(b) > likeness(a) ? b : a))
+  const isNear = likeness(nearest) > 0.3
+  const hint = isNear ? `the nearest known one is ${nearest}` : 'docs/configuration.md lists the known ones'
+  return `has the unknown parameter ${name}; ${hint}`
 }

@@ -140,7 +140,7 @@ function toCreateFailure(error: unknown): Failure {
 
 /** Returns whether the table requires a column that the service does not write. */
 function requiresOther(error: unknown): boolean {
-  const { code, column = '', where } = error as { code?: string; column?: string; where?: string }
-  // With a context, it is a statement of a trigger.
-  return code === '23502' && where === undefined && !writtenColumns.includes(column)
+  const { code, column, where } = error as { code?: string; column?: string; where?: string }
+  // With a context, it is a statement of a trigger; without a column, a domain.
+  return code === '23502' && where === undefined && column !== undefined && !writtenColumns.includes(column)
 }

@@ -28,6 +28,9 @@ export interface PlantItem extends TracedItem, PlantWrite, WriteContext {
 /** What became of a plant: stored for this request, or by an earlier one with its Idempotency-Key. */
 export type Stored = 'created' | 'replayed'
 
+/** The id is a number where the operator has made the column narrower. */
+type Found = { id: string | number; write_id: string }
+
 type Row = AttemptRow<PlantItem>
 
 /** Makes the store over the database. */
@@ -37,8 +40,8 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
     const former = rows.filter(({ item }) => isFormer(item, found.get(String(item.id))))
     if (former.length === 0) return new Set<string>()
     const statement = comparePlants(former.map(({ item }) => item.plant))
-    const same = await database.query<{ id: string }>(statement, signal)
-    return new Set(same.rows.map(({ id }) => id))
+    const same = await database.query<Pick<Found, 'id'>>(statement, signal)
+    return new Set(same.rows.map(({ id }) => String(id)))
   }
 
   return {
@@ -57,8 +60,8 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
     find: (rows, signal) =>
       settled(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
-        const others = await database.query<{ id: string; write_id: string }>(statement, signal)
-        const found = new Map(others.rows.map(({ id, write_id }) => [id, write_id]))
+        const others = await database.query<Found>(statement, signal)
+        const found = new Map(others.rows.map(({ id, write_id }) => [String(id), write_id]))
         const same = await compare(rows, found, signal)
         return rows.map((row) => {
           const id = String(row.item.id)

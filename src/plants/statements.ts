@@ -121,7 +121,7 @@ export const selectMisfits = `
   where attnum > 0 and not attisdropped and not atthasdef and attidentity = '' and attname <> all ('{${written}}')
     and (attnotnull or typnotnull and typdefault is null)
   union all
-  select format('rule %I of %s acts in place of creates: drop rule %1$I on %2$s', rulename, name)
+  select format('rule %I of %s excludes creates: drop rule %1$I on %2$s', rulename, name)
   from plants join pg_rewrite on ev_class = plants.oid
   where ev_type in ('2', '3') and ev_enabled <> 'D'
   union all

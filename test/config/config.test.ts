@@ -253,7 +253,8 @@ t.test('several faults are reported at once, none with a secret or a password', 
 t.test(
   "variables of libpq's that ask for TLS are refused: the service reads them from the URL",
   async (t) => {
-    const line = (name: string) => `${name} is not read: write that parameter into DATABASE_URL`
+    const line = (name: string) =>
+      `${name} is not read: unset it, and write what it asks for into DATABASE_URL`
     for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING']) {
       t.strictSame(faults({ [name]: 'require' }), [line(name)])
       t.strictSame(faults({ [name]: '' }), [])

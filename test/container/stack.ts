@@ -83,9 +83,9 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
       const lines = await psql('db', 'plants', selectRows(firstId, lastId))
       return lines.map((line) => JSON.parse(line))
     },
-    /** Runs one of the scripts of `ops`. */
+    /** Runs one of the scripts of `ops`. Its error has no progress of Compose, in which the cause would be lost. */
     operate: (script: string, args: string[] = [], changed: Record<string, string> = {}) =>
-      execute(`ops/${script}`, args, { cwd, env: { ...env, ...changed } }),
+      execute(`ops/${script}`, args, { cwd, env: { ...env, COMPOSE_PROGRESS: 'quiet', ...changed } }),
     /** Starts clients, and returns the proof that none of their creates fails and each plant is stored once. */
     async startClients(t: Test) {
       const [url, token] = [await stack.url(), await stack.token()]

@@ -53,7 +53,7 @@ t.test('a database without transaction ids is at fault, and not a row', async (t
     t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'away')
 })
 
-t.test("a rule that acts in place of creates is the operator's, and its sessions are good", async (t) => {
+t.test("a rule that excludes creates is the operator's, and its sessions are good", async (t) => {
   const rule = report('0A000', { routine: 'RewriteQuery' })
   t.equal(meaning(rule), 'gone')
   t.notOk(isStale(rule))

@@ -1,10 +1,11 @@
 /** Waiting for the database: what is reported of each thing that it can lack. */
 import { once } from 'node:events'
 import { connect, Socket } from 'node:net'
+import type pg from 'pg'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { checkMigrated, checkStatements } from '../../src/database/checks.ts'
+import { type Check, checkMigrated, checkStatements, settingChecks } from '../../src/database/checks.ts'
 import { waitForDatabase } from '../../src/database/readiness.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
@@ -176,6 +177,17 @@ for (const [setting, value, rule] of settings)
     await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([`${rule}, it is ${value}`]))
   })
 
+t.test('a server before PostgreSQL 15 is refused at once', async (t) => {
+  const [checkVersion] = settingChecks as [Check, Check]
+  const tell = (version: string) => {
+    const client = { query: async () => ({ rows: [{ server_version: version }] }) }
+    return checkVersion(client as unknown as pg.Client, () => Promise.reject())
+  }
+  for (const good of ['15.0', '18.4', '20beta1']) t.equal(await tell(good), undefined)
+  for (const old of ['14.19', '9.6.24'])
+    await t.rejects(tell(old), new StartupFault([`PostgreSQL must be of version 15 or later, it is ${old}`]))
+})
+
 const misfits: [sql: string, missing: string, remedy: string][] = [
   [
     'alter table plants add column region text not null',
@@ -189,7 +201,7 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
   ],
   ...['insert', 'update'].map((event): [string, string, string] => [
     `create rule "The rule" as on ${event} to plants do instead nothing`,
-    'rule "The rule" of public.plants acts in place of creates: drop rule "The rule" on public.plants',
+    'rule "The rule" of public.plants excludes creates: drop rule "The rule" on public.plants',
     'drop rule "The rule" on public.plants'
   ]),
   [
@@ -198,8 +210,14 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
     'alter table plants set logged'
   ],
   [
+    `alter table plants rename to seeds; create table plants (like seeds including all) partition by hash (id);
+     create unlogged table part partition of plants for values with (modulus 1, remainder 0)`,
+    'table part loses plants in a crash: alter table part set logged',
+    'alter table part set logged'
+  ],
+  [
     'alter table plants alter tag type integer using null',
-    'the table does not fit this release: column "tag" is of type integer but expression is of type text',
+    'the table does not fit this release, take back its change: column "tag" is of type integer but expression is of type text',
     'alter table plants alter tag type text'
   ]
 ]

@@ -160,6 +160,25 @@ t.test('a broken file changes nothing, and the next good one is used', async (t)
   await scene.end(t)
 })
 
+t.test('a database that fails a check is not used before it passes', async (t) => {
+  const scene = await startUnderLoad(t)
+  const next = await createDatabase(t)
+  await query(next, 'alter table plants set unlogged')
+  await writeFile(scene.path, next)
+  await until(
+    'what is missing is logged',
+    () => scene.logged('DATABASE_URL_FILE has a URL that does not work yet'),
+    ([line]) => line?.missing === 'table plants loses plants in a crash: alter table plants set logged'
+  )
+  await scene.load.succeed(creates)
+  await scene.end(t)
+  t.strictSame(await query(next, 'select from plants'), [])
+  await query(next, 'alter table plants set logged')
+  await scene.isReplaced()
+  t.equal(await post(`${scene.service.url}/plants`, { id: -1, name: 'n' }).then(({ status }) => status), 200)
+  t.strictSame(await query(next, 'select id from plants'), [{ id: '-1' }])
+})
+
 t.test('a service that waits for its database follows the file, too; SIGHUP reads it at once', async (t) => {
   const databaseUrl = await createDatabase(t)
   const path = join(t.testdir({}), 'database-url')

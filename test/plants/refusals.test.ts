@@ -2,7 +2,8 @@
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { failure, startService, success } from '../support/service.ts'
+import { createDatabase } from '../support/database.ts'
+import { failure, headers, startService, success } from '../support/service.ts'
 
 type Service = Awaited<ReturnType<typeof startService>>
 
@@ -61,6 +62,22 @@ for (const [title, sql, code, cause] of own)
     t.strictSame(await service.rows('select id from plants'), [{ id: '1' }])
   })
 
+t.test('an id that the operator has made narrower: what fits is stored, the rest is refused', async (t) => {
+  const service = await startWith(t, 'alter table plants alter id type integer')
+  t.strictSame(await service.post({ id: 2, name: 'n' }), success({ name: 'n' }))
+  const keyed = { headers: { ...headers, 'idempotency-key': 'key' } }
+  for (const _ of ['first', 'repeat'])
+    t.match(await service.post({ id: 3, name: 'n' }, keyed), { status: 200, body: '{"name":"n"}' })
+  t.strictSame(await service.post({ id: 2 ** 31, name: 'n' }), refused)
+})
+
+t.test('with array_nulls off, which the start refuses, no plant is stored with a tag NULL', async (t) => {
+  const url = await createDatabase(t)
+  const service = await startService(t, { DATABASE_URL: `${url}?options=-c%20array_nulls%3Doff` })
+  t.strictSame(await service.post({ id: 1, name: 'n' }), broken)
+  t.strictSame(await service.rows('select id from plants'), [])
+})
+
 const rules: [title: string, sql: string, cause: object][] = [
   [
     'a constraint',
@@ -90,6 +107,11 @@ const rules: [title: string, sql: string, cause: object][] = [
     'a domain',
     `create domain short as text check (length(value) < 5); alter table plants alter name type short`,
     { code: '23514', dataType: 'short', constraint: 'short_check' }
+  ],
+  [
+    'a domain that has no null',
+    `update plants set tag = ''; create domain present as text not null; alter table plants alter tag type present`,
+    { code: '23502', dataType: 'present' }
   ]
 ]
 for (const [title, sql, cause] of rules)
