@@ -1,4 +1,4 @@
-/** `npm run bench -- bad-rows`: what a client whose rows are at fault costs 64 others; it only prints its result. */
+/** `npm run bench -- bad-rows`: what clients whose rows are at fault cost 64 others; it only prints its result. */
 import { connect } from 'node:net'
 import pg from 'pg'
 import { query } from '../dev/query.ts'
@@ -11,12 +11,17 @@ import { formatNumber, formatTable } from './report.ts'
 import { findProgram } from './server.ts'
 import { cpuUs, familyCpuUs } from './usage.ts'
 
-// A row that is tried until its deadline comes once in a window, which is as long.
-const { rounds, deadline } = readOptions({ rounds: 15, deadline: 2_000 }, { rounds: 1, deadline: 1_000 })
+// A row that is tried until its deadline comes once in a window, which is as long. Commits take so many ms longer.
+const { rounds, deadline, crowds, commits } = readOptions(
+  { rounds: 5, deadline: 2_000, crowds: [1, 64, 256], commits: [0, 10] },
+  { rounds: 1, deadline: 1_000, crowds: [1, 64], commits: [0] }
+)
 const connections = 64
-/** What a trigger does with a plant of this name; `more` is one more client with good plants. */
+/** What a trigger does with a plant of this name; `more` is as many more clients with good plants. */
 const kinds: Record<string, string> = {
   more: 'null',
+  // Its id has a row.
+  taken: 'null',
   refused: 'raise check_violation',
   'damaged page': "raise sqlstate 'XX001'",
   'missing right': "raise sqlstate '42501'",
@@ -27,7 +32,10 @@ const kinds: Record<string, string> = {
   // Another session holds its id.
   locked: 'null'
 }
-const lockedId = 1
+/** Ids of bad clients are fixed where another session holds them, or has stored them. */
+const lockedId = (client: number) => client + 1
+const takenId = (client: number) => 1_000 + client
+const mostCrowded = Math.max(...crowds)
 
 const cases = Object.entries(kinds).map(([name, does]) => `when '${name}' then ${does};`)
 const createTrigger = `
@@ -43,11 +51,14 @@ await inEnvironment(async ({ createDatabase, startServer, postgres }) => {
   await query(url, createTrigger)
   const holder = new pg.Client(url)
   await holder.connect()
-  await holder.query(`begin; insert into plants values (${lockedId}, '', null, gen_random_uuid())`)
+  const insert = (first: number) =>
+    `insert into plants select i, '', null, gen_random_uuid() from generate_series(${first}, ${first + mostCrowded - 1}) i`
+  await holder.query(insert(takenId(0)))
+  await holder.query(`begin; ${insert(lockedId(0))}`)
   const settings = { WRITE_DEADLINE_MS: String(deadline) }
   const server = await startServer({ ...findProgram('service'), settings }, url)
   const { hostname, port } = new URL(server.url)
-  let lastId = lockedId
+  let lastId = 1_000_000
 
   /** Creates plants one after the other until `end`; returns how many of them, and how many creates failed. */
   function run(end: number, makeBody: () => string) {
@@ -66,35 +77,48 @@ await inEnvironment(async ({ createDatabase, startServer, postgres }) => {
     return promise
   }
 
-  /** Loads the service; returns what the clients have seen, and the one besides them. */
-  async function measure(kind: string) {
+  /** Loads the service; returns what the clients have seen, and not those besides them. */
+  async function measure(kind: string, crowd: number) {
     const cpu = () => cpuUs(server.pid) + familyCpuUs(Number(postgres.process.pid))
     const before = cpu()
     const end = performance.now() + deadline
-    const makeOther = () => JSON.stringify({ id: kind === 'locked' ? lockedId : ++lastId, name: kind })
-    const other = run(end, kind === 'more' ? makeBody : makeOther)
+    const idOf = (client: number) =>
+      kind === 'locked' ? lockedId(client) : kind === 'taken' ? takenId(client) : ++lastId
+    const others = Array.from({ length: crowd }, (_, client) =>
+      run(end, kind === 'more' ? makeBody : () => JSON.stringify({ id: idOf(client), name: kind }))
+    )
     const good = await Promise.all(Array.from({ length: connections }, () => run(end, makeBody)))
     const used = cpu() - before
     const sum = (what: 'created' | 'failed') => good.reduce((sum, counts) => sum + counts[what], 0)
-    await other
+    await Promise.all(others)
     return { created: sum('created'), cpu: used / sum('created'), errors: sum('failed') }
   }
   type Figures = Awaited<ReturnType<typeof measure>>
-  const taken = Object.keys(kinds).map((kind) => ({ kind, pairs: [] as [Figures, Figures][] }))
-  await measure('more')
-  for (let round = 1; round <= rounds; round++) {
-    for (const { kind, pairs } of taken) {
-      pairs.push([await measure('more'), await measure(kind)])
-      process.stdout.write(`round ${round}, ${kind}: ${JSON.stringify(pairs.at(-1))}\n`)
+
+  /** Compares each kind with as many more good clients. */
+  async function compare(crowd: number) {
+    const taken = Object.keys(kinds).map((kind) => ({ kind, pairs: [] as [Figures, Figures][] }))
+    await measure('more', crowd)
+    for (let round = 1; round <= rounds; round++)
+      for (const { kind, pairs } of taken)
+        pairs.push([await measure('more', crowd), await measure(kind, crowd)])
+    return taken.map(({ kind, pairs }) => {
+      const ratios = (['created', 'cpu'] as const).map((figure) =>
+        formatNumber(median(pairs.map(([calm, bad]) => bad[figure] / calm[figure])), 2)
+      )
+      return [kind, ...ratios, `${pairs.reduce((sum, [, bad]) => sum + bad.errors, 0)}`]
+    })
+  }
+
+  await query(url, 'alter system set commit_siblings = 0')
+  for (const commit of commits) {
+    await query(url, `alter system set commit_delay = ${commit * 1_000}`)
+    await query(url, 'select pg_reload_conf()')
+    for (const crowd of crowds) {
+      const title = `${crowd} more, commits of ${commit} ms more`
+      const head = [title, 'creates/s of the others, ratio', 'CPU for each, ratio', 'their errors']
+      process.stdout.write(`\n${formatTable([head, ...(await compare(crowd))])}\n`)
     }
   }
-  const lines = taken.map(({ kind, pairs }) => {
-    const ratios = (['created', 'cpu'] as const).map((figure) =>
-      formatNumber(median(pairs.map(([calm, bad]) => bad[figure] / calm[figure])), 2)
-    )
-    return [kind, ...ratios, `${pairs.reduce((sum, [, bad]) => sum + bad.errors, 0)}`]
-  })
-  const head = ['one more client', 'creates/s of the others, ratio', 'CPU for each, ratio', 'their errors']
-  process.stdout.write(`\n${formatTable([head, ...lines])}\n`)
   await holder.end()
 })

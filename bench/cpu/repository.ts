@@ -4,16 +4,17 @@ import { pino } from 'pino'
 import type { Config } from '../../src/config/config.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { createPlantRepository, type PlantRepository } from '../../src/plants/repository.ts'
+import { createSqlStore } from '../../src/plants/sql-store.ts'
 
 /** Writes each row in one turn of the event loop, and keeps none. */
 const database: Database = {
   async query<Row extends pg.QueryResultRow>({ values = [] }: pg.QueryConfig) {
     await new Promise(setImmediate)
-    const [, ids = ''] = values as string[]
-    const rows = ids
+    const [writeIds = ''] = values as string[]
+    const rows = writeIds
       .slice(1, -1)
       .split(',')
-      .map((id) => ({ id }))
+      .map((write_id) => ({ write_id }))
     return { rows } as unknown as pg.QueryResult<Row>
   },
   reset: () => {}
@@ -22,5 +23,5 @@ const database: Database = {
 /** Makes the repository with a configuration's limits. */
 export function createRepository({ write }: Pick<Config, 'write'>): PlantRepository {
   const nothing = { onStored: () => {}, onAttempt: () => {} }
-  return createPlantRepository(database, write, pino({ enabled: false }), nothing)
+  return createPlantRepository(createSqlStore(database), write, pino({ enabled: false }), nothing)
 }

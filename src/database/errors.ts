@@ -1,6 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { DatabaseError } from 'pg'
-import type { WriteFailure } from '../group-commit/types.ts'
+import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
 
 /** Thrown when no connection is available: no statement was sent. */
 export class NoConnection extends Error {
@@ -13,21 +13,29 @@ export class OutcomeUnknown extends Error {
 }
 
 /** What an error means for a statement that was rolled back; the first entry with its code counts. */
-const meanings: [codes: RegExp, whose: WriteFailure['whose'], again: WriteFailure['again']][] = [
-  // A read-only server, no connection left, a prepared statement that is lost or mixed up.
-  [/^(25006|26000|42P05|53300)$/, 'database', 'later'],
+const meanings: [codes: RegExp, kind: FailureKind][] = [
+  // A read-only server, no connection left, a prepared statement that is lost or mixed up, a full disk, a locked table.
+  [/^(25006|26000|42P05|53300|53100|55P03)$/, 'away'],
   // A serialization failure, a deadlock.
-  [/^(40001|40P01)$/, 'unclear', 'now'],
-  // Too few resources, a lock, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
+  [/^(40001|40P01)$/, 'chance'],
+  // Too few resources, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
   // of Citus whose transaction was broken by the end of another node (citusdata/citus#7306).
-  [/^(25...|53...|55P03|57014)$/, 'unclear', 'later'],
+  [/^(25...|53...|57014)$/, 'busy'],
   // A table, a column, a function, a right is missing, or the table has a rule that excludes the statement.
-  [/^(0A000|42...|3D000|3F000)$/, 'database', 'never'],
+  [/^(0A000|42...|3D000|3F000)$/, 'gone'],
   // A damaged page, an I/O error, a bug; a null, which may be in a column that the service does not write.
-  [/^(58...|XX...|23502)$/, 'unclear', 'never'],
+  [/^(58...|XX...|23502)$/, 'broken'],
   // The data is at fault.
-  [/^/, 'row', 'never']
+  [/^/, 'refused']
 ]
+/** What some errors mean whose code has other meanings: a stale plan, and a row that a policy of the table refuses. */
+const ofRoutines: Partial<Record<string, FailureKind>> = {
+  RevalidateCachedQuery: 'away',
+  ExecWithCheckOptions: 'refused'
+}
+/** What the failures of all rows mean where a function that one row has called, such as a trigger, has met them. */
+const ofFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
+
 /** A connection exception, a server that stops, an unknown completion. If this session survives, another one has met it. */
 const open = /^(08...|25P04|40003|57P0[1-5])$/
 /**
@@ -53,37 +61,38 @@ function codeOf(error: unknown): string | undefined {
   return severity === undefined ? undefined : code
 }
 
-/** Returns whether a row may have caused an error: one in a function, such as a trigger, or one of a policy. */
-const mayBeRows = ({ where, routine }: Report) => where !== undefined || routine === 'ExecWithCheckOptions'
-
-/** Returns whether a prepared statement no longer fits the table. Rules of the table have the same code, 0A000. */
-const isStalePlan = ({ routine }: Report) => routine === 'RevalidateCachedQuery'
-
 /** Returns whether the server itself reported an error. If it is then ready for another statement, the session survives. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
 /** Returns whether this error makes a surviving session useless, and all other sessions of its server. */
-export const isStale = (error: unknown): boolean =>
-  (stale.test(codeOf(error) ?? '') || isStalePlan(error as Report)) && !mayBeRows(error as Report)
+export function isStale(error: unknown): boolean {
+  const { routine, where } = error as Report
+  const isPlan = routine === 'RevalidateCachedQuery'
+  return where === undefined && (isPlan || stale.test(codeOf(error) ?? ''))
+}
 
 /** Returns whether a session ended by a time-out of its own, which says nothing about others. */
 export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
 
 /** Returns whether the data of a row breaks a rule of the table. */
-export const breaksRule = (error: unknown): boolean => refused.test(String(codeOf(error)))
+export const breaksRule = (error: unknown): boolean =>
+  refused.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
 
 /** Returns what an error means for the rows of its statement. */
-export function diagnose(error: unknown): WriteFailure {
-  const { routine, file } = error as Report
+export const diagnose = (error: unknown): WriteFailure => ({
+  error: error as Error,
+  kind: kindOf(error as Report)
+})
+
+function kindOf(error: Report): FailureKind {
+  const { routine = '', where, file = '' } = error
   // Near the wraparound of transaction ids, nothing is written until the operator vacuums. The code is that of too much data.
-  if (error instanceof NoConnection || routine === 'GetNewTransactionId')
-    return { error, written: 'no', whose: 'database', again: 'later' }
+  if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
-  const isOpen = code === undefined || open.test(code)
-  if (isOpen || (broken.test(code) && onWorkers.test(file ?? '')))
-    return { error, written: 'maybe', whose: 'unclear', again: 'later' }
-  const [, whose, again] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
-  const isUnclear = whose === 'database' && mayBeRows(error as Report)
-  const isStale = isStalePlan(error as Report)
-  return { error, written: 'no', whose: isUnclear ? 'unclear' : whose, again: isStale ? 'later' : again }
+  if (code === undefined || open.test(code)) return 'lost'
+  if (broken.test(code) && onWorkers.test(file)) return 'lost'
+  const [, ofCode] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
+  const kind = ofRoutines[routine] ?? ofCode
+  // A row's lock has a context, too.
+  return where === undefined ? kind : (ofFunctions[kind] ?? kind)
 }

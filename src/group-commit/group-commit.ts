@@ -1,7 +1,12 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
-import { createBackOff, createOutage, pauseMs } from './outage.ts'
+import type { WriteFailure } from '../shared/write-failure.ts'
+import { createCutOff } from './cut-off.ts'
+import { createDeadlines } from './deadlines.ts'
+import { createEstimate } from './estimate.ts'
+import { createOutage, createPace, pauseMs } from './outage.ts'
 import { createQueue } from './queue.ts'
-import { type Attempt, createPendingRows, createWaitEstimate, Row } from './rows.ts'
+import { Attempt, type Kind, Row } from './row.ts'
+import type { Next } from './table.ts'
 import {
   type AttemptReport,
   type Clock,
@@ -10,24 +15,13 @@ import {
   NotCommitted,
   type Store,
   systemClock,
-  type WriteFailure,
   type Written
 } from './types.ts'
-import { createEvidence, judge } from './verdict.ts'
 
-/** How often a row is tried again that was neither written nor conflicts with another. */
-const repeatsOfMissing = 3
 /** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
 const mostOfDeadline = 0.8
-/** Into how many parts rows that have failed together are split at most; fewer if attempts take long. */
-const mostParts = 4
-/** The attempts with these parts may together take the deadline divided by this. */
-const partsOfDeadline = 8
-/** An attempt with suspects may take this many times as long as recent ones, or this share of the deadline. */
-const patience = 2
-const shareOfSuspects = 1 / 24
-/** A row that others failed with gets its error after this many times as long as it took to find: it costs them a tenth of the time. */
-const delayOfFault = 9
+/** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
+const lateness = 9
 
 interface Options {
   onAttempt?: (report: AttemptReport) => void
@@ -38,22 +32,24 @@ interface Options {
 
 /**
  * Makes a group commit over a store. An idle lane takes all rows that have come by the end of the event loop's turn,
- * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, writes them and applies the
- * verdict. Rows that have failed wait in the queue, by themselves or all together.
+ * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, inserts them or looks them
+ * up, and settles what that has decided; the table says what becomes of the others.
  */
 export function createGroupCommit<T extends Item, R>(
   store: Store<T, R>,
   limits: Limits,
   { onAttempt, onOutage, clock = systemClock }: Options = {}
 ) {
-  const queue = createQueue<T, R>(limits, companyOf)
-  const backOff = createBackOff(clock, start)
-  const evidence = createEvidence()
+  const queue = createQueue<T, R>(limits)
+  const pace = createPace(clock, start)
   const outage = createOutage(() => store.probe(), clock, onOutageChange)
-  const waitEstimate = createWaitEstimate(limits)
-  const pendingRows = createPendingRows<T, R>(limits.deadlineMs, clock, giveUp, start)
+  const watch = createCutOff(() => store.commit(), clock, onCommit)
+  const estimate = createEstimate(limits)
+  const deadlines = createDeadlines<T, R>(limits.deadlineMs, clock, giveUp, start)
   const drained = Promise.withResolvers<void>()
   let busyLanes = 0
+  /** When the newest attempt has begun. */
+  let newestBegan = 0
   /** Rows of this turn that have found a lane idle. */
   let rowsOfTurn = 0
   let closed = false
@@ -70,10 +66,16 @@ export function createGroupCommit<T extends Item, R>(
       return
     }
     const row = new Row<T, R>(item, clock.now() + limits.deadlineMs, resolve, reject)
-    pendingRows.add(row)
+    deadlines.add(row)
     queue.add(row)
-    if (busyLanes === limits.lanes) return
-    // Many requests arrive in one turn: a lane that took the first alone would be busy when the others come.
+    if (busyLanes < limits.lanes) gather()
+  }
+
+  /**
+   * The batch policy: an idle lane takes what has come by the end of this turn, or at once what fills a batch. Many requests
+   * arrive in one turn: a lane that took the first alone would be busy when the others come.
+   */
+  function gather() {
     if (rowsOfTurn++ === 0)
       clock.afterPoll(() => {
         rowsOfTurn = 0
@@ -93,199 +95,132 @@ export function createGroupCommit<T extends Item, R>(
     return expectedMs() <= limits.deadlineMs * share ? undefined : 'full'
   }
 
-  const expectedMs = () => waitEstimate.expectMs(pendingRows.rows, pendingRows.bytes)
+  function expectedMs() {
+    const busyMs = busyLanes === limits.lanes ? clock.now() - newestBegan : undefined
+    return estimate.expectMs(deadlines.rows, deadlines.bytes, busyMs)
+  }
 
   function start() {
     while (busyLanes < limits.lanes) {
-      const batch = queue.take(backOff.held)
-      if (!batch) break
-      busyLanes++
-      void run(batch.rows, batch.isSuspect)
+      const kind = queue.choose()
+      if (kind === undefined || !pace.admit()) break
+      void run(kind, queue.take(kind))
     }
-    if (!closed || busyLanes > 0 || pendingRows.rows > 0) return
-    pendingRows.stop()
+    if (!closed || busyLanes > 0 || deadlines.rows > 0) return
+    deadlines.stop()
     outage.stop()
-    backOff.end()
+    pace.stop()
     drained.resolve()
   }
 
-  async function run(rows: Row<T, R>[], isSuspect: boolean) {
-    const controller = new AbortController()
-    const giveUp = () => controller.abort()
-    // New rows may take as long as the store lets them.
-    const cancelLimit = isSuspect ? clock.after(limitMs(rows), giveUp) : undefined
-    const { length } = rows
-    const began = clock.now()
-    const attempt: Attempt = { rows: length, waiting: length, giveUp, began, since: evidence.now }
-    for (const row of rows) {
-      row.state = 'trying'
-      row.attempt = attempt
-    }
-    const written = await store.write(rows, controller.signal)
-    cancelLimit?.()
+  async function run(kind: Kind, rows: Row<T, R>[]) {
+    const attempt = new Attempt(kind, rows.length, clock.now())
+    const { began, signal, cutOff } = attempt
+    busyLanes++
+    newestBegan = began
+    for (const row of rows) row.begin(attempt)
+    const { limitMs, lockMs } = estimate.limitsOf(kind, (rows[0] as Row<T, R>).history.slice)
+    const endWatch = watch(limitMs, cutOff)
+    const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
+    endWatch()
     busyLanes--
-    apply(rows, written, attempt, isSuspect)
+    queue.leave(kind, rows.length, written.failure === undefined, clock.now() - began)
+    observe(attempt, rows, written.failure)
+    apply(rows, written, signal.aborted)
     start()
   }
 
-  const slowMs = () => Math.max(limits.deadlineMs * shareOfSuspects, waitEstimate.attemptMs * patience)
-
-  /**
-   * How many suspects may go with this one. Until something is written, or it is clear that nothing can be,
-   * one goes alone: it shows whether the database serves, and how long it takes now.
-   */
-  function companyOf({ failed, company }: Row<T, R>) {
-    const isKnown = evidence.wasWritten(failed?.since) || evidence.isEverybodys(failed?.since)
-    const partsInTime = Math.floor(limits.deadlineMs / partsOfDeadline / waitEstimate.attemptMs)
-    return isKnown ? Math.ceil(company / Math.max(1, Math.min(mostParts, partsInTime))) : 1
-  }
-
-  /** How long suspects may take, so that the rows after them have their turn. */
-  function limitMs([any]: Row<T, R>[]) {
-    const { rests, failed, deadline } = any as Row<T, R>
-    if (rests > 0) return slowMs()
-    if (!evidence.wasWritten(failed?.since)) return (deadline - clock.now()) / 2
-    return Math.max((limits.deadlineMs * shareOfSuspects) / 10, waitEstimate.attemptMs * patience)
-  }
-
-  /** Settles the rows that an attempt has decided, and judges the others. */
-  function apply(rows: Row<T, R>[], { results, failure }: Written<R>, attempt: Attempt, isSuspect: boolean) {
-    const ms = clock.now() - attempt.began
-    queue.leave(isSuspect, ms, isSuspect || (failure !== undefined && rows.length === 1))
-    onAttempt?.({ rows: rows.length, ms, outcome: outcomeOf(failure) })
-    if (failure === undefined) {
-      // Suspects that were cut off before had too little time: not one row is slow, but all.
-      if (ms > slowMs()) queue.regroup()
-      const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-      waitEstimate.learn(rows.length, bytes, ms)
+  /** Learns from an attempt about the database, and nothing about its rows. */
+  function observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], failure?: WriteFailure) {
+    const ms = clock.now() - began
+    onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? (kind === 'find' ? 'found' : 'written') })
+    if (failure) {
+      pace.failed()
+      if (signal.aborted && kind === 'fresh') estimate.doubt()
+      // The database has processed the rows, if only to refuse them. What was given up says nothing.
+      if (!signal.aborted && !/away|lost/.test(failure.kind)) outage.signOfLife()
+      return
     }
-    let decided = 0
+    if (kind === 'fresh') estimate.learn(rows.length, countBytes(rows), ms)
+    pace.reset()
+    outage.signOfLife()
+  }
+
+  /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
+  function apply(rows: Row<T, R>[], { results, failure }: Written<R>, isCutOff: boolean) {
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
       const result = results[index]
-      if (result !== undefined) decided++
       if (row.state === 'done') queue.release(row)
       else if (result === undefined) undecided.push(row)
-      else if (result instanceof Error) fail(row, result)
-      else {
-        pendingRows.settle(row)
-        row.resolve(result, rows.length)
-        queue.release(row)
-      }
+      else settle(row, result)
     }
-    if (failure === undefined || decided > 0) {
-      evidence.clear()
-      backOff.clear()
-      outage.signOfLife()
-    } else if (attempt.waiting > 0 && isAlive(failure)) outage.signOfLife()
-    for (const row of undecided) row.failed ??= attempt
-    if (failure) blame(undecided, failure, rows.length - decided, isSuspect)
-    else
-      for (const row of undecided)
-        if (row.misses++ < repeatsOfMissing) tryLater(row)
-        else fail(row, new NotCommitted(row.mayBeStored ? 'unknown' : 'missing', row.cause))
+    // Cut off before it had a connection: others may have one.
+    const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
+    // What stays together goes back to the front, one by one.
+    if (kind === 'away' || kind === 'chance') undecided.reverse()
+    for (const row of undecided) proceed(row, row.meet(kind ?? 'nothing', failure?.error))
   }
 
-  /** Judges the remaining rows that have failed together. */
-  function blame(rows: Row<T, R>[], failure: WriteFailure, failed: number, isSuspect: boolean) {
-    // Sorted by id, the rows at fault may be next to each other: spread them over the parts.
-    shuffle(rows, clock)
-    const [any] = rows
-    // No caller waits any more, so the attempt was given up. That says nothing about the database.
-    if (any === undefined) return
-    const isAlone = failed === 1
-    const { since } = any.failed as Attempt
-    evidence.add(failure, isAlone)
-    const isEverybodys = evidence.isEverybodys(since)
-    const first: Row<T, R>[] = []
-    // If others fail, too, hold new rows back: otherwise all of them would become suspects.
-    if (!isSuspect && failure.whose === 'unclear' && failure.again !== 'never' && evidence.isEverybodys())
-      backOff.begin('everything')
-    for (const row of rows) {
-      row.cause = failure.error
-      row.mayBeStored ||= failure.written === 'maybe'
-      switch (judge(failure, row, isAlone, isEverybodys)) {
-        case 'fail': {
-          const error = row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error
-          if (isEverybodys || failure.whose === 'database') fail(row, error)
-          else failLate(row, error)
-          break
-        }
-        case 'wait': {
-          // Only rows that may be stored wait for the repair of what is broken. New rows get the error.
-          const isBroken = failure.again === 'never'
-          if (isBroken) row.company = Math.min(row.company, limits.batchRows)
-          backOff.begin(isSuspect || isBroken ? 'suspects' : 'everything')
-          // One of them may be at fault after all: one goes ahead alone.
-          if (failure.whose !== 'database' && row === any) row.company = 1
-          first.push(row)
-          break
-        }
-        case 'repeat':
-          row.repeats++
-          first.push(row)
-          break
-        case 'split':
-          row.repeats = 0
-          row.company = Math.min(failed, Math.ceil(row.company / 2))
-          queue.enter(row)
-          break
-        case 'rest':
-          if (isEverybodys) backOff.begin('suspects')
-          tryLater(row)
-      }
+  /** Does with a row what comes next. */
+  function proceed(row: Row<T, R>, next: Next) {
+    if (next === 'fail') failLate(row)
+    else if (next.startsWith('rest')) rest(row, pauseMs(row.history.rests, clock), () => queue.enter(row))
+    else {
+      if (next === 'wait') pace.pause()
+      queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
     }
-    for (const row of first.reverse()) queue.enter(row, 'unshift')
-  }
-
-  /** Lets a row wait outside of the queue; afterwards it is tried alone. */
-  function tryLater(row: Row<T, R>) {
-    row.company = 1
-    rest(row, pauseMs(row.rests++, clock), () => queue.enter(row))
   }
 
   function rest(row: Row<T, R>, ms: number, end: () => void) {
-    row.state = 'resting'
-    row.endRest = clock.after(ms, () => {
+    const cancel = clock.after(ms, () => {
       end()
       start()
     })
+    row.rest(cancel)
   }
 
-  function onOutageChange(databaseDown: boolean, cause: unknown) {
-    if (!closed) onOutage?.(databaseDown, cause)
-    if (!databaseDown) backOff.end()
-  }
-
-  function fail(row: Row<T, R>, error: unknown) {
-    pendingRows.settle(row)
-    row.reject(error, row.attempt?.rows)
+  function settle(row: Row<T, R>, outcome: R | Error) {
+    deadlines.remove(row)
+    row.settle(outcome)
     queue.release(row)
   }
 
-  /** Fails a row at fault: later if others failed with it, so that its client cannot fail others all the time. */
-  function failLate(row: Row<T, R>, error: unknown) {
-    const { rows, began } = row.failed as Attempt
+  /** Fails a row: late if it is at fault and others failed with it, so that its client cannot fail others all the time. */
+  function failLate(row: Row<T, R>) {
     const now = clock.now()
-    const ms = Math.min((now - began) * delayOfFault, (row.deadline - now) / 2)
-    if (closed || rows === 1 || ms <= 0) fail(row, error)
-    else rest(row, ms, () => fail(row, error))
+    const arrival = row.deadline - limits.deadlineMs
+    const { refusal, hasFailedOthers } = row.history
+    const ms = Math.min((now - arrival) * lateness, (row.deadline - now) / 2)
+    if (closed || refusal === undefined || !hasFailedOthers || ms <= 0) settle(row, row.error)
+    else rest(row, ms, () => settle(row, row.error))
   }
 
   /** Rejects a row whose deadline has passed. */
   function giveUp(row: Row<T, R>) {
     outage.expired(row.deadline - limits.deadlineMs)
-    const isTried = row.state === 'trying'
-    const reason = row.mayBeStored || isTried ? 'unknown' : 'expired'
-    pendingRows.settle(row)
-    row.reject(new NotCommitted(reason, row.cause), row.attempt?.rows)
-    if (isTried) {
-      // The attempt may still write the row, which therefore holds its id until the attempt has ended.
-      if (row.attempt && --row.attempt.waiting === 0) row.attempt.giveUp()
-      return
-    }
-    row.endRest()
+    const { state, attempt, history } = row
+    const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
+    deadlines.remove(row)
+    row.settle(new NotCommitted(reason, history.cause))
+    // The attempt may still write the row, which therefore holds its id until the attempt has ended.
+    if (state === 'tried') return attempt?.expire()
+    history.endRest()
     queue.withdraw(row)
+  }
+
+  /** A probe has committed something. */
+  function onCommit() {
+    pace.reset()
+    outage.signOfLife()
+    start()
+  }
+
+  function onOutageChange(databaseDown: boolean, cause: unknown) {
+    if (!closed) onOutage?.(databaseDown, cause)
+    if (databaseDown) return
+    pace.reset()
+    start()
   }
 
   return {
@@ -303,25 +238,12 @@ export function createGroupCommit<T extends Item, R>(
     },
     /** Rows that wait for their outcome, their bytes, and what keeps them waiting. */
     get load() {
-      const { rows, bytes } = pendingRows
+      const { rows, bytes } = deadlines
       return { rows, bytes, expectedMs: expectedMs(), busyLanes, databaseDown: outage.databaseDown }
     }
   }
 }
 
-function shuffle<E>(elements: E[], clock: Clock) {
-  for (const [at, element] of elements.entries()) {
-    const other = at + Math.floor(clock.random() * (elements.length - at))
-    elements[at] = elements[other] as E
-    elements[other] = element
-  }
-}
-
-/** Whether the database has processed the rows, if only to refuse them. */
-const isAlive = ({ written, whose, again }: WriteFailure) =>
-  written === 'no' && (whose !== 'database' || again === 'never')
-
-const outcomeOf = (failure: WriteFailure | undefined) =>
-  failure === undefined ? 'written' : failure.written === 'maybe' ? 'unknown' : failure.whose
+const countBytes = (rows: readonly Row<Item, never>[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
 
 export type GroupCommit<T extends Item, R> = ReturnType<typeof createGroupCommit<T, R>>

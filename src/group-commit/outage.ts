@@ -1,4 +1,4 @@
-/** A database that does not serve: pauses that grow, and after a whole deadline the probe that detects its return. */
+/** A database that does not serve: attempts at a pace, and after a whole deadline the probe that detects its return. */
 import type { Clock } from './types.ts'
 
 const shortestPauseMs = 20
@@ -10,71 +10,81 @@ export function pauseMs(failures: number, clock: Clock): number {
   return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
 }
 
-/** What is held back while the database does not serve. */
-export type Held = 'nothing' | 'suspects' | 'everything'
+/** After so many failures in a row, attempts come at a constant rate: each so many ms. */
+const mostFailures = 50
+const paceMs = 5
 
-/** Makes the common pauses of all lanes, which grow until something is written. Calls back when one ends. */
-export function createBackOff(clock: Clock, onEnd: () => void) {
-  let held: Held = 'nothing'
+/**
+ * Makes the pace of attempts while all of them fail, which bounds what that costs, whatever the errors say. Where nothing
+ * can be written for now, all lanes pause, for longer each time. Calls back when an attempt may begin that could not.
+ */
+export function createPace(clock: Clock, onDue: () => void) {
   let failures = 0
+  let nextAt = 0
+  let pauses = 0
+  let pausedUntil = 0
   let cancel: (() => void) | undefined
 
-  function end() {
-    if (held === 'nothing') return
-    held = 'nothing'
+  function stop() {
     cancel?.()
-    onEnd()
+    cancel = undefined
   }
 
   return {
-    get held() {
-      return held
+    /** Returns whether an attempt may begin now; if not, calls back when one may. */
+    admit(): boolean {
+      const waitMs = Math.max(nextAt, pausedUntil) - clock.now()
+      if (waitMs > 0) {
+        cancel ??= clock.after(waitMs, () => {
+          cancel = undefined
+          onDue()
+        })
+        return false
+      }
+      if (failures >= mostFailures) nextAt = clock.now() + paceMs
+      return true
     },
-    /** Begins a pause; if one is on already, it may hold more than before. */
-    begin(what: Held) {
-      if (held === 'nothing') cancel = clock.after(pauseMs(failures++, clock), end)
-      if (held !== 'everything') held = what
+    failed() {
+      failures++
     },
-    end,
-    /** Something was written: the next pause is a short one. */
-    clear() {
-      failures = 0
-      end()
-    }
+    /** Begins a pause, if none is on. */
+    pause() {
+      if (clock.now() >= pausedUntil) pausedUntil = clock.now() + pauseMs(pauses++, clock)
+    },
+    /** Something was written: attempts may come at any rate. */
+    reset() {
+      failures = nextAt = pauses = pausedUntil = 0
+      stop()
+    },
+    stop
   }
 }
 
 /**
  * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If
- * the database gave no sign of life during the whole time of a row that has expired, it is probed, since perhaps only that
- * row lost its sessions. An outage begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or
- * there is another sign of life.
+ * the database gave no sign of life during the whole time of a row that has expired, an outage is suspected: perhaps only
+ * that row lost its sessions. It begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there
+ * is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,
   clock: Clock,
   onChange: (databaseDown: boolean, cause?: unknown) => void
 ) {
-  let databaseDown = false
-  let isSuspected = false
-  let probing = false
+  let state: 'none' | 'suspected' | 'on' = 'none'
+  let isProbing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   let cancelProbe = () => {}
 
   async function look() {
-    probing = true
+    isProbing = true
     await probe().then(signOfLife, (cause: unknown) => {
-      if (!isSuspected) return
+      if (state === 'none') return
       cancelProbe = clock.after(probeEveryMs, look)
-      change(true, cause)
+      if (state === 'suspected') onChange(true, cause)
+      state = 'on'
     })
-    probing = false
-  }
-
-  function change(isDown: boolean, cause?: unknown) {
-    if (databaseDown === isDown) return
-    databaseDown = isDown
-    onChange(isDown, cause)
+    isProbing = false
   }
 
   /** The database has responded, if only with an error. */
@@ -84,21 +94,22 @@ export function createOutage(
   }
 
   function stop() {
-    isSuspected = false
     cancelProbe()
-    change(false)
+    const wasOn = state === 'on'
+    state = 'none'
+    if (wasOn) onChange(false)
   }
 
   return {
     get databaseDown() {
-      return databaseDown
+      return state === 'on'
     },
     /** A row that arrived at this time, in ms of the clock, has expired. */
     expired(arrival: number) {
-      if (isSuspected || lastSignOfLife >= arrival) return
-      isSuspected = true
+      if (state !== 'none' || lastSignOfLife >= arrival) return
+      state = 'suspected'
       // A probe that is under way already serves this suspicion, too.
-      if (!probing) void look()
+      if (!isProbing) void look()
     },
     signOfLife,
     /** Stops probing, without a sign of life. */

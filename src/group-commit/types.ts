@@ -1,5 +1,6 @@
 /** What group commit takes and returns: items, the store that writes them, limits, and why a row has no result. */
 import { StacklessError } from '../failures/failure.ts'
+import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
 
 /** What a caller submits; the store gets it unchanged. */
 export interface Item {
@@ -7,6 +8,8 @@ export interface Item {
   readonly id: bigint
   /** What it counts for in the byte limits. */
   readonly bytes: number
+  /** Rows that have failed take turns by their callers. */
+  readonly caller?: string
   /** Its caller's part of all that waits, 0 to 1. */
   readonly portion?: number
 }
@@ -18,33 +21,26 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/** Why an attempt, or a part of it, is undecided. */
-export interface WriteFailure {
-  readonly error: unknown
-  /** Whether the attempt may have stored the rows all the same. */
-  readonly written: 'no' | 'maybe'
-  /** Whose failure it is: the database's and so every row's, that of one or some of these rows, or either. */
-  readonly whose: 'database' | 'row' | 'unclear'
-  /** When the same rows may succeed: at once, since it was chance; later, when an obstacle has gone; never. */
-  readonly again: 'now' | 'later' | 'never'
-}
-
-/** The outcome of an attempt for each of its rows. */
+/** The outcome of an attempt. */
 export interface Written<R> {
-  /** For each row in order the caller's result, the caller's error, or undefined; it may be shorter than the rows. */
+  /** For each row in order the caller's result, the caller's error, or undefined: nothing was written, or found. */
   readonly results: readonly (R | Error | undefined)[]
-  /** Why results are undefined. Without a failure, their rows were neither written nor conflict with another row. */
+  /** Why the attempt has no results. */
   readonly failure?: WriteFailure
 }
 
-/** What the rows are written to. */
+/**
+ * What the rows are written to. Its methods for rows, sorted by id, never reject. When nobody waits for an attempt any
+ * more, or it takes too long, the signal aborts, and the promise must settle soon after: the lane stays taken until
+ * then, so that abandoned attempts do not pile up.
+ */
 export interface Store<T extends Item, R> {
-  /**
-   * Writes the rows, sorted by id, in one durable transaction; never rejects. When nobody waits for the attempt any
-   * more, or it takes too long, the signal aborts, and the promise must settle soon after: the lane stays taken until
-   * then, so that abandoned attempts do not pile up.
-   */
-  write(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Written<R>>
+  /** Inserts the rows whose ids are free, in one durable transaction; a lock is waited for `lockMs` at most. */
+  insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<Written<R>>
+  /** Finds out what the ids of the rows have; what it finds is as durable as what `insert` has written. */
+  find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Written<R>>
+  /** Resolves when it has committed something that needs all that `insert` needs, but no row; settles in bounded time. */
+  commit(): Promise<unknown>
   /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */
   probe(): Promise<unknown>
 }
@@ -59,11 +55,11 @@ export interface Limits {
   readonly deadlineMs: number
 }
 
-/** One attempt, as it ended: written, or whose failure it was; unknown where the rows may be stored. */
+/** One attempt, as it ended: an insert, a look-up, or why either has failed. */
 export interface AttemptReport {
   readonly rows: number
   readonly ms: number
-  readonly outcome: 'written' | WriteFailure['whose'] | 'unknown'
+  readonly outcome: 'written' | 'found' | FailureKind
 }
 
 /** Time, in ms and never going back, and chance, from 0 up to 1, which tests replace. */
@@ -95,7 +91,7 @@ export const reasons = {
   expired: 'the deadline has passed; the row is not stored',
   unknown: 'the outcome of an attempt is open; the row may be stored',
   missing:
-    'the row is not written, however often it is tried: by a trigger that returns null, or with array_nulls off'
+    'the row is neither written nor found, however often it is tried: by a trigger that returns null, or with array_nulls off'
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */

@@ -3,8 +3,8 @@ import { isUtf8 } from 'node:buffer'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
+import type { Shares } from '../shared/shares.ts'
 import { releaseHead } from './head.ts'
-import type { Shares } from './shares.ts'
 
 /** The message for a client whose body finds no room. */
 export const tooManyBodies = { message: 'too many bodies are arriving' }

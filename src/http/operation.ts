@@ -6,9 +6,9 @@ import fp from 'fastify-plugin'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
+import { Shares } from '../shared/shares.ts'
 import { createBodyParser, namesOfIntegers, tooManyBodies } from './body.ts'
 import { checkBodyHead, parseIdempotencyKey } from './head.ts'
-import { Shares } from './shares.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import type { Databases } from '../database/pool.ts'
 import { statementLimitMs } from '../database/statement.ts'
 import type { AttemptReport } from '../group-commit/types.ts'
-import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
+import { addCounter, addGauge, addHistogram } from '../metrics/metrics.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
 import { checkReadiness, probeWhileIdle } from './probe.ts'
 import {
@@ -16,6 +16,7 @@ import {
   type Stored,
   type WriteLimits
 } from './repository.ts'
+import { createSqlStore } from './sql-store.ts'
 import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
@@ -44,7 +45,7 @@ export function openRepository(
 ) {
   const size = write.lanes + probeConnections
   const database = databases.open({ size, limitMs: statementLimitMs(write.deadlineMs) })
-  const plants = createPlantRepository(database, write, log, observer, tracing)
+  const plants = createPlantRepository(createSqlStore(database), write, log, observer, tracing)
   let endProbes = () => {}
   return {
     database,
@@ -65,7 +66,18 @@ export function openRepository(
 
 const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const rows = Array.from({ length: 13 }, (_, power) => 2 ** power)
-const outcomes: AttemptReport['outcome'][] = ['written', 'database', 'row', 'unclear', 'unknown']
+/** Attempts as operators know them: written, looked up, or whose failure it was. */
+const outcomes: Record<AttemptReport['outcome'], string> = {
+  written: 'written',
+  found: 'found',
+  away: 'database',
+  gone: 'database',
+  refused: 'row',
+  chance: 'unclear',
+  busy: 'unclear',
+  broken: 'unclear',
+  lost: 'unknown'
+}
 
 /** Adds the metrics of the repository to a registry, and returns the callbacks that count. */
 function createPlantMetrics(registry: Registry) {
@@ -74,11 +86,11 @@ function createPlantMetrics(registry: Registry) {
   addCounter(registry, 'plants', help, () => plants, 'outcome')
   const ofRows = 'Plants in a transaction that was committed'
   const batchRows = addHistogram(registry, 'batch_rows', ofRows, rows)()
-  const ofDuration = 'Time of one attempt to commit a batch: written, or whose failure it was'
+  const ofDuration =
+    'Time of one attempt to write a batch, or to look plants up: its success, or whose failure it was'
   const batchDuration = addHistogram(registry, 'batch_duration_seconds', ofDuration, seconds)
-  const durationOf = Object.fromEntries(
-    outcomes.map((outcome) => [outcome, batchDuration({ outcome })])
-  ) as Record<AttemptReport['outcome'], Series>
+  const names = new Set(Object.values(outcomes))
+  const byName = new Map([...names].map((outcome) => [outcome, batchDuration({ outcome })]))
 
   return {
     onStored(outcome: Stored) {
@@ -86,7 +98,7 @@ function createPlantMetrics(registry: Registry) {
     },
 
     onAttempt({ rows, ms, outcome }: AttemptReport) {
-      durationOf[outcome].observe(ms / 1000)
+      byName.get(outcomes[outcome])?.observe(ms / 1000)
       if (outcome === 'written') batchRows.observe(rows)
     },
 
@@ -110,6 +122,7 @@ export default fp<Options>(
   async (app, { registry, repository, ...options }) => {
     if (repository) {
       app.decorate('plants', repository)
+      app.addHook('onClose', () => repository.close())
       return
     }
     const metrics = createPlantMetrics(registry)

@@ -58,6 +58,6 @@ export function probeWhileIdle(
 
 /** A database that responds is not away, even if a table is missing, or locked until the probe was cancelled. */
 function isLost(error: unknown): boolean {
-  const { written, whose, again } = diagnose(error)
-  return written === 'maybe' || (whose === 'database' && again !== 'never')
+  const { kind } = diagnose(error)
+  return kind === 'lost' || kind === 'away'
 }

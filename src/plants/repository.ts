@@ -1,17 +1,23 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
-import type { Database } from '../database/pool.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
-import { type AttemptReport, type Limits, NotCommitted, type reasons } from '../group-commit/types.ts'
-import { Shares } from '../http/shares.ts'
+import {
+  type AttemptReport,
+  type Limits,
+  NotCommitted,
+  type reasons,
+  type Store
+} from '../group-commit/types.ts'
+import { Shares } from '../shared/shares.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
 import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import { createSqlStore, deriveWriteId, randomWriteId, type Stored, type WriteContext } from './sql-store.ts'
+import type { PlantItem, Stored, WriteContext } from './sql-store.ts'
 import { writtenColumns } from './statements.ts'
+import { deriveWriteId, randomWriteId } from './write-id.ts'
 
 /** A create that has succeeded. */
 export interface Created {
@@ -62,9 +68,9 @@ export interface WriteLimits extends Limits {
   readonly queueBytes: number
 }
 
-/** Makes the repository over the database. */
+/** Makes the repository over a store. */
 export function createPlantRepository(
-  database: Database,
+  store: Store<PlantItem, Stored>,
   limits: WriteLimits,
   log: Pick<FastifyBaseLogger, 'error' | 'info'>,
   { onStored, onAttempt }: Observer,
@@ -73,7 +79,6 @@ export function createPlantRepository(
   const away = 'the database is away for longer than the write deadline: creates are refused until it is back'
   const onOutage = (databaseDown: boolean, cause: unknown) =>
     databaseDown ? log.error({ cause }, away) : log.info('the database is back')
-  const store = createSqlStore(database)
   const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)
@@ -86,7 +91,8 @@ export function createPlantRepository(
       const { sent: bytes, held: heldBytes } = countBytes(plant)
       const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
       const span = tracing?.activeSpan()
-      const item = { id: plant.id, plant, writeId, bytes, portion: portionOf(caller), context, span }
+      const portion = portionOf(caller)
+      const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey: key, span }
       if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
         return Promise.reject(new Failure('Overloaded'))
       queueRows.take(caller, 1)

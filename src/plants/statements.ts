@@ -27,16 +27,16 @@ const settings = (lockTimeout: string) => `
 /** The parameter after those of the columns. */
 const lockTimeout = `$${Object.keys(columns).length + 2}`
 
-// With array_nulls off, an absent tag would become the text NULL: rather no row.
+// It returns which writes were made, even if a trigger has changed the id. The server's own count is of no use: Citus reports
+// all rows that were sent, even those whose id is taken (citusdata/citus#3377).
 //
-// The returned rows are counted, not those that the server reports as inserted: Citus reports all that were sent, even
-// those whose id is taken (citusdata/citus#3377).
+// With array_nulls off, an absent tag would become the text NULL: rather no row.
 const insert = `
   insert into plants (${written})
   select ${written}
   from unnest($1::uuid[], ${castParameters(2)}) as new (${written}), ${settings(lockTimeout)}
   where current_setting('array_nulls') = 'on'
-  on conflict (id) do nothing returning id`
+  on conflict (id) do nothing returning write_id`
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
 // message makes this transaction one that writes, and its commit comes after that row's in the log.
@@ -47,7 +47,18 @@ const find = `
   select plants.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
 
-/** Returns the statement that creates plants; it returns those whose id was free, and waits so long for a lock. */
+// Version 1.0.0 stored no hash of the content.
+const contentOf = (table: string) => `(${columnNames.replaceAll(/\w+/g, `${table}.$&`)})`
+const compare = `
+  select plants.id from unnest(${castParameters(1)}) as asked (${columnNames})
+  join plants on ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
+
+// Inserts nothing, for which it needs the same lock of the table as an insert.
+const commitNothing = `
+  with none as (insert into plants (${written}) select ${written} from plants limit 0)
+  select ${waitForStandby}, ${settings(`'25ms'`)}`
+
+/** Returns the statement that creates plants; it returns the ids of the writes that were made, and waits so long for a lock. */
 export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
   const writeIds = toArray(writes.map(({ writeId }) => writeId))
   const plants = toArrayParameters(writes.map(({ plant }) => plant))
@@ -60,6 +71,16 @@ export const findPlants = (ids: readonly bigint[]) => ({
   text: find,
   values: [toArray(ids.map(String))]
 })
+
+/** Returns the statement that finds those of these plants that are stored as they are. */
+export const comparePlants = (plants: readonly NewPlant[]) => ({
+  name: 'compare plants',
+  text: compare,
+  values: toArrayParameters(plants)
+})
+
+/** Commits as a create does, without a plant. */
+export const commit = { name: 'commit', text: commitNothing }
 
 const read = `${written}, created_at`
 

@@ -32,7 +32,7 @@ import {
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { StartupFault } from '../failures/failure.ts'
-import type { Item, Store } from '../group-commit/types.ts'
+import type { AttemptRow, Item, Store, Written } from '../group-commit/types.ts'
 
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
 export type Tracing = ReturnType<typeof startTracing>
@@ -130,22 +130,30 @@ function traceRequests(shutdown: () => Promise<void>) {
  */
 function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
+  /** Runs an attempt in a span of this name. */
+  async function traced(
+    name: string,
+    rows: readonly AttemptRow<T>[],
+    attempt: () => Promise<Written<R>>
+  ): Promise<Written<R>> {
+    // While tracing is on, each item has a span.
+    const spans = rows.map(({ item }) => item.span as SpanContext)
+    const callers = spans.filter(({ traceFlags }) => traceFlags & TraceFlags.SAMPLED)
+    const [first] = callers
+    // A lane runs in the context of the request that woke it, which may be any.
+    if (first === undefined) return context.with(ROOT_CONTEXT, attempt)
+    const links = callers.map((context) => ({ context }))
+    const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
+    const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
+    const written = await context.with(trace.setSpan(ROOT_CONTEXT, span), attempt)
+    if (written.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: written.failure.kind })
+    span.end()
+    return written
+  }
   return {
-    async write(rows, signal) {
-      // While tracing is on, each item has a span.
-      const spans = rows.map(({ item }) => item.span as SpanContext)
-      const callers = spans.filter(({ traceFlags }) => traceFlags & TraceFlags.SAMPLED)
-      const [first] = callers
-      // A lane runs in the context of the request that woke it, which may be any.
-      if (first === undefined) return context.with(ROOT_CONTEXT, () => store.write(rows, signal))
-      const links = callers.map((context) => ({ context }))
-      const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
-      const span = tracer.startSpan('write plants', options, trace.setSpanContext(ROOT_CONTEXT, first))
-      const written = await context.with(trace.setSpan(ROOT_CONTEXT, span), () => store.write(rows, signal))
-      if (written.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: written.failure.whose })
-      span.end()
-      return written
-    },
+    insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
+    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal)),
+    commit: () => context.with(ROOT_CONTEXT, () => store.commit()),
     probe: () => context.with(ROOT_CONTEXT, () => store.probe())
   }
 }

@@ -11,20 +11,20 @@ import {
 
 const where = 'PL/pgSQL function rule() line 1 at RAISE'
 const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', ...more })
-const meaning = (error: unknown) => {
-  const { written, whose, again } = diagnose(error)
-  return [written, whose, again].join(' ')
-}
+const meaning = (error: unknown) => diagnose(error).kind
 
 t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) => {
   const table: [codes: string, own: string, triggers: string][] = [
-    ['25006 26000 42P05 53300', 'no database later', 'no unclear later'],
-    ['40001 40P01', 'no unclear now', 'no unclear now'],
-    ['25001 25P02 53100 53200 55P03 57014', 'no unclear later', 'no unclear later'],
-    ['42P01 42703 42883 42501 3D000 3F000 0A000', 'no database never', 'no unclear never'],
-    ['58030 XX000 XX001 23502', 'no unclear never', 'no unclear never'],
-    ['22001 23514 23505 P0001 54000 ZZ001', 'no row never', 'no row never'],
-    ['08006 08P01 40003 57P01 25P04', 'maybe unclear later', 'maybe unclear later']
+    ['25006 26000 42P05 53300', 'away', 'busy'],
+    // A disk, and the lock of a table; that of a row has a context.
+    ['53100 55P03', 'away', 'busy'],
+    ['40001 40P01', 'chance', 'chance'],
+    ['25001 25P02 53200 57014', 'busy', 'busy'],
+    // 0A000: a rule of the table, for one.
+    ['42P01 42703 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
+    ['58030 XX000 XX001 23502', 'broken', 'broken'],
+    ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
+    ['08006 08P01 40003 57P01 25P04', 'lost', 'lost']
   ]
   for (const [codes, own, triggers] of table)
     for (const code of codes.split(' ')) {
@@ -33,41 +33,42 @@ t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) =
     }
 })
 
-t.test('a row that a policy refuses is not a right that is missing', async (t) => {
-  t.equal(meaning(report('42501', { routine: 'ExecWithCheckOptions' })), 'no unclear never')
+t.test('a row that a policy refuses is refused, and no right is missing', async (t) => {
+  const refusal = report('42501', { routine: 'ExecWithCheckOptions' })
+  t.equal(meaning(refusal), 'refused')
+  t.ok(breaksRule(refusal))
+  t.notOk(breaksRule(report('42501')))
+})
+
+t.test('a plan is stale only if PostgreSQL could not renew it', async (t) => {
+  const routine = 'RevalidateCachedQuery'
+  t.equal(meaning(report('0A000', { routine })), 'away')
+  t.equal(meaning(report('0A000', { routine, where })), 'busy')
+  t.ok(isStale(report('0A000', { routine })))
+  t.notOk(isStale(report('0A000', { routine, where })), "a trigger's own")
 })
 
 t.test('a database without transaction ids is at fault, and not a row', async (t) => {
   for (const more of [{}, { where }])
-    t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'no database later')
-})
-
-t.test('a plan is stale only if PostgreSQL says so in planning it again', async (t) => {
-  const stale = { routine: 'RevalidateCachedQuery' }
-  t.equal(meaning(report('0A000', stale)), 'no database later')
-  t.ok(isStale(report('0A000', stale)))
-  t.notOk(isStale(report('0A000', { ...stale, where })), "a trigger's own")
+    t.equal(meaning(report('54000', { routine: 'GetNewTransactionId', ...more })), 'away')
 })
 
 t.test("a rule that excludes creates is the operator's, and its sessions are good", async (t) => {
   const rule = report('0A000', { routine: 'RewriteQuery' })
-  t.equal(meaning(rule), 'no database never')
+  t.equal(meaning(rule), 'gone')
   t.notOk(isStale(rule))
 })
 
 t.test('an error of the connection leaves the outcome open, unless there was no connection', async (t) => {
-  t.equal(meaning(new Error('Connection terminated unexpectedly')), 'maybe unclear later')
-  t.equal(
-    meaning(new OutcomeUnknown('the session has ended', { cause: report('22001') })),
-    'maybe unclear later'
-  )
-  t.equal(meaning(new NoConnection('none', { cause: report('53300') })), 'no database later')
+  t.equal(meaning(new Error('Connection terminated unexpectedly')), 'lost')
+  t.equal(meaning(new OutcomeUnknown('the session has ended', { cause: report('22001') })), 'lost')
+  t.equal(meaning(new NoConnection('none', { cause: report('53300') })), 'away')
 })
 
 t.test('an internal error leaves the outcome open only where Citus has lost a worker', async (t) => {
   for (const code of ['XX000', '58030']) {
-    t.equal(meaning(report(code, { file: 'remote_transaction.c' })), 'maybe unclear later')
-    t.equal(meaning(report(code, { file: 'relcache.c' })), 'no unclear never')
+    t.equal(meaning(report(code, { file: 'remote_transaction.c' })), 'lost')
+    t.equal(meaning(report(code, { file: 'relcache.c' })), 'broken')
   }
 })
 

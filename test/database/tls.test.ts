@@ -281,5 +281,6 @@ t.test('a plant is created over verify-full', async (t) => {
     "select ssl from pg_stat_ssl join pg_stat_activity using (pid) where application_name = 'plant-store'"
   )
   await client.end()
-  t.strictSame(rows, [{ ssl: true }])
+  // A create that takes long has a probe beside it.
+  t.ok(rows.length > 0 && rows.every(({ ssl }) => ssl))
 })

@@ -8,7 +8,7 @@ import { startPostgres } from '../../dev/embedded-postgres.ts'
 import { execute } from '../../dev/execute.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { deriveWriteId, randomWriteId } from '../../src/plants/sql-store.ts'
+import { deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
 import { query, setServer } from '../support/database.ts'
 import { startServer } from '../support/server.ts'
 import { failure, headers, startService } from '../support/service.ts'
@@ -51,7 +51,7 @@ async function storeUnreplicated(url: string, id: number, writeId: string) {
   const lost = client
     .query(`insert into plants (id, name, write_id) values ($1, 'theirs', $2)`, [id, writeId])
     .catch(({ code }) => code)
-  const end = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep' and query like '%theirs%'`
   await until(
     'the commit waits',
     () => query(url, end),

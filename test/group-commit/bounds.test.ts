@@ -1,9 +1,12 @@
 /** How many rows may wait, and how long. The store's attempts are ended by hand. */
 import t from 'tap'
+import { createEstimate } from '../../src/group-commit/estimate.ts'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import { createWaitEstimate } from '../../src/group-commit/rows.ts'
 import { NotCommitted, systemClock } from '../../src/group-commit/types.ts'
 import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.ts'
+
+/** What a lane that is busy may take of a deadline of a second, if there is one lane. */
+const busyMs = 1_000 / 24
 
 t.test('bounds', async (t) => {
   t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
@@ -24,13 +27,13 @@ t.test('bounds', async (t) => {
     submit(String(++id), String(++id))
     // Half a batch counts for a 32nd, a full one for a 16th.
     await write(400)
-    t.equal(group.load.expectedMs, 12.5)
+    t.equal(group.load.expectedMs, 12.5 + busyMs)
     await write(400)
     t.equal(group.load.expectedMs, 0)
-    t.equal(await taken(), 28, '27 rows take 496 ms, 28 take 514 ms')
-    t.equal(group.load.expectedMs, 514.0625)
+    t.equal(await taken(), 25, '24 rows and the lane take 482 ms, 25 take 501 ms')
+    t.equal(group.load.expectedMs, 25 * 18.359375 + busyMs)
     t.equal(outcomes[String(id)], 'full')
-    t.equal(outcomes[String(id - 12)], undefined)
+    t.equal(outcomes[String(id - 15)], undefined)
     await write(0)
     t.equal(await taken(), 5, 'half a batch in no time makes it 498 ms for 31 rows')
     for (let count = 0; count < 16; count++) await write(0)
@@ -38,24 +41,15 @@ t.test('bounds', async (t) => {
     t.equal(await taken(), 40)
   })
 
-  t.test('rows that take exactly half of the deadline are not refused', async (t) => {
-    const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
-    submitTogether('1', '2')
-    await clock.move(400)
-    await last().succeed()
-    for (let id = 3; id < 60; id++) submit(String(id))
-    t.equal(group.load.rows, 41, 'forty rows take 500 ms')
-  })
-
   t.test(
     'a caller with little of what waits is admitted while others fill half of the deadline',
     async (t) => {
-      const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_000 })
+      const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_200 })
       submitTogether('1', '2')
       await clock.move(400)
       await last().succeed()
       for (let id = 3; id < 60; id++) submit(String(id))
-      t.equal(group.load.expectedMs, 512.5)
+      t.equal(group.load.expectedMs, 612.5)
       t.equal(group.refusal(1), 'full')
       t.equal(group.refusal(0.96), 'full')
       t.equal(group.refusal(0.95), undefined)
@@ -86,7 +80,7 @@ t.test('bounds', async (t) => {
     await clock.move(400)
     await last().succeed()
     submit('2')
-    t.equal(group.load.expectedMs, 25)
+    t.equal(group.load.expectedMs, 25 + 400, 'and a lane as long as it took last')
   })
 
   t.test('an attempt that fails, however late, refuses nobody', async (t) => {
@@ -101,21 +95,54 @@ t.test('bounds', async (t) => {
   })
 })
 
-t.test('the wait is estimated from how long batches took, and how full they were', async (t) => {
-  const estimate = createWaitEstimate({ lanes: 2, batchRows: 10, batchBytes: 100 })
-  t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
-  estimate.learn(10, 20, 400)
-  t.equal(estimate.attemptMs, 400, 'the slowest of the last')
-  t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
-  t.equal(estimate.expectMs(30, 0), 37.5)
-  t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
-  estimate.learn(1, 50, 180)
-  t.equal(estimate.attemptMs, 345)
-  t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
-  estimate.learn(1, 400, 40)
-  t.equal(estimate.attemptMs, 268.75)
-  t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
+t.test(
+  'the wait is estimated from how long batches took, how full they were, and how busy the lanes are',
+  async (t) => {
+    const estimate = createEstimate({ lanes: 2, batchRows: 10, batchBytes: 100, deadlineMs: 10_000 })
+    t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
+    t.equal(
+      estimate.expectMs(1_000, 1_000, 50),
+      50,
+      'the newest attempt has run for so long, and no lane is free'
+    )
+    estimate.learn(10, 20, 400)
+    t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
+    t.equal(estimate.expectMs(30, 0), 37.5)
+    t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
+    t.equal(
+      estimate.expectMs(10, 0, 0),
+      412.5,
+      'no lane is free: as long as the slowest of the last, and then'
+    )
+    t.equal(estimate.expectMs(10, 0, 500), 512.5)
+    t.equal(estimate.expectMs(10, 0, 9_000), 12.5 + 10_000 / 3, 'which refuses nobody alone')
+    estimate.learn(1, 50, 180)
+    t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
+    estimate.learn(1, 400, 40)
+    t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
+  }
+)
+
+t.test('a lock is waited for as long as two slow writes take, from 25 to 250 ms', async (t) => {
+  const estimate = createEstimate({ ...roomy, lanes: 3 })
+  const locks = [1, 1, 60, 20, 5, 100_000, 5].map((ms) => {
+    const { lockMs } = estimate.limitsOf('fresh', 0)
+    estimate.learn(1, 1, ms)
+    return lockMs
+  })
+  t.strictSame(locks, [25, 25, 25, 120, 100, 78, 250])
 })
+
+t.test(
+  'a slice is four times what an attempt takes, at least 25 ms, and doubled up to a third of the deadline',
+  async (t) => {
+    const estimate = createEstimate({ ...roomy, lanes: 3 })
+    const slices = (...numbers: number[]) => numbers.map((slice) => estimate.limitsOf('first', slice).limitMs)
+    t.strictSame(slices(0, 1, 7, 100), [25, 50, 3_200, 10_000 / 3])
+    estimate.learn(1, 1, 100)
+    t.strictSame(slices(0, 1, 100), [400, 800, 10_000 / 3])
+  }
+)
 
 t.test('deadlines', async (t) => {
   t.test(
@@ -176,7 +203,7 @@ t.test('deadlines', async (t) => {
     submit('4')
     await clock.move(20)
     submit('5')
-    await attempts[3]?.fail('refused')
+    await attempts[3]?.fail('gone')
     t.same(log().slice(2), ['3', '4', '5'])
   })
 
@@ -194,8 +221,9 @@ t.test('deadlines', async (t) => {
 t.test('with the real clock, a row expires and names its last trouble', async (t) => {
   const failure = failureOf('away')
   const { error } = failure
+  const failing = async () => ({ results: [], failure })
   const group = createGroupCommit<Plant, string>(
-    { write: async () => ({ results: [], failure }), probe: async () => {} },
+    { insert: failing, find: failing, commit: async () => {}, probe: async () => {} },
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()

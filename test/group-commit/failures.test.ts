@@ -1,6 +1,6 @@
 /** What a failed attempt means for its rows. The store's attempts are ended by hand. */
 import t from 'tap'
-import { setUp, undecided } from '../support/scripted-store.ts'
+import { nothing, setUp } from '../support/scripted-store.ts'
 
 t.test('a database that does not serve', async (t) => {
   t.test('the rows stay together, in order, and nothing is tried in pauses that grow', async (t) => {
@@ -59,13 +59,14 @@ t.test('a database that does not serve', async (t) => {
 })
 
 t.test('only an attempt whose outcome is open marks its rows, and for good', async (t) => {
-  const { submit, last, clock, outcomes } = setUp({ deadlineMs: 100 })
+  const { submit, last, clock, log, outcomes } = setUp({ deadlineMs: 100 })
   submit('1')
-  for (const trouble of ['away', 'lost', 'busy'] as const) {
-    t.same(last().mayBeStored, [trouble === 'busy'])
-    await last().fail(trouble)
-    await clock.moveTo(clock.nextAt ?? 0)
+  for (const trouble of ['away', 'lost', 'busy', undefined, 'away'] as const) {
+    t.same(last().mayBeStored, [log().length > 2])
+    await (trouble ? last().fail(trouble) : last().succeed(nothing))
+    if (log().at(-1) !== '1' || trouble) await clock.moveTo(clock.nextAt ?? 0)
   }
+  t.same(log(), ['1', '1', 'find 1', 'find 1', '1', '1'])
   t.same(last().mayBeStored, [true])
   await last().succeed()
   submit('2')
@@ -91,17 +92,17 @@ t.test('chance: the rows are repeated at once, together and with what has come, 
 })
 
 t.test('refused data', async (t) => {
-  t.test('a bad row is found by smaller batches; the others are stored', async (t) => {
-    const { submit, last, log, outcomes, group } = setUp()
+  t.test('a bad row is found by smaller parts, and looked up; the others are stored', async (t) => {
+    const { submit, last, log, outcomes, clock, group } = setUp()
     submit('0', '1', '2', '3', '4', '5')
     await last().succeed()
-    await last().fail('refused')
-    await last().succeed()
-    await last().fail('refused')
-    await last().succeed()
-    await last().succeed()
-    await last().fail('refused')
-    t.same(log(), ['0', '1 2 3 4 5', '1', '2 3', '4 5', '2', '3'])
+    while (Object.keys(outcomes).length < 6) {
+      if (last().labels.startsWith('find')) await last().succeed(nothing)
+      else await (last().labels.includes('3') ? last().fail('refused') : last().succeed())
+      await clock.settle()
+    }
+    t.match(log(), ['0', '1 2 3 4 5'])
+    t.ok(log().includes('find 3'))
     t.same(outcomes, {
       '0': 'stored 0',
       '1': 'stored 1',
@@ -113,12 +114,51 @@ t.test('refused data', async (t) => {
     t.equal(group.load.busyLanes, 0)
   })
 
+  t.test('one that is there already gets what the look-up says, and no refusal', async (t) => {
+    for (const found of ['replayed', new Error('duplicate')]) {
+      const { submit, last, log, outcomes } = setUp()
+      submit('1')
+      await last().fail('refused')
+      await last().succeed(found)
+      t.same(log(), ['1', 'find 1'])
+      t.same(outcomes, { '1': found instanceof Error ? found.message : found })
+    }
+  })
+
+  t.test(
+    'while the look-up fails, its client waits; where it cannot be looked up, it gets the refusal',
+    async (t) => {
+      for (const [trouble, outcome] of [
+        ['busy', undefined],
+        ['lost', undefined],
+        ['gone', 'broken'],
+        ['broken', 'broken'],
+        ['refused', 'broken']
+      ] as const) {
+        const { submit, last, log, outcomes, clock } = setUp()
+        submit('1')
+        await last().fail('broken')
+        await last().fail(trouble)
+        t.equal(outcomes['1'], outcome, trouble)
+        if (outcome) continue
+        await clock.move(10)
+        t.same(log(), ['1', 'find 1', 'find 1'])
+        t.same(last().mayBeStored, [false], 'a look-up stores nothing')
+        await clock.moveTo(10_000)
+        t.equal(outcomes['1'], 'unknown', 'while it is tried')
+      }
+    }
+  )
+
   t.test('a row is not called refused if an earlier attempt may have stored it', async (t) => {
-    const { submit, last, outcomes, clock } = setUp()
+    const { submit, last, log, outcomes, clock } = setUp()
     submit('1')
     await last().fail('lost')
     await clock.move(20)
+    await last().succeed(nothing)
     await last().fail('refused')
+    await last().succeed(nothing)
+    t.same(log(), ['1', 'find 1', '1', 'find 1'])
     t.same(outcomes, { '1': 'unknown' })
   })
 
@@ -155,46 +195,87 @@ t.test('something that every row needs is missing', async (t) => {
     await last().fail('gone')
     t.same(outcomes, {}, 'it is neither given up nor called an error')
     submit('2')
-    t.same(log(), ['1', '1', '2'])
+    t.same(log(), ['1', 'find 1', '2'])
     await last().fail('gone')
     t.same(outcomes, { '2': 'gone' })
-    await clock.move(10)
-    await last().succeed()
-    t.same(outcomes, { '1': 'stored 1', '2': 'gone' })
-    t.same(log(), ['1', '1', '2', '1'])
+    await clock.move(20)
+    await last().succeed(nothing)
+    await last().fail('gone')
+    await clock.move(40)
+    await last().succeed('created')
+    t.same(outcomes, { '1': 'created', '2': 'gone' })
+    t.same(log(), ['1', 'find 1', '2', 'find 1', '1', 'find 1'])
+  })
+
+  t.test('for the look-up, too: a row that is not stored gets an error', async (t) => {
+    const { submit, last, outcomes, causes } = setUp()
+    submit('1', '2')
+    await last().succeed(nothing)
+    await last().fail('gone')
+    t.same(outcomes, { '1': 'missing' })
+    t.match(causes['1'], { message: 'gone' })
   })
 })
 
-t.test('a part of an attempt fails', async (t) => {
-  t.test('decided rows are settled; the others are told apart by themselves', async (t) => {
-    const { submit, last, log, outcomes } = setUp()
-    submit('0', '1', '2', '3', '4')
-    await last().succeed()
-    await last().fail('broken', 'stored 1', undefined, new Error('duplicate'))
-    t.same(outcomes, { '0': 'stored 0', '1': 'stored 1', '3': 'duplicate' })
-    t.same(last().labels, '2')
-    await last().fail('broken')
-    await last().succeed()
-    t.same(log(), ['0', '1 2 3 4', '2', '4'])
-    t.match(outcomes, { '2': 'broken', '4': 'stored 4' })
-  })
-
-  t.test('a row that is the only one in question gets the failure', async (t) => {
-    const { submit, last, log, outcomes } = setUp()
-    submit('0', '1', '2')
-    await last().succeed()
-    await last().fail('broken', 'stored 1')
-    t.same(outcomes, { '0': 'stored 0', '1': 'stored 1', '2': 'broken' })
-    t.same(log(), ['0', '1 2'])
+t.test('what an insert leaves out is looked up apart, with that of other batches', async (t) => {
+  const { submit, submitTogether, attempts, last, log, outcomes } = setUp({ lanes: 3 })
+  submitTogether('1', '2', '3')
+  submitTogether('4', '5')
+  submitTogether('6', '7')
+  await attempts[0]?.succeed('created', nothing, nothing)
+  t.same(outcomes, { '1': 'created' }, 'its neighbours are told at once')
+  t.equal(last().labels, 'find 2 3')
+  await attempts[1]?.succeed(nothing, 'created')
+  await attempts[2]?.succeed('created', nothing)
+  t.equal(log().length, 4, 'one look-up at a time')
+  submit('8')
+  t.equal(last().labels, '8')
+  await attempts[3]?.succeed('replayed', new Error('conflict'))
+  t.equal(last().labels, 'find 4 7')
+  await last().succeed('replayed', 'replayed')
+  t.same(outcomes, {
+    '1': 'created',
+    '2': 'replayed',
+    '3': 'conflict',
+    '4': 'replayed',
+    '5': 'created',
+    '6': 'created',
+    '7': 'replayed'
   })
 })
 
-t.test("a row's own error is its caller's only", async (t) => {
-  const { submit, last, outcomes } = setUp()
-  submit('0', '1', '2')
+t.test('an open outcome is looked up at once, then the rows are inserted in parts', async (t) => {
+  const { submit, last, log, outcomes } = setUp()
+  submit('0', '1', '2', '3', '4', '5')
   await last().succeed()
-  await last().succeed('replayed', new Error('conflict'))
-  t.same(outcomes, { '0': 'stored 0', '1': 'replayed', '2': 'conflict' })
+  await last().fail('lost')
+  t.equal(last().labels, 'find 1 2 3 4 5')
+  t.same(last().mayBeStored, [true, true, true, true, true])
+  await last().succeed(nothing, 'created', nothing, nothing, new Error('duplicate'))
+  t.equal(last().rows.length, 2)
+  for (const _ of [1, 3]) await last().succeed()
+  t.equal(log().length, 5)
+  t.match(outcomes, { '1': 'stored 1', '2': 'created', '3': 'stored 3', '4': 'stored 4', '5': 'duplicate' })
+})
+
+t.test('a look-up that fails leaves open: it is repeated in parts, then alone in pauses', async (t) => {
+  const { submit, last, attempts, outcomes, clock } = setUp()
+  submit('0', '1', '2', '3', '4', '5')
+  await last().succeed()
+  await last().succeed(nothing, nothing, nothing, nothing, nothing)
+  for (const rows of [2, 1, 1]) {
+    await last().fail('busy')
+    t.equal(last().rows.length, rows)
+  }
+  t.same(outcomes, { '0': 'stored 0' })
+  t.equal(clock.pending, 3, 'one rests, besides the deadline and the attempt')
+  await last().succeed('a')
+  t.equal(last().rows.length, 3, 'a success lets more go together')
+  await last().succeed('b', 'c', 'd')
+  await clock.move(10)
+  await last().succeed('e')
+  t.same(new Set(Object.values(outcomes)), new Set(['stored 0', 'a', 'b', 'c', 'd', 'e']))
+  t.ok(attempts.slice(2).every(({ lockMs }) => lockMs === undefined))
 })
 
 t.test('a missing row that an attempt may have stored fails as one that may be', async (t) => {
@@ -202,8 +283,8 @@ t.test('a missing row that an attempt may have stored fails as one that may be',
   submit('1')
   await last().fail('lost')
   while (!outcomes['1']) {
-    await clock.moveTo(clock.nextAt as number)
-    await last().succeed(undecided)
+    if (clock.now() === 0 || last().labels === 'find 1') await clock.moveToNext()
+    await last().succeed(nothing)
   }
   t.equal(outcomes['1'], 'unknown')
   t.ok(clock.now() < 1_000)
@@ -213,16 +294,18 @@ t.test('a missing row is tried three times more, then fails', async (t) => {
   const { submit, last, log, outcomes, clock } = setUp()
   submit('0', '1', '2')
   await last().succeed()
-  await last().succeed(undecided)
+  await last().succeed(nothing)
   t.match(outcomes, { '2': 'stored 2' })
   for (const pause of [10, 20, 40]) {
+    await last().succeed(nothing)
     t.notOk('1' in outcomes)
     await clock.move(pause)
     t.same(last().labels, '1')
-    await last().succeed(undecided)
+    await last().succeed(nothing)
   }
+  await last().succeed(nothing)
   t.equal(outcomes['1'], 'missing')
-  t.same(log(), ['0', '1 2', '1', '1', '1'])
+  t.same(log(), ['0', '1 2', 'find 1', '1', 'find 1', '1', 'find 1', '1', 'find 1'])
 })
 
 t.test('a row that expires gets the cause of its last failure', async (t) => {

@@ -3,7 +3,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
 import { type AttemptRow, type Limits, NotCommitted, type Written } from '../../src/group-commit/types.ts'
-import { failureOf, type Trouble } from '../support/scripted-store.ts'
+import type { FailureKind } from '../../src/shared/write-failure.ts'
+import { failureOf } from '../support/scripted-store.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -97,8 +98,6 @@ function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what)
 }
 
-const sumBytes = (plants: { bytes: number }[]) => plants.reduce((sum, { bytes }) => sum + bytes, 0)
-
 const isOpen = ({ accepted, outcome }: Call) => accepted && outcome === undefined
 
 /** Plays a scenario, with the rules of each moment checked as it goes, and returns the calls and the table. */
@@ -118,27 +117,28 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
   let violation: unknown
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const troubled = new Set<bigint>()
-  /** What a full batch takes, by the attempts that were written. */
-  let batchMs = 0
   const callOf = ({ item }: AttemptRow<Plant>) => calls[item.call] as Call
   const isAway = () => outage !== null && clock.now() >= outage.from && clock.now() < outage.from + outage.ms
   const isLocked = ({ item }: AttemptRow<Plant>) =>
     locks.some(({ id, from, ms }) => id === item.id && clock.now() >= from && clock.now() < from + ms)
 
-  /** The insert and the look-up, as PostgreSQL would run them; the look-up may fail. */
-  function store({ item }: AttemptRow<Plant>, isBlind: boolean) {
+  /** The look-up, as PostgreSQL would run it. */
+  function find({ item }: AttemptRow<Plant>) {
     const there = table.get(item.id)
-    if (!there) {
-      table.set(item.id, item)
-      return 'created'
-    }
-    if (isBlind) return undefined
+    if (!there) return undefined
     if (there.writeId !== item.writeId) return duplicate
     return there.content === item.content ? 'created' : conflict
   }
 
+  /** The insert. */
+  function insert({ item }: AttemptRow<Plant>) {
+    if (table.has(item.id)) return undefined
+    table.set(item.id, item)
+    return 'created'
+  }
+
   /** What keeps the rows from being written, and is not a fault of their data. */
-  function meet(rows: readonly AttemptRow<Plant>[], kind: Weather['kind']): Trouble | undefined {
+  function meet(rows: readonly AttemptRow<Plant>[], kind: Weather['kind']): FailureKind | undefined {
     const has = (content: string) => rows.some(({ item }) => item.content === content)
     if (rows.some(isLocked) || kind === 'slow' || has('endless')) return 'busy'
     if (kind === 'gone') return 'gone'
@@ -146,12 +146,12 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     return kind === 'full' || has('busy') ? 'chance' : undefined
   }
 
-  function begin(rows: readonly AttemptRow<Plant>[]) {
+  function begin(rows: readonly AttemptRow<Plant>[], isFind: boolean) {
     running++
     check(running <= limits.lanes, 'more attempts than lanes')
     check(rows.length > 0 && rows.length <= limits.batchRows, 'a batch of too many rows')
     const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-    check(rows.length === 1 || bytes <= limits.batchBytes, 'a batch of too many bytes')
+    check(isFind || rows.length === 1 || bytes <= limits.batchBytes, 'a batch of too many bytes')
     for (const [index, row] of rows.entries()) {
       const { item } = row
       const before = rows[index - 1]
@@ -167,15 +167,6 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     }
   }
 
-  const batches = (plants: { bytes: number }[]) =>
-    Math.max(plants.length / limits.batchRows, sumBytes(plants) / limits.batchBytes)
-
-  function learn(rows: readonly AttemptRow<Plant>[], ms: number) {
-    const fill = batches(rows.map(({ item }) => item))
-    const change = ms / Math.max(1, fill) - batchMs
-    batchMs += change * (change < 0 ? 1 / 4 : 1 / 16) * Math.min(1, fill)
-  }
-
   function end(rows: readonly AttemptRow<Plant>[]) {
     running--
     for (const row of rows) {
@@ -183,60 +174,59 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     }
   }
 
-  async function write(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<Written<string>> {
-    const fail = (trouble: Trouble, results: (string | Error | undefined)[] = []) => {
+  async function attempt(
+    rows: readonly AttemptRow<Plant>[],
+    isFind: boolean,
+    signal: AbortSignal
+  ): Promise<Written<string>> {
+    const fail = (kind: FailureKind) => {
       failedAt = clock.now()
       for (const { item } of rows) troubled.add(item.id)
-      return { results, failure: failureOf(trouble) }
+      return { results: [], failure: failureOf(kind) }
     }
     try {
-      begin(rows)
+      begin(rows, isFind)
     } catch (error) {
       violation ??= error
     }
-    const began = clock.now()
     const { ms, kind, missing: misses } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
-    const has = (content: string) => rows.some(({ item }) => item.content === content)
+    const isEndless = !isFind && rows.some(({ item }) => item.content === 'endless')
     await new Promise<void>((resolve) => {
       // What never ends is cut off, unless the connection hangs as well.
-      if (!kind.startsWith('hang')) clock.after(has('endless') ? limits.deadlineMs / 3 : ms, resolve)
+      if (!kind.startsWith('hang')) clock.after(isEndless ? limits.deadlineMs / 3 : ms, resolve)
       signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
     })
     end(rows)
     if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
     const hasResult = !kind.endsWith('fter')
     if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = clock.now()
-    const met = meet(rows, kind)
+    const met = isFind ? undefined : meet(rows, kind)
     if (met) return fail(met)
+    if (isFind && kind === 'blind') return fail('lost')
     // A trigger may refuse a row because of what is there, be it the row itself.
     const isRefused = ({ item }: AttemptRow<Plant>) =>
       item.content === 'bad' || (item.content === 'once' && table.has(item.id))
-    if (rows.some(isRefused)) return fail('refused')
-    // What is there is found.
-    if (misses && !rows.some(({ item }) => table.get(item.id) === item)) {
-      for (const { item } of rows) troubled.add(item.id)
-      learn(rows, clock.now() - began)
-      succeededAt = clock.now()
-      return { results: [] }
-    }
-    const results = rows.map((row) => store(row, kind === 'blind'))
+    if (!isFind && rows.some(isRefused)) return fail('refused')
+    const isMissed = !isFind && misses
+    const results = isFind ? rows.map(find) : isMissed ? rows.map(() => undefined) : rows.map(insert)
     if (!hasResult) return fail('lost')
-    // A look-up that fails says no more than that.
-    if (results.some((result) => result !== undefined)) lastSignOfLife = clock.now()
-    if (results.includes(undefined)) return fail('away', results)
-    learn(rows, clock.now() - began)
-    succeededAt = clock.now()
+    for (const [index, { item }] of rows.entries()) if (!results[index]) troubled.add(item.id)
+    if (results.some((result) => result !== undefined)) succeededAt = clock.now()
     return { results }
+  }
+
+  const answer = async () => {
+    await new Promise<void>((resolve) => void clock.after(2, resolve))
+    if (isAway()) throw new Error('databaseDown')
+    lastSignOfLife = clock.now()
   }
 
   const group = createGroupCommit<Plant, string>(
     {
-      write,
-      async probe() {
-        await new Promise<void>((resolve) => void clock.after(2, resolve))
-        if (isAway()) throw new Error('databaseDown')
-        lastSignOfLife = clock.now()
-      }
+      insert: (rows, _, signal) => attempt(rows, false, signal),
+      find: (rows, signal) => attempt(rows, true, signal),
+      commit: answer,
+      probe: answer
     },
     limits,
     { clock }
@@ -253,10 +243,8 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       keyed: key !== null
     }
     const open = calls.filter(isOpen)
-    const waiting = open.map(({ plant }) => plant)
-    const expectedMs = (batches(waiting) * batchMs) / limits.lanes
+    const { expectedMs } = group.load
     const full = expectedMs > limits.deadlineMs / 2
-    check(group.load.expectedMs === expectedMs, 'another wait is expected')
     const call: Call = {
       plant,
       at: clock.now(),
@@ -302,7 +290,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     await clock.settle()
     checkMoment()
     while ((clock.nextAt ?? Number.POSITIVE_INFINITY) <= at) {
-      await clock.moveTo(clock.nextAt as number)
+      await clock.moveToNext()
       checkMoment()
     }
     await clock.moveTo(at)

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { parseIdempotencyKey } from '../../src/http/head.ts'
 import { writeContent } from '../../src/plants/columns.ts'
-import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/sql-store.ts'
+import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-id.ts'
 import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'
@@ -198,6 +198,8 @@ t.test('a plant that version 1.0.0 has stored: the first response again', async 
   ])
   t.strictSame(await service.post(plant, keyed('a')), replayed)
   t.strictSame(await service.post(plant, keyed('b')), duplicate)
+  t.strictSame(await service.post({ ...plant, name: 'Ficus' }, keyed('a')), reused, 'not with other content')
+  t.strictSame(await service.post({ id: plant.id, name: plant.name }, keyed('a')), reused)
 })
 
 t.test('clients that abort: their neighbours still get 200', async (t) => {

@@ -9,7 +9,8 @@ import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
 import type { PlantRepository } from '../../src/plants/repository.ts'
-import { createSqlStore, randomWriteId } from '../../src/plants/sql-store.ts'
+import { createSqlStore } from '../../src/plants/sql-store.ts'
+import { randomWriteId } from '../../src/plants/write-id.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
 import { post, success, token } from '../support/service.ts'
 
@@ -45,30 +46,24 @@ async function createGate(t: Test) {
 }
 
 t.test('while a statement is under way in each lane, a probe has a connection', async (t) => {
-  const { connection, run, open, areRunning } = await createGate(t)
-  await run(`
-    create function wait() returns trigger language plpgsql as $$ begin perform pass_gate(); return new; end $$`)
-  await run('create trigger wait before insert on plants for each row execute function wait()')
+  const { connection, open, areRunning } = await createGate(t)
   const many = 1_000_000
   const write = { lanes: 2, batchRows: 100, batchBytes: many, queueRows: many, queueBytes: many }
   const log = { warn() {}, error() {}, info() {} } as never
   const databases = createDatabases(connection, log)
-  const { database, plants } = openRepository(
+  const { database, close } = openRepository(
     databases,
     { write: { ...write, deadlineMs: scaled(60_000) } },
     log,
     { onStored() {}, onAttempt() {} }
   )
-  const create = (id: bigint) => plants.create({ id, name: 'n' }, { caller: 'tester' })
-  const first = create(1n)
-  await areRunning(1, 'insert')
-  const second = create(2n)
-  const before = await areRunning(2, 'insert')
+  const inLanes = [1, 2].map(() => database.query({ text: 'select pass_gate()' }))
+  const before = await areRunning(2, 'pass_gate')
   await database.query({ text: 'select 1' })
-  t.strictSame(await areRunning(2, 'insert'), before, 'which it did not wait for')
+  t.strictSame(await areRunning(2, 'pass_gate'), before, 'which it did not wait for')
   await open()
-  for (const { stored } of await Promise.all([first, second])) t.equal(stored, 'created')
-  await plants.close()
+  await Promise.all(inLanes)
+  await close()
   await databases.end()
 })
 
@@ -88,16 +83,14 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
     await pools.end()
   })
   const plant = { id: 1n, name: 'ours' }
-  const item = { id: 1n, plant, writeId: randomWriteId(), bytes: 1, context: { caller: 'tester' } }
+  const item = { id: 1n, plant, writeId: randomWriteId(), bytes: 1, caller: 'tester' }
   const controller = new AbortController()
-  const written = createSqlStore(pools.open({ size: 1, limitMs: 600_000 })).write(
-    [{ item, mayBeStored: false }],
-    controller.signal
-  )
+  const store = createSqlStore(pools.open({ size: 1, limitMs: 600_000 }))
+  const found = store.find([{ item, mayBeStored: false }], controller.signal)
   await areRunning(1, 'join plants')
   controller.abort()
   await areRunning(0, 'join plants')
-  t.match(await written, { results: [undefined], failure: { error: { code: '57014' }, written: 'no' } })
+  t.match(await found, { results: [], failure: { error: { code: '57014' }, kind: 'busy' } })
 })
 
 t.test('a repository that is given takes the creates, without a database', async (t) => {
@@ -111,12 +104,14 @@ t.test('a repository that is given takes the creates, without a database', async
     writeRefusal: () => undefined,
     noteAway() {},
     load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
-    async close() {}
+    async close() {
+      created.push('closed')
+    }
   }
   const app = await buildApp(readConfig(env), createLogger('silent'), { repository })
-  t.teardown(() => app.close())
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
   await until('the response has ended', () => created.length === 2)
-  t.strictSame(created, [{ id: 1n, name: 'n' }, 'released'])
+  await app.close()
+  t.strictSame(created, [{ id: 1n, name: 'n' }, 'released', 'closed'], 'it ends with the application')
 })

@@ -4,13 +4,8 @@ import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
 import type { Database } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import {
-  createSqlStore,
-  deriveFormerWriteId,
-  deriveWriteId,
-  type PlantItem,
-  randomWriteId
-} from '../../src/plants/sql-store.ts'
+import { createSqlStore, type PlantItem } from '../../src/plants/sql-store.ts'
+import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
 
 type Result = object[] | Error
 
@@ -27,7 +22,6 @@ function createStore(...results: Result[]) {
   }
   return {
     store: createSqlStore(database as unknown as Database),
-    database,
     names: () => statements.map(({ name }) => name),
     lockTimeouts: () => statements.map(({ values }) => values?.at(-1))
   }
@@ -36,63 +30,53 @@ function createStore(...results: Result[]) {
 const { signal } = new AbortController()
 const key = 'key'
 const ownId = deriveWriteId('tester', key, 'own')
-const item = (id: bigint, idempotencyKey?: string): PlantItem => ({
+const item = (id: bigint, idempotencyKey?: string, writeId = ownId): PlantItem => ({
   id,
   plant: { id, name: 'n' },
-  writeId: ownId,
+  writeId,
   bytes: 1,
-  context: { caller: 'tester', idempotencyKey }
+  caller: 'tester',
+  idempotencyKey
 })
-const rows = (...ids: bigint[]) => ids.map((id) => ({ item: item(id), mayBeStored: false }))
-const wrote = (...ids: bigint[]) => ids.map((id) => ({ id: String(id) }))
+/** Rows with write ids of their own. */
+const rows = (...ids: bigint[]) =>
+  ids.map((id) => ({ item: item(id, undefined, writeIdOf(id)), mayBeStored: false }))
+const writeIdOf = (id: bigint) => deriveWriteId('tester', key, String(id))
+const wrote = (...ids: bigint[]) => ids.map((id) => ({ write_id: writeIdOf(id) }))
 const found = (id: bigint, write_id = randomWriteId()) => ({ id: String(id), write_id })
 const duplicate = new Failure('DuplicatePlant')
 
-t.test('what an insert returns is created', async (t) => {
-  const { store, names } = createStore(wrote(1n, 2n))
-  t.strictSame(await store.write(rows(1n, 2n), signal), { results: ['created', 'created'] })
-  t.strictSame(names(), ['create plants'])
-})
+t.test(
+  'what an insert returns is created, whatever its id; what it leaves out is looked up apart',
+  async (t) => {
+    const { store, names, lockTimeouts } = createStore(wrote(1n, 2n), wrote(2n))
+    t.strictSame(await store.insert(rows(1n, 2n), 25, signal), { results: ['created', 'created'] })
+    t.strictSame(await store.insert(rows(1n, 2n), 2.5, signal), { results: [undefined, 'created'] })
+    t.strictSame(names(), ['create plants', 'create plants'])
+    t.strictSame(lockTimeouts(), ['25ms', '2.5ms'])
+  }
+)
 
-t.test('what an insert does not return is looked up', async (t) => {
-  const { store, names } = createStore(wrote(1n), [found(2n)], [], [found(3n)])
-  const { results, failure } = await store.write(rows(1n, 2n, 3n), signal)
-  t.equal(failure, undefined)
-  t.equal(results.length, 3)
-  t.equal(results[0], 'created')
+t.test('a look-up decides of what it finds', async (t) => {
+  const { store, names } = createStore([found(2n)])
+  const { results } = await store.find(rows(1n, 2n), signal)
+  t.equal(results[0], undefined, 'not found')
   t.match(results[1], duplicate)
-  t.equal(results[2], undefined, 'neither written nor found')
-  t.match(await store.write(rows(3n), signal), { results: [duplicate] })
-  t.strictSame(names(), ['create plants', 'find plants', 'create plants', 'find plants'])
+  t.strictSame(names(), ['find plants'])
 })
 
-t.test('an insert that fails decides nothing', async (t) => {
-  const lost = new Error('connection lost')
-  const { store } = createStore(lost)
-  t.strictSame(await store.write(rows(1n), signal), {
-    results: [],
-    failure: { error: lost, written: 'maybe', whose: 'unclear', again: 'later' }
-  })
-})
-
-t.test('a look-up that fails leaves open what is in the way of its rows, and of no others', async (t) => {
+t.test('a statement that fails decides nothing', async (t) => {
   const lost = new Error('connection lost')
   const missing = Object.assign(new Error(), { code: '42883', severity: 'ERROR', where: 'in a policy' })
-  for (const error of [lost, new NoConnection('none'), missing]) {
-    const { store, names } = createStore(wrote(1n), error, [], [found(2n)])
-    const written = await store.write(rows(1n, 2n), signal)
-    t.strictSame(written.results, ['created', undefined])
-    t.match(written.failure, { error, written: 'no' }, 'they are not inserted')
-    await store.write(rows(2n), signal)
-    t.equal(names().at(-1), 'find plants')
+  for (const [error, kind] of [
+    [lost, 'lost'],
+    [new NoConnection('none'), 'away'],
+    [missing, 'broken']
+  ] as const) {
+    const { store } = createStore(error, error)
+    t.strictSame(await store.insert(rows(1n), 25, signal), { results: [], failure: { error, kind } })
+    t.strictSame(await store.find(rows(1n), signal), { results: [], failure: { error, kind } })
   }
-  const { store } = createStore([], lost, [], [found(1n)])
-  t.match(await store.write(rows(1n), signal), { results: [undefined], failure: { error: lost } })
-  t.match(
-    await store.write(rows(1n), signal),
-    { results: [duplicate] },
-    'what got no result is looked up again'
-  )
 })
 
 t.test(
@@ -100,7 +84,6 @@ t.test(
   async (t) => {
     const otherContent = deriveWriteId('tester', key, 'other')
     const otherKey = deriveWriteId('tester', 'other', 'own')
-    const former = deriveFormerWriteId('tester', key)
     const reused = new Failure('ReusedKey')
     const cases: [key: string | undefined, mayBeStored: boolean, writeId: string, outcome: string | Error][] =
       [
@@ -111,32 +94,26 @@ t.test(
         [key, true, otherContent, reused],
         [undefined, false, otherContent, duplicate],
         [key, false, otherKey, duplicate],
-        [key, false, randomWriteId(), duplicate],
-        [key, false, former, 'replayed'],
-        [undefined, false, former, duplicate]
+        [key, false, randomWriteId(), duplicate]
       ]
     for (const [key, mayBeStored, writeId, outcome] of cases) {
-      const { store } = createStore([], [found(1n, writeId)])
-      const { results } = await store.write([{ item: item(1n, key), mayBeStored }], signal)
+      const { store } = createStore([found(1n, writeId)])
+      const { results } = await store.find([{ item: item(1n, key), mayBeStored }], signal)
       t.match(results, [outcome])
     }
   }
 )
 
-t.test('a lock is waited for as long as two usual writes take, from 25 to 250 ms', async (t) => {
-  let now = 0
-  t.intercept(performance, 'now', { value: () => now })
-  const { store, database, lockTimeouts } = createStore()
-  const lasting = async (ms: number) => {
-    database.query = async (statement) => {
-      times.push(statement.values?.at(-1))
-      now += ms
-      return { rows: wrote(1n) }
-    }
-    await store.write(rows(1n), signal)
+t.test('a row of version 1.0.0 is compared by its content, and no other', async (t) => {
+  const former = deriveFormerWriteId('tester', key)
+  const ask = async (idempotencyKey: string | undefined, ...same: object[]) => {
+    const { store, names } = createStore([found(1n, former), found(2n)], same)
+    const row = { item: item(1n, idempotencyKey), mayBeStored: false }
+    const { results } = await store.find([row, ...rows(2n)], signal)
+    return { result: results[0], names: names() }
   }
-  const times: unknown[] = []
-  for (const ms of [1, 60, 160, 40, 100_000, 100_000, 5, 1]) await lasting(ms)
-  t.strictSame(times, ['25ms', '25ms', '25ms', '29ms', '32ms', '250ms', '250ms', '25ms'])
-  t.strictSame(lockTimeouts(), [])
+  const both = ['find plants', 'compare plants']
+  t.strictSame(await ask(key, { id: '1' }), { result: 'replayed', names: both })
+  t.match(await ask(key), { result: new Failure('ReusedKey'), names: both })
+  t.match(await ask(undefined), { result: duplicate, names: ['find plants'] })
 })

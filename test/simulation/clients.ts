@@ -15,6 +15,9 @@ export interface Order {
   readonly key?: string
   /** How often it is sent at most. */
   readonly tries: number
+  /** How often its client goes on with another plant, of the next id or of the same. */
+  readonly more?: number
+  readonly step?: number
 }
 
 /** A request, and what only the model knows about it; its key belongs to its caller alone. */
@@ -97,7 +100,11 @@ export class Clients {
         request.stored = received.stored
       }
       world.log('client', `${process.name} -> ${describe(order)}: ${received ? show(received) : 'lost'}`)
-      if (!received || received.writeOutcome === 'unknown') this.#rival(order)
+      const { more = 0, step = 0 } = order
+      if (more > 0 && !this.isCalm) {
+        const next = { ...order, more: more - 1, id: `${BigInt(id) + BigInt(step)}` }
+        world.after(world.duration(1), () => this.send(next))
+      } else if (!received || received.writeOutcome === 'unknown') this.#rival(order)
       const number = received && 'error' in received.response.body ? received.response.body.error : undefined
       if (received && !worthAnotherTry.has(number ?? 0)) return
       if (attempt === order.tries) return

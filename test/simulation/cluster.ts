@@ -119,7 +119,8 @@ export class Cluster {
     const { leader, standby, isLinked, lagMs } = this
     if (!standby || !isLinked || lagMs > 0 || this.#stale.until > this.world.now) return false
     return (
-      this.nodes.every((node) => isReady(node) && node.slowness === 1 && !node.denied) && leader.isPrimary
+      this.nodes.every((node) => isReady(node) && node.slowness === 1 && !node.denied && !node.refusal) &&
+      leader.isPrimary
     )
   }
 
@@ -138,6 +139,7 @@ export class Cluster {
       node.slowness = 1
       node.cancelDelayMs = 0
       node.denied = undefined
+      node.refusal = undefined
       node.settings.clear()
       if (!node.isUp) this.startAgain(node)
     }

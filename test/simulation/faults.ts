@@ -72,6 +72,15 @@ const afterCommit: readonly Trouble[] = [
 /** How PgBouncer and other poolers end sessions. */
 const poolersCodes = ['57000', '58000', '08P01', '57P01', 'XX000']
 
+/** How an operator's policy, check, shorter type and trigger refuse a plant, and a rule of the table every one. */
+const refusals: readonly Trouble[] = [
+  { code: '42501', routine: 'ExecWithCheckOptions' },
+  { code: '23514' },
+  { code: '22001' },
+  { code: 'P0001', where },
+  { code: '0A000', routine: 'RewriteQuery' }
+]
+
 type Apply = (simulation: Simulation, fault: Fault, context: unknown) => unknown
 
 const pick = <T>(values: readonly T[], dice: number) => values[dice % values.length] as T
@@ -204,6 +213,14 @@ const kinds = {
       (node) => (node.denied = undefined)
     )
   },
+  'a rule refuses plants that may be stored'(simulation, { ms, dice }) {
+    change(
+      simulation,
+      ms,
+      (node) => (node.refusal = pick(refusals, dice)),
+      (node) => (node.refusal = undefined)
+    )
+  },
   'warnings are not sent': (simulation, { ms }) => setFor(simulation, ms, 'client_min_messages', 'error'),
   'commits do not wait': (simulation, { ms }) => setFor(simulation, ms, 'synchronous_commit', 'off'),
   'the wall clock jumps'({ services }, { dice }) {
@@ -264,6 +281,7 @@ const harmless = new Set<FaultKind>([
 
 /** The faults that most often leave a visible row that does not last, or an open outcome. */
 const likely: readonly FaultKind[] = [
+  'a rule refuses plants that may be stored',
   'the primary crashes and is replaced',
   'the standby takes over from a primary that lives on',
   'the old primary comes back as one',

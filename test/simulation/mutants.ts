@@ -40,22 +40,25 @@ export const mutants: readonly Mutant[] = [
   ...inFile('database/errors.ts', openOutcome, [
     [
       'a connection that was lost has written nothing',
-      'const isOpen = code === undefined || open.test(code)',
-      "if (code === undefined) return { error, written: 'no', whose: 'unclear', again: 'later' }\n  const isOpen = open.test(code)"
+      "if (code === undefined || open.test(code)) return 'lost'",
+      "if (code === undefined) return 'busy'\n  if (open.test(code)) return 'lost'"
     ]
   ]),
   ...inFile('database/errors.ts', 'database/errors', [
-    [
-      'an error from a worker has written nothing',
-      "isOpen || (broken.test(code) && onWorkers.test(file ?? ''))",
-      'isOpen'
-    ],
+    ['an error from a worker has written nothing', 'if (broken.test(code) && on', 'if (!code && on'],
     [
       'a server that stops has written nothing',
-      "written: 'maybe', whose: 'unclear'",
-      "written: code === '57P01' ? 'no' : 'maybe', whose: 'unclear'"
+      "open.test(code)) return 'lost'",
+      "open.test(code)) return code === '57P01' ? 'busy' : 'lost'"
     ],
-    ['a read-only server keeps its connections', 'const stale = /^(25006|26000|', 'const stale = /^(26000|']
+    ['a read-only server keeps its connections', 'const stale = /^(25006|26000|', 'const stale = /^(26000|'],
+    [
+      'the lock of a row is that of the table',
+      'where === undefined ? kind : (ofFunctions[kind] ?? kind)',
+      'kind'
+    ],
+    ['a stale plan is a rule', "RevalidateCachedQuery: 'away',", ''],
+    ["a policy's refusal is a missing right", "ExecWithCheckOptions: 'refused'", '']
   ]),
   ...inFile('database/hosts.ts', failure, [
     [
@@ -129,82 +132,74 @@ export const mutants: readonly Mutant[] = [
   ...inFile('database/statement.ts', /./, [
     ['a server that does not react is waited for', 'setImmediate(giveUp)', 'setImmediate(() => {})']
   ]),
+  ...inFile('group-commit/cut-off.ts', 'group-commit/slices', [
+    [
+      'several probes run at a time',
+      'next ??= running.then(() => {',
+      'next ??= Promise.resolve().then(() => {'
+    ],
+    ['no grace for what ends with what was committed', 'limitMs * grace', '0'],
+    ['what is late is cut off at once', 'await probe()', ''],
+    ['each that is late asks on its own', 'next ??= running', 'next = running'],
+    ['what has ended is cut off', 'if (!hasEnded) cancel', 'cancel']
+  ]),
+  ...inFile('group-commit/estimate.ts', 'group-commit/bounds', [
+    ['a slice is not doubled', '* 2 ** (isSuspected ? slice : doubts)', ''],
+    ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1']
+  ]),
+  ...inFile('group-commit/estimate.ts', 'group-commit/slices', [
+    ['new rows get no more time after one was cut off', 'doubts++', '']
+  ]),
   ...inFile('group-commit/group-commit.ts', nothingStored, [
     [
       '"has stored nothing" after an open attempt',
-      "row.mayBeStored || isTried ? 'unknown'",
-      "isTried ? 'unknown'"
+      "history.mayBeStored || state === 'tried' ? 'unknown'",
+      "state === 'tried' ? 'unknown'"
     ],
     [
       '"has stored nothing" while an attempt runs',
-      "row.mayBeStored || isTried ? 'unknown'",
-      "row.mayBeStored ? 'unknown'"
-    ],
-    [
-      'a later failure forgets that an earlier one was open',
-      "row.mayBeStored ||= failure.written === 'maybe'",
-      "row.mayBeStored = failure.written === 'maybe'"
+      "history.mayBeStored || state === 'tried' ? 'unknown'",
+      "history.mayBeStored ? 'unknown'"
     ]
-  ]),
-  ...inFile('group-commit/group-commit.ts', 'group-commit/failures', [
-    [
-      'a refusal after an open attempt is told as one',
-      "row.mayBeStored ? new NotCommitted('unknown', failure.error) : failure.error",
-      'failure.error'
-    ],
-    ['a missing row is told as "stored nothing"', "row.mayBeStored ? 'unknown' : 'missing'", "'missing'"]
   ]),
   ...inFile('group-commit/group-commit.ts', 'group-commit/bounds', [
     [
       'results are those of the rows that still wait',
       'rows.entries()',
       "rows.sort((a, b) => Number(a.state === 'done') - Number(b.state === 'done')).entries()"
-    ],
-    ['an attempt that nobody waits for is not given up', 'row.attempt.giveUp()', 'row.attempt.rows']
-  ]),
-  ...inFile('group-commit/group-commit.ts', falsehood, [
-    [
-      'an error is given to the next row of the id, too',
-      'row.reject(error, row.attempt?.rows)',
-      'row.reject(error), row.next && (row.next.reject(error), pendingRows.settle(row.next), queue.withdraw(row.next))'
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', failure, [
     [
-      'no repeat after an open outcome',
-      'switch (judge(',
-      "switch (failure.written === 'maybe' ? 'fail' : judge("
-    ],
-    [
       'half of what is split is dropped',
-      '/ 2))\n',
-      '/ 2))\n          if (rows.indexOf(row) * 2 >= rows.length) continue\n'
+      'for (const row of undecided) proceed(',
+      'for (const row of undecided.slice(undecided.length >> 1)) proceed('
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', 'group-commit/outages', [
-    ['pauses go on when the database is back', 'if (!databaseDown) backOff.end()', '']
+    ['pauses go on when the database is back', 'pace.reset()\n    start()', '']
   ]),
-  ...inFile('group-commit/group-commit.ts', /never ends/, [
-    ['a rest does not end with its row', 'row.endRest()', ''],
+  ...inFile('group-commit/group-commit.ts', /never ends|crashes/, [
+    ['a rest does not end with its row', 'history.endRest()', ''],
     ['a row that has expired is tried', 'queue.withdraw(row)', '']
   ]),
   ...inFile('group-commit/group-commit.ts', onWire, [
     [
       'a lane that is free before its attempt has ended',
-      'await store.write(rows, controller.signal)',
+      "await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))",
       `await Promise.race([
-          store.write(rows, controller.signal),
+          kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal),
           new Promise<Written<R>>((resolve) =>
-            controller.signal.addEventListener('abort', () => resolve({ results: [] }))
+            signal.addEventListener('abort', () => resolve({ results: [], failure: { error: new Error(), kind: 'busy' } }))
           )
         ])`
     ]
   ]),
-  ...inFile('group-commit/group-commit.ts', /never ends/, [
+  ...inFile('group-commit/row.ts', /never ends/, [
     [
       'a create that is given up without a word',
-      'row.reject(new NotCommitted(reason, row.cause), row.attempt?.rows)',
-      ''
+      'if (outcome instanceof Error) this.reject(outcome, rows)\n    else this',
+      'if (!(outcome instanceof NotCommitted)) this'
     ]
   ]),
   ...inFile('group-commit/outage.ts', failure, [
@@ -213,23 +208,117 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/queue.ts', /deadlock/, [
     ['rows that are not sorted', 'rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', '']
   ]),
+  ...inFile('group-commit/outage.ts', 'group-commit/slices', [
+    [
+      'attempts that all fail come at any rate',
+      'if (failures >= mostFailures) nextAt',
+      'if (failures < 0) nextAt'
+    ]
+  ]),
   ...inFile('group-commit/queue.ts', 'group-commit/lanes', [
     ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
   ]),
-  ...inFile('group-commit/types.ts', 'group-commit/bounds', [
-    ['the wall clock', 'performance.now()', 'Date.now()']
+  ...inFile('group-commit/queue.ts', 'group-commit/failures', [
+    ['look-ups take every lane', 'return busy.find === 0', 'return true']
   ]),
-  ...inFile('group-commit/verdict.ts', 'group-commit/verdict', [
+  ...inFile('group-commit/queue.ts', 'group-commit/slices', [
+    ['rows that take long take more than a lane', 'isDue && busy.longer === 0', 'isDue'],
+    ['rows that take long go before first trials', " && !listOf('first')?.first", ''],
+    ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
+    ['callers do not take turns', 'if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)', ''],
+    ['parts are as large as batches', 'findRows : company *', 'findRows : batchRows *'],
+    ['successes let no more go together', 'isSuccess ? successes[kind] + 1 : 0', '0']
+  ]),
+  ...inFile('group-commit/row.ts', nothingStored, [
     [
-      'rows that failed together stay together',
-      "return isAlone ? 'rest' : 'split'",
-      "return isAlone ? 'rest' : 'wait'"
+      'a later failure forgets that an earlier one was open',
+      "if (result === 'lost' && !looksUp) history.mayBeStored = true",
+      "if (!looksUp) history.mayBeStored = result === 'lost'"
+    ]
+  ]),
+  ...inFile('group-commit/row.ts', 'group-commit/failures', [
+    [
+      'a refusal after an open attempt is told as one',
+      'if (mayBeStored) return',
+      'if (mayBeStored && !refusal) return'
     ],
     [
-      'what others met counts for all',
-      'total - Math.max(since, clearedAt) >= enough',
-      'total - Math.max(since * 0, clearedAt) >= enough'
+      'a missing row is told as "stored nothing"',
+      'if (mayBeStored) return',
+      'if (mayBeStored && refusal) return'
+    ],
+    [
+      'a look-up that is lost has stored its row',
+      "if (result === 'lost' && !looksUp)",
+      "if (result === 'lost')"
+    ],
+    [
+      'the error of a look-up is told as a refusal',
+      "looksUp ? new NotCommitted('missing', cause) : (cause as Error)",
+      '(cause as Error)'
     ]
+  ]),
+  ...inFile('group-commit/row.ts', 'group-commit/bounds', [
+    [
+      'an attempt that nobody waits for is not given up',
+      'if (--this.#waiting === 0)',
+      'if (this.#waiting === 0)'
+    ]
+  ]),
+  ...inFile('group-commit/row.ts', 'group-commit/slices', [
+    ['the next of an id is not alone', 'if (this.#history.company === 1) next', 'if (!next) next'],
+    ['a row that fails alone gets no more time', 'history.slice++', '']
+  ]),
+  ...inFile('group-commit/table.ts', failure, [
+    [
+      'no attempt after an open outcome',
+      "if (result === 'nothing' && looksUp",
+      "if (result === 'lost' && !looksUp) return 'fail'\n  if (result === 'nothing' && looksUp"
+    ]
+  ]),
+  ...inFile('group-commit/table.ts', 'group-commit/failures', [
+    [
+      'an error before a look',
+      "refused: ['part', 'find']\n}\n\n// biome",
+      "refused: ['part', 'fail']\n}\n\n// biome"
+    ]
+  ]),
+  ...inFile('group-commit/table.ts', 'group-commit/table', [
+    ['what an insert leaves out is not looked up', "nothing: ['find', 'find']", "nothing: ['rest', 'rest']"],
+    [
+      'what cannot be decided is told though the row may be stored',
+      "usual === 'fail' && mayBeStored ? 'rest, find' : usual",
+      'mayBeStored ? usual : usual'
+    ],
+    [
+      'chance is not repeated',
+      "if (result === 'chance' && !looksUp && repeats < mostRepeats) return 'repeat'\n",
+      ''
+    ],
+    [
+      'chance is repeated for ever',
+      "result === 'chance' && !looksUp && repeats < mostRepeats",
+      "result === 'chance' && !looksUp && repeats < 1e9"
+    ],
+    [
+      'rows that failed together stay together',
+      "busy:    ['part', 'rest'],\n  lost:    ['find'",
+      "busy:    ['repeat', 'rest'],\n  lost:    ['find'"
+    ],
+    [
+      'a row that is not found forgets its refusal',
+      '(isRefused || misses > mostRepeats)',
+      '(misses > mostRepeats)'
+    ],
+    ['a row that is left out is tried for ever', '(isRefused || misses > mostRepeats)', 'isRefused'],
+    [
+      'a look-up that is refused is repeated for ever',
+      "refused: ['part', 'fail']",
+      "refused: ['part', 'rest']"
+    ]
+  ]),
+  ...inFile('group-commit/types.ts', 'group-commit/bounds', [
+    ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
   ...inFile('plants/columns.ts', falsehood, [
     ['an empty text is as good as none', 'plant[field] !== undefined', 'plant[field]'],
@@ -252,9 +341,6 @@ export const mutants: readonly Mutant[] = [
       "unknown: 'DeadlineExceeded'"
     ]
   ]),
-  ...inFile('plants/sql-store.ts', /two keys/, [
-    ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
-  ]),
   ...inFile('plants/sql-store.ts', falsehood, [
     [
       'created and replayed are swapped',
@@ -263,26 +349,46 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'any content is the same',
-      "found === deriveFormerWriteId(caller, key) ? 'replayed' : new Failure('ReusedKey')",
-      "'replayed'"
+      'if (isFormer(item, found) && isSame)',
+      'if (key !== undefined && isOfSameKey(found, item.writeId))'
     ],
     ['any row is its own', 'if (found === item.writeId)', 'if (found)'],
     [
       "what is found is a repeat's own",
-      "if (key === undefined || !isOfSameKey(found, item.writeId)) return new Failure('DuplicatePlant')",
-      "if (key === undefined) return 'created'"
+      'return new Failure(key !== undefined && ',
+      "if (key === undefined) return 'created'\n  return new Failure(key !== undefined && "
     ],
-    ['any key is the same', 'key === undefined || !isOfSameKey(found, item.writeId)', 'key === undefined']
+    ['any key is the same', 'key !== undefined && isOfSameKey(found, item.writeId)', 'key !== undefined'],
+    [
+      'one write that was made stands for all',
+      'if (written.rows.length === rows.length)',
+      'if (written.rows.length > 0)'
+    ]
   ]),
   ...inFile('plants/sql-store.ts', 'plants/sql-store', [
-    ['a look-up that fails costs all', 'return { results, failure: {', 'return { results: [], failure: {'],
-    ['a look-up that fails is an open outcome', "...diagnose(error), written: 'no'", '...diagnose(error)']
+    [
+      'the content of version 1.0.0 is not compared',
+      'if (isFormer(item, found) && isSame)',
+      'if (isFormer(item, found))'
+    ]
   ]),
   ...inFile('plants/sql-store.ts', 'plants/plugin', [
-    ['a look-up without the signal', 'findPlants(ids), signal', 'findPlants(ids)']
+    [
+      'a look-up without the signal',
+      'database.query<{ id: string; write_id: string }>(statement, signal)',
+      'database.query<{ id: string; write_id: string }>(statement)'
+    ]
+  ]),
+  ...inFile('plants/write-id.ts', /two keys/, [
+    ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
   ]),
   ...inFile('plants/statements.ts', falsehood, [
-    ['what is found is merely visible', "pg_logical_emit_message(true, 'plant-store', '')", 'null']
+    [
+      'a write is known by its id alone',
+      'do nothing returning write_id',
+      'do nothing returning id as write_id'
+    ],
+    ['what is found is merely visible', `plants.write_id, \${waitForStandby}`, 'plants.write_id, null']
   ]),
   ...inFile('plants/statements.ts', 'faults/bad-rows', [
     ['a commit does not wait where the session says so', "in ('off', 'local')", "in ('never')"]
@@ -299,7 +405,11 @@ export const mutants: readonly Mutant[] = [
     name: 'a row that has expired frees its id, though its attempt runs',
     foundBy: onWire,
     edits: [
-      ['group-commit/group-commit.ts', 'if (isTried) {', 'if (isTried) {\n      queue.release(row)'],
+      [
+        'group-commit/group-commit.ts',
+        "if (state === 'tried') return attempt",
+        "if (state === 'tried') queue.release(row)\n    if (state === 'tried') return attempt"
+      ],
       [
         'group-commit/group-commit.ts',
         "if (row.state === 'done') queue.release(row)",

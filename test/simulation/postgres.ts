@@ -1,5 +1,6 @@
 /** A model of a PostgreSQL server: its log, its table, its row locks, its role, and its sessions. */
 import type { Connection, Endpoint, Host } from './connection.ts'
+import type { Trouble } from './rows.ts'
 import { Session } from './session.ts'
 import type { Columns } from './sql.ts'
 import type { World } from './world.ts'
@@ -33,6 +34,10 @@ export class Postgres implements Host {
   table = new Map<string, Columns>()
   readonly locks = new Map<string, Transaction>()
   readonly sessions = new Map<number, Session>()
+  /** What every plant that is no cause itself meets, since an operator has changed the table. */
+  refusal: Trouble | undefined = undefined
+  /** How long a commit takes, in ms, typically. */
+  commitMs = 0.5
   /** How many times longer its disk takes. */
   slowness = 1
   /** How long cancel requests take to be acted on, in ms. */

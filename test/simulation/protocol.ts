@@ -147,10 +147,18 @@ export const messages = {
       )
     ),
   complete: (tag: string) => write('C', `${tag}\0`),
-  error: ({ code, severity = 'ERROR', where, file = 'simulated.c' }: Trouble) =>
+  error: ({ code, severity = 'ERROR', where, file = 'simulated.c', routine }: Trouble) =>
     write(
       'E',
-      ...writeFields({ S: severity, V: severity, C: code, M: `simulated ${code}`, W: where, F: file })
+      ...writeFields({
+        S: severity,
+        V: severity,
+        C: code,
+        M: `simulated ${code}`,
+        W: where,
+        F: file,
+        R: routine
+      })
     ),
   warning: (routine: string) =>
     write('N', ...writeFields({ S: 'WARNING', V: 'WARNING', C: '01000', M: 'simulated warning', R: routine }))

@@ -9,6 +9,8 @@ export interface Trouble {
   readonly where?: string
   /** The source file that reports it. */
   readonly file?: string
+  /** The function of the source that reports it. */
+  readonly routine?: string
 }
 
 /** What a plant causes. */
@@ -23,6 +25,8 @@ export interface Cause {
   readonly isDamaged?: boolean
   /** A trigger stores this name instead. */
   readonly storedAs?: string
+  /** A trigger gives it another id. */
+  readonly isMoved?: boolean
   /** A trigger silently leaves it out. */
   readonly isSkipped?: boolean
   /** Its name has this many more letters. */
@@ -58,6 +62,7 @@ export const causes = {
   'is damaged': { isDamaged: true, isQuick: true },
   'is rewritten': { storedAs: 'rewritten', isQuick: true },
   'is left out': { isSkipped: true },
+  'gets another id': { isMoved: true, isQuick: true },
   'is larger than the link': { letters: largeLetters }
 } satisfies Record<string, Cause>
 
@@ -71,6 +76,14 @@ export const causeOf = (name: string | null | undefined): Cause | undefined =>
 export const nameOf = (cause: CauseName): string => {
   const { letters = 0 }: Cause = causes[cause]
   return letters > 0 ? `${cause}.${'x'.repeat(letters)}` : cause
+}
+
+const farAway = 2n ** 40n
+
+/** Returns the id that a plant with this name and id gets in the table. */
+export function storedIdOf(name: string, id: string): string {
+  if (!causeOf(name)?.isMoved) return id
+  return `${BigInt(id) > 0n ? BigInt(id) - farAway : BigInt(id) + farAway}`
 }
 
 /** Returns the name that the table holds when a plant with this name is stored. */

@@ -4,6 +4,7 @@ import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
 import type { Request } from './clients.ts'
 import { causeOf, storedNameOf } from './rows.ts'
+import { innocent } from './schedule.ts'
 import type { Simulation } from './simulation.ts'
 import type { Columns } from './sql.ts'
 
@@ -17,9 +18,13 @@ const patientMs = 3000
 export function judge(simulation: Simulation, healedAt: number): string[] {
   const { cluster, clients, world } = simulation
   const { requests } = clients
-  const rows = [...cluster.leader.table.values()]
+  const all = [...cluster.leader.table.values()]
+  const isMoved = ({ name }: { name?: string | null }) => causeOf(name)?.isMoved === true
+  const rows = all.filter((row) => !isMoved(row))
   // If a trigger rewrites a plant, nobody knows whether the content is the same.
-  const rewritten = new Set(requests.filter(({ name }) => causeOf(name)?.storedAs).map(({ id }) => id))
+  const rewritten = new Set(
+    requests.filter(({ name }) => causeOf(name)?.storedAs || isMoved({ name })).map(({ id }) => id)
+  )
   const isPlain = ({ id }: { id: string }) => !rewritten.has(id)
   return [
     ...new Attribution(simulation, rows).judge(),
@@ -27,16 +32,26 @@ export function judge(simulation: Simulation, healedAt: number): string[] {
     ...requests
       .filter(isInternal)
       .filter(
-        ({ name, began, ended = 0 }) => !causeOf(name)?.isSkipped && !world.hasReached(broken, began, ended)
+        ({ name, began, ended = 0 }) =>
+          !causeOf(name)?.isSkipped && !isMoved({ name }) && !world.hasReached(broken, began, ended)
       )
       .map(({ id }) => `nothing explains an internal error: ${id}`),
-    ...requests.filter(isWronglyRefused).map(({ id }) => `a good plant is refused: ${id}`),
+    ...requests
+      .filter(
+        (request) =>
+          isRefused(request) &&
+          !causeOf(request.name) &&
+          !world.hasReached(rules, request.began, request.ended ?? 0)
+      )
+      .map(({ id }) => `a good plant is refused: ${id}`),
+    ...judgeCrowd(simulation),
+    ...judgeMoved(simulation, all.filter(isMoved)),
     ...judgeLiveness(simulation, healedAt)
   ]
 }
 
 /** What explains an internal error. */
-const broken = ['XX000', 'XX001', '42883', '42501', '42P01', '57000', '58000', '58030'].map(
+const broken = ['XX000', 'XX001', '42883', '42501', '42P01', '0A000', '57000', '58000', '58030'].map(
   (code) => `fails: ${code}`
 )
 
@@ -47,7 +62,8 @@ const errorOf = ({ response }: Request) => (response && 'error' in response.body
 const isInternal = (request: Request) => messageOf(request) === 'internal error'
 
 const isRefused = (request: Request) => messageOf(request)?.includes('breaks a rule') === true
-const isWronglyRefused = (request: Request) => causeOf(request.name) === undefined && isRefused(request)
+/** What explains that a plant is refused which is no cause itself. */
+const rules = ['42501', '23514', '22001', 'P0001'].map((code) => `fails: ${code}`)
 
 /** Removes what only the model knows. */
 const toOperation = ({ process: _, writeId: __, ...operation }: Request): Operation => operation
@@ -63,12 +79,19 @@ class Attribution {
   readonly #simulation: Simulation
   readonly #rows: Map<string, Columns>
   readonly #byWrite: Map<string, Request[]>
+  /** When a client was first told that an id is stored. */
+  readonly #storedAt = new Map<string, number>()
 
   constructor(simulation: Simulation, rows: Columns[]) {
     this.#simulation = simulation
     this.#rows = new Map(rows.map((row) => [row.id as string, row]))
     const taken = simulation.clients.requests.filter(({ writeId }) => writeId !== undefined)
     this.#byWrite = Map.groupBy(taken, ({ id, writeId }) => `${id} ${writeId}`)
+    for (const request of simulation.clients.requests) {
+      const { id, name, ended = Number.POSITIVE_INFINITY, response } = request
+      if (response && errorOf(request) === 0 && !causeOf(name)?.isMoved)
+        this.#storedAt.set(id, Math.min(ended, this.#storedAt.get(id) ?? ended))
+    }
   }
 
   judge(): string[] {
@@ -96,15 +119,18 @@ class Attribution {
     const isOfSameKey = key !== undefined && this.#keyOf(row) === key
     const insert = this.#simulation.world.inserts.get(row?.transaction ?? '')
     const isSame = row && row.name === storedNameOf(request.name) && (row.tag ?? undefined) === request.tag
-    if (response === undefined) return undefined
+    if (response === undefined || causeOf(request.name)?.isMoved) return undefined
     if (errorOf(request) === 0) {
       if (!isOwn) return 'told "stored", but its row is not there'
       if (!isSame) return 'told "stored", but its row has other content'
       if (stored === 'replayed' && key === undefined) return 'told "replayed" without a key'
       if (stored === 'replayed' && this.#hasInserted(request, row))
         return 'told "replayed" by the request that has stored it'
-      // After several attempts a service does not know which of them has stored it.
-      const isKnown = this.#sendsOf(request).filter((at) => began <= at && at <= ended).length === 1
+      // After several attempts, or one without a result, a service does not know which of them has stored it.
+      const times = this.#simulation.world.known.get(`${request.process.name} ${id} ${writeId}`) ?? []
+      const isKnown = [this.#sendsOf(request), times].every(
+        (all) => all.filter((at) => began <= at && at <= ended).length === 1
+      )
       return isKnown && stored === 'created' && insert && insert.at < began
         ? 'told "created" of a plant that was stored before'
         : undefined
@@ -118,6 +144,10 @@ class Attribution {
       if (!isOfSameKey) return 'told "reused", but the row is of another key'
       return isOwn ? 'told "reused" with the same content' : undefined
     }
+    const { world } = this.#simulation
+    const isFound =
+      (this.#storedAt.get(id) ?? ended) < began && !world.hasReached(['find fails'], began, ended)
+    if (isRefused(request) && isFound) return 'told "refused", but its id was stored before'
     const isNothing = request.writeOutcome === 'none' || isRefused(request)
     // Without a key, nobody else can have stored its row, not even after the response.
     if (isNothing && isOwn && (key === undefined || this.#hasInserted(request, row)))
@@ -197,4 +227,31 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     if (isSoon && (isAway || (isCramped && errorOf(request) === 503))) return []
     return [`a create ${when} fails${bad.length > 0 ? ' next to a bad row' : ''}: ${id} ${message}`]
   })
+}
+
+/** The part of its deadline in which an innocent create must be stored, whatever crowd is next to it. */
+const crowdedPart = 1 / 2
+
+function judgeCrowd({ clients, schedule, settings }: Simulation): string[] {
+  if (!schedule.isCrowded) return []
+  const mostMs = settings.deadlineMs * crowdedPart
+  return clients.requests
+    .filter(({ name }) => name === innocent)
+    .filter(
+      (request) =>
+        errorOf(request) > 0 || (request.ended ?? Number.POSITIVE_INFINITY) - request.began > mostMs
+    )
+    .map(
+      (request) =>
+        `next to a crowd a good create fails or takes long: ${request.id} ${messageOf(request) ?? ''}`
+    )
+}
+
+/** While nothing else is wrong, a create makes one row, even if its id is not there. */
+function judgeMoved({ clients, schedule }: Simulation, rows: Columns[]): string[] {
+  if (schedule.faults.length > 0) return []
+  const requests = Map.groupBy(clients.requests, ({ writeId }) => writeId)
+  return [...Map.groupBy(rows, ({ write_id }) => write_id)]
+    .filter(([writeId, { length }]) => length > (requests.get(writeId ?? undefined)?.length ?? 0))
+    .map(([writeId]) => `one create has made several rows: ${writeId}`)
 }

@@ -14,7 +14,11 @@ export interface Schedule {
   readonly orders: readonly Order[]
   readonly faults: readonly Fault[]
   /** What only some databases do. */
-  readonly engine: { readonly reportsRole: boolean }
+  readonly engine: { readonly reportsRole: boolean; readonly commitMs?: number }
+  /** Ids that an outsider holds until all faults end. */
+  readonly locked: readonly string[]
+  /** Good creates are next to a crowd of bad ones, and nothing else is wrong. */
+  readonly isCrowded: boolean
   /** How fast a connection is. */
   readonly bytesPerMs: Speed
   /** When all faults end. */
@@ -39,16 +43,71 @@ interface Sizes {
   readonly isBigDrawn: boolean
 }
 
+/** The name of a plant next to a crowd. */
+export const innocent = 'innocent'
+
+/** The causes of which there may be a crowd: their clients come again and again. */
+const crowds: readonly CauseName[] = [
+  'breaks a constraint',
+  'has an internal error',
+  'is denied',
+  'fails to serialize',
+  'fills the disk',
+  'loses a remote connection',
+  'ends its session',
+  'never ends'
+]
+
+/** Draws a crowd of bad clients of a service, and some good ones: each sends one plant after the other. */
+function drawCrowded(seed: number, random: Random): Schedule {
+  const bad = random.pick([8, 64, 255])
+  const isLocked = random.oneIn(4)
+  const cause = random.pick(crowds)
+  const caller = random.pick(['a', 'b'])
+  const client = (number: number, name: string, caller: string, step: number, more: number) => ({
+    at: random.integer(20),
+    service: 0,
+    id: `${number}`,
+    name,
+    caller,
+    tries: 1,
+    step,
+    more
+  })
+  const orders = [
+    ...Array.from({ length: bad }, (_, number) =>
+      client(number, isLocked ? 'fern' : cause, 'a', isLocked ? 0 : 1_000, 2)
+    ),
+    ...Array.from({ length: random.pick([1, 4, 16]) }, (_, number) =>
+      client(100_000 + number, innocent, caller, 1_000, 20)
+    )
+  ]
+  return {
+    seed,
+    settings: { ...wide, lanes: random.pick([2, 3]), batchRows: 256, deadlineMs: 10_000, hasHosts: false },
+    services: 1,
+    orders,
+    faults: [],
+    engine: { reportsRole: true, commitMs: random.pick([0.2, 10]) },
+    bytesPerMs: { toHost: fastBytesPerMs, toClient: fastBytesPerMs },
+    locked: isLocked ? orders.slice(0, bad).map(({ id }) => id) : [],
+    isCrowded: true,
+    healMs: 12_000
+  }
+}
+
+const wide = { batchBytes: 2 ** 20, queueRows: 2 ** 14, queueBytes: 2 ** 26 }
+
 /** Draws a schedule. */
 export function drawSchedule(seed: number): Schedule {
   const random = createRandom(seed)
+  if (random.oneIn(40)) return drawCrowded(seed, random)
   const services = random.pick([1, 2, 2, 2, 3])
   const hasHosts = random.oneIn(6)
   const isSlow = random.oneIn(12)
   const isSlowBack = random.oneIn(12)
   const isNarrow = random.oneIn(6)
   const limits = { batchBytes: 300, queueRows: 8, queueBytes: 2 ** 18 }
-  const wide = { batchBytes: 2 ** 20, queueRows: 2 ** 14, queueBytes: 2 ** 26 }
   const settings = {
     lanes: random.pick([1, 2, 3]),
     batchRows: random.pick([2, 4, 256]),
@@ -70,7 +129,18 @@ export function drawSchedule(seed: number): Schedule {
     toHost: isSlow ? slowBytesPerMs : fastBytesPerMs,
     toClient: isSlowBack ? slowBackBytesPerMs : fastBytesPerMs
   }
-  return { seed, settings, services, orders, faults, engine, bytesPerMs, healMs }
+  return {
+    seed,
+    settings,
+    services,
+    orders,
+    faults,
+    engine,
+    bytesPerMs,
+    locked: [],
+    isCrowded: false,
+    healMs
+  }
 }
 
 /** Draws a plant that is a cause of failures; a large one only over a slow link. */

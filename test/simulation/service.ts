@@ -48,7 +48,7 @@ export async function loadService(src: string) {
   const { createDatabases } = await load<typeof import('../../src/database/pool.ts')>('database/pool.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
-  const { deriveWriteId } = await load<typeof import('../../src/plants/sql-store.ts')>('plants/sql-store.ts')
+  const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
   const { writeContent } = await load<typeof import('../../src/plants/columns.ts')>('plants/columns.ts')
   const writeIdOf = (caller: string, key: string, plant: Create['plant']) =>
     deriveWriteId(caller, key, writeContent(plant))

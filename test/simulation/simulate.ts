@@ -12,7 +12,8 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '10000' },
     from: { type: 'string', default: '0' },
     seed: { type: 'string' },
-    mutants: { type: 'boolean', default: false }
+    mutants: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' }
   }
 })
 const seeds = Number(values.seeds)
@@ -61,9 +62,12 @@ const passes = (test: string, project: string) =>
     () => false
   )
 
+/** Whether a mutant is one of a file whose path has the text of `--only`. */
+const isAsked = ({ edits }: Mutant) => edits.some(([file]) => file.includes(values.only))
+
 /** Prints what finds each mutant: how many seeds, or the test, which passes without it. */
 async function findMutants() {
-  for (const { name, foundBy, edits } of mutants) {
+  for (const { name, foundBy, edits } of mutants.filter(isAsked)) {
     const found = await withMutant({ edits }, async (project) => {
       if (typeof foundBy !== 'string') {
         const { seed } = await explore(seeds, { src: join(project, 'src'), breaks: foundBy })

@@ -16,7 +16,7 @@ for (const from of [0, randomInt(2 ** 31)])
   })
 
 t.test('a seed repeats what happens', async (t) => {
-  const [one, other] = await Promise.all([replay(3, false), replay(3, false)])
+  const [one, other] = await Promise.all([replay(1, false), replay(1, false)])
   t.ok(one.trace?.some((line) => line.includes('FAULT')))
   t.strictSame(one, other)
 })

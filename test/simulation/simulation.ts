@@ -128,10 +128,20 @@ export class Simulation {
     })
   }
 
+  /** An outsider holds ids until all is healed. */
+  lock(ids: readonly string[]) {
+    const { leader } = this.cluster
+    const writes = new Map(ids.map((id) => [id, {}]))
+    const transaction = { name: 'outside', locked: new Set<string>(), writes, isOver: false, isOutside: true }
+    for (const id of ids) leader.hold(transaction, id)
+    if (ids.length > 0) this.world.trouble(this.schedule.healMs)
+  }
+
   /** Runs the simulation; returns the rules that were broken. */
   async run(): Promise<string[]> {
     const { world, clients, schedule } = this
     for (let index = 0; index < schedule.services; index++) this.#start(index)
+    this.lock(schedule.locked)
     for (const order of schedule.orders) world.after(order.at, () => clients.send(order))
     for (let at = momentMs; at < schedule.healMs; at += momentMs) world.after(at, () => this.#pass())
     await world.run(schedule.healMs)

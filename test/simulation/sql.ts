@@ -6,6 +6,7 @@
  * - `select … from plants …`: by `id = any ($n::bigint[])`, or joined with `unnest($1::bigint[]) as asked (id)`. Of
  *   columns, and of `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
  * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
+ * - `with … as (insert into plants … limit 0) select pg_logical_emit_message(true, …)`, which commits without a row;
  * - `show transaction_read_only` and `select … from plants limit 0`.
  */
 import pg from 'pg'
@@ -42,6 +43,7 @@ export type Command =
       /** It writes to the log where it finds something. */
       writes: boolean
     })
+  | (Common & { kind: 'commit' })
   | (Common & { kind: 'readiness' })
 
 type Values = readonly (string | null)[]
@@ -64,6 +66,7 @@ function split(list: string): string[] {
 
 const insert =
   /^insert into (?:\w+\.)?plants(?: as \w+)? \((?<into>[^)]+)\) (?:select .* from unnest\((?<arrays>[^)]+)\)|select (?<one>\$.+?) from|values \((?<values>.+?)\)).* on conflict \(id\) do (?<conflict>nothing|update set .*? where .*?write_id = excluded\.write_id) returning (?<returning>.+)$/
+const commit = /^with \w+ as \(insert into plants \(.* limit 0\) select pg_logical_emit_message\(true,/
 const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
 const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)|unnest\(\$(\d+)::bigint\[\]\) as \w+ \(id\)/
 const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
@@ -136,6 +139,7 @@ function parse(text: string): Bind {
     const returning = as === undefined ? [] : [fromRow(as, 'transaction_read_only')]
     return (values) => ({ kind: 'readiness', settings: settingsOf(values), returning })
   }
+  if (commit.test(text)) return (values) => ({ kind: 'commit', settings: settingsOf(values), returning: [] })
   return parseInsert(text, settingsOf) ?? parseFind(text, settingsOf)
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Transaction } from './postgres.ts'
 import { messages } from './protocol.ts'
-import { causeOf, storedNameOf, type Trouble } from './rows.ts'
+import { causeOf, storedIdOf, storedNameOf, type Trouble } from './rows.ts'
 import type { Session } from './session.ts'
 import type { Columns, Command } from './sql.ts'
 
@@ -98,7 +98,9 @@ export class Statement {
       this.#finish()
     } else if (command.kind === 'find') this.#find(command)
     else if (!isPrimary) this.#fail({ code: '25006' })
-    else if (denied === 'insert') this.#fail({ code: '42501' })
+    else if (denied === 'insert' || (command.kind === 'commit' && denied === 'message'))
+      this.#fail({ code: '42501' })
+    else if (command.kind === 'commit') this.#commit()
     else this.#insert(0)
   }
 
@@ -124,7 +126,7 @@ export class Statement {
     }
     if (!writes || this.#returned.length === 0) this.#finish()
     else if (isPrimary) this.#commit()
-    else this.#fail({ code: 'XX000' })
+    else this.#fail({ code: 'XX000', routine: 'GetNewTransactionId' })
   }
 
   /** Continues with a row of an insert; the rows are inserted one after the other. */
@@ -135,8 +137,11 @@ export class Statement {
     // A transaction that has not even locked a row has no commit to wait for.
     if (!row) return transaction.locked.size === 0 ? this.#finish() : this.#commit()
     const { ms = 0, trouble, isDeferred, isSkipped } = causeOf(row.name) ?? {}
+    const { refusal } = this.#node
     const insert = () => {
-      if (trouble && !isDeferred) this.#fail(trouble)
+      // As policies, checks and casts do, it acts before the id is looked at.
+      if (refusal && !causeOf(row.name)) this.#fail(refusal)
+      else if (trouble && !isDeferred) this.#fail(trouble)
       else if (isSkipped) this.#insert(index + 1)
       else this.#insertRow(row, command, index)
     }
@@ -146,7 +151,7 @@ export class Statement {
 
   #insertRow(row: Columns, { onConflict }: Extract<Command, { kind: 'insert' }>, index: number) {
     const { transaction } = this
-    const id = row.id as string
+    const id = storedIdOf(row.name as string, row.id as string)
     const again = onConflict === 'write again'
     let isFree = false
     this.#node.lock(transaction, id, again, () => {
@@ -158,6 +163,7 @@ export class Statement {
         const { name: by } = transaction
         const fresh = {
           ...row,
+          id,
           name: storedNameOf(row.name as string),
           created_at: this.#now,
           transaction: by
@@ -173,7 +179,7 @@ export class Statement {
       this.#after(this.#world.duration(0.05), () => this.#insert(index + 1))
     })
     const limitMs = Number.parseInt(this.#setting('lock_timeout') ?? '0', 10)
-    if (!isFree && limitMs > 0) this.#after(limitMs, () => isFree || this.#fail({ code: '55P03' }))
+    if (!isFree && limitMs > 0) this.#after(limitMs, () => isFree || this.#fail(rowLocked))
   }
 
   #commit() {
@@ -182,7 +188,7 @@ export class Statement {
     this.phase = 'commits'
     // The result can be on its way before the commit: only the last message confirms it.
     if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
-    const ms = this.#world.duration(0.5) * this.#node.slowness
+    const ms = this.#world.duration(this.#node.commitMs) * this.#node.slowness
     // It may outlast what has slowed it down.
     if (this.#node.slowness > 1) this.#world.trouble(ms)
     this.#after(ms, () => {
@@ -246,6 +252,7 @@ export class Statement {
   #fail(trouble: Trouble) {
     const { code, severity = 'ERROR' } = trouble
     this.#log(`fails: ${severity} ${code}`)
+    if (this.command.kind === 'find') this.#world.reach('find fails')
     this.#world.reach(`fails: ${severity === 'FATAL' ? 'FATAL ' : ''}${code}`)
     if (severity === 'FATAL') this.session.terminate(trouble, true)
     else this.#end(...(this.#isResultSent ? [] : this.#head), messages.error(trouble))
@@ -279,10 +286,11 @@ export class Statement {
   }
 }
 
+const rowLocked = { code: '55P03', where: 'while inserting index tuple (0,1) in relation "plants"' }
 const unreplicated = messages.warning('SyncRepWaitForLSN')
 
 function describe(command: Command): string {
-  if (command.kind === 'readiness') return 'readiness'
+  if (command.kind === 'readiness' || command.kind === 'commit') return command.kind
   if (command.kind === 'find') return `find ${command.ids.join(' ')}`
   return `insert, on conflict ${command.onConflict}: ${command.rows.map(({ id }) => id).join(' ')}`
 }

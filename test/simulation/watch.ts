@@ -13,6 +13,10 @@ interface Watched {
   sent: number
   /** The statement whose response the service waits for. */
   waiting?: Command | undefined
+  /** When it was sent. */
+  sentAt: number
+  /** A notice says that its outcome is open. */
+  isOpen: boolean
   /** How many rows of the response have reached the kernel; undefined unless it is a success so far. */
   arrived: number | undefined
 }
@@ -32,7 +36,7 @@ export class Watch {
 
   /** For a connection of the pool. */
   tapConnection(): Tap {
-    const watched: Watched = { sent: 0, arrived: undefined }
+    const watched: Watched = { sent: 0, sentAt: 0, isOpen: false, arrived: undefined }
     const sent = new Frames(false)
     const received = new Frames(true)
     const arrived = new Frames(true)
@@ -62,7 +66,11 @@ export class Watch {
       onReceived: (bytes) => {
         for (const { type, body } of received.push(bytes)) {
           if (type === 'K') watched.secretKey = body.readInt32BE(4)
-          else if (type === 'Z' || type === 'E') watched.waiting = undefined
+          else if (type === 'N') watched.isOpen = true
+          else if (type === 'Z' || type === 'E') {
+            if (type === 'Z') this.#know(watched)
+            watched.waiting = undefined
+          }
         }
       },
       onClosed: () => void this.#open.delete(watched)
@@ -80,11 +88,13 @@ export class Watch {
   }
 
   #begin(watched: Watched, command: Command) {
-    if (command.kind === 'readiness') return
+    if (command.kind === 'readiness' || command.kind === 'commit') return
     const others = [...this.#open].flatMap((other) => (other !== watched && other.waiting) || [])
     watched.waiting = command
     watched.arrived = 0
+    watched.isOpen = false
     const { world, name } = this.#process
+    watched.sentAt = world.now
     for (const { id, write_id } of command.kind === 'insert' ? command.rows : []) {
       const key = `${name} ${id} ${write_id}`
       world.sends.set(key, [...(world.sends.get(key) ?? []), world.now])
@@ -93,6 +103,16 @@ export class Watch {
     const ids = idsOf(command)
     const twice = others.flatMap(idsOf).find((id) => ids.includes(id))
     if (twice !== undefined) world.violate(`${name} has two statements with id ${twice} under way`)
+  }
+
+  /** The service has the result of a statement: what it has inserted, it knows. */
+  #know({ waiting, isOpen, secretKey = 0, sent, sentAt }: Watched) {
+    if (waiting?.kind !== 'insert' || isOpen || this.#cancels.get(secretKey)?.has(sent)) return
+    const { world, name } = this.#process
+    for (const { id, write_id } of waiting.rows) {
+      const key = `${name} ${id} ${write_id}`
+      world.known.set(key, [...(world.known.get(key) ?? []), sentAt])
+    }
   }
 
   /** A response is in the kernel of a process that stands still. If it leaves nothing open, the process must use it. */

@@ -22,6 +22,8 @@ export class World {
   readonly troubles: [number, number][] = []
   /** When processes have sent statements that insert a row, by process, id and write id. */
   readonly sends = new Map<string, number[]>()
+  /** When those of these were sent whose results they have. */
+  readonly known = new Map<string, number[]>()
   /** When responses of the database have reached processes that stood still, by process, id and write id. */
   readonly responses = new Map<string, number>()
   #heap: Due[] = []

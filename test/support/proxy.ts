@@ -18,6 +18,7 @@ function fatal(code: string): Buffer {
 export async function startProxy(t: Test, port: number) {
   const sockets = new Set<Socket>()
   let losses = 0
+  let lost = /INSERT 0 /
   let isSilentAfterError = false
   let isResponding = true
   let held: (() => void)[] | undefined
@@ -52,7 +53,7 @@ export async function startProxy(t: Test, port: number) {
       }
       if (held) return void held.push(() => client.write(response))
       // The response to a write, which is durable by now, never arrives.
-      if (losses > 0 && response.includes('INSERT 0 ')) {
+      if (losses > 0 && lost.test(response.toString('latin1'))) {
         losses--
         client.destroy()
       } else if (isSilentAfterError && response.at(0) === errorResponse) {
@@ -69,9 +70,10 @@ export async function startProxy(t: Test, port: number) {
   })
   return {
     port: (proxy.address() as { port: number }).port,
-    /** Cuts the next connections on which a write succeeds. */
-    lose(count: number) {
+    /** Cuts the next connections on which a write succeeds, or a statement with another tag. */
+    lose(count: number, tag = /INSERT 0 /) {
       losses += count
+      lost = tag
     },
     /** Lets the next error through, if it begins a packet, and nothing after it. */
     silenceAfterError() {

@@ -5,38 +5,13 @@ import {
   type AttemptRow,
   type Limits,
   NotCommitted,
-  type WriteFailure,
   type Written
 } from '../../src/group-commit/types.ts'
+import type { FailureKind, WriteFailure } from '../../src/shared/write-failure.ts'
 import { createVirtualClock } from './virtual-clock.ts'
 
-type Meaning = Omit<WriteFailure, 'error'>
-
-/** Failures of an attempt, by what causes them. */
-export const failures = {
-  /** No connection is available. */
-  away: { written: 'no', whose: 'database', again: 'later' },
-  /** The connection is lost. */
-  lost: { written: 'maybe', whose: 'unclear', again: 'later' },
-  /** A lock, a time-out, a disk that is full. */
-  busy: { written: 'no', whose: 'unclear', again: 'later' },
-  /** A deadlock. */
-  chance: { written: 'no', whose: 'unclear', again: 'now' },
-  /** A damaged page. */
-  broken: { written: 'no', whose: 'unclear', again: 'never' },
-  /** A table that is not there. */
-  gone: { written: 'no', whose: 'database', again: 'never' },
-  /** A check constraint. */
-  refused: { written: 'no', whose: 'row', again: 'never' }
-} as const satisfies Record<string, Meaning>
-
-export type Trouble = keyof typeof failures
-
 /** The failure by its name, which is its error's message. */
-export const failureOf = (trouble: Trouble): WriteFailure => ({
-  error: new Error(trouble),
-  ...failures[trouble]
-})
+export const failureOf = (kind: FailureKind): WriteFailure => ({ error: new Error(kind), kind })
 
 export interface Plant {
   id: bigint
@@ -44,20 +19,28 @@ export interface Plant {
   label: string
 }
 
-/** The result of a row that was neither written nor conflicts with another. */
-export const undecided = Symbol('undecided')
+/** The result of a row that an insert has left out, or a look-up has not found. */
+export const nothing = Symbol('nothing')
 
 interface Attempt {
   rows: readonly AttemptRow<Plant>[]
-  /** The labels, in order. */
+  /** The labels, in order; `find` before those of a look-up. */
   labels: string
   mayBeStored: boolean[]
+  /** How long it waits for a lock; undefined for a look-up. */
+  lockMs: number | undefined
   signal: AbortSignal
   at: number
   /** Ends it with these results; rows without one are stored. */
-  succeed(...results: (string | Error | typeof undecided)[]): Promise<void>
-  /** Ends it with a failure for those rows that these results leave undecided. */
-  fail(trouble: Trouble, ...results: (string | Error | undefined)[]): Promise<void>
+  succeed(...results: (string | Error | typeof nothing)[]): Promise<void>
+  fail(kind: FailureKind): Promise<void>
+}
+
+/** Something that ends when the test ends it. */
+interface Pending {
+  at: number
+  succeed(): Promise<void>
+  fail(): Promise<void>
 }
 
 export const roomy: Limits = {
@@ -73,54 +56,63 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
   const attempts: Attempt[] = []
   const outcomes: Record<string, unknown> = {}
   const causes: Record<string, unknown> = {}
-  const probes: { at: number; succeed(): Promise<void>; fail(): Promise<void> }[] = []
+  const probes: Pending[] = []
+  const commits: Pending[] = []
   const outages: boolean[] = []
   const onOutage = (databaseDown: boolean) => void outages.push(databaseDown)
+
+  function begin(rows: readonly AttemptRow<Plant>[], lockMs: number | undefined, signal: AbortSignal) {
+    const { promise, resolve } = Promise.withResolvers<Written<string>>()
+    const end = (written: Written<string>) => {
+      resolve(written)
+      return clock.settle()
+    }
+    const labels = rows.map(({ item }) => item.label).join(' ')
+    attempts.push({
+      rows: [...rows],
+      labels: lockMs === undefined ? `find ${labels}` : labels,
+      mayBeStored: rows.map(({ mayBeStored }) => mayBeStored),
+      lockMs,
+      signal,
+      at: clock.now(),
+      succeed: (...given) => {
+        const results = rows.map(({ item }, index) => given[index] ?? `stored ${item.label}`)
+        return end({ results: results.map((result) => (result === nothing ? undefined : result)) })
+      },
+      fail: (kind) => end({ results: [], failure: failureOf(kind) })
+    })
+    return promise
+  }
+
+  function add(list: Pending[], message: string) {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const end = (how: () => void) => {
+      how()
+      return clock.settle()
+    }
+    list.push({
+      at: clock.now(),
+      succeed: () => end(resolve),
+      fail: () => end(() => reject(new Error(message)))
+    })
+    return promise
+  }
+
   const group = createGroupCommit<Plant, string>(
     {
-      write(rows, signal) {
-        const { promise, resolve } = Promise.withResolvers<Written<string>>()
-        const end = (written: Written<string>) => {
-          resolve(written)
-          return clock.settle()
-        }
-        attempts.push({
-          rows: [...rows],
-          labels: rows.map(({ item }) => item.label).join(' '),
-          mayBeStored: rows.map(({ mayBeStored }) => mayBeStored),
-          signal,
-          at: clock.now(),
-          succeed: (...given) => {
-            const results = rows.map(({ item }, index) => given[index] ?? `stored ${item.label}`)
-            return end({ results: results.map((result) => (result === undecided ? undefined : result)) })
-          },
-          fail: (trouble, ...results) => end({ results, failure: failureOf(trouble) })
-        })
-        return promise
-      },
-      probe() {
-        const { promise, resolve, reject } = Promise.withResolvers<void>()
-        probes.push({
-          at: clock.now(),
-          succeed() {
-            resolve()
-            return clock.settle()
-          },
-          fail() {
-            reject(new Error('databaseDown'))
-            return clock.settle()
-          }
-        })
-        return promise
-      }
+      insert: begin,
+      find: (rows, signal) => begin(rows, undefined, signal),
+      commit: () => add(commits, 'no commit'),
+      probe: () => add(probes, 'databaseDown')
     },
     { ...roomy, ...limits },
     onAttempt ? { clock, onAttempt, onOutage } : { clock, onOutage }
   )
-  /** Plants that arrive in one turn of the event loop. Labels such as `7a`: the digits are the id. */
+  /** Plants that arrive in one turn of the event loop. Labels such as `7a@b`: the digits are the id, b the caller. */
   function submitTogether(...labels: string[]) {
     for (const label of labels) {
-      const item = { id: BigInt(Number.parseInt(label, 10)), bytes: 10, label }
+      const [, caller = ''] = label.split('@')
+      const item = { id: BigInt(Number.parseInt(label, 10)), bytes: 10, label, caller }
       group.submit(
         item,
         (result) => (outcomes[label] = result),
@@ -139,5 +131,18 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
   }
   const last = () => attempts.at(-1) as Attempt
   const log = () => attempts.map(({ labels }) => labels)
-  return { clock, group, attempts, outcomes, causes, outages, probes, submit, submitTogether, last, log }
+  return {
+    clock,
+    group,
+    attempts,
+    outcomes,
+    causes,
+    outages,
+    probes,
+    commits,
+    submit,
+    submitTogether,
+    last,
+    log
+  }
 }

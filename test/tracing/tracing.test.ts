@@ -89,6 +89,7 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
   t.strictSame([...names].sort(), [
     'GET',
     'POST /plants',
+    'find plants',
     'pg.connect',
     'pg.query:create plants db',
     'pg.query:find plants db',
@@ -164,7 +165,7 @@ t.test('a locked table: the spans of the request, the batch and the statement ar
   t.equal(request?.status.code, error)
   t.match(request?.status.message, /^(DeadlineExceeded|OutcomeUnknown)$/)
   const [batch] = await collector.named('write plants')
-  t.strictSame(batch?.status, { code: error, message: 'unclear' })
+  t.strictSame(batch?.status, { code: error, message: 'busy' })
   await end()
   const statements = collector.spans.filter(({ name }) => name.startsWith('pg.query:create plants'))
   t.strictSame(statements[0]?.status, { code: error })

@@ -1,6 +1,6 @@
 /** Shares of a common budget: how much one caller may hold, and what others find free. */
 import t from 'tap'
-import { Shares } from '../../src/http/shares.ts'
+import { Shares } from '../../src/shared/shares.ts'
 
 /** Takes one at a time for a caller, for as long as it may; returns how often. */
 function exhaust(shares: Shares, caller: string): number {

@@ -1,0 +1,42 @@
+/** Cuts attempts off that are late, once something has been committed that began after that: they are slow, and not the database. */
+import type { Clock } from './types.ts'
+
+/** Results come back in any order: what is late may have ended with what was committed. It gets this part of its time more. */
+const grace = 1 / 4
+
+/**
+ * Takes the store's `commit`, and a callback for its success. While the database commits nothing, nothing is cut off
+ * but by the store's own limit: a stall is no reason for cancel requests and new connections.
+ */
+export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCommit: () => void) {
+  let running: Promise<unknown> = Promise.resolve()
+  let next: Promise<void> | undefined
+
+  /** Resolves when something is committed that began after the call; rejects if that fails. One commit runs at a time. */
+  function probe(): Promise<void> {
+    next ??= running.then(() => {
+      next = undefined
+      const probing = commit().then(onCommit)
+      running = probing.catch(() => {})
+      return probing
+    })
+    return next
+  }
+
+  /** Watches an attempt, which is late after so long; the function that it returns ends that. */
+  return (limitMs: number, cutOff: () => void): (() => void) => {
+    let hasEnded = false
+    let cancel = clock.after(limitMs, async () => {
+      try {
+        await probe()
+        if (!hasEnded) cancel = clock.after(limitMs * grace, cutOff)
+      } catch {
+        // The database does not serve: nothing is cut off.
+      }
+    })
+    return () => {
+      hasEnded = true
+      cancel()
+    }
+  }
+}

@@ -1,0 +1,60 @@
+/** How long attempts take, and so how long a new row is expected to wait, how long a lock, and when an attempt is late. */
+import type { Kind } from './row.ts'
+import type { Limits } from './types.ts'
+
+/** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */
+const weights = { quicker: 1 / 4, slower: 1 / 16 }
+/** The shortest time that an attempt may take, and a new row may wait for a lock; and the longest for a lock, in ms. */
+const shortestMs = 25
+const longestLockMs = 250
+
+/**
+ * Learns only from new rows that were written: a failure says nothing about the store's speed, and a row that has failed
+ * is one that may be slow (Karn's algorithm, RFC 6298, section 3). An attempt counts by how full it was, since only full
+ * ones show what a full one takes. Until then, nothing is expected to take long.
+ */
+export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Limits) {
+  /** What a full batch takes; and what the slowest of late took, of any size. */
+  let batchMs = 0
+  let slowMs = 0
+  /** How often new rows were cut off since some were written: they get more time (RFC 6298, section 5.5). */
+  let doubts = 0
+  /** Alone, a row that takes long would keep all others waiting. */
+  const longestMs = deadlineMs / (lanes > 1 ? 3 : 24)
+
+  const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
+
+  return {
+    learn(rows: number, bytes: number, ms: number) {
+      doubts = 0
+      slowMs = Math.max(ms, slowMs + (ms - slowMs) * weights.quicker)
+      // A row that is larger than a batch goes alone, and counts for several.
+      const fill = batches(rows, bytes)
+      const change = ms / Math.max(1, fill) - batchMs
+      batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
+    },
+    doubt() {
+      doubts++
+    },
+    /**
+     * Returns how long the lanes are expected to take for these, in ms. If no lane is free, the newest attempt has run for
+     * `busyMs`: that alone refuses nobody, as it may end at any time.
+     */
+    expectMs: (rows: number, bytes: number, busyMs?: number) =>
+      (batches(rows, bytes) * batchMs) / lanes +
+      (busyMs === undefined ? 0 : Math.min(longestMs, Math.max(slowMs, busyMs))),
+    /**
+     * Returns after how long an attempt is late, in ms, and how long it waits for a lock: new rows as long as another
+     * replica's write has it, suspects of a slice, from 0, the shorter the shorter theirs.
+     */
+    limitsOf(kind: Kind, slice: number) {
+      const isSuspected = kind === 'first' || kind === 'longer'
+      const limitMs = Math.min(
+        longestMs,
+        Math.max(shortestMs, 4 * slowMs) * 2 ** (isSuspected ? slice : doubts)
+      )
+      const usualLockMs = Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs))
+      return { limitMs, lockMs: Math.ceil(isSuspected ? Math.min(2 ** slice, limitMs) : usualLockMs) }
+    }
+  }
+}

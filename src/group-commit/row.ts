@@ -1,0 +1,219 @@
+/** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
+import { Link, List } from './list.ts'
+import { type Next, next, type Result } from './table.ts'
+import { type AttemptRow, type Item, NotCommitted } from './types.ts'
+
+/** The states, and those from which each may be entered. */
+const enteredFrom = {
+  /** A row that came before it has its id. */
+  behind: ['new'],
+  /** It has its id, and waits for a lane. */
+  waiting: ['new', 'behind', 'tried', 'resting'],
+  /** It is in an attempt. */
+  tried: ['waiting'],
+  /** Its attempt has ended, and nothing is tried with it for a while. */
+  resting: ['tried'],
+  /** Its caller has the outcome, though an attempt that still runs may hold it, and its id. */
+  done: ['behind', 'waiting', 'tried', 'resting']
+} as const
+
+type State = keyof typeof enteredFrom | 'new'
+
+/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or one that may take longer. */
+export type Kind = 'fresh' | 'find' | 'first' | 'longer'
+
+/** Into how many parts rows that have failed together are split. */
+export const parts = 4
+
+/** What a row has met. Few rows have: the others share one. */
+class History {
+  mayBeStored = false
+  /** Its next attempt is a look-up. */
+  looksUp = false
+  /** How many rows its next insert may have. More than a batch: it is no suspect. */
+  company = Number.POSITIVE_INFINITY
+  /** Its next trial may take the shortest time, doubled this often. */
+  slice = 0
+  /** How often it has failed by chance, was left out by an insert, and rested. */
+  repeats = 0
+  misses = 0
+  rests = 0
+  /** Others have failed with it. */
+  hasFailedOthers = false
+  /** The error of its data, which its client gets unless its id is found; and the last of any attempt. */
+  refusal: Error | undefined = undefined
+  cause: Error | undefined = undefined
+  endRest: () => void = () => {}
+}
+const untroubled: Readonly<History> = new History()
+
+/** A row's place among all rows that wait for their outcome. */
+export class Place<T extends Item, R> extends Link {
+  readonly row: Row<T, R>
+
+  constructor(row: Row<T, R>) {
+    super()
+    this.row = row
+  }
+}
+
+/** A submitted item, its callbacks and its deadline. */
+export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
+  readonly item: T
+  readonly deadline: number
+  readonly resolve: (result: R, rows: number) => void
+  readonly reject: (error: unknown, rows?: number) => void
+  readonly place: Place<T, R> = new Place(this)
+  #state: State = 'new'
+  #attempt: Attempt | undefined = undefined
+  #history: Readonly<History> = untroubled
+  /** Those that wait for its id. */
+  #behind: List<Row<T, R>> | undefined = undefined
+
+  constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
+    super()
+    this.item = item
+    this.deadline = deadline
+    this.resolve = resolve
+    this.reject = reject
+  }
+
+  get state() {
+    return this.#state
+  }
+  get attempt() {
+    return this.#attempt
+  }
+  get history(): Readonly<History> {
+    return this.#history
+  }
+  get mayBeStored() {
+    return this.#history.mayBeStored
+  }
+  get kind(): Kind {
+    const { looksUp, company, slice } = this.#history
+    if (looksUp) return 'find'
+    if (company === Number.POSITIVE_INFINITY) return 'fresh'
+    return slice === 0 ? 'first' : 'longer'
+  }
+
+  #enter(state: keyof typeof enteredFrom) {
+    const from: readonly State[] = enteredFrom[state]
+    if (!from.includes(this.#state)) throw new Error(`a row that is ${this.#state} cannot be ${state}`)
+    this.#state = state
+  }
+
+  #trouble(): History {
+    if (this.#history === untroubled) this.#history = new History()
+    return this.#history
+  }
+
+  wait() {
+    this.#enter('waiting')
+  }
+
+  begin(attempt: Attempt) {
+    this.#enter('tried')
+    this.#attempt = attempt
+  }
+
+  /** `end` ends its rest before its time. */
+  rest(end: () => void) {
+    this.#enter('resting')
+    const history = this.#trouble()
+    history.rests++
+    history.endRest = end
+  }
+
+  /** Gives its caller the outcome. */
+  settle(outcome: R | Error) {
+    this.#enter('done')
+    const { rows } = this.#attempt ?? {}
+    if (outcome instanceof Error) this.reject(outcome, rows)
+    else this.resolve(outcome, rows as number)
+  }
+
+  /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
+  meet(result: Result, error?: Error): Next {
+    const { rows } = this.#attempt as Attempt
+    const history = this.#trouble()
+    const { looksUp, misses } = history
+    const isAlone = rows === 1
+    if (result !== 'nothing') history.cause = error
+    // A look-up has written nothing, however it ended.
+    if (result === 'lost' && !looksUp) history.mayBeStored = true
+    const after = next({ ...history, isAlone, isRefused: history.refusal !== undefined }, result)
+    if (after.endsWith('find')) history.looksUp = true
+    if (after === 'insert') history.looksUp = false
+    if (looksUp) {
+      if (after === 'insert' && misses > 0) history.company = 1
+    } else if (result === 'nothing') history.misses++
+    else if (after === 'repeat') history.repeats++
+    else if (after !== 'wait') this.#fail(rows, after === 'find' ? error : undefined)
+    return after
+  }
+
+  /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
+  #fail(rows: number, refusal: Error | undefined) {
+    const history = this.#trouble()
+    history.repeats = 0
+    history.company = Math.ceil(rows / parts)
+    if (rows > 1) history.hasFailedOthers = true
+    else {
+      history.slice++
+      history.refusal = refusal
+    }
+  }
+
+  /** What its client gets if nothing more is tried. */
+  get error(): Error {
+    const { mayBeStored, refusal, looksUp, cause } = this.#history
+    if (mayBeStored) return new NotCommitted('unknown', cause)
+    // An error of the look-up says nothing of the data.
+    return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
+  }
+
+  /** Lets a row of the same id wait behind this one and those that wait already. */
+  follow(row: Row<T, R>) {
+    row.#enter('behind')
+    this.#behind ??= new List()
+    this.#behind.push(row)
+  }
+
+  /** Hands its id on, and returns the row that has it now. One that was tried alone is followed by one that is. */
+  handOn(): Row<T, R> | undefined {
+    const next = this.#behind?.first
+    if (next === undefined) return undefined
+    next.unlink()
+    next.#behind = this.#behind
+    if (this.#history.company === 1) next.#trouble().company = 1
+    return next
+  }
+}
+
+/** An attempt, which is cut off when no caller waits for any of its rows. */
+export class Attempt {
+  readonly kind: Kind
+  readonly rows: number
+  readonly began: number
+  readonly #controller = new AbortController()
+  /** How many of its rows have not expired. */
+  #waiting: number
+
+  constructor(kind: Kind, rows: number, began: number) {
+    this.kind = kind
+    this.rows = this.#waiting = rows
+    this.began = began
+  }
+
+  get signal() {
+    return this.#controller.signal
+  }
+
+  cutOff = () => this.#controller.abort()
+
+  /** One of its rows has expired. */
+  expire() {
+    if (--this.#waiting === 0) this.cutOff()
+  }
+}

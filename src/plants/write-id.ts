@@ -1,0 +1,34 @@
+/** Write ids, which identify what a create has sent: each row stores that of its write (docs/decisions/write-id-in-the-row.md). */
+import { hash, randomUUID } from 'node:crypto'
+
+/** Returns a unique write id, for a create that only the service repeats. */
+export const randomWriteId = (): string => randomUUID()
+
+/**
+ * Returns the write id of a create with an Idempotency-Key: the same for the same caller, key and content. A UUID of
+ * version 8 (RFC 9562, section 5.8): 48 bits of a hash of the caller and the key, then 72 bits of a hash of all three.
+ */
+export function deriveWriteId(caller: string, key: string, content: string): string {
+  const keyed = hashKey(caller, key)
+  const whole = hash('sha256', keyed + content)
+  return toUuid(`${keyed.slice(0, 12)}8${whole.slice(0, 3)}a${whole.slice(3, 18)}`)
+}
+
+/** Returns whether two write ids are of one caller and key. */
+export const isOfSameKey = (one: string, other: string): boolean => keyOf(one) === keyOf(other)
+
+/** Returns the write id that version 1.0.0 gave to creates with this key, whatever their content. */
+export function deriveFormerWriteId(caller: string, key: string): string {
+  const digits = hashKey(caller, key)
+  const variant = (0x8 | (Number.parseInt(digits.charAt(16), 16) & 0x3)).toString(16)
+  return toUuid(`${digits.slice(0, 12)}8${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
+}
+
+/** The lengths make the text that is hashed unambiguous. */
+const hashKey = (caller: string, key: string) =>
+  hash('sha256', `${caller.length}:${caller}${key.length}:${key}`)
+
+const toUuid = (digits: string) => digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+
+/** The part that the caller and the key determine, and the version, which differs from that of a random id. */
+const keyOf = (writeId: string) => writeId.slice(0, 'xxxxxxxx-xxxx-8'.length)
