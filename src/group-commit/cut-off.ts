@@ -1,7 +1,9 @@
-/** Cuts attempts off that are late, once something has been committed that began after that: they are slow, and not the database. */
-import type { Clock } from './types.ts'
+/** Cuts attempts off that take long, once something has been committed that began later: they are slow, and not the database. */
+import type { Clock } from '../shared/clock.ts'
 
-/** Results come back in any order: what is late may have ended with what was committed. It gets this part of its time more. */
+/** When an attempt has taken this part of its limit, a probe begins. */
+const patience = 1 / 2
+/** Results come back in any order: it may have ended with the probe. It gets this part of its limit more. */
 const grace = 1 / 4
 
 /**
@@ -23,10 +25,10 @@ export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCom
     return next
   }
 
-  /** Watches an attempt, which is late after so long; the function that it returns ends that. */
+  /** Watches an attempt, which has this limit; the function that it returns ends that. */
   return (limitMs: number, cutOff: () => void): (() => void) => {
     let hasEnded = false
-    let cancel = clock.after(limitMs, async () => {
+    let cancel = clock.after(limitMs * patience, async () => {
       try {
         await probe()
         if (!hasEnded) cancel = clock.after(limitMs * grace, cutOff)

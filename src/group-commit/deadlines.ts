@@ -1,7 +1,8 @@
 /** The deadlines of the rows that wait for their outcome, and how many rows and bytes wait. */
-import { List } from './list.ts'
+import type { Clock } from '../shared/clock.ts'
+import { List } from '../shared/list.ts'
 import type { Place, Row } from './row.ts'
-import type { Clock, Item } from './types.ts'
+import type { Item } from './types.ts'
 
 /** Makes an empty list. When deadlines pass, `onExpired` has to settle each row, then `onEnd` is called. */
 export function createDeadlines<T extends Item, R>(

@@ -1,4 +1,4 @@
-/** How long attempts take, and so how long a new row is expected to wait, how long a lock, and when an attempt is late. */
+/** How long attempts take, and so how long a new row is expected to wait, how long a lock, and the limit of an attempt. */
 import type { Kind } from './row.ts'
 import type { Limits } from './types.ts'
 
@@ -17,17 +17,22 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
   /** What a full batch takes; and what the slowest of late took, of any size. */
   let batchMs = 0
   let slowMs = 0
+  /** What an attempt takes on average, of any size (RFC 6298, section 2.3). */
+  let usualMs = 0
   /** How often new rows were cut off since some were written: they get more time (RFC 6298, section 5.5). */
   let doubts = 0
   /** Alone, a row that takes long would keep all others waiting. */
   const longestMs = deadlineMs / (lanes > 1 ? 3 : 24)
 
+  const limit = (ms: number, doublings: number) =>
+    Math.min(longestMs, Math.max(shortestMs, ms) * 2 ** doublings)
   const batches = (rows: number, bytes: number) => Math.max(rows / batchRows, bytes / batchBytes)
 
   return {
     learn(rows: number, bytes: number, ms: number) {
       doubts = 0
       slowMs = Math.max(ms, slowMs + (ms - slowMs) * weights.quicker)
+      usualMs += (ms - usualMs) * (usualMs > 0 ? 1 / 8 : 1)
       // A row that is larger than a batch goes alone, and counts for several.
       const fill = batches(rows, bytes)
       const change = ms / Math.max(1, fill) - batchMs
@@ -44,17 +49,16 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
       (batches(rows, bytes) * batchMs) / lanes +
       (busyMs === undefined ? 0 : Math.min(longestMs, Math.max(slowMs, busyMs))),
     /**
-     * Returns after how long an attempt is late, in ms, and how long it waits for a lock: new rows as long as another
+     * Returns how long an attempt may take, in ms, and how long it waits for a lock: new rows as long as another
      * replica's write has it, suspects of a slice, from 0, the shorter the shorter theirs.
      */
     limitsOf(kind: Kind, slice: number) {
-      const isSuspected = kind === 'first' || kind === 'longer'
-      const limitMs = Math.min(
-        longestMs,
-        Math.max(shortestMs, 4 * slowMs) * 2 ** (isSuspected ? slice : doubts)
-      )
-      const usualLockMs = Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs))
-      return { limitMs, lockMs: Math.ceil(isSuspected ? Math.min(2 ** slice, limitMs) : usualLockMs) }
+      if (kind === 'first' || kind === 'longer') {
+        const limitMs = limit(2 * usualMs, slice)
+        return { limitMs, lockMs: Math.ceil(Math.min(2 ** slice, limitMs)) }
+      }
+      const lockMs = Math.ceil(Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs)))
+      return { limitMs: limit(4 * slowMs, doubts), lockMs }
     }
   }
 }

@@ -1,5 +1,6 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
-import type { WriteFailure } from '../shared/write-failure.ts'
+import { type Clock, systemClock } from '../shared/clock.ts'
+import { NotCommitted, type WriteFailure } from '../shared/write-failure.ts'
 import { createCutOff } from './cut-off.ts'
 import { createDeadlines } from './deadlines.ts'
 import { createEstimate } from './estimate.ts'
@@ -7,16 +8,7 @@ import { createOutage, createPace, pauseMs } from './outage.ts'
 import { createQueue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
-import {
-  type AttemptReport,
-  type Clock,
-  type Item,
-  type Limits,
-  NotCommitted,
-  type Store,
-  systemClock,
-  type Written
-} from './types.ts'
+import type { AttemptReport, Item, Limits, Store, Written } from './types.ts'
 
 /** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
 const mostOfDeadline = 0.8

@@ -1,5 +1,5 @@
 /** A database that does not serve: attempts at a pace, and after a whole deadline the probe that detects its return. */
-import type { Clock } from './types.ts'
+import type { Clock } from '../shared/clock.ts'
 
 const shortestPauseMs = 20
 const longestPauseMs = 1000

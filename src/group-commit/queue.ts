@@ -1,5 +1,5 @@
 /** The rows that wait for a lane, one of an id at a time, and which of them a free lane takes. */
-import { List } from './list.ts'
+import { List } from '../shared/list.ts'
 import { type Kind, parts, type Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
 

@@ -1,7 +1,8 @@
 /** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
-import { Link, List } from './list.ts'
+import { Link, List } from '../shared/list.ts'
+import { NotCommitted } from '../shared/write-failure.ts'
 import { type Next, next, type Result } from './table.ts'
-import { type AttemptRow, type Item, NotCommitted } from './types.ts'
+import type { AttemptRow, Item } from './types.ts'
 
 /** The states, and those from which each may be entered. */
 const enteredFrom = {
@@ -156,8 +157,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
   #fail(rows: number, refusal: Error | undefined) {
     const history = this.#trouble()
-    history.repeats = 0
-    history.company = Math.ceil(rows / parts)
+    history.company = Math.max(1, Math.floor(rows / parts))
     if (rows > 1) history.hasFailedOthers = true
     else {
       history.slice++

@@ -56,12 +56,12 @@ export interface Facts {
   readonly mayBeStored: boolean
   /** It was refused when it was alone: its client gets that error unless the look-up finds its id. */
   readonly isRefused: boolean
-  /** How often it has failed by chance since it has the same company, and how often an insert has left it out. */
+  /** How often it has been repeated at once, and how often an insert has left it out. */
   readonly repeats: number
   readonly misses: number
 }
 
-/** How often in succession the same rows may fail by chance, and how often a row is tried again that was left out. */
+/** How often a row is repeated at once, and how often a row is tried again that was left out. */
 const mostRepeats = 3
 
 /** Returns what comes next. */

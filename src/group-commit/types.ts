@@ -1,5 +1,4 @@
-/** What group commit takes and returns: items, the store that writes them, limits, and why a row has no result. */
-import { StacklessError } from '../failures/failure.ts'
+/** What group commit takes and reports: items, the store that writes them, limits, and attempts. */
 import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
 
 /** What a caller submits; the store gets it unchanged. */
@@ -60,47 +59,4 @@ export interface AttemptReport {
   readonly rows: number
   readonly ms: number
   readonly outcome: 'written' | 'found' | FailureKind
-}
-
-/** Time, in ms and never going back, and chance, from 0 up to 1, which tests replace. */
-export interface Clock {
-  now(): number
-  random(): number
-  /** Calls back once, after what has reached the process by now was read. */
-  afterPoll(callback: () => void): void
-  /** Calls back once after `ms`, unless the function that it returns is called before. */
-  after(ms: number, callback: () => void): () => void
-}
-
-/** The machine's clock. */
-export const systemClock: Clock = {
-  now: () => performance.now(),
-  random: Math.random,
-  afterPoll: setImmediate,
-  after(ms, callback) {
-    const timer = setTimeout(callback, ms)
-    return () => clearTimeout(timer)
-  }
-}
-
-/** Why the store decided nothing about a row, and whether the row may be stored. */
-export const reasons = {
-  full: 'the rows that wait will take too long; the row was not tried',
-  closed: 'the service is closing; the row was not tried',
-  databaseDown: 'the database has been down for long; the row was not tried',
-  expired: 'the deadline has passed; the row is not stored',
-  unknown: 'the outcome of an attempt is open; the row may be stored',
-  missing:
-    'the row is neither written nor found, however often it is tried: by a trigger that returns null, or with array_nulls off'
-} as const
-
-/** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */
-export class NotCommitted extends StacklessError {
-  override readonly name = 'NotCommitted'
-  readonly reason: keyof typeof reasons
-
-  constructor(reason: keyof typeof reasons, cause?: unknown) {
-    super(reasons[reason], cause)
-    this.reason = reason
-  }
 }

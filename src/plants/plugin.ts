@@ -13,11 +13,11 @@ import {
   type Observer,
   type PlantRepository,
   type QueueStats,
-  type Stored,
   type WriteLimits
 } from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
 import { selectRequired } from './statements.ts'
+import type { Stored } from './write-id.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

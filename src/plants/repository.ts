@@ -4,20 +4,15 @@ import { breaksRule } from '../database/errors.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
-import {
-  type AttemptReport,
-  type Limits,
-  NotCommitted,
-  type reasons,
-  type Store
-} from '../group-commit/types.ts'
+import type { AttemptReport, Limits, Store } from '../group-commit/types.ts'
 import { Shares } from '../shared/shares.ts'
+import { NotCommitted, type reasons } from '../shared/write-failure.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
 import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import type { PlantItem, Stored, WriteContext } from './sql-store.ts'
+import type { PlantItem } from './sql-store.ts'
 import { writtenColumns } from './statements.ts'
-import { deriveWriteId, randomWriteId } from './write-id.ts'
+import { deriveWriteId, randomWriteId, type Stored, type WriteContext } from './write-id.ts'
 
 /** A create that has succeeded. */
 export interface Created {
@@ -41,8 +36,6 @@ export interface PlantRepository {
   readonly load: QueueStats
   close(): Promise<void>
 }
-
-export type { Stored }
 
 /** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
 export type QueueStats = GroupCommit<never, never>['load']

@@ -1,5 +1,15 @@
 /** Write ids, which identify what a create has sent: each row stores that of its write (docs/decisions/write-id-in-the-row.md). */
 import { hash, randomUUID } from 'node:crypto'
+import { Failure } from '../failures/failure.ts'
+
+/** Who creates a plant, and by which Idempotency-Key. */
+export interface WriteContext {
+  readonly caller: string
+  readonly idempotencyKey?: string | undefined
+}
+
+/** What became of a plant: stored for this request, or by an earlier one with its Idempotency-Key. */
+export type Stored = 'created' | 'replayed'
 
 /** Returns a unique write id, for a create that only the service repeats. */
 export const randomWriteId = (): string => randomUUID()
@@ -32,3 +42,25 @@ const toUuid = (digits: string) => digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '
 
 /** The part that the caller and the key determine, and the version, which differs from that of a random id. */
 const keyOf = (writeId: string) => writeId.slice(0, 'xxxxxxxx-xxxx-8'.length)
+
+/** Returns whether the row with this write id is one that version 1.0.0 has written with the create's key. */
+export const isFormer = ({ caller, idempotencyKey: key }: WriteContext, found: string | undefined): boolean =>
+  key !== undefined && found !== undefined && found === deriveFormerWriteId(caller, key)
+
+/**
+ * Returns what became of a create that has inserted no row, given the write id of the row that has its id, if there is
+ * one. `isSame` is whether a row of version 1.0.0 has its content, `mayBeStored` whether an earlier attempt may have made it.
+ */
+export function outcomeOf(
+  create: WriteContext & { readonly writeId: string },
+  found: string | undefined,
+  isSame: boolean,
+  mayBeStored: boolean
+): Stored | Failure | undefined {
+  if (found === undefined) return undefined
+  const { idempotencyKey: key, writeId } = create
+  // A plant that our own earlier attempt stored is new to its client.
+  if (found === writeId) return key === undefined || mayBeStored ? 'created' : 'replayed'
+  if (isFormer(create, found) && isSame) return 'replayed'
+  return new Failure(key !== undefined && isOfSameKey(found, writeId) ? 'ReusedKey' : 'DuplicatePlant')
+}

@@ -1,4 +1,5 @@
-/** Why a write has failed: what the database says of it, and group commit acts on. */
+/** Why a write has failed: what the database says of it, and group commit acts on; and why a row has no outcome. */
+import { StacklessError } from './stackless-error.ts'
 
 /** Each is a line of the table in docs/architecture.md. */
 export type FailureKind =
@@ -21,4 +22,26 @@ export type FailureKind =
 export interface WriteFailure {
   readonly error: Error
   readonly kind: FailureKind
+}
+
+/** Why the store decided nothing about a row, and whether the row may be stored. */
+export const reasons = {
+  full: 'the rows that wait will take too long; the row was not tried',
+  closed: 'the service is closing; the row was not tried',
+  databaseDown: 'the database has been down for long; the row was not tried',
+  expired: 'the deadline has passed; the row is not stored',
+  unknown: 'the outcome of an attempt is open; the row may be stored',
+  missing:
+    'the row is neither written nor found, however often it is tried: by a trigger that returns null, or with array_nulls off'
+} as const
+
+/** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */
+export class NotCommitted extends StacklessError {
+  override readonly name = 'NotCommitted'
+  readonly reason: keyof typeof reasons
+
+  constructor(reason: keyof typeof reasons, cause?: unknown) {
+    super(reasons[reason], cause)
+    this.reason = reason
+  }
 }

@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import { type AttemptRow, NotCommitted, type Written } from '../../src/group-commit/types.ts'
-import type { FailureKind } from '../../src/shared/write-failure.ts'
+import type { AttemptRow, Written } from '../../src/group-commit/types.ts'
+import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
 import { failureOf } from '../support/scripted-store.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 

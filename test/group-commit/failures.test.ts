@@ -246,15 +246,24 @@ t.test('what an insert leaves out is looked up apart, with that of other batches
 
 t.test('an open outcome is looked up at once, then the rows are inserted in parts', async (t) => {
   const { submit, last, log, outcomes } = setUp()
-  submit('0', '1', '2', '3', '4', '5')
+  submit('0', ...'12345678')
   await last().succeed()
   await last().fail('lost')
-  t.equal(last().labels, 'find 1 2 3 4 5')
-  t.same(last().mayBeStored, [true, true, true, true, true])
-  await last().succeed(nothing, 'created', nothing, nothing, new Error('duplicate'))
-  t.equal(last().rows.length, 2)
-  for (const _ of [1, 3]) await last().succeed()
-  t.equal(log().length, 5)
+  t.equal(last().labels, 'find 1 2 3 4 5 6 7 8')
+  t.same(last().mayBeStored, Array(8).fill(true))
+  await last().succeed(
+    nothing,
+    'created',
+    nothing,
+    nothing,
+    new Error('duplicate'),
+    ...Array(3).fill(nothing)
+  )
+  for (const labels of ['1 3', '4 6', '7 8']) {
+    t.equal(last().labels, labels)
+    await last().succeed()
+  }
+  t.equal(log().length, 6)
   t.match(outcomes, { '1': 'stored 1', '2': 'created', '3': 'stored 3', '4': 'stored 4', '5': 'duplicate' })
 })
 

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { createOutage } from '../../src/group-commit/outage.ts'
-import { systemClock } from '../../src/group-commit/types.ts'
+import { systemClock } from '../../src/shared/clock.ts'
 import { setUp } from '../support/scripted-store.ts'
 
 t.test('outages', async (t) => {

@@ -48,7 +48,7 @@ t.test('every import is of a file that exists', async (t) => {
 t.test(
   'group commit knows no SQL and no HTTP; of the database only its own rooms import the driver',
   async (t) => {
-    t.strictSame(rooms.get('src/group-commit'), new Set(['src/failures', 'src/shared']))
+    t.strictSame(rooms.get('src/group-commit'), new Set(['src/shared']))
     t.strictSame(rooms.get('src/shared'), new Set())
     const importing = (pattern: RegExp) =>
       [...files.keys()].filter((file) => pattern.test(readFileSync(join(root, file), 'utf8')))

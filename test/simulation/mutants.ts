@@ -144,7 +144,7 @@ export const mutants: readonly Mutant[] = [
     ['what has ended is cut off', 'if (!hasEnded) cancel', 'cancel']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/bounds', [
-    ['a slice is not doubled', '* 2 ** (isSuspected ? slice : doubts)', ''],
+    ['a slice is not doubled', 'limit(2 * usualMs, slice)', 'limit(2 * usualMs, 0)'],
     ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/slices', [
@@ -317,7 +317,7 @@ export const mutants: readonly Mutant[] = [
       "refused: ['part', 'rest']"
     ]
   ]),
-  ...inFile('group-commit/types.ts', 'group-commit/bounds', [
+  ...inFile('shared/clock.ts', 'group-commit/bounds', [
     ['the wall clock', 'performance.now()', 'Date.now()']
   ]),
   ...inFile('plants/columns.ts', falsehood, [
@@ -341,7 +341,7 @@ export const mutants: readonly Mutant[] = [
       "unknown: 'DeadlineExceeded'"
     ]
   ]),
-  ...inFile('plants/sql-store.ts', falsehood, [
+  ...inFile('plants/write-id.ts', falsehood, [
     [
       'created and replayed are swapped',
       "key === undefined || mayBeStored ? 'created' : 'replayed'",
@@ -349,34 +349,36 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'any content is the same',
-      'if (isFormer(item, found) && isSame)',
-      'if (key !== undefined && isOfSameKey(found, item.writeId))'
+      'if (isFormer(create, found) && isSame)',
+      'if (key !== undefined && isOfSameKey(found, writeId))'
     ],
-    ['any row is its own', 'if (found === item.writeId)', 'if (found)'],
+    ['any row is its own', 'if (found === writeId)', 'if (found)'],
     [
       "what is found is a repeat's own",
       'return new Failure(key !== undefined && ',
       "if (key === undefined) return 'created'\n  return new Failure(key !== undefined && "
     ],
-    ['any key is the same', 'key !== undefined && isOfSameKey(found, item.writeId)', 'key !== undefined'],
+    ['any key is the same', 'key !== undefined && isOfSameKey(found, writeId)', 'key !== undefined']
+  ]),
+  ...inFile('plants/write-id.ts', 'plants/sql-store', [
+    [
+      'the content of version 1.0.0 is not compared',
+      'if (isFormer(create, found) && isSame)',
+      'if (isFormer(create, found))'
+    ]
+  ]),
+  ...inFile('plants/sql-store.ts', falsehood, [
     [
       'one write that was made stands for all',
       'if (written.rows.length === rows.length)',
       'if (written.rows.length > 0)'
     ]
   ]),
-  ...inFile('plants/sql-store.ts', 'plants/sql-store', [
-    [
-      'the content of version 1.0.0 is not compared',
-      'if (isFormer(item, found) && isSame)',
-      'if (isFormer(item, found))'
-    ]
-  ]),
   ...inFile('plants/sql-store.ts', 'plants/plugin', [
     [
       'a look-up without the signal',
-      'database.query<{ id: string; write_id: string }>(statement, signal)',
-      'database.query<{ id: string; write_id: string }>(statement)'
+      'database.query<Found>(statement, signal)',
+      'database.query<Found>(statement)'
     ]
   ]),
   ...inFile('plants/write-id.ts', /two keys/, [

@@ -230,7 +230,7 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
 }
 
 /** The part of its deadline in which an innocent create must be stored, whatever crowd is next to it. */
-const crowdedPart = 1 / 2
+const crowdedPart = 1 / 3
 
 function judgeCrowd({ clients, schedule, settings }: Simulation): string[] {
   if (!schedule.isCrowded) return []

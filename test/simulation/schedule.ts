@@ -60,9 +60,12 @@ const crowds: readonly CauseName[] = [
 
 /** Draws a crowd of bad clients of a service, and some good ones: each sends one plant after the other. */
 function drawCrowded(seed: number, random: Random): Schedule {
-  const bad = random.pick([8, 64, 255])
+  const most = random.pick([8, 64, 255])
   const isLocked = random.oneIn(4)
   const cause = random.pick(crowds)
+  const lanes = random.pick([2, 3])
+  // Each that never ends takes a slice of a suspects' lane, and its caller's good ones are behind it.
+  const bad = cause === 'never ends' && !isLocked ? Math.min(32 * (lanes - 1), most) : most
   const caller = random.pick(['a', 'b'])
   const client = (number: number, name: string, caller: string, step: number, more: number) => ({
     at: random.integer(20),
@@ -84,7 +87,7 @@ function drawCrowded(seed: number, random: Random): Schedule {
   ]
   return {
     seed,
-    settings: { ...wide, lanes: random.pick([2, 3]), batchRows: 256, deadlineMs: 10_000, hasHosts: false },
+    settings: { ...wide, lanes, batchRows: 256, deadlineMs: 10_000, hasHosts: false },
     services: 1,
     orders,
     faults: [],

@@ -1,13 +1,7 @@
 /** A group commit over a store whose attempts the test ends by hand. */
 import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
-import {
-  type AttemptReport,
-  type AttemptRow,
-  type Limits,
-  NotCommitted,
-  type Written
-} from '../../src/group-commit/types.ts'
-import type { FailureKind, WriteFailure } from '../../src/shared/write-failure.ts'
+import type { AttemptReport, AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
+import { type FailureKind, NotCommitted, type WriteFailure } from '../../src/shared/write-failure.ts'
 import { createVirtualClock } from './virtual-clock.ts'
 
 /** The failure by its name, which is its error's message. */
