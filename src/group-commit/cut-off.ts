@@ -42,3 +42,5 @@ export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCom
     }
   }
 }
+
+export type CutOff = ReturnType<typeof createCutOff>

@@ -58,3 +58,5 @@ export function createDeadlines<T extends Item, R>(
   }
   return waiting
 }
+
+export type Deadlines<T extends Item, R> = ReturnType<typeof createDeadlines<T, R>>

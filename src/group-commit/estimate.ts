@@ -62,3 +62,5 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
     }
   }
 }
+
+export type Estimate = ReturnType<typeof createEstimate>

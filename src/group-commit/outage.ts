@@ -116,3 +116,6 @@ export function createOutage(
     stop
   }
 }
+
+export type Pace = ReturnType<typeof createPace>
+export type Outage = ReturnType<typeof createOutage>

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
-import { createGroupCommit, type GroupCommit } from '../group-commit/group-commit.ts'
+import { GroupCommit } from '../group-commit/group-commit.ts'
 import type { AttemptReport, Limits, Store } from '../group-commit/types.ts'
 import { Shares } from '../shared/shares.ts'
 import { NotCommitted, type reasons } from '../shared/write-failure.ts'
@@ -72,7 +72,7 @@ export function createPlantRepository(
   const away = 'the database is away for longer than the write deadline: creates are refused until it is back'
   const onOutage = (databaseDown: boolean, cause: unknown) =>
     databaseDown ? log.error({ cause }, away) : log.info('the database is back')
-  const groupCommit = createGroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
+  const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)
 
@@ -112,7 +112,7 @@ export function createPlantRepository(
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
-    noteAway: groupCommit.noteAway,
+    noteAway: (since) => groupCommit.noteAway(since),
     get load() {
       return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }
     },

@@ -1,7 +1,7 @@
 /** Rows at fault in full batches, against a store in virtual time: the others are stored by the deadline. */
 import fc from 'fast-check'
 import t from 'tap'
-import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptRow, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
 import { failureOf } from '../support/scripted-store.ts'
@@ -98,7 +98,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
     if (!isDone || weather([])) throw new Error('no commit')
   }
 
-  const group = createGroupCommit<Plant, string>(
+  const group = new GroupCommit<Plant, string>(
     { insert, find, commit, probe: async () => {} },
     { lanes, batchRows, batchBytes: 1_000_000, deadlineMs },
     { clock }

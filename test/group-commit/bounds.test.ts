@@ -1,7 +1,7 @@
 /** How many rows may wait, and how long. The store's attempts are ended by hand. */
 import t from 'tap'
 import { createEstimate } from '../../src/group-commit/estimate.ts'
-import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import { systemClock } from '../../src/shared/clock.ts'
 import { NotCommitted } from '../../src/shared/write-failure.ts'
 import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.ts'
@@ -223,7 +223,7 @@ t.test('with the real clock, a row expires and names its last trouble', async (t
   const failure = failureOf('away')
   const { error } = failure
   const failing = async () => ({ results: [], failure })
-  const group = createGroupCommit<Plant, string>(
+  const group = new GroupCommit<Plant, string>(
     { insert: failing, find: failing, commit: async () => {}, probe: async () => {} },
     { ...roomy, deadlineMs: 50 }
   )

@@ -1,7 +1,7 @@
 /** Random submissions, outcomes and times in virtual time: every row has one outcome, and each rule of group commit holds. */
 import fc from 'fast-check'
 import t from 'tap'
-import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
 import { failureOf } from '../support/scripted-store.ts'
@@ -221,7 +221,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     lastSignOfLife = clock.now()
   }
 
-  const group = createGroupCommit<Plant, string>(
+  const group = new GroupCommit<Plant, string>(
     {
       insert: (rows, _, signal) => attempt(rows, false, signal),
       find: (rows, signal) => attempt(rows, true, signal),

@@ -172,16 +172,20 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/group-commit.ts', failure, [
     [
       'half of what is split is dropped',
-      'for (const row of undecided) proceed(',
-      'for (const row of undecided.slice(undecided.length >> 1)) proceed('
+      'for (const row of undecided) this.#proceed(',
+      'for (const row of undecided.slice(undecided.length >> 1)) this.#proceed('
     ]
   ]),
   ...inFile('group-commit/group-commit.ts', 'group-commit/outages', [
-    ['pauses go on when the database is back', 'pace.reset()\n    start()', '']
+    [
+      'pauses go on when the database is back',
+      'if (databaseDown) return\n    this.#pace.reset()\n',
+      'if (databaseDown) return\n'
+    ]
   ]),
   ...inFile('group-commit/group-commit.ts', /never ends|crashes/, [
     ['a rest does not end with its row', 'history.endRest()', ''],
-    ['a row that has expired is tried', 'queue.withdraw(row)', '']
+    ['a row that has expired is tried', 'this.#queue.withdraw(row)', '']
   ]),
   ...inFile('group-commit/group-commit.ts', onWire, [
     [
@@ -219,15 +223,15 @@ export const mutants: readonly Mutant[] = [
     ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/failures', [
-    ['look-ups take every lane', 'return busy.find === 0', 'return true']
+    ['look-ups take every lane', 'return this.#busy.find === 0', 'return true']
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/slices', [
-    ['rows that take long take more than a lane', 'isDue && busy.longer === 0', 'isDue'],
-    ['rows that take long go before first trials', " && !listOf('first')?.first", ''],
+    ['rows that take long take more than a lane', 'isDue && this.#busy.longer === 0', 'isDue'],
+    ['rows that take long go before first trials', " && !this.#listOf('first')?.first", ''],
     ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
     ['callers do not take turns', 'if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)', ''],
     ['parts are as large as batches', 'findRows : company *', 'findRows : batchRows *'],
-    ['successes let no more go together', 'isSuccess ? successes[kind] + 1 : 0', '0']
+    ['successes let no more go together', 'isSuccess ? this.#successes[kind] + 1 : 0', '0']
   ]),
   ...inFile('group-commit/row.ts', nothingStored, [
     [
@@ -410,11 +414,11 @@ export const mutants: readonly Mutant[] = [
       [
         'group-commit/group-commit.ts',
         "if (state === 'tried') return attempt",
-        "if (state === 'tried') queue.release(row)\n    if (state === 'tried') return attempt"
+        "if (state === 'tried') this.#queue.release(row)\n    if (state === 'tried') return attempt"
       ],
       [
         'group-commit/group-commit.ts',
-        "if (row.state === 'done') queue.release(row)",
+        "if (row.state === 'done') this.#queue.release(row)",
         "if (row.state === 'done') continue"
       ]
     ]

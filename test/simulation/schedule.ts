@@ -34,8 +34,8 @@ const bigName = `big.${'x'.repeat(2_000)}`
 const fastBytesPerMs = 100_000
 /** A large row takes longer than any statement may. */
 const slowBytesPerMs = 100
-/** The ids of a batch come back in time, the contents of its rows do not. */
-const slowBackBytesPerMs = 20
+/** The write ids of a batch come back in time, the contents of its rows do not. */
+const slowBackBytesPerMs = 40
 
 /** Which sizes are drawn. */
 interface Sizes {

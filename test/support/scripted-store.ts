@@ -1,5 +1,5 @@
 /** A group commit over a store whose attempts the test ends by hand. */
-import { createGroupCommit } from '../../src/group-commit/group-commit.ts'
+import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptReport, AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted, type WriteFailure } from '../../src/shared/write-failure.ts'
 import { createVirtualClock } from './virtual-clock.ts'
@@ -92,7 +92,7 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
     return promise
   }
 
-  const group = createGroupCommit<Plant, string>(
+  const group = new GroupCommit<Plant, string>(
     {
       insert: begin,
       find: (rows, signal) => begin(rows, undefined, signal),
