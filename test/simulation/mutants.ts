@@ -321,9 +321,7 @@ export const mutants: readonly Mutant[] = [
       "refused: ['part', 'rest']"
     ]
   ]),
-  ...inFile('shared/clock.ts', 'group-commit/bounds', [
-    ['the wall clock', 'performance.now()', 'Date.now()']
-  ]),
+  ...inFile('shared/clock.ts', 'shared/clock', [['the wall clock', 'performance.now()', 'Date.now()']]),
   ...inFile('plants/columns.ts', falsehood, [
     ['an empty text is as good as none', 'plant[field] !== undefined', 'plant[field]'],
     ['a field is not compared', 'plant[field] !== undefined)\n', "field !== 'tag')\n"]
