@@ -14,17 +14,18 @@ export class OutcomeUnknown extends Error {
 
 /** What an error means for a statement that was rolled back; the first entry with its code counts. */
 const meanings: [codes: RegExp, kind: FailureKind][] = [
-  // A read-only server, no connection left, a prepared statement that is lost or mixed up, a full disk, a locked table.
-  [/^(25006|26000|42P05|53300|53100|55P03)$/, 'away'],
+  // A read-only server, no connection left, a prepared statement that is lost or mixed up, a full disk.
+  [/^(25006|26000|42P05|53300|53100)$/, 'away'],
   // A serialization failure, a deadlock.
   [/^(40001|40P01)$/, 'chance'],
-  // Too few resources, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
+  // A lock, of the row or of a partition. Too few resources, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
   // of Citus whose transaction was broken by the end of another node (citusdata/citus#7306).
-  [/^(25...|53...|57014)$/, 'busy'],
-  // A table, a column, a function, a right is missing, or the table has a rule that excludes the statement.
-  [/^(0A000|42...|3D000|3F000)$/, 'gone'],
-  // A damaged page, an I/O error, a bug; a null, which may be in a column that the service does not write.
-  [/^(58...|XX...|23502)$/, 'broken'],
+  [/^(25...|53...|55P03|57014)$/, 'busy'],
+  // A table, a column, a function, a right is missing or of another type, or the table has a rule that excludes the statement.
+  [/^(0A000|42501|42703|42804|42809|42883|42P01|42P10|3D000|3F000)$/, 'gone'],
+  // A damaged page, an I/O error, a bug; a null, which may be in a column that the service does not write; an expression
+  // of the table that the row's text does not fit.
+  [/^(42...|58...|XX...|23502)$/, 'broken'],
   // The data is at fault.
   [/^/, 'refused']
 ]
@@ -93,6 +94,5 @@ function kindOf(error: Report): FailureKind {
   if (broken.test(code) && onWorkers.test(file)) return 'lost'
   const [, ofCode] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
   const kind = ofRoutines[routine] ?? ofCode
-  // A row's lock has a context, too.
   return where === undefined ? kind : (ofFunctions[kind] ?? kind)
 }

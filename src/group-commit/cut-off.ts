@@ -3,7 +3,7 @@ import type { Clock } from '../shared/clock.ts'
 
 /** When an attempt has taken this part of its limit, a probe begins. */
 const patience = 1 / 2
-/** Results come back in any order: it may have ended with the probe. It gets this part of its limit more. */
+/** Results come back in any order: it may have ended with the probe. It gets this part of its limit more, at least. */
 const grace = 1 / 4
 
 /**
@@ -27,11 +27,13 @@ export function createCutOff(commit: () => Promise<unknown>, clock: Clock, onCom
 
   /** Watches an attempt, which has this limit; the function that it returns ends that. */
   return (limitMs: number, cutOff: () => void): (() => void) => {
+    const began = clock.now()
     let hasEnded = false
     let cancel = clock.after(limitMs * patience, async () => {
       try {
         await probe()
-        if (!hasEnded) cancel = clock.after(limitMs * grace, cutOff)
+        const leftMs = began + limitMs - clock.now()
+        if (!hasEnded) cancel = clock.after(Math.max(limitMs * grace, leftMs), cutOff)
       } catch {
         // The database does not serve: nothing is cut off.
       }

@@ -21,8 +21,8 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
   let usualMs = 0
   /** How often new rows were cut off since some were written: they get more time (RFC 6298, section 5.5). */
   let doubts = 0
-  /** Alone, a row that takes long would keep all others waiting. */
-  const longestMs = deadlineMs / (lanes > 1 ? 3 : 24)
+  /** The store's own limit: a repeat is in time. */
+  const longestMs = deadlineMs / 3
 
   const limit = (ms: number, doublings: number) =>
     Math.min(longestMs, Math.max(shortestMs, ms) * 2 ** doublings)
@@ -49,16 +49,20 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
       (batches(rows, bytes) * batchMs) / lanes +
       (busyMs === undefined ? 0 : Math.min(longestMs, Math.max(slowMs, busyMs))),
     /**
-     * Returns how long an attempt may take, in ms, and how long it waits for a lock: new rows as long as another
-     * replica's write has it, suspects of a slice, from 0, the shorter the shorter theirs.
+     * Returns how long an attempt may take, in ms, and how long it waits for a lock. New rows wait as long as another
+     * replica's write may have it; suspects 1 ms. Both double with the slice, and with the rests of a look-up.
      */
-    limitsOf(kind: Kind, slice: number) {
+    limitsOf(kind: Kind, doublings: number) {
       if (kind === 'first' || kind === 'longer') {
-        const limitMs = limit(2 * usualMs, slice)
-        return { limitMs, lockMs: Math.ceil(Math.min(2 ** slice, limitMs)) }
+        const limitMs = limit(2 * usualMs, doublings)
+        return { limitMs, lockMs: Math.ceil(Math.min(2 ** doublings, limitMs)) }
       }
       const lockMs = Math.ceil(Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs)))
-      return { limitMs: limit(4 * slowMs, doubts), lockMs }
+      // The lock's time is over before it is cut off.
+      return {
+        limitMs: limit(Math.max(4 * slowMs, 2 * lockMs), kind === 'find' ? doublings : doubts),
+        lockMs
+      }
     }
   }
 }

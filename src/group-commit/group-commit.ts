@@ -1,6 +1,6 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
 import { type Clock, systemClock } from '../shared/clock.ts'
-import { NotCommitted, type WriteFailure } from '../shared/write-failure.ts'
+import { NotCommitted } from '../shared/write-failure.ts'
 import { type CutOff, createCutOff } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
@@ -134,20 +134,21 @@ export class GroupCommit<T extends Item, R> {
     this.#busyLanes++
     this.#newestBegan = began
     for (const row of rows) row.begin(attempt)
-    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, (rows[0] as Row<T, R>).history.slice)
+    const doublings = rows.map(({ history }) => (kind === 'find' ? history.rests : history.slice))
+    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, Math.max(...doublings))
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     endWatch()
     this.#busyLanes--
     this.#queue.leave(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
-    this.#observe(attempt, rows, written.failure)
+    this.#observe(attempt, rows, written)
     this.#apply(rows, written, signal.aborted)
     this.#start()
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
-  #observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], failure?: WriteFailure) {
+  #observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], { results, failure }: Written<R>) {
     const ms = this.#clock.now() - began
     this.#options.onAttempt?.({
       rows: rows.length,
@@ -161,7 +162,11 @@ export class GroupCommit<T extends Item, R> {
       if (!signal.aborted && !/away|lost/.test(failure.kind)) this.#outage.signOfLife()
       return
     }
-    if (kind === 'fresh') this.#estimate.learn(rows.length, countBytes(rows), ms)
+    // An insert that has left out all rows has committed nothing.
+    if (kind === 'fresh' && results.some((result) => result !== undefined)) {
+      const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+      this.#estimate.learn(rows.length, bytes, ms)
+    }
     this.#pace.reset()
     this.#outage.signOfLife()
   }
@@ -268,5 +273,3 @@ export class GroupCommit<T extends Item, R> {
     }
   }
 }
-
-const countBytes = (rows: readonly Row<Item, never>[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)

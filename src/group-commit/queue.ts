@@ -30,8 +30,8 @@ class Turns<T extends Item, R> {
   }
 }
 
-/** The kinds, in the order in which they take turns. */
-const kinds: readonly Kind[] = ['find', 'fresh', 'first', 'longer']
+/** The kinds but first trials, in the order in which they take turns. */
+const others: readonly Kind[] = ['find', 'fresh', 'longer']
 
 /**
  * A queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
@@ -44,14 +44,15 @@ export class Queue<T extends Item, R> {
   readonly #find = new Turns<T, R>()
   /** Suspects, by their slices: those of a shorter one go first. */
   readonly #slices: Turns<T, R>[] = [new Turns()]
-  /** How many lanes have a batch of a kind, and how many batches of it have succeeded in a row. */
+  /** How many lanes have a batch of a kind; and how many of suspects have succeeded since one has failed, or one of new rows. */
   readonly #busy = { find: 0, fresh: 0, first: 0, longer: 0 }
-  readonly #successes = { fresh: 0, first: 0, longer: 0 }
-  /** How many look-ups go together: a quarter of those that have failed, and more after each success. */
+  readonly #successes = { first: 0, longer: 0 }
+  /** How many look-ups go together: a quarter of those that have failed, four times as many after each success. */
   #findRows: number
-  /** How much more time rows that may take longer have had than the others since. */
+  /** How much time the others are to have before rows that may take longer have some again, in ms. */
   #debtMs = 0
   #last: Kind = 'longer'
+  #lastOther: Kind = 'longer'
   // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
   // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
   #addedToMap = 0
@@ -85,8 +86,8 @@ export class Queue<T extends Item, R> {
   }
 
   /**
-   * Suspects leave a lane to the others. Those that may take longer have one at most, only while no first
-   * trial waits, and in a single lane not before the others have had as much time.
+   * Suspects leave a lane to the others. Those that may take longer have one at most, and while first trials wait (in a
+   * single lane, while anything waits) a quarter of the time that the others have.
    */
   #mayStart(kind: Kind): boolean {
     if (!this.#listOf(kind)?.first) return false
@@ -95,8 +96,9 @@ export class Queue<T extends Item, R> {
     const { lanes } = this.#limits
     const isFree = this.#busy.first + this.#busy.longer < Math.max(1, lanes - 1)
     if (!isFree || kind === 'first') return isFree
-    const isDue = lanes > 1 || this.#debtMs <= 0 || !(this.#fresh.first || this.#find.first)
-    return isDue && this.#busy.longer === 0 && !this.#listOf('first')?.first
+    const isWaitedFor =
+      this.#listOf('first')?.first || (lanes === 1 && (this.#fresh.first || this.#find.first))
+    return this.#busy.longer === 0 && (this.#debtMs <= 0 || !isWaitedFor)
   }
 
   /**
@@ -108,11 +110,12 @@ export class Queue<T extends Item, R> {
     return kind === 'find' ? this.#findRows : company * Math.max(1, Math.ceil(this.#successes[kind] / parts))
   }
 
-  /** Returns what a free lane takes: first trials, or else the kinds in turn; all in turn if it is the only one. */
+  /** Returns what a free lane takes: a first trial each second time, and between them the other kinds in turn. */
   choose(): Kind | undefined {
-    if (this.#limits.lanes > 1 && this.#mayStart('first')) return 'first'
-    const turn = kinds.indexOf(this.#last) + 1
-    return [...kinds.slice(turn), ...kinds.slice(0, turn)].find((kind) => this.#mayStart(kind))
+    const turn = others.indexOf(this.#lastOther) + 1
+    const inTurn = [...others.slice(turn), ...others.slice(0, turn)]
+    const kinds: Kind[] = this.#last === 'first' ? [...inTurn, 'first'] : ['first', ...inTurn]
+    return kinds.find((kind) => this.#mayStart(kind))
   }
 
   add(row: Row<T, R>) {
@@ -150,6 +153,7 @@ export class Queue<T extends Item, R> {
     // In one order everywhere: two services cannot deadlock.
     rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
     this.#last = kind
+    if (kind !== 'first') this.#lastOther = kind
     this.#busy[kind]++
     return rows
   }
@@ -157,11 +161,12 @@ export class Queue<T extends Item, R> {
   /** An attempt with so many rows of a kind has ended after so long. */
   leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
     this.#busy[kind]--
-    this.#debtMs = kind === 'longer' ? this.#debtMs + ms : Math.max(0, this.#debtMs - ms)
-    if (kind !== 'find') this.#successes[kind] = isSuccess ? this.#successes[kind] + 1 : 0
-    else
+    this.#debtMs = kind === 'longer' ? this.#debtMs + parts * ms : Math.max(0, this.#debtMs - ms)
+    if (kind === 'find')
       this.#findRows = isSuccess
         ? Math.min(this.#limits.batchRows, this.#findRows * parts)
         : Math.ceil(rows / parts)
+    else if (!isSuccess) this.#successes.first = this.#successes.longer = 0
+    else if (kind !== 'fresh') this.#successes[kind]++
   }
 }

@@ -143,7 +143,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     if (result !== 'nothing') history.cause = error
     // A look-up has written nothing, however it ended.
     if (result === 'lost' && !looksUp) history.mayBeStored = true
-    const after = next({ ...history, isAlone, isRefused: history.refusal !== undefined }, result)
+    const after = next({ ...history, isAlone }, result)
     if (after.endsWith('find')) history.looksUp = true
     if (after === 'insert') history.looksUp = false
     if (looksUp) {

@@ -11,7 +11,7 @@ export type Next =
   | 'repeat'
   /** The same in parts. */
   | 'part'
-  /** The same alone, after a rest, with more time. */
+  /** The same alone, after a rest; with more time. */
   | 'rest'
   | 'find'
   | 'rest, find'
@@ -55,7 +55,7 @@ export interface Facts {
   /** An attempt without a verdict may have stored it. */
   readonly mayBeStored: boolean
   /** It was refused when it was alone: its client gets that error unless the look-up finds its id. */
-  readonly isRefused: boolean
+  readonly refusal: Error | undefined
   /** How often it has been repeated at once, and how often an insert has left it out. */
   readonly repeats: number
   readonly misses: number
@@ -66,11 +66,11 @@ const mostRepeats = 3
 
 /** Returns what comes next. */
 export function next(
-  { looksUp, isAlone, mayBeStored, isRefused, repeats, misses }: Facts,
+  { looksUp, isAlone, mayBeStored, refusal, repeats, misses }: Facts,
   result: Result
 ): Next {
   if (result === 'chance' && !looksUp && repeats < mostRepeats) return 'repeat'
-  if (result === 'nothing' && looksUp && (isRefused || misses > mostRepeats)) return 'fail'
+  if (result === 'nothing' && looksUp && (refusal || misses > mostRepeats)) return 'fail'
   const [ofSeveral, ofOneAlone] = (looksUp ? afterFind : afterInsert)[result]
   const usual = isAlone ? ofOneAlone : ofSeveral
   // What may be stored has not failed.

@@ -51,7 +51,7 @@ const find = `
 const contentOf = (table: string) => `(${columnNames.replaceAll(/\w+/g, `${table}.$&`)})`
 const compare = `
   select plants.id from unnest(${castParameters(1)}) as asked (${columnNames})
-  join plants on ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
+  join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
 
 // Inserts nothing, for which it needs the same lock of the table as an insert.
 const commitNothing = `
@@ -143,5 +143,7 @@ export const selectMisfits = `
 /** What the database must pass before the service uses it: settings, rights, columns, the table, and the statements. */
 export const databaseChecks = makeChecks(selectRequired, selectMissingRights, selectMisfits, [
   createPlants([], 25),
-  findPlants([])
+  findPlants([]),
+  comparePlants([]),
+  commit
 ])

@@ -32,7 +32,7 @@ export const reasons = {
   expired: 'the deadline has passed; the row is not stored',
   unknown: 'the outcome of an attempt is open; the row may be stored',
   missing:
-    'the row is neither written nor found, however often it is tried: by a trigger that returns null, or with array_nulls off'
+    'the row is neither written nor found: a trigger returns null, array_nulls is off, or the look-up fails for the cause'
 } as const
 
 /** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */

@@ -16,13 +16,14 @@ const meaning = (error: unknown) => diagnose(error).kind
 t.test('what PostgreSQL reports, of the statement and of a trigger', async (t) => {
   const table: [codes: string, own: string, triggers: string][] = [
     ['25006 26000 42P05 53300', 'away', 'busy'],
-    // A disk, and the lock of a table; that of a row has a context.
-    ['53100 55P03', 'away', 'busy'],
+    // A disk.
+    ['53100', 'away', 'busy'],
     ['40001 40P01', 'chance', 'chance'],
-    ['25001 25P02 53200 57014', 'busy', 'busy'],
+    ['25001 25P02 53200 55P03 57014', 'busy', 'busy'],
     // 0A000: a rule of the table, for one.
-    ['42P01 42703 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
-    ['58030 XX000 XX001 23502', 'broken', 'broken'],
+    ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
+    // 42601: an expression of the table, such as a cast to ltree.
+    ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
     ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
     ['08006 08P01 40003 57P01 25P04', 'lost', 'lost']
   ]

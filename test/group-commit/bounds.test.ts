@@ -3,10 +3,10 @@ import t from 'tap'
 import { createEstimate } from '../../src/group-commit/estimate.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import { NotCommitted } from '../../src/shared/write-failure.ts'
-import { failureOf, type Plant, roomy, setUp } from '../support/scripted-store.ts'
+import { failureOf, nothing, type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
 /** What a lane that is busy may take of a deadline of a second, if there is one lane. */
-const busyMs = 1_000 / 24
+const busyMs = 1_000 / 3
 
 t.test('bounds', async (t) => {
   t.test('rows whose time is up before their turn comes are refused at once', async (t) => {
@@ -30,12 +30,12 @@ t.test('bounds', async (t) => {
     t.equal(group.load.expectedMs, 12.5 + busyMs)
     await write(400)
     t.equal(group.load.expectedMs, 0)
-    t.equal(await taken(), 25, '24 rows and the lane take 482 ms, 25 take 501 ms')
-    t.equal(group.load.expectedMs, 25 * 18.359375 + busyMs)
+    t.equal(await taken(), 10, '9 rows and the lane take 499 ms')
+    t.equal(group.load.expectedMs, 10 * 18.359375 + busyMs)
     t.equal(outcomes[String(id)], 'full')
-    t.equal(outcomes[String(id - 15)], undefined)
+    t.equal(outcomes[String(id - 30)], undefined)
     await write(0)
-    t.equal(await taken(), 5, 'half a batch in no time makes it 498 ms for 31 rows')
+    t.equal(await taken(), 4, 'half a batch in no time makes each row quicker')
     for (let count = 0; count < 16; count++) await write(0)
     t.equal(group.load.rows, 0)
     t.equal(await taken(), 40)
@@ -83,6 +83,14 @@ t.test('bounds', async (t) => {
     t.equal(group.load.expectedMs, 25 + 400, 'and a lane as long as it took last')
   })
 
+  t.test('nothing is learned from an insert that leaves out all rows', async (t) => {
+    const { submit, last, clock, group } = setUp()
+    submit('1')
+    await clock.move(400)
+    await last().succeed(nothing)
+    t.equal(group.load.expectedMs, 0)
+  })
+
   t.test('an attempt that fails, however late, refuses nobody', async (t) => {
     const { submit, outcomes, last, clock, group } = setUp({ batchRows: 1, deadlineMs: 1_000 })
     submit('1')
@@ -126,7 +134,13 @@ t.test(
 t.test('a lock is waited for as long as two slow writes take, from 25 to 250 ms', async (t) => {
   const estimate = createEstimate({ ...roomy, lanes: 3 })
   const locks = [1, 1, 60, 20, 5, 100_000, 5].map((ms) => {
-    const { lockMs } = estimate.limitsOf('fresh', 0)
+    const { lockMs, limitMs } = estimate.limitsOf('fresh', 0)
+    t.ok(2 * lockMs <= limitMs, 'it is not cut off before')
+    t.equal(
+      estimate.limitsOf('find', 1).limitMs,
+      Math.min(2 * limitMs, 10_000 / 3),
+      'a look-up that has rested'
+    )
     estimate.learn(1, 1, ms)
     return lockMs
   })

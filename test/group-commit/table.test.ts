@@ -7,7 +7,7 @@ const several = {
   looksUp: false,
   isAlone: false,
   mayBeStored: false,
-  isRefused: false,
+  refusal: undefined,
   repeats: 0,
   misses: 0
 }
@@ -47,7 +47,7 @@ t.test('chance fails the same rows three times', async (t) => {
 
 t.test('a row that is refused, and not found, has failed, even if it may be stored', async (t) => {
   for (const mayBeStored of [false, true])
-    t.equal(next({ ...several, looksUp: true, isRefused: true, mayBeStored }, 'nothing'), 'fail')
+    t.equal(next({ ...several, looksUp: true, refusal: new Error(), mayBeStored }, 'nothing'), 'fail')
 })
 
 t.test('a row that inserts leave out, and that is not found, is tried three times more', async (t) => {

@@ -144,8 +144,10 @@ export const mutants: readonly Mutant[] = [
     ['what has ended is cut off', 'if (!hasEnded) cancel', 'cancel']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/bounds', [
-    ['a slice is not doubled', 'limit(2 * usualMs, slice)', 'limit(2 * usualMs, 0)'],
-    ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1']
+    ['a slice is not doubled', 'limit(2 * usualMs, doublings)', 'limit(2 * usualMs, 0)'],
+    ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1'],
+    ['a look-up gets no more time', "kind === 'find' ? doublings : doubts", 'doubts'],
+    ['new rows are cut off before their lock', 'Math.max(4 * slowMs, 2 * lockMs)', '4 * slowMs']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/slices', [
     ['new rows get no more time after one was cut off', 'doubts++', '']
@@ -226,12 +228,18 @@ export const mutants: readonly Mutant[] = [
     ['look-ups take every lane', 'return this.#busy.find === 0', 'return true']
   ]),
   ...inFile('group-commit/queue.ts', 'group-commit/slices', [
-    ['rows that take long take more than a lane', 'isDue && this.#busy.longer === 0', 'isDue'],
-    ['rows that take long go before first trials', " && !this.#listOf('first')?.first", ''],
+    ['rows that take long take more than a lane', 'this.#busy.longer === 0 && (', '('],
+    ['rows that take long go before first trials', "this.#listOf('first')?.first ||", ''],
+    ['first trials leave others no turn', "this.#last === 'first' ?", 'this.#last === undefined ?'],
+    [
+      'successes outlive what they were of',
+      'else if (!isSuccess) this.#successes.first = this.#successes.longer = 0',
+      "else if (!isSuccess && kind !== 'fresh') this.#successes[kind] = 0"
+    ],
     ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
     ['callers do not take turns', 'if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)', ''],
-    ['parts are as large as batches', 'findRows : company *', 'findRows : batchRows *'],
-    ['successes let no more go together', 'isSuccess ? this.#successes[kind] + 1 : 0', '0']
+    ['parts are as large as batches', 'findRows : company *', 'findRows : this.#limits.batchRows *'],
+    ['successes let no more go together', "else if (kind !== 'fresh') this.#successes[kind]++", '']
   ]),
   ...inFile('group-commit/row.ts', nothingStored, [
     [
@@ -311,10 +319,10 @@ export const mutants: readonly Mutant[] = [
     ],
     [
       'a row that is not found forgets its refusal',
-      '(isRefused || misses > mostRepeats)',
+      '(refusal || misses > mostRepeats)',
       '(misses > mostRepeats)'
     ],
-    ['a row that is left out is tried for ever', '(isRefused || misses > mostRepeats)', 'isRefused'],
+    ['a row that is left out is tried for ever', '(refusal || misses > mostRepeats)', 'refusal'],
     [
       'a look-up that is refused is repeated for ever',
       "refused: ['part', 'fail']",

@@ -15,6 +15,9 @@ export interface Mishap {
   readonly at: 'start' | 'commit' | 'logged'
 }
 
+/** Where commits take long, the longest is ten times the usual, in ms: a stall is a fault of its own. */
+const longestCommitMs = 150
+
 /** A statement that runs, as a transaction of its own. */
 export class Statement {
   readonly session: Session
@@ -188,7 +191,7 @@ export class Statement {
     this.phase = 'commits'
     // The result can be on its way before the commit: only the last message confirms it.
     if (atCommit || this.#world.random.oneIn(8)) this.#sendResult()
-    const ms = this.#world.duration(this.#node.commitMs) * this.#node.slowness
+    const ms = Math.min(longestCommitMs, this.#world.duration(this.#node.commitMs)) * this.#node.slowness
     // It may outlast what has slowed it down.
     if (this.#node.slowness > 1) this.#world.trouble(ms)
     this.#after(ms, () => {
