@@ -31,7 +31,7 @@ class History {
   mayBeStored = false
   /** Its next attempt is a look-up. */
   looksUp = false
-  /** How many rows its next insert may have. More than a batch: it is no suspect. */
+  /** How many rows its next insert may have. Infinity: it is no suspect. */
   company = Number.POSITIVE_INFINITY
   /** Its next trial may take the shortest time, doubled this often. */
   slice = 0
