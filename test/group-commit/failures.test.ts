@@ -316,14 +316,3 @@ t.test('a missing row is tried three times more, then fails', async (t) => {
   t.equal(outcomes['1'], 'missing')
   t.same(log(), ['0', '1 2', 'find 1', '1', 'find 1', '1', 'find 1', '1', 'find 1'])
 })
-
-t.test('a row that expires gets the cause of its last failure', async (t) => {
-  for (const trouble of ['away', 'busy', 'refused', 'broken'] as const) {
-    const { submit, last, causes, clock } = setUp()
-    submit('0', '1', '2')
-    await last().succeed()
-    await last().fail(trouble)
-    await clock.moveTo(10_000)
-    t.match(causes['2'], { message: trouble })
-  }
-})
