@@ -161,7 +161,7 @@ export class Queue<T extends Item, R> {
   /** An attempt with so many rows of a kind has ended after so long. */
   leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
     this.#busy[kind]--
-    this.#debtMs = kind === 'longer' ? this.#debtMs + parts * ms : Math.max(0, this.#debtMs - ms)
+    this.#debtMs = kind === 'longer' ? parts * ms : this.#debtMs - ms
     if (kind === 'find')
       this.#findRows = isSuccess
         ? Math.min(this.#limits.batchRows, this.#findRows * parts)

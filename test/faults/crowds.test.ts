@@ -104,6 +104,7 @@ const isOnly = (counts: Map<string, number>, outcome: string) => counts.size ===
 t.test('beside a crowd of plants that are refused, none that is good fails', async (t) => {
   const cases = [
     ['a policy', withPolicy, 'RefusedPlant', 64, 4],
+    ['a policy, more clients', withPolicy, 'RefusedPlant', 256, 6],
     [
       'a trigger that lacks a right',
       (t: Test) => withTrigger(t, `raise sqlstate '42501'`),
