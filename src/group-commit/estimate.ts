@@ -58,9 +58,9 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
         return { limitMs, lockMs: Math.ceil(Math.min(2 ** doublings, limitMs)) }
       }
       const lockMs = Math.ceil(Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs)))
-      // The lock's time is over before it is cut off.
+      // The lock's time is over before a probe begins.
       return {
-        limitMs: limit(Math.max(4 * slowMs, 2 * lockMs), kind === 'find' ? doublings : doubts),
+        limitMs: limit(4 * Math.max(shortestMs, slowMs), kind === 'find' ? doublings : doubts),
         lockMs
       }
     }

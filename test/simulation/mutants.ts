@@ -147,7 +147,7 @@ export const mutants: readonly Mutant[] = [
     ['a slice is not doubled', 'limit(2 * usualMs, doublings)', 'limit(2 * usualMs, 0)'],
     ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1'],
     ['a look-up gets no more time', "kind === 'find' ? doublings : doubts", 'doubts'],
-    ['new rows are cut off before their lock', 'Math.max(4 * slowMs, 2 * lockMs)', '4 * slowMs']
+    ['new rows are cut off before their lock', '4 * Math.max(shortestMs, slowMs)', '4 * slowMs']
   ]),
   ...inFile('group-commit/estimate.ts', 'group-commit/slices', [
     ['new rows get no more time after one was cut off', 'doubts++', '']
