@@ -100,7 +100,7 @@ t.test('slices', async (t) => {
   })
 
   t.test('shorter ones go first, and one at most that is longer than the first has a lane', async (t) => {
-    const { submit, last, attempts, clock, log } = setUp({ lanes: 3 })
+    const { submit, submitTogether, last, attempts, clock, log } = setUp({ lanes: 3 })
     submit('1', '2')
     await attempts[0]?.fail('busy')
     await clock.move(10)
@@ -115,6 +115,11 @@ t.test('slices', async (t) => {
     t.same(log().at(-1), '3', 'it rests, and waits for the lane')
     await attempts[3]?.fail('busy')
     t.same(log(), ['1', '2', '1', '2', '3', '3'], 'before the third of 1')
+    await clock.move(10)
+    submitTogether('4', '5', '6')
+    await last().fail('refused')
+    await attempts[5]?.fail('busy')
+    t.same(log().slice(6), ['4 5 6', '4', '5'], 'before 1, whose like had 10 ms')
   })
 
   t.test('a row that is slow for its slice is stored in a longer one', async (t) => {
