@@ -4,7 +4,7 @@ import type { Limits } from './types.ts'
 
 /** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */
 const weights = { quicker: 1 / 4, slower: 1 / 16 }
-/** The shortest time that an attempt may take, and a new row may wait for a lock; and the longest for a lock, in ms. */
+/** The shortest slice; new rows have four times as long, and wait as long for a lock at least. And the longest for a lock, in ms. */
 const shortestMs = 25
 const longestLockMs = 250
 

@@ -134,8 +134,10 @@ export class GroupCommit<T extends Item, R> {
     this.#busyLanes++
     this.#newestBegan = began
     for (const row of rows) row.begin(attempt)
-    const doublings = rows.map(({ history }) => (kind === 'find' ? history.rests : history.slice))
-    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, Math.max(...doublings))
+    // Suspects that go together have the same slice, and new rows the first.
+    const { slice } = (rows[0] as Row<T, R>).history
+    const doublings = kind === 'find' ? Math.max(...rows.map(({ history }) => history.rests)) : slice
+    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublings)
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
     const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))

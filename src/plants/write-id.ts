@@ -49,7 +49,8 @@ export const isFormer = ({ caller, idempotencyKey: key }: WriteContext, found: s
 
 /**
  * Returns what became of a create that has inserted no row, given the write id of the row that has its id, if there is
- * one. `isSame` is whether a row of version 1.0.0 has its content, `mayBeStored` whether an earlier attempt may have made it.
+ * one. `isSame` is whether version 1.0.0 has written that row with its key and content, `mayBeStored` whether an earlier
+ * attempt may have made it.
  */
 export function outcomeOf(
   create: WriteContext & { readonly writeId: string },
@@ -61,6 +62,6 @@ export function outcomeOf(
   const { idempotencyKey: key, writeId } = create
   // A plant that our own earlier attempt stored is new to its client.
   if (found === writeId) return key === undefined || mayBeStored ? 'created' : 'replayed'
-  if (isFormer(create, found) && isSame) return 'replayed'
+  if (isSame) return 'replayed'
   return new Failure(key !== undefined && isOfSameKey(found, writeId) ? 'ReusedKey' : 'DuplicatePlant')
 }

@@ -357,11 +357,7 @@ export const mutants: readonly Mutant[] = [
       "key === undefined || mayBeStored ? 'created' : 'replayed'",
       "key === undefined || mayBeStored ? 'replayed' : 'created'"
     ],
-    [
-      'any content is the same',
-      'if (isFormer(create, found) && isSame)',
-      'if (key !== undefined && isOfSameKey(found, writeId))'
-    ],
+    ['any content is the same', 'if (isSame)', 'if (key !== undefined && isOfSameKey(found, writeId))'],
     ['any row is its own', 'if (found === writeId)', 'if (found)'],
     [
       "what is found is a repeat's own",
@@ -371,11 +367,7 @@ export const mutants: readonly Mutant[] = [
     ['any key is the same', 'key !== undefined && isOfSameKey(found, writeId)', 'key !== undefined']
   ]),
   ...inFile('plants/write-id.ts', 'plants/sql-store', [
-    [
-      'the content of version 1.0.0 is not compared',
-      'if (isFormer(create, found) && isSame)',
-      'if (isFormer(create, found))'
-    ]
+    ['the content of version 1.0.0 is not compared', 'if (isSame)', 'if (isFormer(create, found))']
   ]),
   ...inFile('plants/sql-store.ts', falsehood, [
     [
