@@ -4,6 +4,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import admin from './admin/admin.ts'
 import auth from './auth/auth.ts'
 import type { Config } from './config/config.ts'
+import shutdown from './connections/shutdown.ts'
 import databases from './database/pool.ts'
 import { Failure } from './failures/failure.ts'
 import operation from './http/operation.ts'
@@ -41,6 +42,7 @@ export async function buildApp(
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
   })
+  await app.register(shutdown)
   await app.register(schema)
   const { tokens, tokenFile, RATE_LIMIT: perSecond } = config
   await app.register(auth, { registry, tokens, file: tokenFile, perSecond })

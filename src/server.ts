@@ -2,7 +2,8 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config/config.ts'
-import { spareConnections } from './connections/connections.ts'
+import { checkInternals } from './connections/internals.ts'
+import { spareConnections } from './connections/room.ts'
 import { waitForDatabase } from './database/readiness.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
@@ -29,6 +30,7 @@ try {
   const limit = readFileLimit()
   if (limit < needed)
     logger.warn({ limit, needed }, 'too few open files for MAX_CONNECTIONS: raise ulimit -n or LimitNOFILE')
+  await checkInternals()
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
@@ -60,7 +62,7 @@ try {
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
       else app.log.info({ signal }, 'shutting down')
-      await app.announceShutdown(config.SHUTDOWN_DELAY_MS)
+      await app.announceShutdown(config.SHUTDOWN_DELAY_MS, config.noticeMs)
       await app.close()
       app.log.info('shut down')
     }

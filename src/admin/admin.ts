@@ -33,7 +33,12 @@ export async function buildAdminApp(
   logger: FastifyBaseLogger
 ) {
   // A scrape is one small packet.
-  const limits = { headersTimeoutMs: 5_000, requestTimeoutMs: 5_000, maxConnections: 100 }
+  const limits = {
+    headersTimeoutMs: 5_000,
+    requestTimeoutMs: 5_000,
+
+    maxConnections: 100
+  }
   const app = await createServer(logger, limits)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')

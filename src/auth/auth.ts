@@ -60,6 +60,7 @@ export default fp<Options>(
           known.set(token, caller)
         }
         request.caller = caller
+        request.connection?.trust()
         return true
       }
     })

@@ -1,6 +1,6 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { parseTokens } from '../auth/tokens.ts'
-import { noticeMs } from '../connections/connections.ts'
+import { noticeMs } from '../connections/shutdown.ts'
 import { cancelGraceMs, statementLimitMs, statementsPerDeadline } from '../database/statement.ts'
 import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
@@ -34,6 +34,11 @@ export function readConfig(env: Environment) {
     const tokens = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
     return {
       ...settings,
+      /** How long every response ends its connection during the shutdown: what SHUTDOWN_TIMEOUT_MS leaves. */
+      noticeMs: Math.min(
+        noticeMs.most,
+        noticeMs.least + settings.SHUTDOWN_TIMEOUT_MS - leastShutdownMs(settings)
+      ),
       /** Undefined where the metrics are off. */
       metrics: port === 'off' ? undefined : { host, port },
       write: {
@@ -87,6 +92,11 @@ function check<T>(read: (faults: string[]) => T): Readonly<T> {
   return Object.freeze(config)
 }
 
+function leastShutdownMs({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLINE_MS: deadlineMs }: Settings) {
+  const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
+  return SHUTDOWN_DELAY_MS + noticeMs.least + HEADERS_TIMEOUT_MS + deadlineMs + lastStatementMs
+}
+
 /** The rules between settings: `sum` completes the sentence "NAME must be at least …", `least` computes it. */
 export const crossRules = [
   {
@@ -105,12 +115,7 @@ export const crossRules = [
     // server closes: a request that has begun may take HEADERS_TIMEOUT_MS to arrive, and its create WRITE_DEADLINE_MS.
     // Its last statement may still wait for a connection then, or be cancelled.
     name: 'SHUTDOWN_TIMEOUT_MS',
-    sum: `SHUTDOWN_DELAY_MS + ${noticeMs} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / ${statementsPerDeadline}, ${cancelGraceMs})`,
-    least: ({ SHUTDOWN_DELAY_MS, HEADERS_TIMEOUT_MS, WRITE_DEADLINE_MS: deadlineMs }: Settings) =>
-      SHUTDOWN_DELAY_MS +
-      noticeMs +
-      HEADERS_TIMEOUT_MS +
-      deadlineMs +
-      Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
+    sum: `SHUTDOWN_DELAY_MS + ${noticeMs.least} + HEADERS_TIMEOUT_MS + WRITE_DEADLINE_MS + max(WRITE_DEADLINE_MS / ${statementsPerDeadline}, ${cancelGraceMs})`,
+    least: leastShutdownMs
   }
 ] as const

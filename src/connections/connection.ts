@@ -1,45 +1,47 @@
-/** A connection from accept to close: how it is read, which responses it is owed, what it waits for, and how it ends. */
+/** A connection from accept to close: how it is read, which responses it is owed, and how it ends. */
+import assert from 'node:assert'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { Failure } from '../failures/failure.ts'
+import { Link } from '../shared/list.ts'
+import { isPausedByNode, onMessageBegin, replaceDestroySoon, takeOverParser } from './internals.ts'
+import { type Awaited, Patience, type TimeLimits } from './patience.ts'
 
-/** How many requests of one connection may wait for their responses, if all connections together have room for them. */
-const maximumPending = 64
+/** How many requests of one connection may wait for their responses, before and after it has shown a valid token. */
+const maximumPending = { unknown: 16, trusted: 64 }
 /** Beyond this many on all connections together, a connection may have one. */
 const maximumPendingTogether = 4_096
-/** The shortest request, `GET / HTTP/1.1` and an empty line, has 18 bytes. */
-const leastRequestBytes = 16
-/** How long a client may be silent after its last response or, during the shutdown, before its first byte. */
-const silentMs = 1_000
-/** How long a client may keep sending after its last response while the server closes. */
-const lingerMs = 2_000
-
+/** Half of the shortest request, `GET / HTTP/1.1` and an empty line: a piece of this length ends one request at most. */
+const pieceBytes = 8
 const endsChunked = /(?:^|[,\s])chunked$/i
 
-/** `open`: requests are read; `last`: the newest is the last; `over`: further bytes are ignored; `finished`: all is sent. */
-type State = 'open' | 'last' | 'over' | 'finished'
-
-type Reader = (chunk: Buffer) => void
-
-/** Limits of a server's connections, as the settings have them. */
-export interface ConnectionLimits {
-  readonly headersTimeoutMs: number
-  readonly requestTimeoutMs: number
-  /** Some more get one response and are closed; connections beyond these are closed at once. */
-  readonly maxConnections: number
-}
+/**
+ * What is still read, in this order:
+ * - `open`: requests.
+ * - `last`: the newest request to its end. Entered when nothing can come after it, or the service closes.
+ * - `over`: nothing is parsed any more. Entered by the last response, and by bytes that are no request.
+ * - `finished`: all is sent, and what comes is read and dropped until the client is silent or has closed.
+ */
+const states = ['open', 'last', 'over', 'finished'] as const
+type State = (typeof states)[number]
 
 /** What the connections of a server share. */
-export interface Shared extends ConnectionLimits {
+export interface Shared extends TimeLimits {
   /** The server is about to close: the next request of each connection is its last. */
   isClosing: boolean
-  /** The server has stopped listening: each connection ends when its client has all its responses. */
-  hasClosed: boolean
   /** How many responses are not completely sent. */
   pending: number
-  /** How many connections were cut off because their client did not read a response. */
-  stalled: number
+}
+
+/** What a connection reports to those who hold it. */
+export interface Observer {
+  /** A request has begun to arrive. */
+  onBegun(connection: Connection): void
+  /** It was served, has nothing more to do, or has become trusted. */
+  onServed(connection: Connection): void
+  /** A reply was sent or given up. */
+  onClosed(reply: FastifyReply): void
 }
 
 /** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
@@ -54,48 +56,52 @@ export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
 }
 
 /** An open connection. Its fields are assigned in this file alone. */
-export class Connection {
+export class Connection extends Link {
   readonly socket: Socket
   /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
   readonly #shared: Shared
-  readonly #onClosed: (reply: FastifyReply) => void
+  readonly #observer: Observer
+  readonly #patience: Patience
   /** The responses that are not completely sent, in the order of their requests; Fastify's reply once it has one. */
   readonly #pending = new Map<ServerResponse, FastifyReply | undefined>()
   #state: State = 'open'
+  /** A request of it had a valid token. */
+  #isTrusted = false
+  /** A request has begun to arrive, and its header is not complete. */
+  #hasBegun = false
+  /** How many requests have begun to arrive. */
+  #requests = 0
   /** The request that came last, until its response is sent and its body has ended. */
   #newest: IncomingMessage | undefined = undefined
+  /** What cut the newest request off. */
   #newestFailure: Failure | undefined = undefined
+  /** Called with that failure: by whoever reads the newest request's body. */
+  #onBroken: ((failure: Failure) => void) | undefined = undefined
   /** Writes a failure after the pending responses, without Fastify. */
   #writeOwed: (() => void) | undefined = undefined
   /** Bytes that certainly belong to the newest request's body: they hold no other request. */
   #bodyBytes = 0
   #awaits100 = false
-  /** What Node has reported as late while the connection was not read: the newest request's body, or the header after it. */
-  #late: IncomingMessage | 'header' | undefined = undefined
-  /** Times in ms: when it last waited for the service, when its client last took and sent bytes, since when it waits for the client. */
-  #heldAt = Number.NEGATIVE_INFINITY
-  #takenAt = 0
-  #takenBytes = -1
-  #sentAt = 0
-  #sentBytes = -1
-  #waitingSince: number | undefined = undefined
+  /** From this time on (ms), its next response is its last. */
+  #leavesAt = Number.POSITIVE_INFINITY
 
-  /** Takes over a socket that Node's parser reads; `onClosed` is called with each reply that is sent or given up. */
-  constructor(socket: Socket, shared: Shared, isExcess: boolean, onClosed: (reply: FastifyReply) => void) {
+  /** Takes over a socket that Node's parser reads. */
+  constructor(socket: Socket, shared: Shared, isExcess: boolean, observer: Observer) {
+    super()
     this.socket = socket
     this.isExcess = isExcess
     this.#shared = shared
-    this.#onClosed = onClosed
-    const [parse] = socket.listeners('data') as [Reader]
-    socket.off('data', parse)
+    this.#observer = observer
+    this.#patience = new Patience(socket)
+    const parse = takeOverParser(socket)
     socket.on('data', (chunk: Buffer) => this.#read(chunk, parse))
+    onMessageBegin(socket, () => this.#begin())
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
-    // Node calls this after the last response. Its own version would destroy the socket at once.
-    socket.destroySoon = () => {
+    replaceDestroySoon(socket, () => {
       if (!this.#writeOwed) this.finish()
-    }
+    })
   }
 
   /** All further bytes are ignored. */
@@ -103,8 +109,33 @@ export class Connection {
     return this.#state === 'over' || this.#state === 'finished'
   }
 
+  get isTrusted(): boolean {
+    return this.#isTrusted
+  }
+
+  /** The body of its newest request is still arriving. */
   get isArriving(): boolean {
     return this.#newest?.complete === false
+  }
+
+  /** It has had all responses, and no further request has begun to arrive. */
+  get isIdle(): boolean {
+    return this.#awaited === 'request' && this.#requests > 0 && this.socket.writableLength === 0
+  }
+
+  /** Nothing of it would be lost if it were closed now. */
+  get isSpent(): boolean {
+    return this.isIdle || (this.#state === 'finished' && this.socket.writableLength === 0)
+  }
+
+  /** Bytes of its responses that the kernel has accepted and that its client may not have taken. */
+  get unreadBytes(): number {
+    return this.#patience.unreadBytes
+  }
+
+  /** Takes in that its client has taken this many bytes in all. */
+  learnTaken(bytes: number): void {
+    this.#patience.learnTaken(bytes)
   }
 
   /** Returns the failure that cut this request off, if any. The rest of it is not read. */
@@ -112,39 +143,54 @@ export class Connection {
     return this.#newest === request ? this.#newestFailure : undefined
   }
 
-  /** Returns whether the response to this request is the last one, by `mustEnd` or by itself. If so, further bytes are ignored. */
-  endsWith(request: IncomingMessage, mustEnd: boolean): boolean {
+  /** Calls back with the failure that cuts off the body of this request, if it is the newest. */
+  expectBody(request: IncomingMessage, onBroken: (failure: Failure) => void): void {
+    if (this.#newest === request) this.#onBroken = onBroken
+  }
+
+  /** A request of it had a valid token. */
+  trust(): void {
+    if (this.#isTrusted) return
+    this.#isTrusted = true
+    this.#observer.onServed(this)
+  }
+
+  /** From a time in ms on, its next response is its last. */
+  leaveAt(time: number): void {
+    this.#leavesAt = time
+  }
+
+  /** Ignores all bytes after this request, if its response is the last one: because it must be, or by itself. Returns whether. */
+  endAfter(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request || this.#writeOwed) return false
-    const isLast = mustEnd || this.#state !== 'open' || this.#shared.isClosing || this.socket.readableEnded
+    const { isClosing } = this.#shared
+    const isLast =
+      mustEnd || this.#state !== 'open' || isClosing || this.socket.readableEnded || this.#isLeaving
     if (isLast) this.stopReading()
     return isLast
   }
 
-  /** Returns whether nothing has come after a request, and more is to be read. */
+  /** Returns whether no other request has come after this one, and more is to be read. */
   isIdleAfter(request: IncomingMessage): boolean {
     return (this.#newest === undefined || this.#newest === request) && !this.isOver
   }
 
-  /** Whether its socket must not be destroyed as idle: responses are not flushed, or its client still sends. */
-  get isBusy(): boolean {
-    return this.#pending.size > 0 || this.socket.writableLength > 0 || this.socket.writableEnded
-  }
-
   /** Takes in a request that Node has parsed. */
   receive(request: IncomingMessage, response: ServerResponse): void {
+    this.#hasBegun = false
     if (this.#state !== 'open') return
     const { headers } = request
     this.#newest = request
-    this.#newestFailure = this.#late = undefined
+    this.#newestFailure = this.#onBroken = undefined
     this.#bodyBytes = Number(headers['content-length'] ?? 0)
     this.#awaits100 = awaits100(request)
     this.#pending.set(response, undefined)
     this.#shared.pending++
     // After a request to upgrade, Node drops what it has read of the next.
     if (this.#shared.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
-      this.#state = 'last'
+      this.#enter('last')
     // Not even its body is read: a refusal needs none.
-    if (this.isExcess) this.#state = 'over'
+    if (this.isExcess) this.#enter('over')
     response.on('close', () => this.#settle(response))
   }
 
@@ -157,106 +203,77 @@ export class Connection {
 
   /** Makes the newest request the last: bytes that are not parsed yet are ignored. */
   stopReading(): void {
-    this.#state = 'over'
+    if (this.#state !== 'finished') this.#enter('over')
   }
 
   /**
-   * Ends a connection that cannot be read any further. Requests that arrived completely get their responses
-   * first, in order. Then an incomplete one emits `broken` with the failure, for the reader of its body, and Fastify
-   * sends the failure. Without an incomplete one, `write` is called to write it.
+   * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
+   * order. Then Fastify sends the failure of an incomplete one. Without an incomplete one, `write` is called to write it.
    */
   refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
-    this.#state = 'over'
+    this.#enter('over')
     if (this.isArriving) {
       this.#newestFailure = failure
-      this.#newest?.emit('broken', failure)
+      this.#onBroken?.(failure)
     } else this.#writeOwed = write
     if (this.#pending.size === 0) this.#writeLast()
   }
 
   /**
-   * Returns whether a request that exceeded one of Node's time-outs is late, at a time in ms. It is not if it waited for
-   * the service: then its time begins again.
-   */
-  isLate(now: number): boolean {
-    if (!this.#waitsForUs && now - this.#heldAt > this.#shared.headersTimeoutMs) return true
-    this.#late = this.isArriving ? this.#newest : 'header'
-    return false
-  }
-
-  /**
-   * Sends what is left to send, and destroys the socket when its client has been silent for a second. Until then it is
+   * Sends what is left to send, and lets `check` destroy the socket when its client has been silent. Until then it is
    * read: destroying it with unread bytes would reset the connection, and the client could lose its response.
    */
   finish(): void {
     if (this.#state === 'finished' || this.socket.destroyed) return
-    this.#state = 'finished'
-    this.#waitingSince = undefined
+    this.#enter('finished')
     this.socket.end()
     // Nothing is parsed any more, so there is no reason left to pause: what arrives is read and dropped.
     this.socket.resume()
+    this.#observer.onServed(this)
   }
 
   /** Gives up all pending responses, once the socket has closed. */
   close(): void {
-    const failure = this.#newestFailure ?? new Failure('MalformedRequest')
-    for (const response of this.#pending.keys()) {
-      response.req.emit('broken', failure)
-      // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
-      response.destroy()
-    }
+    this.#onBroken?.(this.#newestFailure ?? new Failure('MalformedRequest'))
+    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
+    for (const response of this.#pending.keys()) response.destroy()
   }
 
   /**
-   * Checks all time limits, at a time in ms; call it several times a second. Destroys the socket of a client that is
-   * silent after its last response, or takes nothing of one (`stalled`). Returns `late` for a client to refuse.
+   * Compares what its client does with all time limits, at a time in ms; call it several times a second. Returns `late`
+   * for a client to refuse, `stalled` for one that takes nothing of its responses, and `silent` for one that has had all.
    */
-  check(now: number): 'stalled' | 'late' | undefined {
-    if (this.#waitsForUs) this.#heldAt = now
-    const { hasClosed, headersTimeoutMs, requestTimeoutMs } = this.#shared
+  check(now: number, isClosed: boolean): 'late' | 'stalled' | 'silent' | undefined {
+    return this.#patience.check(now, this.#awaited, this.#requests, isClosed, this.#shared)
+  }
+
+  /** What is awaited of its client. It waits for us while it is not read, and for its 100 after other responses. */
+  get #awaited(): Awaited {
     const { socket } = this
-    const taken = bytesTaken(socket)
-    if (socket.writableLength === 0 || taken !== this.#takenBytes) this.#takenAt = now
-    this.#takenBytes = taken
-    if (socket.bytesRead !== this.#sentBytes) this.#sentAt = now
-    this.#sentBytes = socket.bytesRead
-    if (now - this.#takenAt > (hasClosed ? Math.min(headersTimeoutMs, requestTimeoutMs) : requestTimeoutMs)) {
-      socket.destroy()
-      return 'stalled'
-    }
-    if (this.#state === 'finished') {
-      const isSilent = now - Math.max(this.#sentAt, this.#waitingSince ?? now) >= silentMs
-      const limitMs = hasClosed ? lingerMs : requestTimeoutMs
-      if (isSilent || this.#hasWaited(now, socket.writableFinished, limitMs)) socket.destroy()
-    } else if (socket.bytesRead > 0)
-      return this.#hasWaited(now, this.#isWaiting, headersTimeoutMs) ? 'late' : undefined
-    // Node's own time-outs handle this until the server closes, which ends them.
-    else if (this.#hasWaited(now, hasClosed, silentMs)) socket.destroy()
-    return undefined
-  }
-
-  #hasWaited(now: number, isWaiting: boolean, limitMs: number): boolean {
-    if (!isWaiting) this.#waitingSince = undefined
-    else this.#waitingSince ??= now
-    return now - (this.#waitingSince ?? now) > limitMs
-  }
-
-  /** Whether its client cannot be late: we do not read it, or it waits for its 100 after other responses. */
-  get #waitsForUs(): boolean {
-    if (this.socket.isPaused() || this.socket.readableLength > 0) return true
-    return this.isArriving && this.#awaits100 && this.#pending.size > 1
-  }
-
-  /** Whether its client has begun or announced something that only it can finish. */
-  get #isWaiting(): boolean {
-    if (this.#waitsForUs || this.isOver) return false
-    const { hasClosed } = this.#shared
+    if (this.#state === 'finished') return 'end'
+    if (socket.isPaused() || socket.readableLength > 0 || this.isOver) return 'nothing'
     if (this.isArriving) {
-      const isUnbegun = this.#newest?.listenerCount('broken') && !this.#newest.readableDidRead
-      return hasClosed || isUnbegun || this.#late === this.#newest
+      if (this.#awaits100 && this.#pending.size > 1) return 'nothing'
+      return this.#onBroken && !this.#newest?.readableDidRead ? 'first byte' : 'body'
     }
-    return this.#late === 'header' || (hasClosed && this.#pending.size === 0)
+    if (this.#hasBegun) return 'header'
+    return this.#pending.size > 0 ? 'nothing' : 'request'
+  }
+
+  get #isLeaving(): boolean {
+    return this.#leavesAt < Number.POSITIVE_INFINITY && performance.now() >= this.#leavesAt
+  }
+
+  #enter(state: State) {
+    assert(states.indexOf(state) >= states.indexOf(this.#state), `a connection never goes back to ${state}`)
+    this.#state = state
+  }
+
+  #begin() {
+    this.#hasBegun = true
+    this.#requests++
+    this.#observer.onBegun(this)
   }
 
   /**
@@ -264,7 +281,7 @@ export class Connection {
    * thousands of requests. The parser gets pieces that cannot hold more requests than may wait, and nothing after the
    * last request of the connection.
    */
-  #read(chunk: Buffer, parse: Reader) {
+  #read(chunk: Buffer, parse: (piece: Buffer) => void) {
     const { socket } = this
     for (let from = 0; from < chunk.length; ) {
       if (this.isOver || socket.destroyed) return
@@ -272,7 +289,7 @@ export class Connection {
       if ((room <= 0 && !this.isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
       // Without room, the newest request is read to its end, in pieces too short to hold another.
-      const bytes = Math.max(room, 0.5) * leastRequestBytes
+      const bytes = Math.max(2 * room, 1) * pieceBytes
       const to = from + Math.max(bytes, this.#bodyBytes)
       const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
       parse(piece)
@@ -285,7 +302,8 @@ export class Connection {
   /** How many more requests it may have; a connection without any may have one. */
   get #room(): number {
     const { size } = this.#pending
-    const spare = Math.min(maximumPending - size, maximumPendingTogether - this.#shared.pending)
+    const most = this.#isTrusted ? maximumPending.trusted : maximumPending.unknown
+    const spare = Math.min(most - size, maximumPendingTogether - this.#shared.pending)
     return size === 0 ? Math.max(1, spare) : spare
   }
 
@@ -299,27 +317,20 @@ export class Connection {
     this.#pending.delete(response)
     this.#shared.pending--
     const { size } = this.#pending
-    if (size === maximumPending / 2 || size === 0) this.socket.resume()
+    if (size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2 || size === 0)
+      this.socket.resume()
     this.#forgetNewest()
     if (size === 0 && this.#state === 'over') this.#writeLast()
-    if (reply !== undefined) this.#onClosed(reply)
+    this.#observer.onServed(this)
+    if (reply !== undefined) this.#observer.onClosed(reply)
   }
 
   /** Drops the reference to a request that is complete and has its response: it would keep the header in memory. */
   #forgetNewest() {
     if (this.#newest?.complete !== true) return
-    if (this.#state === 'last') this.#state = 'over'
-    if (this.#pending.size === 0) this.#newest = undefined
+    if (this.#state === 'last') this.#enter('over')
+    if (this.#pending.size > 0) return
+    this.#newest = this.#onBroken = undefined
+    this.#observer.onServed(this)
   }
-}
-
-type WithHandle = Socket & { _handle?: { bytesWritten: number; writeQueueSize: number } }
-
-/** How many bytes a client has taken, as far as the kernel knows. */
-const bytesTaken = ({ _handle: handle }: WithHandle) =>
-  Number(handle?.bytesWritten) - Number(handle?.writeQueueSize)
-
-/** While much waits to be written, Node's parser takes no bytes, even from a socket that flows. Node itself resumes it. */
-function isPausedByNode(socket: Socket & { _paused?: boolean }): boolean {
-  return socket._paused === true
 }

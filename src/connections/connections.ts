@@ -1,37 +1,88 @@
-/** The connections of a server: how many there may be, when they are checked, held back and rejected, and how all end. */
+/** The connections of a server: how each is accepted, checked, refused and, when the service closes, ended. */
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure, toResponse } from '../failures/failure.ts'
-import { Connection, type ConnectionLimits, type Shared } from './connection.ts'
+import { Backpressure } from './backpressure.ts'
+import { Connection, type Observer, type Shared } from './connection.ts'
+import { allowHalfOpen } from './internals.ts'
+import type { TimeLimits } from './patience.ts'
+import { Room, spareConnections } from './room.ts'
+import { askKernel, findGreedy } from './send-queues.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     connections: Connections
-    /** The service is shutting down: it is no longer ready, but still serves. */
-    isShuttingDown: boolean
-    /**
-     * Serves for `delayMs` while balancers notice, then for a second in which every response tells its client that
-     * the connection closes. Call `close` afterwards.
-     */
-    announceShutdown(delayMs: number): Promise<void>
   }
 }
 
-/** The open connections, what they share, and which of them are held back. */
-type Connections = Map<Socket, Connection> & Shared & ReturnType<typeof createBackpressure>
+/** Limits of a server's connections, as the settings have them. */
+export interface ConnectionLimits extends TimeLimits {
+  /** Some more get one response and are closed. */
+  readonly maxConnections: number
+}
 
-/** Connections beyond the limit that still get one response: to a probe, or a refusal. */
-export const spareConnections = 1_000
-/** How long clients learn from their responses that the connections close, in ms. */
-export const noticeMs = 1_000
+const checkEveryMs = 250
+
+/** The open connections of a server, and what they share. */
+export class Connections {
+  readonly bySocket = new Map<Socket, Connection>()
+  readonly shared: Shared
+  readonly room: Room
+  readonly backpressure = new Backpressure()
+  readonly maxConnections: number
+  /** The server has stopped listening: each connection ends when its client has all its responses. */
+  hasClosed = false
+  /** How many connections were cut off because their client did not read a response. */
+  stalled = 0
+
+  constructor({ maxConnections, ...limits }: ConnectionLimits) {
+    this.shared = { ...limits, isClosing: false, pending: 0 }
+    this.room = new Room(maxConnections)
+    this.maxConnections = maxConnections
+  }
+
+  get size(): number {
+    return this.bySocket.size
+  }
+
+  /** How many responses are not completely sent. */
+  get pending(): number {
+    return this.shared.pending
+  }
+
+  /** Bytes of responses that clients may not have taken. */
+  get unreadBytes(): number {
+    return this.all().reduce((sum, { unreadBytes }) => sum + unreadBytes, 0)
+  }
+
+  /** Returns the open connections. */
+  all(): Connection[] {
+    return [...this.bySocket.values()]
+  }
+
+  /** Makes the next response of each connection its last, for a connection of now at a time of its own within `ms`. */
+  leaveWithin(ms: number): void {
+    const now = performance.now()
+    for (const connection of this.all()) connection.leaveAt(now + Math.random() * ms)
+  }
+
+  /** Makes the next request of each connection its last. Those that paused connections have sent are read. */
+  beginClosing(): void {
+    this.shared.isClosing = true
+    this.backpressure.resumeAll()
+  }
+
+  /** Half-closes the connections that are idle. What their clients send meanwhile is read and dropped, and resets nothing. */
+  finishIdle(): void {
+    for (const connection of this.all()) if (connection.isIdle) connection.finish()
+  }
+}
 
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
 const byParserCode: Record<string, FailureName> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
   HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
   HPE_INVALID_VERSION: 'VersionNotSupported',
@@ -40,167 +91,119 @@ const byParserCode: Record<string, FailureName> = {
 
 /**
  * Adds the connections to an application. Its server emits `replied` when a response has been sent or given up, with the
- * reply and whether it was sent, but not for injected requests. It emits `rejected` with a failure that was written
- * without Fastify. Returns two ways to reject a connection: with a failure, and by Node's error.
+ * reply and whether it was sent, but not for injected requests; `rejected` with a failure that was written without
+ * Fastify, and `stalled` for a client that took nothing of its responses. Returns two ways to reject a connection: with
+ * a failure, and by Node's error.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app
-  const shared: Shared = { ...limits, isClosing: false, hasClosed: false, pending: 0, stalled: 0 }
-  const connections: Connections = Object.assign(new Map(), shared, createBackpressure())
-  server.headersTimeout = limits.headersTimeoutMs
-  server.requestTimeout = limits.requestTimeoutMs
-  server.maxConnections = limits.maxConnections + spareConnections
-  Object.assign(server, { httpAllowHalfOpen: true }) // a client may half-close, and wait for its responses
-  keepBusy(server, connections)
-
-  function onClosed(reply: FastifyReply) {
-    const isSent = reply.raw.writableFinished
-    if (isSent && reply.request.failure) connections.holdBack(reply.request)
-    server.emit('replied', reply, isSent)
+  const connections = new Connections(limits)
+  const observer: Observer = {
+    onBegun: (connection) => connections.room.keep(connection),
+    onServed: (connection) => connections.room.move(connection),
+    onClosed: (reply) => endReply(app, reply)
   }
+  // Node's own clock measures other times than ours, and would respond by itself.
+  server.headersTimeout = server.requestTimeout = 0
+  server.keepAliveTimeout = limits.keepAliveTimeout
+  // Never reached: each further one takes the place of another.
+  server.maxConnections = limits.maxConnections + 2 * spareConnections
+  server.closeIdleConnections = () => connections.finishIdle()
+  allowHalfOpen(server)
 
   function rejectConnection(socket: Socket, failure: Failure) {
     const requestId = randomUUID()
-    connections.get(socket)?.refuse(failure, () => {
+    connections.bySocket.get(socket)?.refuse(failure, () => {
       socket.write(writeResponse(failure, requestId))
-      app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
-      server.emit('rejected', failure)
+      server.emit('rejected', failure, { requestId, client: socket.remoteAddress })
     })
   }
 
   function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
-    const connection = connections.get(socket)
     // No response for a client that has gone or has never sent anything, nor for bytes after the connection's last request.
     if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
-    else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
-    else if (code !== 'ERR_HTTP_REQUEST_TIMEOUT' || connection?.isLate(performance.now()))
-      rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
-  }
-
-  function check() {
-    // Some got their last response before the shutdown began, but it has been flushed only since.
-    if (connections.hasClosed) server.closeIdleConnections()
-    const now = performance.now()
-    for (const [socket, connection] of connections) {
-      const fault = socket.destroyed || connection.check(now)
-      if (fault === 'late') rejectConnection(socket, new Failure('RequestTimeout'))
-      if (fault === 'stalled') {
-        connections.stalled++
-        app.log.info({ client: socket.remoteAddress }, 'the client does not read its response: cut off')
-      }
-    }
+    else if (code === 'HPE_CLOSED_CONNECTION') connections.bySocket.get(socket)?.stopReading()
+    else rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
   }
 
   server.once('listening', () => {
-    // Checked after the poll phase: what arrived while the process stood still was in time, and is read first.
-    const timer = setInterval(setImmediate, 250, check).unref()
-    server.once('close', () => clearInterval(timer))
+    const stop = startChecks(app, connections, rejectConnection)
+    server.once('close', stop)
   })
   server.on('connection', (socket: Socket) => {
     // After a socket has closed, Node knows its address only if it was read before.
     void socket.remoteAddress
-    const isExcess = connections.size >= limits.maxConnections
-    const connection = new Connection(socket, connections, isExcess, onClosed)
-    connections.set(socket, connection)
+    const connection = new Connection(socket, connections.shared, connections.room.make(), observer)
+    connections.bySocket.set(socket, connection)
+    connections.room.add(connection)
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
     socket.on('end', () => connection.isArriving && rejectConnection(socket, new Failure('MalformedRequest')))
     socket.once('close', () => {
-      connections.delete(socket)
+      connections.bySocket.delete(socket)
+      connections.room.remove(connection)
       connection.close()
     })
   })
   server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
-    connections.get(request.socket)?.receive(request, response)
+    connections.bySocket.get(request.socket)?.receive(request, response)
   })
-
   app.decorate('connections', connections)
-  app.decorate('isShuttingDown', false)
-  app.decorate('announceShutdown', async (delayMs) => {
-    app.isShuttingDown = true
-    app.log.info({ delayMs }, 'no longer ready')
-    await sleep(delayMs)
-    connections.isClosing = true
-    // Requests that paused connections have sent get their responses during the notice.
-    connections.resumeAll()
-    // Without connections, nobody needs the notice.
-    if (connections.size > 0) await sleep(noticeMs)
-  })
   app.addHook('preClose', (done) => {
-    connections.isClosing = connections.hasClosed = true
-    done()
+    connections.beginClosing()
+    connections.hasClosed = true
+    // After the poll phase: what has reached the process is accepted and read before the server stops listening.
+    setImmediate(done)
   })
   return { rejectConnection, rejectUnreadable }
 }
 
-/**
- * How many requests may fail in one turn of the event loop before clients are paused. Few, since libuv ends a turn only
- * when fewer than a thousand connections have something to read: refused clients that send again at once would keep timers,
- * the database's responses and new batches waiting for seconds.
- */
-const failuresPerTurn = 32
-
-/** Backpressure: clients whose requests fail are read no faster than they can be refused. */
-function createBackpressure() {
-  /** Connections whose next request is left unread, in the order in which they resume: `failuresPerTurn` in each turn. */
-  const held = new Set<Socket>()
-  let failures = 0
-  let endsSoon = false
-
-  function endTurnSoon() {
-    if (!endsSoon) setImmediate(endTurn)
-    endsSoon = true
-  }
-
-  function endTurn() {
-    endsSoon = false
-    failures = 0
-    let left = failuresPerTurn
-    for (const socket of held) {
-      if (left-- === 0) return endTurnSoon()
-      resume(socket)
-    }
-  }
-
-  function holdBack({ raw, connection }: FastifyRequest) {
-    endTurnSoon()
-    if (++failures <= failuresPerTurn) return
-    const hold = () => {
-      // A request that has begun to arrive is read to its end, and so is a connection that closes.
-      if (!connection?.isIdleAfter(raw)) return
-      raw.socket.pause()
-      held.add(raw.socket)
-      endTurnSoon()
-    }
-    // Until a refused body has arrived completely, Node would resume the socket.
-    if (raw.complete) hold()
-    else raw.once('end', hold)
-  }
-
-  function resume(socket: Socket) {
-    held.delete(socket)
-    socket.resume()
-  }
-
-  return {
-    held: held as ReadonlySet<Socket>,
-    holdBack,
-    /** Reads from every client again. */
-    resumeAll: () => held.forEach(resume)
-  }
+function endReply({ connections, server }: FastifyInstance, reply: FastifyReply) {
+  const { failure, operation } = reply.request
+  const isSent = reply.raw.writableFinished
+  if (isSent && (failure || !operation)) connections.backpressure.add(reply)
+  server.emit('replied', reply, isSent)
 }
 
-/**
- * Keeps `server.closeIdleConnections()`, and so `close()`, from destroying connections whose responses are not flushed,
- * or whose client still sends a body that is dropped: Node considers both idle.
- */
-function keepBusy(server: Server, connections: Connections) {
-  const closeIdleConnections = server.closeIdleConnections.bind(server)
-  server.closeIdleConnections = () => {
-    const kept = [...connections].flatMap(([socket, { isBusy }]) => (isBusy ? [socket] : []))
-    for (const socket of kept) socket.destroy = () => socket
-    closeIdleConnections()
-    for (const socket of kept) Reflect.deleteProperty(socket, 'destroy')
+/** Looks at all connections several times a second; returns a function that ends it. */
+function startChecks(
+  { server }: FastifyInstance,
+  connections: Connections,
+  reject: (socket: Socket, failure: Failure) => void
+) {
+  let isAsking = false
+
+  function cutOff({ socket }: Connection) {
+    connections.stalled++
+    server.emit('stalled', socket.remoteAddress)
+    socket.resetAndDestroy()
   }
+
+  async function ask() {
+    if (isAsking) return
+    isAsking = true
+    await askKernel(connections.all())
+    isAsking = false
+    for (const connection of findGreedy(connections.all())) cutOff(connection)
+  }
+
+  function check() {
+    const { hasClosed } = connections
+    // Some got their last response before the shutdown began, but it has been flushed only since.
+    if (hasClosed) connections.finishIdle()
+    const now = performance.now()
+    for (const connection of connections.all()) {
+      if (connection.socket.destroyed) continue
+      const fault = connection.check(now, hasClosed)
+      if (fault === 'late') reject(connection.socket, new Failure('RequestTimeout'))
+      if (fault === 'stalled') cutOff(connection)
+      if (fault === 'silent') connection.socket.destroy()
+    }
+    void ask()
+  }
+
+  // Checked after the poll phase: what arrived while the process stood still was in time, and is read first.
+  const timer = setInterval(setImmediate, checkEveryMs, check).unref()
+  return () => clearInterval(timer)
 }
 
 /**

@@ -23,7 +23,7 @@ type Done = (error: Error | null, body?: unknown) => void
 export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
   return (request: FastifyRequest, _: unknown, done: Done) => {
-    const { raw, caller } = request
+    const { raw, caller, connection } = request
     const { 'content-length': announced } = raw.headers
     let buffer: Buffer = Buffer.alloc(0)
     let length = 0
@@ -72,8 +72,13 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     }
 
     function finish() {
-      raw.off('data', add).off('end', end).off('broken', fail)
+      raw.off('data', add).off('end', end).off('close', leave)
       release()
+    }
+
+    /** The client has gone. */
+    function leave() {
+      fail(new Failure('MalformedRequest'))
     }
 
     function release() {
@@ -81,7 +86,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
       held = 0
     }
 
-    raw.on('broken', fail).on('data', add).on('end', end)
+    connection?.expectBody(raw, fail)
+    raw.on('data', add).on('end', end).on('close', leave)
     releaseHead(request)
   }
 }

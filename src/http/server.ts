@@ -10,8 +10,8 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import { awaits100, type Connection, type ConnectionLimits } from '../connections/connection.ts'
-import { addConnections, responseHeaders } from '../connections/connections.ts'
+import { awaits100, type Connection } from '../connections/connection.ts'
+import { addConnections, type ConnectionLimits, responseHeaders } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 import { checkHead, maximumFields, releaseHead } from './head.ts'
 import type { RegisteredOperation } from './operation.ts'
@@ -42,7 +42,11 @@ declare module 'fastify' {
 
 type Route = { method: string; url: string; operation: RegisteredOperation | undefined }
 
-interface Options extends ConnectionLimits, FastifyHttpOptions<Server> {
+interface Options
+  extends Omit<ConnectionLimits, 'keepAliveTimeout'>,
+    Omit<FastifyHttpOptions<Server>, 'keepAliveTimeout'> {
+  /** How long a connection may be idle, in ms; 72 s by default. */
+  keepAliveTimeout?: number
   /** Sees each request before anything else does. */
   first?: FastifyPluginAsync | undefined
 }
@@ -58,7 +62,7 @@ const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 /** Makes an application without routes, with all that any request and any connection needs. */
 export async function createServer(
   logger: FastifyBaseLogger,
-  { first, headersTimeoutMs, requestTimeoutMs, maxConnections, ...others }: Options
+  { first, headersTimeoutMs, requestTimeoutMs, keepAliveTimeout = 72_000, maxConnections, ...others }: Options
 ) {
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,
@@ -72,7 +76,7 @@ export async function createServer(
     // No route takes a query. Parsed, one of 16 kB would be an object ten times as large.
     // A parameter of any length is judged by its schema.
     routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
-    http: { requireHostHeader: false, connectionsCheckingInterval: 500 },
+    http: { requireHostHeader: false },
     return503OnClosing: false,
     // For a path that cannot be decoded; Fastify itself would run no hooks.
     frameworkErrors: (_, { raw: request }, { raw: response }) => {
@@ -83,7 +87,7 @@ export async function createServer(
     ...others
   })
   if (first) await app.register(first)
-  const limits = { headersTimeoutMs, requestTimeoutMs, maxConnections }
+  const limits = { headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections }
   respondInPlaceOfNode(app)
   const { rejectConnection, rejectUnreadable } = addConnections(app, limits)
   addHooks(app)
@@ -123,9 +127,11 @@ function addHooks(app: FastifyInstance) {
     app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
-    const connection = app.connections.get(raw.socket)
+    const connection = app.connections.bySocket.get(raw.socket)
+    // An injected request has no connection, unless its own was destroyed.
+    const isOwed = connection ? connection.attach(reply) : !raw.socket.destroyed
     // After the last response of its connection, a request gets none, and must not be carried out.
-    if (!(connection?.attach(reply) ?? !raw.socket.destroyed)) {
+    if (!isOwed) {
       reply.hijack()
       return
     }
@@ -155,17 +161,25 @@ function addHooks(app: FastifyInstance) {
     request.params = nothing
     if (!raw.complete || raw.readableLength > 0) raw.resume()
     // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
-    if (connection?.endsWith(raw, awaits100 && !raw.complete)) reply.header('connection', 'close')
-    // Without this, Node would close after a body that was sent without waiting for 100, and lose the later responses.
-    else if (awaits100 && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
-    // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would
-    // lose the later responses. Instead, the rest of the body is read and dropped.
-    else if (reply.hasHeader('connection') || app.connections.isClosing) reply.removeHeader('connection')
+    const isLast = connection?.endAfter(raw, awaits100 && !raw.complete) === true
+    const field = connectionField(isLast, awaits100 && reply.raw.shouldKeepAlive)
+    if (field !== undefined) reply.header('connection', field)
+    else if (reply.hasHeader('connection') || app.connections.shared.isClosing)
+      reply.removeHeader('connection')
     // A text that waits in the connection can take twice its bytes.
     const isLarge = typeof payload === 'string' && payload.length > largeLength
     done(null, isLarge ? Buffer.from(payload) : payload)
   })
 }
+
+/**
+ * Returns the field `Connection` of a response, or undefined for none, whatever Node or Fastify would send:
+ * - Node closes after a body that was sent without waiting for 100, and would lose the later responses.
+ * - Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would lose
+ *   the later responses. Instead, the rest of the body is read and dropped.
+ */
+const connectionField = (isLast: boolean, isKeptAfter100: boolean) =>
+  isLast ? 'close' : isKeptAfter100 ? 'keep-alive' : undefined
 
 /** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node itself could write it into the middle of one. */
 function inviteBody(response: ServerResponse) {

@@ -121,22 +121,23 @@ export default fp<{ registry: Registry }>(
     const seriesOf = measureDurations(app, registry)
     const names = Object.keys(catalogue) as FailureName[]
     const failures = Object.fromEntries(names.map((name) => [name, 0])) as Record<FailureName, number>
-    let drops = 0
     const count = addCounter.bind(undefined, registry)
     const gauge = addGauge.bind(undefined, registry)
     count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
-    const ofDrops = 'Connections closed at once, beyond MAX_CONNECTIONS and the room for refusals'
-    count('http_connections_dropped', ofDrops, () => drops)
+    const ofEvicted =
+      'Connections closed to make room for new ones, by whether a request of theirs had a valid token'
+    count('http_connections_evicted', ofEvicted, () => connections.room.evicted, 'token')
     const ofStalled = 'Connections cut off: their client took nothing of a response for REQUEST_TIMEOUT_MS'
     count('http_connections_stalled', ofStalled, () => connections.stalled)
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.maxConnections)
+    const ofUnread = 'Bytes of responses that clients may not have taken'
+    gauge('http_unread_bytes', ofUnread, () => connections.unreadBytes)
     const ofHeld = 'Connections that are held back: not read for a moment'
-    gauge('http_connections_held', ofHeld, () => connections.held.size)
+    gauge('http_connections_held', ofHeld, () => connections.backpressure.size)
 
-    server.on('drop', () => drops++)
     // There is no request to measure.
     server.on('rejected', ({ name }: Failure) => failures[name]++)
     const log = createLog(app.log)

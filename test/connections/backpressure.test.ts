@@ -128,7 +128,7 @@ t.test('bytes after it that are not a request close it, too', async (t) => {
 t.test('before the service closes, every client is read from again', async (t) => {
   const all = await hammer(t, refused(), 1)
   await until('a connection is held', () => [...held].some((socket) => socket.isPaused()))
-  service.app.connections.resumeAll()
+  service.app.connections.backpressure.resumeAll()
   t.notOk([...held].some((socket) => socket.isPaused()))
   await haveResponses(t, all, 1)
 })

@@ -26,7 +26,7 @@ async function startUnread(t: Test, service: Awaited<ReturnType<typeof start>>, 
   client.write(bytes)
   const [served] = (await until(
     'it is connected',
-    () => [...service.app.connections.keys()],
+    () => [...service.app.connections.bySocket.keys()],
     ([first]) => !!first
   )) as [Socket]
   await until('a response waits to be taken', () => served.writableLength > 0 && served.isPaused())

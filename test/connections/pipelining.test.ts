@@ -39,8 +39,8 @@ async function ended(socket: Socket) {
 }
 
 /** The server's end of the only connection. */
-const served = async ({ app }: { app: { connections: Map<Socket, unknown> } }) =>
-  until('the connection is there', () => [...app.connections.keys()][0])
+const served = async ({ app }: { app: { connections: { bySocket: Map<Socket, unknown> } } }) =>
+  until('the connection is there', () => [...app.connections.bySocket.keys()][0])
 
 const created: Created = { stored: 'created', rows: 1, release() {} }
 const noToken = '400 {"error":401,"message":"a bearer token is required"}'
@@ -61,10 +61,14 @@ t.test('what comes after the response to an uninvited body is read and dropped, 
 
 t.test('a connection beyond the limit gets one response, whatever comes after', async (t) => {
   const client = await start(t, { MAX_CONNECTIONS: '1' })
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
+  client.app.plants.create = () => gate
+  client.socket.write(request('{"id":1,"name":"n"}'))
+  await until('its create waits', client.pending, (pending) => pending === 1)
   const second = connectTo(client.url, { allowHalfOpen: true })
   t.teardown(() => second.destroy())
   await until('both are connected', () => client.app.connections.size === 2)
-  const [, excess] = [...client.app.connections.keys()] as [Socket, Socket]
+  const [, excess] = [...client.app.connections.bySocket.keys()] as [Socket, Socket]
   let text = ''
   second.on('data', (chunk) => {
     text += chunk
@@ -76,6 +80,7 @@ t.test('a connection beyond the limit gets one response, whatever comes after', 
   await ended(second)
   t.equal(text.split('HTTP/1.1 ').length - 1, 1)
   t.match(text, /connection: close/)
+  letGo(created)
 })
 
 t.test('at most 64 requests of a connection wait, and all of them get 200 in the end', async (t) => {
@@ -89,7 +94,7 @@ t.test('at most 64 requests of a connection wait, and all of them get 200 in the
   client.socket.write(sent)
   await until('64 wait', client.pending, (pending) => pending >= 64)
   t.equal(client.seen(), 64)
-  const [connection] = client.app.connections.values()
+  const [connection] = client.app.connections.bySocket.values()
   await until('the body of the last one is read', () => connection?.isArriving === false)
   t.ok(socket.isPaused())
   t.ok(socket.readableLength <= 2 ** 17, `${socket.readableLength} bytes are held`)
@@ -165,7 +170,7 @@ t.test('a connection that is reset while responses are pending leaves nothing', 
       })
     )
     // Their connections are refused by now, the requests before still wait. One that sent its bytes late is gone.
-    const over = () => [...service.app.connections.values()].filter(({ isOver }) => isOver).length
+    const over = () => [...service.app.connections.bySocket.values()].filter(({ isOver }) => isOver).length
     const gone = () => sockets.filter(({ destroyed }) => destroyed).length
     await until('all are refused', () => over() + gone() >= 20)
     for (const socket of sockets) socket.resetAndDestroy()
@@ -194,7 +199,7 @@ t.test('a body that a CONNECT or a reset cuts off releases its bytes', async (t)
   client.app.plants.create = () => gate
   const unread = request('x'.repeat(600))
   client.socket.write(`${request('{"id":1,"name":"n"}')}${unread}CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n`)
-  await until('the connection is over', () => [...client.app.connections.values()][0]?.isOver)
+  await until('the connection is over', () => [...client.app.connections.bySocket.values()][0]?.isOver)
   client.socket.resetAndDestroy()
   await until('it is gone', () => client.app.connections.size === 0)
   letGo(created)

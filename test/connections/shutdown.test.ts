@@ -108,7 +108,7 @@ for (const [title, before, after, expected] of cases) {
     const isCutOff = expected.includes(tooSlow) || (before.endsWith(half) && after === '')
     const { app, url, letGo } = await startSlow(t, isCutOff ? short : {})
     const { send, end } = await open(url)
-    const arrived = () => [...app.connections.keys()][0]?.bytesRead
+    const arrived = () => [...app.connections.bySocket.keys()][0]?.bytesRead
     const length = (text: string) => Buffer.byteLength(text, 'latin1')
     if (before !== '') await send(before)
     await until('all is read', arrived, (bytes) => bytes === length(before))
@@ -171,7 +171,7 @@ t.test('while the service closes, responses that their client has not read yet a
   socket.pause()
   const sent = Array.from({ length: count }, () => request(JSON.stringify({ id: ++lastId, name })))
   await send(sent.join(''))
-  const [served] = app.connections.keys()
+  const [served] = app.connections.bySocket.keys()
   await until('all creates wait', () => app.connections.pending === count)
   letGo()
   await until('responses wait to be read', () => served?.writableLength !== 0)

@@ -104,7 +104,7 @@ t.test('from a start in an outage to the end: the database decides on the start 
   t.equal((await refused).status, 200)
 
   pod.kill('SIGTERM')
-  await pod.output(/no longer ready/)
+  await pod.output(/reporting not ready/)
   t.strictSame(await statuses(), [200, 400])
   t.equal((await create()).status, 200, 'it serves while balancers notice')
   t.equal((await pod.ended).code, 0)

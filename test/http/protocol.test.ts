@@ -418,7 +418,8 @@ t.test('a header that does not arrive in time gets 408', async (t) => {
 t.test('a body that does not arrive in time gets 408', async (t) => {
   const started = performance.now()
   const start = request('{"id":', { 'content-length': '100' })
-  const isRead = () => [...hurried.app.connections.keys()].some(({ bytesRead }) => bytesRead === start.length)
+  const isRead = () =>
+    [...hurried.app.connections.bySocket.keys()].some(({ bytesRead }) => bytesRead === start.length)
   const parts = [start, () => until('the first part is read', isRead), '5,']
   const responses = parseResponses(await exchange(hurried.url, parts))
   t.strictSame(

@@ -1,0 +1,77 @@
+/** Backpressure: what anybody can ask for is read no faster than it can be served beside the creates. */
+import type { Socket } from 'node:net'
+import type { FastifyReply } from 'fastify'
+
+/**
+ * How many failures, and responses without an operation, go in one turn of the event loop before their clients are paused.
+ * Few, since libuv ends a turn only when fewer than a thousand connections have something to read: clients that send again at
+ * once would keep timers, the database's responses and new batches waiting for seconds.
+ */
+const perTurn = 32
+/** A response counts once more for each of these bytes. */
+const bytesEach = 4_096
+/** How many turns what was served beyond that, such as the first requests of many connections, is paid back at most. */
+const mostTurns = 16
+
+/** Which connections are left unread for a while. A connection's first such request is never left unread, only its next. */
+export class Backpressure {
+  /** Connections whose next request is left unread, in the order in which they resume: those with a valid token go first. */
+  readonly #trusted = new Set<Socket>()
+  readonly #others = new Set<Socket>()
+  /** What was served, less what earlier turns have paid. */
+  #debt = 0
+  #endsSoon = false
+
+  /** How many connections are left unread. */
+  get size(): number {
+    return this.#trusted.size + this.#others.size
+  }
+
+  /** Takes in a response that was sent: a failure, or one without an operation. */
+  add({ request: { raw, connection }, raw: response }: FastifyReply): void {
+    const bytes = Number(response.getHeader('content-length') ?? 0)
+    this.#debt = Math.min(this.#debt + 1 + Math.floor(bytes / bytesEach), mostTurns * perTurn)
+    this.#endTurnSoon()
+    if (this.#debt <= perTurn || connection === undefined) return
+    const hold = () => {
+      // A request whose header has arrived is read to its end, and so is a connection that closes.
+      if (!connection.isIdleAfter(raw)) return
+      raw.socket.pause()
+      ;(connection.isTrusted ? this.#trusted : this.#others).add(raw.socket)
+      this.#endTurnSoon()
+    }
+    // Until a refused body has arrived completely, Node would resume the socket.
+    if (raw.complete) hold()
+    else raw.once('end', hold)
+  }
+
+  /** Reads from every client again. */
+  resumeAll(): void {
+    for (const socket of [...this.#trusted, ...this.#others]) this.#resume(socket)
+  }
+
+  #endTurnSoon() {
+    if (!this.#endsSoon) setImmediate(() => this.#endTurn())
+    this.#endsSoon = true
+  }
+
+  /** One of each kind resumes in each turn, however much there is to pay. */
+  #endTurn() {
+    this.#endsSoon = false
+    this.#debt = Math.max(0, this.#debt - perTurn)
+    for (const sockets of [this.#trusted, this.#others]) {
+      let left = Math.max(1, perTurn - this.#debt)
+      for (const socket of sockets) {
+        if (left-- === 0) break
+        this.#resume(socket)
+      }
+    }
+    if (this.#debt > 0 || this.size > 0) this.#endTurnSoon()
+  }
+
+  #resume(socket: Socket) {
+    this.#trusted.delete(socket)
+    this.#others.delete(socket)
+    socket.resume()
+  }
+}

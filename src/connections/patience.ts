@@ -1,0 +1,100 @@
+/** How long a connection waits for its client. One clock, which looks several times a second, measures every limit. */
+import type { Socket } from 'node:net'
+import { findWritten } from './internals.ts'
+
+/** How long a client may be silent after its last response or, once the server has closed, before its first byte. */
+const silentMs = 1_000
+/** How long a client may keep sending after its last response once the server has closed. */
+const lingerMs = 2_000
+/** Unread bytes that are not worth a question to the kernel: the responses to some dozens of creates. */
+export const negligibleBytes = 16_384
+
+/** Time limits of a server's connections, in ms. */
+export interface TimeLimits {
+  /** For a header, for the first byte of a body and, once the server has closed, for a whole request. */
+  readonly headersTimeoutMs: number
+  /** For a whole request, and for a client to take some of its responses. */
+  readonly requestTimeoutMs: number
+  /** For the next request. */
+  readonly keepAliveTimeout: number
+}
+
+/**
+ * What a client is to send next: nothing, since it is not read or waits for us; a request; the rest of a header; the
+ * first byte of a body that somebody reads; the rest of a body; or nothing more, since all was sent to it.
+ */
+export type Awaited = 'nothing' | 'request' | 'header' | 'first byte' | 'body' | 'end'
+
+/** Since when something has been the same, as far as looks have seen. */
+class Since {
+  #value: unknown = undefined
+  #at = 0
+
+  /** Returns for how many ms this value has been seen. */
+  elapsed(value: unknown, now: number): number {
+    if (value !== this.#value) this.#at = now
+    this.#value = value
+    return now - this.#at
+  }
+}
+
+/** What one connection has taken and sent, and since when it has not. */
+export class Patience {
+  readonly #socket: Socket
+  /** Bytes that the client has taken, as far as the kernel was asked. */
+  #taken = 0
+  readonly #taking = new Since()
+  readonly #sending = new Since()
+  readonly #request = new Since()
+  readonly #step = new Since()
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+  }
+
+  /** Bytes that the kernel has accepted and that the client may not have taken. */
+  get unreadBytes(): number {
+    const written = findWritten(this.#socket)
+    return written ? written.accepted - this.#taken : 0
+  }
+
+  /** Takes in that the client has taken this many bytes in all. */
+  learnTaken(bytes: number): void {
+    this.#taken = Math.max(this.#taken, bytes)
+  }
+
+  /**
+   * Looks at a time in ms at what is awaited of the client, in its `count`th request. Returns `stalled` if it takes nothing
+   * of its responses, `late` if it does not send the rest of a request, `silent` if nothing more is to come of it.
+   */
+  check(now: number, awaited: Awaited, count: number, isClosed: boolean, limits: TimeLimits) {
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeout } = limits
+    const shorterMs = Math.min(headersTimeoutMs, requestTimeoutMs)
+    const hasTakenAll = this.unreadBytes < negligibleBytes && this.#socket.writableLength === 0
+    // Where there is nothing to measure, the time begins again with each look: its time equals no value.
+    const takingMs = this.#taking.elapsed(hasTakenAll ? now : this.#taken, now)
+    const sendingMs = this.#sending.elapsed(this.#socket.bytesRead, now)
+    const requestMs = this.#request.elapsed(awaited === 'nothing' ? now : count, now)
+    const stepMs = this.#step.elapsed({ 'first byte': count, end: 'end' }[awaited as string] ?? now, now)
+    if (takingMs > (isClosed ? shorterMs : requestTimeoutMs)) return 'stalled'
+    switch (awaited) {
+      case 'nothing':
+        return undefined
+      case 'end': {
+        const limitMs = isClosed ? lingerMs : requestTimeoutMs
+        return hasTakenAll && (sendingMs >= silentMs || stepMs > limitMs) ? 'silent' : undefined
+      }
+      case 'request': {
+        const limitMs = isClosed ? silentMs : count === 0 ? headersTimeoutMs : keepAliveTimeout
+        return requestMs > limitMs ? 'silent' : undefined
+      }
+      case 'header':
+        return requestMs > headersTimeoutMs ? 'late' : undefined
+      case 'first byte':
+      case 'body': {
+        const limitMs = isClosed ? shorterMs : requestTimeoutMs
+        return stepMs > headersTimeoutMs || requestMs > limitMs ? 'late' : undefined
+      }
+    }
+  }
+}

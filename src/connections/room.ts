@@ -1,0 +1,75 @@
+/** Room for connections: how many there may be, and which one is given up for a new one. */
+import { List } from '../shared/list.ts'
+import type { Connection } from './connection.ts'
+import { negligibleBytes } from './patience.ts'
+
+/** Connections beyond the limit that still get one response: to a probe, or a refusal. */
+export const spareConnections = 1_000
+
+/**
+ * Given up in constant time, for a new connection:
+ * 1. the one without a valid token that was opened or got its last response the longest time ago, whatever it does: its
+ *    requests are decided at once, so all that it can wait for is its client;
+ * 2. the trusted one that has been idle for the longest time.
+ * Where all are trusted and busy, the new one is one too many. Of these, too, the oldest makes room.
+ */
+export class Room {
+  readonly #limit: number
+  readonly #unknown = new List<Connection>()
+  readonly #idle = new List<Connection>()
+  readonly #excess = new List<Connection>()
+  #ordinary = 0
+  #excessive = 0
+  /** How many were given up, by whether a request of them had a valid token. */
+  readonly evicted = { none: 0, valid: 0 }
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /** Makes room for one more, if that can be; returns whether it is one too many. */
+  make(): boolean {
+    if (this.#ordinary < this.#limit || this.#evict(this.#unknown.first ?? this.#idle.first)) return false
+    if (this.#excessive >= spareConnections) this.#evict(this.#excess.first)
+    return true
+  }
+
+  /** Takes in a new connection. */
+  add(connection: Connection): void {
+    if (connection.isExcess) this.#excessive++
+    else this.#ordinary++
+    this.move(connection)
+  }
+
+  /** Puts a connection at the end of its list, after it was served or has become trusted. */
+  move(connection: Connection): void {
+    connection.unlink()
+    if (connection.isExcess) this.#excess.push(connection)
+    else if (!connection.isTrusted) this.#unknown.push(connection)
+    else if (connection.isSpent) this.#idle.push(connection)
+  }
+
+  /** Keeps a connection that a request has begun to arrive on, if it is trusted. */
+  keep(connection: Connection): void {
+    if (connection.isTrusted && !connection.isExcess) connection.unlink()
+  }
+
+  /** Forgets a connection that has closed. */
+  remove(connection: Connection): void {
+    connection.unlink()
+    if (connection.isExcess) this.#excessive--
+    else this.#ordinary--
+  }
+
+  #evict(connection: Connection | undefined): boolean {
+    if (connection === undefined) return false
+    // It counts until it has closed, and so for a moment with the one that it makes room for.
+    connection.unlink()
+    this.evicted[connection.isTrusted ? 'valid' : 'none']++
+    const { socket, isTrusted, isSpent, unreadBytes } = connection
+    // A reset frees what the kernel holds for a client that may never read it.
+    if (isTrusted || (isSpent && unreadBytes < negligibleBytes)) socket.destroy()
+    else socket.resetAndDestroy()
+    return true
+  }
+}
