@@ -37,7 +37,7 @@ export function readConfig(env: Environment) {
       /** How long every response ends its connection during the shutdown: what SHUTDOWN_TIMEOUT_MS leaves. */
       noticeMs: Math.min(
         noticeMs.most,
-        noticeMs.least + settings.SHUTDOWN_TIMEOUT_MS - leastShutdownMs(settings)
+        Math.floor(noticeMs.least + settings.SHUTDOWN_TIMEOUT_MS - leastShutdownMs(settings))
       ),
       /** Undefined where the metrics are off. */
       metrics: port === 'off' ? undefined : { host, port },

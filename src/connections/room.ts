@@ -18,8 +18,9 @@ export class Room {
   readonly #unknown = new List<Connection>()
   readonly #idle = new List<Connection>()
   readonly #excess = new List<Connection>()
-  #ordinary = 0
-  #excessive = 0
+  /** The connections that count. One that was given up does not, although it has not closed yet. */
+  readonly #ordinary = new Set<Connection>()
+  readonly #excessive = new Set<Connection>()
   /** How many were given up, by whether a request of them had a valid token. */
   readonly evicted = { none: 0, valid: 0 }
 
@@ -29,22 +30,23 @@ export class Room {
 
   /** Makes room for one more, if that can be; returns whether it is one too many. */
   make(): boolean {
-    if (this.#ordinary < this.#limit || this.#evict(this.#unknown.first ?? this.#idle.first)) return false
-    if (this.#excessive >= spareConnections) this.#evict(this.#excess.first)
+    if (this.#ordinary.size < this.#limit || this.#evict(this.#unknown.first ?? this.#idle.first))
+      return false
+    if (this.#excessive.size >= spareConnections) this.#evict(this.#excess.first)
     return true
   }
 
   /** Takes in a new connection. */
   add(connection: Connection): void {
-    if (connection.isExcess) this.#excessive++
-    else this.#ordinary++
+    ;(connection.isExcess ? this.#excessive : this.#ordinary).add(connection)
     this.move(connection)
   }
 
   /** Puts a connection at the end of its list, after it was served or has become trusted. */
   move(connection: Connection): void {
     connection.unlink()
-    if (connection.isExcess) this.#excess.push(connection)
+    if (this.#excessive.has(connection)) this.#excess.push(connection)
+    else if (!this.#ordinary.has(connection)) return
     else if (!connection.isTrusted) this.#unknown.push(connection)
     else if (connection.isSpent) this.#idle.push(connection)
   }
@@ -54,17 +56,16 @@ export class Room {
     if (connection.isTrusted && !connection.isExcess) connection.unlink()
   }
 
-  /** Forgets a connection that has closed. */
+  /** Forgets a connection that has closed or is given up. */
   remove(connection: Connection): void {
     connection.unlink()
-    if (connection.isExcess) this.#excessive--
-    else this.#ordinary--
+    this.#ordinary.delete(connection)
+    this.#excessive.delete(connection)
   }
 
   #evict(connection: Connection | undefined): boolean {
     if (connection === undefined) return false
-    // It counts until it has closed, and so for a moment with the one that it makes room for.
-    connection.unlink()
+    this.remove(connection)
     this.evicted[connection.isTrusted ? 'valid' : 'none']++
     const { socket, isTrusted, isSpent, unreadBytes } = connection
     // A reset frees what the kernel holds for a client that may never read it.

@@ -36,6 +36,7 @@ t.test('with the required settings alone, all others have their defaults, and al
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: 9464,
     metrics: { host: '127.0.0.1', port: 9464 },
+    noticeMs: 1_666,
     LOG_LEVEL: 'info',
     RATE_LIMIT: 0,
     BODY_LIMIT_BYTES: 1_048_576,
@@ -97,6 +98,7 @@ t.test('every variable is read', async (t) => {
     ...texts,
     ...numbers,
     metrics: { host: '::', port: 9000 },
+    noticeMs: 2_500,
     write: {
       deadlineMs: 2000,
       lanes: 4,

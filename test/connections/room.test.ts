@@ -100,7 +100,9 @@ t.test('silent connections beyond all room keep out no probe', async (t) => {
   service.app.plants.create = () => gate
   for (let count = 0; count < limit; count++) await connect(t, service, create(), 0)
   const silent = await Promise.all(Array.from({ length: 1_010 }, () => open(t, service.url)))
-  const asking = await connect(t, service, probe)
+  await until('all room is taken', () => service.app.connections.size === limit + 1_000)
+  const asking = await open(t, service.url)
+  asking.send(probe)
   t.equal((await asking.responses())[0]?.body, '{"status":"ready"}')
   await until('the oldest have made room', () => silent.filter((client) => !isOpen(client)).length >= 10)
   t.ok(service.app.connections.size <= limit + 1_000)
@@ -112,7 +114,9 @@ t.test('crowds without a token evict no trusted connection, and every new client
   const pool = await connect(t, service, create())
   for (let round = 0; round < 20; round++) {
     const crowd = await Promise.all(Array.from({ length: 3 * limit }, () => open(t, service.url)))
-    const newcomer = await connect(t, service, create())
+    const newcomer = await open(t, service.url)
+    newcomer.send(create())
+    t.equal((await newcomer.responses())[0]?.body, '{"name":"n"}')
     newcomer.socket.destroy()
     for (const { socket } of crowd) socket.destroy()
   }

@@ -13,7 +13,6 @@ type Service = Awaited<ReturnType<typeof start>>
 
 const overloaded = (message: string) => failure(503, message, { 'retry-after': '1' })
 const full = overloaded('too many requests are waiting, this request has stored nothing: try again')
-const connections = overloaded('too many connections, this request has stored nothing: try again')
 const bodies = overloaded('too many bodies are arriving, this request has stored nothing: try again')
 
 let lastId = 0
@@ -113,48 +112,6 @@ t.test('a create whose client has left counts until it is decided', async (t) =>
   await shows(t, service, 'queue_bytes', 3 * 1_064)
   await holder.query('rollback')
   await shows(t, service, 'queue_bytes', 0)
-})
-
-t.test('connections beyond MAX_CONNECTIONS', async (t) => {
-  const service = await start(t, { MAX_CONNECTIONS: '1' })
-  const first = await open(t, service)
-  await shows(t, service, 'http_connections', 1)
-  t.equal(service.app.server.maxConnections, 1_001)
-
-  t.test('a create is refused and its connection closed', async (t) => {
-    const sent = request(plant())
-    const [refused, ...others] = parseResponses(await exchange(service.url, [sent, sent]))
-    t.strictSame(others, [], 'what follows the response that closes is not carried out')
-    t.match(refused, { body: connections.body, headers: { connection: 'close', 'retry-after': '1' } })
-  })
-
-  t.test('a probe gets 200 and its connection is closed', async (t) => {
-    const sent = request('', {}, 'GET /livez HTTP/1.1')
-    const responses = parseResponses(await exchange(service.url, [sent]))
-    t.match(responses, [{ status: 200, headers: { connection: 'close' } }])
-  })
-
-  t.test('the others are served as before, and their connections kept', async (t) => {
-    for (let count = 0; count < 2; count++) {
-      first.write(request(plant()))
-      t.strictSame(await readResponse(first), { ...success({ name: 'n' }), connection: 'keep-alive' })
-    }
-  })
-
-  t.test('far beyond, a connection is closed without a response, and counted', async (t) => {
-    service.app.server.maxConnections = 1
-    t.equal((await exchange(service.url, [request(plant())])).length, 0)
-    service.app.server.maxConnections = 1_001
-    await shows(t, service, 'http_connections_dropped_total', 1)
-  })
-
-  t.test('when one of them has closed, the next is served', async (t) => {
-    first.destroy()
-    await shows(t, service, 'http_connections', 0)
-    const next = await open(t, service)
-    next.write(request(plant()))
-    t.strictSame(await readResponse(next), { ...success({ name: 'n' }), connection: 'keep-alive' })
-  })
 })
 
 t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
