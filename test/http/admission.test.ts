@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { createDatabase, lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
-import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
+import { connectTo, parseResponses, request } from '../support/raw.ts'
 import { failure, headers, maskId, startService, success } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)

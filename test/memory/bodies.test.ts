@@ -100,7 +100,7 @@ const withTrailers = (body: string) =>
   `${request('', chunkedHead)}${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`
 
 const waiting: [what: string, body: (id: number) => string][] = [
-  ['unknown properties', (id) => `{"id":${id},"name":"n","x":[${'{},'.repeat(300_000)}{}]}`],
+  ['unknown properties', (id) => `{"id":${id},"name":"n","x":[${`"${'x'.repeat(440)}",`.repeat(1_900)}{}]}`],
   ['an unknown text', (id) => `{"id":${id},"name":"n","x":"${'x'.repeat(900_000)}"}`],
   ['trailers', (id) => `{"id":${id},"name":"n"}`],
   ['a wide name that is escaped', (id) => `{"id":${id},"name":"\\u4e00${'\\u0001'.repeat(150_000)}"}`],
