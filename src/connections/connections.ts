@@ -41,7 +41,7 @@ const byParserCode: Record<string, FailureName> = {
 /**
  * Adds the connections to an application. Its server emits `replied` when a response has been sent or given up, with the
  * reply and whether it was sent, but not for injected requests. It emits `rejected` with a failure that was written
- * without Fastify. Returns two ways to reject a connection: with a failure, and by Node's error.
+ * without Fastify, its `requestId` and its `client`, and `stalled` with the address of a client that was cut off. Returns two ways to reject a connection: with a failure, and by Node's error.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app
@@ -63,8 +63,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     const requestId = randomUUID()
     connections.get(socket)?.refuse(failure, () => {
       socket.write(writeResponse(failure, requestId))
-      app.log.info({ requestId, failure: failure.error, client: socket.remoteAddress }, failure.message)
-      server.emit('rejected', failure)
+      server.emit('rejected', failure, { requestId, client: socket.remoteAddress })
     })
   }
 
@@ -86,7 +85,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
       if (fault === 'late') rejectConnection(socket, new Failure('RequestTimeout'))
       if (fault === 'stalled') {
         connections.stalled++
-        app.log.info({ client: socket.remoteAddress }, 'the client does not read its response: cut off')
+        server.emit('stalled', socket.remoteAddress)
       }
     }
   }
