@@ -7,7 +7,13 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { parseMetrics } from '../dev/metrics-page.ts'
+import { scaled } from '../dev/slowness.ts'
 import { until } from '../dev/until.ts'
+import { createDatabase } from './support/database.ts'
+import { startProcess } from './support/process.ts'
+import { exchange, parseResponses, request } from './support/raw.ts'
+import { post, success } from './support/service.ts'
 
 const logger = join(import.meta.dirname, '../src/logger.ts')
 
@@ -252,4 +258,42 @@ t.test('a terminal that shows nothing stops nothing', async (t) => {
   })
   t.teardown(() => terminal.kill('SIGKILL'))
   t.equal(await until('all is logged', () => readFileSync(done, 'utf8')), 'true')
+})
+
+/** Starts the service, and fills what it keeps of its log. Nobody reads the log any more. */
+async function startStalled(t: Test, env: NodeJS.ProcessEnv = {}) {
+  const settings = { DATABASE_URL: await createDatabase(t), ...env }
+  const { url, kill, child, output } = await startProcess(t, settings)
+  const [, page = ''] = await output(/Metrics at (http:[^"]+)/)
+  const exited = once(child, 'exit')
+  child.stdout?.pause()
+  const head = { 'x-request-id': 'x'.repeat(128), 'x-forwarded-for': '::1,'.repeat(50) }
+  const responses = parseResponses(
+    await exchange(url, [request('', head).repeat(4_000)], { halfClose: true })
+  )
+  t.strictSame([...new Set(responses.map(({ status }) => status))], [400])
+  t.equal(responses.length, 4_000)
+  return { url, page, kill, exited }
+}
+
+t.test(
+  'a service whose log nobody reads serves on all ports, counts lost lines, and ends at SIGTERM',
+  async (t) => {
+    const { url, page, kill, exited } = await startStalled(t)
+    const lost = async () =>
+      parseMetrics(await (await fetch(page)).text()).value('plant_store_log_lines_lost_total')
+    t.ok(await until('lines are lost', lost, (count) => count > 0))
+    t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
+    t.equal((await fetch(`${url}/readyz`)).status, 200)
+    kill('SIGTERM')
+    t.strictSame(await exited, [0, null])
+  }
+)
+
+t.test('a second signal ends a service whose log nobody reads', async (t) => {
+  const { url, kill, exited } = await startStalled(t, { SHUTDOWN_DELAY_MS: String(scaled(60_000)) })
+  kill('SIGTERM')
+  await until('it shuts down', async () => (await fetch(`${url}/readyz`)).status === 400)
+  kill('SIGTERM')
+  t.strictSame(await exited, [1, null])
 })

@@ -7,7 +7,7 @@ import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase, lockTable, query, untilBlocked } from '../support/database.ts'
 import { covered, startProcess } from '../support/process.ts'
-import { connectTo, exchange, request } from '../support/raw.ts'
+import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 
 const DATABASE_URL = await createDatabase(t)
@@ -112,12 +112,24 @@ t.test('a second signal ends the process at once, with exit code 1, and logs wha
   const holder = await lockTable(t, DATABASE_URL)
   const waiting = exchange(url, [request(plant())])
   await untilBlocked(DATABASE_URL)
+  const refused = parseResponses(
+    await exchange(url, [request('', {}, 'GET /none HTTP/1.1').repeat(300)], { halfClose: true })
+  )
+  t.equal(refused.length, 300)
   kill('SIGINT')
   const { code, stdout } = await ended
   t.equal(code, 1)
   t.match(
     stdout,
     /"level":60,.*"signal":"SIGINT","connections":1,"requests":1,"msg":"second signal; exiting now"/
+  )
+  // Of requests without a caller only some have a line of their own; the log has the number of the others.
+  const ofRefused = stdout.split('"failure":404').length - 1
+  const unlogged = stdout.matchAll(/"requests":(\d+),"msg":"requests without a caller were not logged"/g)
+  t.ok(ofRefused < 300)
+  t.equal(
+    [...unlogged].reduce((sum, [, requests]) => sum + Number(requests), ofRefused),
+    300
   )
   t.ok(performance.now() - began < scaled(20_000))
   t.strictSame(await waiting, Buffer.alloc(0))
