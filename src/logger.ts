@@ -42,16 +42,16 @@ const maximumKept = 1_048_576
 /** How long the exit waits for a reader that has no room. */
 const exitMs = 1_000
 
-type Terminal = { isTTY?: boolean; _handle?: { setBlocking?(isBlocking: boolean): number } }
+type WithHandle = { isTTY?: boolean; _handle?: { setBlocking?(isBlocking: boolean): number } }
 
-/** Makes writes to standard output return at once with EAGAIN where its reader has no room. A file always has room. */
+/** Makes writes to standard output return at once, with EAGAIN where its reader has no room. A file always has room. */
 function unblockOutput() {
-  // Node makes a pipe or a socket non-blocking when it opens this stream, which is not used otherwise: what a stream has
-  // passed on to the kernel, and so what is lost at the exit, is not known.
-  const { isTTY, _handle: handle }: Terminal = process.stdout
-  // Node itself makes a terminal blocking, as that of `docker run --tty` is.
-  if (isTTY && handle?.setBlocking?.(false) !== 0)
-    throw new Error(`Node ${process.version} cannot make a terminal non-blocking`)
+  // Node's stream is opened, but not used: at the exit, it does not say how much the reader has taken.
+  const { isTTY, _handle: handle }: WithHandle = process.stdout
+  const type = fs.fstatSync(1)
+  // By itself, Node does this for pipes and sockets, but not for terminals, such as that of `docker run --tty`.
+  if ((isTTY || type.isFIFO() || type.isSocket()) && handle?.setBlocking?.(false) !== 0)
+    throw new Error(`Node ${process.version} cannot make standard output non-blocking`)
 }
 
 /** Standard output. A write never waits: what is not taken is kept, up to a limit, and tried again. */
@@ -97,6 +97,8 @@ class Output {
     while (this.#tryToWrite() === 'EAGAIN' && performance.now() - began < limitMs)
       Atomics.wait(never, 0, 0, retryMs)
     this.lost += `${this.#rest}${this.#text}`.split('\n').length - 1
+    this.#rest = Buffer.alloc(0)
+    this.#text = ''
   }
 
   #again() {

@@ -297,3 +297,15 @@ t.test('a second signal ends a service whose log nobody reads', async (t) => {
   kill('SIGTERM')
   t.strictSame(await exited, [1, null])
 })
+
+t.test('what the log leans on is checked when it opens', async (t) => {
+  const program = `
+    import { createInfoLine } from ${JSON.stringify(logger)}
+    process.stdout._handle = undefined
+    for (const open of [() => createLogger('info'), () => createInfoLine(console)])
+      try { open() } catch ({ message }) { console.error(message) }`
+  t.equal(
+    await text(run(t, program, ['ignore', 'pipe', 'pipe']).stderr as Readable),
+    `Node ${process.version} cannot make standard output non-blocking\nthe logger is not one of createLogger\n`
+  )
+})
