@@ -50,17 +50,19 @@ try {
     throw error
   }
   const left = ({ size, pending } = app.connections) => ({ connections: size, requests: pending })
+  // Before the log's own listener writes what is left: a process that is cut off has closed nothing.
+  process.prependOnceListener('exit', () => app.logUnlogged())
   // Not earlier: a process that cannot listen would end with exit code 0.
   closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
       skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...left() }, 'the shutdown took too long: cut off'),
-      onSecondSignal: (signal) => app.log.fatal({ signal, ...left() }, 'a second signal: cut off')
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...left() }, 'shutdown timed out; exiting'),
+      onSecondSignal: (signal) => app.log.fatal({ signal, ...left() }, 'second signal; exiting now')
     },
     async ({ signal, err }) => {
-      if (err) app.log.fatal({ err }, 'an uncaught error ends the process')
+      if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
       else app.log.info({ signal }, 'shutting down')
       await app.announceShutdown(config.SHUTDOWN_DELAY_MS, config.noticeMs)
       await app.close()

@@ -92,8 +92,8 @@ const byParserCode: Record<string, FailureName> = {
 /**
  * Adds the connections to an application. Its server emits `replied` when a response has been sent or given up, with the
  * reply and whether it was sent, but not for injected requests; `rejected` with a failure that was written without
- * Fastify, and `stalled` for a client that took nothing of its responses. Returns two ways to reject a connection: with
- * a failure, and by Node's error.
+ * Fastify, its `requestId` and its `client`; and `stalled` with the address of a client that took nothing of its responses.
+ * Returns two ways to reject a connection: with a failure, and by Node's error.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   const { server } = app

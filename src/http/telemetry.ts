@@ -2,16 +2,24 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Registry } from '@prometheus-io/client'
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import { type DestinationStream, type Logger, pino } from 'pino'
+import type { Logger } from 'pino'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import type { Failure } from '../failures/failure.ts'
 import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
+import { createRequestLog, routeOf } from './request-log.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Logs how many requests without a caller had no line of their own since it was logged last. */
+    logUnlogged(): void
+  }
+}
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
-/** Addresses, separated by commas: the log gets nothing else that a client may have sent in this field. */
-const addresses = /^[\da-f.:, ]{1,200}$/i
+/** Addresses, separated by commas, with ports and brackets: the log gets nothing else that a client may have sent in this field. */
+const addresses = /^[\da-f.:, [\]]{1,200}$/i
 /** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros is invalid. */
 const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
@@ -27,66 +35,6 @@ export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, 
 /** Returns the `X-Forwarded-For` of a request, or undefined if there is none, it is long, or it has more than addresses. */
 export const findForwardedFor = (headers: IncomingHttpHeaders) =>
   match(addresses, headers['x-forwarded-for'])?.[0]
-
-/**
- * Returns a function that writes the line of a success to the destination of a pino logger, unless its level is above.
- * Each plant has such a line: pino's generic serialisation would take ten times as long.
- */
-function createSuccessLine(logger: FastifyBaseLogger) {
-  if (!(logger as Logger).isLevelEnabled('info')) return () => {}
-  const stream = Reflect.get(logger, pino.symbols.streamSym) as DestinationStream
-  return (reply: FastifyReply, message: string) => {
-    const { requestId, traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } =
-      describe(reply)
-    // None of these can hold what JSON would have to escape.
-    stream.write(
-      `{"level":30,"time":${Date.now()},"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}"` +
-        `,"route":"${route}"${member('caller', caller)},"failure":0${batchRows ? `,"batchRows":${batchRows}` : ''}` +
-        `,"durationMs":${durationMs}${member('client', client)}${member('forwardedFor', forwardedFor)}` +
-        `,"msg":"${message}"}\n`
-    )
-  }
-}
-
-const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":"${text}"`)
-
-function describe({ request, elapsedTime }: FastifyReply) {
-  return {
-    requestId: request.id,
-    traceId: request.traceId,
-    method: request.method,
-    route: routeOf(request),
-    caller: request.caller || undefined,
-    failure: request.failure?.error ?? 0,
-    batchRows: request.failure?.rows ?? request.batchRows,
-    durationMs: Math.round(elapsedTime * 1000) / 1000,
-    /** Undefined once its socket is destroyed. */
-    client: request.ip as string | undefined,
-    forwardedFor: request.forwardedFor
-  }
-}
-
-/** Returns the path of a request's route, or undefined without one. Reading an operation's costs less. */
-const routeOf = ({ operation, routeOptions }: FastifyRequest) => (operation ?? routeOptions).url
-
-/** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
-const reportOf = (cause: unknown) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
-
-function createLog(logger: FastifyBaseLogger) {
-  const logSuccess = createSuccessLine(logger)
-  return (reply: FastifyReply, isSent: boolean) => {
-    const { failure, operation } = reply.request
-    if (isSent && !failure && operation) return logSuccess(reply, operation.success.logged)
-    const line = describe(reply)
-    // Without a failure: its plant may be stored.
-    if (!isSent) logger.info({ ...line, failure: undefined }, 'the client left before its response')
-    else if (failure?.error === 500) logger.error({ ...line, err: failure }, failure.message)
-    else if (failure?.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
-    else if (failure) logger.info({ ...line, cause: reportOf(failure.cause) }, failure.message)
-    // Probes come every second, and matter only when they fail.
-    else logger.debug(line, 'responded')
-  }
-}
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
@@ -138,9 +86,20 @@ export default fp<{ registry: Registry }>(
     const ofHeld = 'Connections that are held back: not read for a moment'
     gauge('http_connections_held', ofHeld, () => connections.backpressure.size)
 
+    // Fastify derives its own logger from ours.
+    const { write, logUnlogged, logReply } = createRequestLog(app.log as Logger)
+    app.decorate('logUnlogged', logUnlogged)
     // There is no request to measure.
-    server.on('rejected', ({ name }: Failure) => failures[name]++)
-    const log = createLog(app.log)
+    server.on(
+      'rejected',
+      ({ name, error, message }: Failure, from: { requestId: string; client?: string }) => {
+        failures[name]++
+        write('info', { requestId: from.requestId, failure: error, client: from.client }, message)
+      }
+    )
+    server.on('stalled', (client?: string) =>
+      write('info', { client }, 'client stopped reading its response; connection closed')
+    )
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { request, elapsedTime } = reply
       const { method, failure, exemplar } = request
@@ -149,7 +108,7 @@ export default fp<{ registry: Registry }>(
         seriesOf(known, failure?.error ?? 0, routeOf(request)).observe(elapsedTime / 1000, exemplar)
         if (failure) failures[failure.name]++
       }
-      log(reply, isSent)
+      logReply(reply, isSent)
     })
   },
   { name: 'telemetry', dependencies: ['auth'] }

@@ -48,7 +48,7 @@ t.test(
     await until('it is cut off', () => served.destroyed)
     await shows(t, service, 'http_connections_stalled_total', 1)
     await shows(t, service, 'http_requests_in_flight', 0)
-    t.ok(service.log().some(({ msg }) => msg === 'the client does not read its response: cut off'))
+    t.ok(service.log().some(({ msg }) => msg === 'client stopped reading its response; connection closed'))
     client.destroy()
   }
 )

@@ -1,6 +1,9 @@
 /** The log line of a request, its id, and the addresses that it came from. */
 import t from 'tap'
+import { parseMetrics } from '../../dev/metrics-page.ts'
 import { until } from '../../dev/until.ts'
+import { catalogue, type FailureName } from '../../src/failures/catalogue.ts'
+import { LineBudget } from '../../src/http/request-log.ts'
 import { createLogger } from '../../src/logger.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
@@ -236,7 +239,9 @@ t.test(
       ['1'.repeat(201), undefined],
       ['', undefined],
       ['unknown, 198.51.100.1', undefined],
-      ['198.51.100.1"\\', undefined]
+      ['[2001:db8::1]:1234, 10.0.0.1', '[2001:db8::1]:1234, 10.0.0.1'],
+      ['198.51.100.1"\\', undefined],
+      ['[198.51.100.1"]', undefined]
     ]
     for (const [sent, logged] of cases) {
       await create(sent === undefined ? {} : { 'x-forwarded-for': sent })
@@ -245,3 +250,92 @@ t.test(
     }
   }
 )
+
+t.test('each level has lines of its own for requests without a caller, at once and in each second', (t) => {
+  const budget = new LineBudget(0)
+  const take = (level: 'info' | 'warn', count: number, now: number) =>
+    Array.from({ length: count }, () => budget.take(level, now)).filter(Boolean).length
+  const steps: [
+    level: 'info' | 'warn',
+    requests: number,
+    now: number,
+    lines: number,
+    unlogged: object | undefined
+  ][] = [
+    ['info', 100, 0, 100, undefined],
+    ['info', 5, 0, 0, { level: 'info', requests: 5 }],
+    ['info', 1, 49, 0, { level: 'info', requests: 1 }],
+    ['info', 2, 50, 1, { level: 'info', requests: 1 }],
+    ['warn', 101, 50, 100, { level: 'warn', requests: 1 }],
+    ['info', 30, 1_050, 20, { level: 'info', requests: 10 }],
+    ['warn', 20, 1_050, 20, undefined],
+    ['info', 1_000, 3_600_000, 100, { level: 'info', requests: 900 }]
+  ]
+  for (const [level, requests, now, lines, unlogged] of steps) {
+    t.equal(take(level, requests, now), lines, `${level}, at ${now} ms`)
+    t.strictSame(budget.takeUnlogged(), unlogged)
+    t.equal(budget.takeUnlogged(), undefined)
+  }
+  take('warn', 81, 3_600_000)
+  take('warn', 81, 3_600_000)
+  take('info', 3, 3_600_000)
+  t.strictSame(
+    budget.takeUnlogged(),
+    { level: 'warn', requests: 65 },
+    'the most severe level, and all requests'
+  )
+  t.end()
+})
+
+const floods: [of: string, name: string, send: (url: string, count: number) => Promise<unknown>][] = [
+  [
+    'requests without a token',
+    'MissingToken',
+    (url, count) =>
+      exchange(url, [request('', { authorization: undefined }).repeat(count)], { halfClose: true })
+  ],
+  [
+    'bytes that are not a request',
+    'MalformedRequest',
+    (url, count) =>
+      Promise.all(Array.from({ length: count }, () => exchange(url, ['hello\r\n\r\n'], { halfClose: true })))
+  ]
+]
+for (const [of, name, send] of floods)
+  t.test(`many ${of} leave few lines, one with their number, and hide nothing of others`, async (t) => {
+    const ours = await startService(t, { DATABASE_URL: service.databaseUrl })
+    const began = performance.now()
+    await send(ours.url, 300)
+    const elapsedMs = performance.now() - began
+    t.equal((await ours.post('')).status, 400)
+    t.match(newest(ours), { caller: 'tester', failure: 400 })
+    ours.app.isShuttingDown = true
+    await fetch(`${ours.url}/readyz`)
+    t.match(newest(ours), { level: 40, failure: 503 })
+    const count = (page: string) => parseMetrics(page).values('plant_store_http_failures_total')[name] ?? 0
+    t.equal(count(await ours.metrics()), 300)
+    const ofFlood = () => ours.log().filter(({ msg }) => msg === catalogue[name as FailureName].message)
+    const logged = ofFlood().length
+    t.ok(logged >= 100 && logged <= 101 + elapsedMs / 50, `${logged} lines in ${elapsedMs} ms`)
+    const said = () => ours.log().filter(({ msg }) => msg === 'requests without a caller were not logged')
+    await until(
+      'the others are counted',
+      () => said().reduce((sum, { requests }) => sum + requests, ofFlood().length) === 300
+    )
+    for (const { time, requests, ...line } of said())
+      t.strictSame(line, { level: 30, msg: 'requests without a caller were not logged' })
+  })
+
+t.test('requests whose line is below the level are not counted as without a line', async (t) => {
+  const ours = await startService(t, { DATABASE_URL: service.databaseUrl, LOG_LEVEL: 'warn' })
+  ours.app.isShuttingDown = true
+  for (const path of ['/none', '/readyz'])
+    await exchange(ours.url, [request('', {}, `GET ${path} HTTP/1.1`).repeat(300)], { halfClose: true })
+  ours.app.logUnlogged()
+  const lines = ours.log()
+  t.strictSame(new Set(lines.map(({ level }) => level)), new Set([40]))
+  t.equal(
+    lines.reduce((sum, { failure, requests }) => sum + (failure === 503 ? 1 : requests), 0),
+    300
+  )
+})
