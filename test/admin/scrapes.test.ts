@@ -96,7 +96,7 @@ t.test('scrapes that come together share a page; each has one that is begun afte
     t.match(`${(await read(undefined)).bytes}`, new RegExp(`^things_total ${count}$`, 'm'))
     t.equal(rendered(), count)
   }
-  t.ok(performance.now() - began >= 299, 'at most ten a second')
+  t.ok(performance.now() - began >= 290, 'at most ten a second; timers may be a ms early')
 })
 
 t.test('a page that cannot be made is made anew for the next scrape', async (t) => {
@@ -115,11 +115,8 @@ t.test('clients have all connections: the metrics port is alive', async (t) => {
     const client = await open(t, url)
     client.send('POST /plants HTTP/1.1\r\nhost: a\r\n')
   }
-  const refused = failure(503, 'too many connections: try again')
-  t.match(await post({ id: 1, name: 'n' }), {
-    status: 400,
-    headers: { 'error-name': refused.headers['error-name'] }
-  })
+  const refused = failure(503, 'too many connections, this request has stored nothing: try again')
+  t.strictSame(await post({ id: 1, name: 'n' }), refused)
   const livez = new URL('/livez', metricsUrl())
   const success = { status: 200, headers: everyResponse }
   t.strictSame(await read(await fetch(livez)), { ...success, body: '{"status":"alive"}' })
