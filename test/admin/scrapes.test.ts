@@ -59,14 +59,14 @@ const both = 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;versio
 const { PROMETHEUS_CONTENT_TYPE: text, OPENMETRICS_CONTENT_TYPE: openMetrics } = Registry
 
 const accepts: [accept: string | undefined, type: string][] = [
+  [both, openMetrics],
   [undefined, text],
   ['*/*', text],
   ['text/plain', text],
   ['application/openmetrics-text;q=0', text],
   ['application/openmetrics-text;q=0.2, text/plain', text],
   ['application/openmetrics-text', openMetrics],
-  ['text/plain;q=0.5, Application/OpenMetrics-Text; version=1.0.0', openMetrics],
-  [both, openMetrics]
+  ['text/plain;q=0.5, Application/OpenMetrics-Text; version=1.0.0', openMetrics]
 ]
 
 t.test('with exemplars, Accept chooses the format, and neither spoils the other', async (t) => {
