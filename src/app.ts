@@ -1,12 +1,12 @@
 /** The application: registrations in the order in which a request meets them. Production and tests build the same one. */
 import { Registry } from '@prometheus-io/client'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import admin from './admin/admin.ts'
+import { addLiveness, addReadiness } from './admin/probes.ts'
 import auth from './auth/auth.ts'
 import type { Config } from './config/config.ts'
 import shutdown from './connections/shutdown.ts'
 import databases from './database/pool.ts'
-import { Failure } from './failures/failure.ts'
 import operation from './http/operation.ts'
 import { createServer } from './http/server.ts'
 import telemetry from './http/telemetry.ts'
@@ -30,8 +30,7 @@ export async function buildApp(
   logger: FastifyBaseLogger,
   { tracing, repository }: { tracing?: Tracing | undefined; repository?: PlantRepository } = {}
 ) {
-  // Only OpenMetrics has exemplars.
-  const registry = new Registry(Registry[tracing ? 'OPENMETRICS_CONTENT_TYPE' : 'PROMETHEUS_CONTENT_TYPE'])
+  const registry = new Registry()
   const { BASE_PATH: basePath } = config
   const app = await createServer(logger, {
     first: tracing?.requests,
@@ -47,7 +46,8 @@ export async function buildApp(
   const { tokens, tokenFile, RATE_LIMIT: perSecond } = config
   await app.register(auth, { registry, tokens, file: tokenFile, perSecond })
   await app.register(operation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
-  addProbes(app)
+  addLiveness(app)
+  addReadiness(app)
   await app.register(openapi, { basePath, docs: config.DOCS === 'on' })
   const { database: connection, databaseFile: file, write } = config
   await app.register(databases, { registry, connection, file, checks: databaseChecks })
@@ -55,19 +55,6 @@ export async function buildApp(
   await app.register(plants)
   await app.register(telemetry, { registry })
   app.rejectOtherMethods()
-  await app.register(admin, { registry, listen: config.metrics })
+  await app.register(admin, { registry, listen: config.metrics, hasExemplars: tracing !== undefined })
   return app
-}
-
-/**
- * Adds the probes for an orchestrator or a balancer. Neither queries the database: all replicas share it, so an outage would
- * take all of them out of service at once (docs/decisions/readiness-without-the-database.md).
- */
-function addProbes(app: FastifyInstance) {
-  const config = { isInternal: true } as const
-  app.get('/livez', { config }, () => ({ status: 'alive' }))
-  app.get('/readyz', { config }, () => {
-    if (app.isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
-    return { status: 'ready' }
-  })
 }

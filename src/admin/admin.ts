@@ -1,4 +1,4 @@
-/** A second, small application: the metrics page, on a listener of its own. Its failures follow the contract, too. */
+/** A second, small application: metrics and liveness, on a listener of its own. Its failures follow the contract, too. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -6,6 +6,8 @@ import type { Config } from '../config/config.ts'
 import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/server.ts'
 import { addProcessMetrics } from '../metrics/metrics.ts'
+import { createPage, type Source } from './page.ts'
+import { addLiveness } from './probes.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -14,10 +16,18 @@ declare module 'fastify' {
   }
 }
 
-export default fp<{ registry: Registry; listen: Config['metrics'] }>(
-  async (app, { registry, listen }) => {
+interface Options {
+  registry: Registry
+  /** Undefined for no listener. */
+  listen: Config['metrics']
+  /** Whether requests have trace ids. */
+  hasExemplars: boolean
+}
+
+export default fp<Options>(
+  async (app, { registry, listen, hasExemplars }) => {
     if (listen) addProcessMetrics(registry)
-    const admin = listen && (await buildAdminApp(registry, app.log))
+    const admin = listen && (await buildAdminApp(registry, hasExemplars, app.log))
     // Not in an `onListen` hook: Fastify only logs what fails there.
     app.decorate('listenForMetrics', async () => {
       await admin?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
@@ -27,11 +37,8 @@ export default fp<{ registry: Registry; listen: Config['metrics'] }>(
   { name: 'admin' }
 )
 
-/** Builds the application of the page at /metrics. It does not listen yet. */
-export async function buildAdminApp(
-  page: { contentType: string; metrics(): Promise<string> },
-  logger: FastifyBaseLogger
-) {
+/** Builds the application of /metrics and /livez. It does not listen yet. */
+export async function buildAdminApp(registry: Source, hasExemplars: boolean, logger: FastifyBaseLogger) {
   // A scrape is one small packet.
   const limits = {
     headersTimeoutMs: 5_000,
@@ -43,7 +50,12 @@ export async function buildAdminApp(
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })
-  app.get('/metrics', async (_, reply) => reply.type(page.contentType).send(await page.metrics()))
+  addLiveness(app)
+  const readPage = createPage(registry, hasExemplars)
+  app.get('/metrics', async ({ headers }, reply) => {
+    const { type, bytes } = await readPage(headers.accept)
+    return reply.type(type).send(bytes)
+  })
   app.rejectOtherMethods()
   return app
 }

@@ -11,7 +11,7 @@ import { reportStartupFault, StartupFault } from '../failures/failure.ts'
 try {
   const path = process.argv[2] ?? '/livez'
   if (path !== '/livez' && path !== '/readyz') throw new StartupFault(['usage: healthcheck [/livez|/readyz]'])
-  const [response] = await once(get(new URL(path, readProbeUrl(process.env))), 'response')
+  const [response] = await once(get(readProbeUrl(path, process.env)), 'response')
   const body = await text(response)
   if (response.statusCode !== 200) throw new StartupFault([`${path}: ${body}`])
 } catch (error) {

@@ -1,9 +1,14 @@
-/** HOST and PORT, without TypeBox: a probe is a process every few seconds, and loading TypeBox would take most of its time. */
+/** The addresses to listen on, without TypeBox: a probe is a process every few seconds, and loading it would take most of its time. */
 import { isIP } from 'node:net'
 import { StartupFault } from '../failures/failure.ts'
 
-/** The address to listen on, where HOST and PORT are not set. */
-export const defaultAddress = { HOST: '0.0.0.0', PORT: 3000 }
+/** The addresses to listen on, where these are not set. */
+export const defaultAddress = {
+  HOST: '0.0.0.0',
+  PORT: 3000,
+  METRICS_HOST: '127.0.0.1',
+  METRICS_PORT: 9464
+} as const
 export const highestPort = 65_535
 
 /** Completes the sentence "HOST must be …". */
@@ -14,17 +19,20 @@ export const hostRule =
 export const isAddress = (text: string) => isIP(text) !== 0 && !text.includes('%')
 
 /**
- * Returns the service's URL for another process on this machine: HOST, or the loopback if that is all addresses, and PORT.
- * Throws a StartupFault with one line for each bad value.
+ * Returns the URL of a probe, such as /livez, for another process on this machine. Liveness is asked of the metrics'
+ * listener, where clients cannot keep a probe out; readiness, and liveness where that listener is off or has a free port,
+ * at HOST and PORT. A host that is all addresses becomes the loopback. Throws a StartupFault with one line for each bad value.
  */
-export function readProbeUrl(env: Record<string, string | undefined>): string {
-  const HOST = env.HOST || defaultAddress.HOST
-  const PORT = env.PORT || String(defaultAddress.PORT)
+export function readProbeUrl(path: string, env: Record<string, string | undefined>): string {
+  const isOfMetrics = path === '/livez' && !['off', '0'].includes(env.METRICS_PORT ?? '')
+  const [HOST, PORT] = isOfMetrics ? (['METRICS_HOST', 'METRICS_PORT'] as const) : (['HOST', 'PORT'] as const)
+  const host = env[HOST] || defaultAddress[HOST]
+  const port = env[PORT] || String(defaultAddress[PORT])
   const faults: string[] = []
-  if (!isAddress(HOST)) faults.push(`HOST must be ${hostRule}`)
-  if (!/^\d+$/.test(PORT) || Number(PORT) > highestPort)
-    faults.push(`PORT must be an integer from 0 to ${highestPort}`)
+  if (!isAddress(host)) faults.push(`${HOST} must be ${hostRule}`)
+  if (!/^\d+$/.test(port) || Number(port) > highestPort)
+    faults.push(`${PORT} must be an integer from 0 to ${highestPort}`)
   if (faults.length > 0) throw new StartupFault(faults)
-  const host = { '0.0.0.0': '127.0.0.1', '::': '::1' }[HOST] ?? HOST
-  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${PORT}`
+  const reached = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
+  return `http://${isIP(reached) === 6 ? `[${reached}]` : reached}:${port}${path}`
 }

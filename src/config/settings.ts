@@ -48,11 +48,11 @@ export const Settings = Type.Object({
     description: 'on or off',
     purpose: 'API reference at `/` and `/docs`, on or off. `/openapi.json` is always served.'
   }),
-  METRICS_HOST: address('127.0.0.1', 'IP address of `/metrics`.'),
+  METRICS_HOST: address(defaultAddress.METRICS_HOST, 'IP address of `/metrics` and `/livez`.'),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: highestPort }), Type.Literal('off')], {
-    default: 9464,
+    default: defaultAddress.METRICS_PORT,
     description: 'an integer from 0 to 65535, or off',
-    purpose: 'Port of `/metrics`. 0 takes a free port, `off` serves no metrics.'
+    purpose: 'Port of `/metrics` and `/livez`. 0 takes a free port, `off` serves no metrics.'
   }),
   LOG_LEVEL: Type.Union(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => Type.Literal(level)),

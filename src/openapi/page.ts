@@ -2,8 +2,8 @@
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
-import type { FastifyPluginAsync } from 'fastify'
-import { StartupFault } from '../failures/failure.ts'
+import type { FastifyPluginAsync, FastifyReply } from 'fastify'
+import { Failure, StartupFault } from '../failures/failure.ts'
 
 /** Nothing inline, nothing evaluated, nothing from elsewhere; Swagger UI's style sheet has its icons in data URLs. */
 const policy =
@@ -16,21 +16,51 @@ const types: Record<string, string> = {
   '.svg': 'image/svg+xml'
 }
 
+/** A file that the page loads, as it is sent. */
+interface Asset {
+  readonly bytes: Buffer
+  readonly isGzip: boolean
+  readonly version: string
+}
+
 /**
  * Reads the page in a directory, where `npm run prepare` has put Swagger UI, and the files that it refers to as `{name}`.
  * The name gets a version, which changes with the file. Rejects with a StartupFault if a file is missing.
  */
 export async function readPage(directory: URL) {
   const template = await readFile(new URL('index.html', directory), 'utf8')
-  const assets = new Map<string, { bytes: Buffer; version: string }>()
+  const assets = new Map<string, Asset>()
   for (const [, name = ''] of template.matchAll(reference)) {
-    const bytes = await readFile(new URL(name, directory)).catch(() => {
-      throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
-    })
-    assets.set(name, { bytes, version: hash('sha256', bytes).slice(0, 16) })
+    const read = (suffix: string) => readFile(new URL(name + suffix, directory)).catch(() => undefined)
+    const gzip = await read('.gz')
+    const bytes = gzip ?? (await read(''))
+    if (!bytes) throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
+    assets.set(name, { bytes, isGzip: gzip !== undefined, version: hash('sha256', bytes).slice(0, 16) })
   }
   const page = template.replace(reference, (_, name) => `${name}?v=${assets.get(name)?.version}`)
   return { page: Buffer.from(page), assets }
+}
+
+/** How many bytes of assets may wait for their clients. */
+const mostBytes = 8 * 2 ** 20
+
+/** Returns a function that sends an asset; beyond `mostBytes` it throws a Failure. */
+function createSender() {
+  let waiting = 0
+  return (reply: FastifyReply, { bytes, isGzip, version }: Asset) => {
+    const { method, url } = reply.request
+    const length = method === 'HEAD' ? 0 : bytes.length
+    if (waiting + length > mostBytes) throw new Failure('Overloaded')
+    waiting += length
+    reply.raw.once('close', () => {
+      waiting -= length
+    })
+    // Not for another version: while replicas are replaced, the page of one may request its files from another.
+    if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')
+    // Whatever it accepts: every browser does, and without compression a client could make the kernel hold four times as much.
+    if (isGzip) reply.header('content-encoding', 'gzip')
+    return reply.send(bytes)
+  }
 }
 
 const reference = /\{(.+?)\}/g
@@ -48,12 +78,10 @@ const openapi: FastifyPluginAsync<{ basePath: string; docs: boolean }> = async (
   const { page, assets } = await readPage(directory)
   const html = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }
   for (const url of ['/', '/docs']) app.get(url, { config }, (_, reply) => reply.headers(html).send(page))
-  for (const [name, { bytes, version }] of assets) {
-    app.get(`/docs/${name}`, { config }, ({ url }, reply) => {
-      // Not for another version: while replicas are replaced, the page of one may request its files from another.
-      if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')
-      return reply.header('content-type', types[extname(name)]).send(bytes)
-    })
+  const send = createSender()
+  for (const [name, asset] of assets) {
+    const type = types[extname(name)]
+    app.get(`/docs/${name}`, { config }, (_, reply) => send(reply.header('content-type', type), asset))
   }
 }
 

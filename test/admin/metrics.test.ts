@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Registry } from '@prometheus-io/client'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { parseMetrics } from '../../dev/metrics-page.ts'
@@ -298,8 +299,15 @@ t.test("the listener's failures are those of the contract", async (t) => {
 
 t.test('a page that cannot be made gets 500, and is logged', async (t) => {
   const log: string[] = []
-  const page = { contentType: 'text/plain', metrics: () => Promise.reject(new Error('no metrics today')) }
-  const server = await buildAdminApp(page, createLogger('error', { write: (line) => void log.push(line) }))
+  const registry = new Registry()
+  registry.metrics = async () => {
+    throw new Error('no metrics today')
+  }
+  const server = await buildAdminApp(
+    registry,
+    false,
+    createLogger('error', { write: (line) => void log.push(line) })
+  )
   const { statusCode, body } = await server.inject('/metrics')
   t.equal(statusCode, 400)
   t.equal(body, '{"error":500,"message":"internal error"}')

@@ -19,31 +19,51 @@ async function listen(t: Test, host: string, statuses: Record<string, number>) {
 const probe = (t: Test, args: string[], env: Record<string, string>) =>
   run(t, ['src/commands/healthcheck.ts', ...args], { ...covered, ...env })
 
-t.test('it exits with 0 for a service that is alive, whatever its readiness', async (t) => {
-  const PORT = await listen(t, '127.0.0.1', { '/livez': 200, '/readyz': 400 })
-  t.strictSame(await probe(t, [], { PORT }), { code: 0, stdout: '', stderr: '' })
-  t.strictSame(await probe(t, ['/livez'], { PORT, HOST: '127.0.0.1' }), { code: 0, stdout: '', stderr: '' })
-  t.strictSame(await probe(t, ['/readyz'], { PORT }), {
-    code: 1,
-    stdout: '',
-    stderr: 'plant-store: /readyz: because\n'
-  })
+t.test('liveness is asked of the metrics, readiness of the port for clients', async (t) => {
+  const METRICS_PORT = await listen(t, '127.0.0.1', { '/livez': 200 })
+  const PORT = await listen(t, '127.0.0.1', { '/livez': 400, '/readyz': 400 })
+  t.strictSame(await probe(t, [], { PORT, METRICS_PORT }), { code: 0, stdout: '', stderr: '' })
+  const failed = (path: string) => ({ code: 1, stdout: '', stderr: `plant-store: ${path}: because\n` })
+  t.strictSame(await probe(t, ['/readyz'], { PORT, METRICS_PORT }), failed('/readyz'))
+  t.strictSame(await probe(t, ['/livez'], { PORT, METRICS_PORT: 'off' }), failed('/livez'))
 })
 
 t.test('it exits with 1 where nobody listens, and for a path that is not a probe', async (t) => {
-  t.match(await probe(t, [], { PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
+  t.match(await probe(t, [], { METRICS_PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
   t.match(await probe(t, ['/plants'], {}), { code: 1, stderr: /^plant-store: usage: / })
 })
 
-t.test('it asks at HOST and PORT, on the loopback if HOST stands for all addresses', async (t) => {
-  t.equal(readProbeUrl({}), 'http://127.0.0.1:3000')
-  t.equal(readProbeUrl({ HOST: '::', PORT: '80' }), 'http://[::1]:80')
-  t.equal(readProbeUrl({ HOST: '10.1.2.3', PORT: '81' }), 'http://10.1.2.3:81')
-  t.equal(readProbeUrl({ HOST: 'fe00::1' }), 'http://[fe00::1]:3000')
-  t.equal(readProbeUrl({ HOST: '', PORT: '' }), 'http://127.0.0.1:3000')
-  t.throws(() => readProbeUrl({ PORT: 'x' }), { message: 'PORT must be an integer from 0 to 65535' })
-  t.throws(() => readProbeUrl({ PORT: '65536' }), { message: 'PORT must be an integer from 0 to 65535' })
-  t.throws(() => readProbeUrl({ PORT: '80/x' }), { message: 'PORT must be an integer from 0 to 65535' })
-  for (const HOST of ['localhost', 'fe80::1%eth0'])
-    t.throws(() => readProbeUrl({ HOST }), { message: /^HOST must be an IP address such as / })
+const addresses: [path: string, env: Record<string, string>, url: string][] = [
+  ['/readyz', {}, 'http://127.0.0.1:3000/readyz'],
+  ['/readyz', { HOST: '::', PORT: '80', METRICS_PORT: '81' }, 'http://[::1]:80/readyz'],
+  ['/readyz', { HOST: '10.1.2.3', PORT: '81' }, 'http://10.1.2.3:81/readyz'],
+  ['/readyz', { HOST: 'fe00::1' }, 'http://[fe00::1]:3000/readyz'],
+  ['/readyz', { HOST: '', PORT: '' }, 'http://127.0.0.1:3000/readyz'],
+  ['/readyz', { METRICS_PORT: 'on' }, 'http://127.0.0.1:3000/readyz'],
+  ['/livez', {}, 'http://127.0.0.1:9464/livez'],
+  ['/livez', { METRICS_HOST: '', METRICS_PORT: '', PORT: '80' }, 'http://127.0.0.1:9464/livez'],
+  ['/livez', { METRICS_HOST: '0.0.0.0', METRICS_PORT: '81' }, 'http://127.0.0.1:81/livez'],
+  ['/livez', { METRICS_HOST: '::', HOST: '10.1.2.3' }, 'http://[::1]:9464/livez'],
+  ['/livez', { METRICS_PORT: 'off', PORT: '80' }, 'http://127.0.0.1:80/livez'],
+  ['/livez', { METRICS_PORT: '0', HOST: '::' }, 'http://[::1]:3000/livez']
+]
+
+t.test('its URL: METRICS_* or HOST and PORT, on the loopback for all addresses', async (t) => {
+  for (const [path, env, url] of addresses)
+    t.equal(readProbeUrl(path, env), url, `${path} ${JSON.stringify(env)}`)
+})
+
+t.test('an address or a port that is none: the same line as from the service', async (t) => {
+  for (const [path, prefix] of [
+    ['/readyz', ''],
+    ['/livez', 'METRICS_']
+  ] as const) {
+    const message = `${prefix}PORT must be an integer from 0 to 65535`
+    for (const port of ['x', '65536', '80/x'])
+      t.throws(() => readProbeUrl(path, { [`${prefix}PORT`]: port }), { message })
+    for (const host of ['localhost', 'fe80::1%eth0'])
+      t.throws(() => readProbeUrl(path, { [`${prefix}HOST`]: host }), {
+        message: new RegExp(`^${prefix}HOST must be an IP address such as `)
+      })
+  }
 })

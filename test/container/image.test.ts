@@ -174,7 +174,7 @@ t.test('the service in it, from its start to its end', async (t) => {
     await until('it is healthy', async () => (await health(name)) === 'healthy')
     t.equal(await statusOf(`${url}/readyz`), 200)
     await t.rejects(
-      docker(['exec', '--env=PORT=1', name, 'node', 'dist/commands/healthcheck.js']),
+      docker(['exec', '--env=METRICS_PORT=1', name, 'node', 'dist/commands/healthcheck.js']),
       'nobody listens there'
     )
   })

@@ -1,14 +1,22 @@
 /** The page for people: its files, their header fields, and where it is. What it does is in test/browser. */
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { request } from 'node:http'
-import { text } from 'node:stream/consumers'
+import { basename } from 'node:path'
+import { buffer, text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
+import { gunzipSync } from 'node:zlib'
 import t from 'tap'
+import { until } from '../../dev/until.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
 import { readPage } from '../../src/openapi/page.ts'
+import { lockTable } from '../support/database.ts'
+import { shows } from '../support/metrics.ts'
+import { open, type RawResponse, request as write } from '../support/raw.ts'
 import { failure, headers, read, startService } from '../support/service.ts'
 
-const { url } = await startService(t, { BASE_PATH: '/v1' })
+const service = await startService(t, { BASE_PATH: '/v1' })
+const { url, databaseUrl } = service
 
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -61,13 +69,25 @@ const types = {
   js: 'text/javascript; charset=utf-8'
 }
 
+const directoryOf = (link: string) =>
+  link.includes('swagger-ui') ? 'node_modules/swagger-ui-dist' : 'public/docs'
+
+/** Requests a path with this Accept-Encoding; returns the response and its body's bytes. */
+async function getRaw(path: string, encoding?: string, method = 'GET') {
+  const fields = encoding === undefined ? {} : { 'accept-encoding': encoding }
+  const [response] = await once(request(`${url}${path}`, { method, headers: fields }).end(), 'response')
+  return { fields: response.headers, bytes: await buffer(response) }
+}
+
 for (const link of links) {
   const path = `/${link}`
   const [, extension] = /\.(\w+)\?v=[0-9a-f]{16}$/.exec(path) ?? []
+  const isCompressed = link.includes('swagger-ui')
   const fields = {
     'cache-control': 'public, max-age=31536000, immutable',
     'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
     'content-type': types[extension as keyof typeof types],
+    ...(isCompressed && { 'content-encoding': 'gzip' }),
     'x-content-type-options': 'nosniff',
     'x-request-id': 'made'
   }
@@ -75,9 +95,23 @@ for (const link of links) {
   t.test(`${link} can be kept for ever`, async (t) => {
     const response = await read(await get(path))
     t.strictSame({ ...response, body: '' }, { status: 200, headers: fields, body: '' })
-    const head = await get(path, { method: 'HEAD' })
-    t.equal(head.headers.get('content-length'), `${Buffer.byteLength(response.body)}`)
-    t.strictSame(await read(head), { status: 200, headers: fields, body: '' })
+    t.strictSame(await read(await get(path, { method: 'HEAD' })), { status: 200, headers: fields, body: '' })
+  })
+
+  t.test(`${link} is the same file, compressed if it is large, whatever a client accepts`, async (t) => {
+    const { body } = await read(await get(path))
+    for (const encoding of [undefined, 'gzip, deflate, br, zstd', 'gzip;q=0, *', 'identity']) {
+      const { fields, bytes } = await getRaw(path, encoding)
+      t.equal(fields['content-encoding'], isCompressed ? 'gzip' : undefined, `${encoding}`)
+      t.equal(fields.vary, undefined)
+      t.equal(`${isCompressed ? gunzipSync(bytes) : bytes}`, body)
+      const head = await getRaw(path, encoding, 'HEAD')
+      t.strictSame([head.fields['content-length'], head.bytes.length], [`${bytes.length}`, 0])
+    }
+    const original = await readFile(
+      new URL(`../../${directoryOf(link)}/${basename(path.replace(/\?.*/, ''))}`, import.meta.url)
+    )
+    t.equal(body, `${original}`)
   })
 
   t.test(`${link} with the hash of another release is not kept`, async (t) => {
@@ -86,6 +120,52 @@ for (const link of links) {
     }
   })
 }
+
+t.test('a browser loads the page and all its files in less than 500 kB', async (t) => {
+  let bytes = 0
+  for (const path of ['/docs', ...links.map((link) => `/${link}`)])
+    bytes += (await getRaw(path, 'gzip, deflate, br')).bytes.length
+  t.comment(`${bytes} bytes`)
+  t.ok(bytes < 500_000, `${bytes} bytes`)
+})
+
+t.test(
+  'files that wait for their clients are bounded together: more get 503, until some are sent',
+  async (t) => {
+    const path = `/${links.find((link) => link.includes('bundle'))}`
+    const { bytes } = await getRaw(path, 'gzip')
+    const room = Math.floor((8 * 2 ** 20) / bytes.length)
+    const holder = await lockTable(t, databaseUrl)
+    // The file's response waits for the create's before it: no kernel takes it.
+    const asset = write(
+      '',
+      { 'accept-encoding': 'gzip', 'content-length': undefined },
+      `GET ${path} HTTP/1.1`
+    )
+    const clients = await Promise.all(
+      Array.from({ length: room + 5 }, async (_, id) => {
+        const client = await open(t, url)
+        client.send(write(JSON.stringify({ id, name: 'n' }), {}, 'POST /v1/plants HTTP/1.1') + asset)
+        return client
+      })
+    )
+    const refused = failure(503, 'too many requests are waiting: try again', {}, false)
+    await shows(t, service, 'http_requests_in_flight', 2 * clients.length)
+    t.strictSame(await read(await get(path)), refused)
+    t.equal((await get(path, { method: 'HEAD' })).status, 200, 'a HEAD takes nothing')
+    await holder.query('rollback')
+    const responses = await Promise.all(clients.map((client) => client.responses(2)))
+    const files = responses.map(([, file]) => file as RawResponse)
+    t.strictSame(
+      responses.map(([create]) => create?.status),
+      clients.map(() => 200)
+    )
+    t.equal(files.filter(({ status }) => status === 200).length, room)
+    for (const { body } of files.filter(({ status }) => status !== 200)) t.equal(body, refused.body)
+    for (const { socket } of clients) socket.destroy()
+    await until('there is room again', async () => (await get(path)).status === 200)
+  }
+)
 
 t.test('another method of any of these paths gets 405', async (t) => {
   for (const path of ['/', '/docs', '/docs/page.js', '/docs/swagger-ui.css']) {

@@ -134,10 +134,14 @@ t.test('the containers fulfil the Pod Security Standard "restricted"', async (t)
   }
 })
 
-t.test("the probes' paths exist in the service", async (t) => {
-  const { url } = await startService(t)
-  for (const probe of [api.startupProbe, api.livenessProbe, api.readinessProbe]) {
-    t.equal(probe.httpGet.port, 'http')
-    t.equal((await fetch(`${url}${probe.httpGet.path}`)).status, 200)
+t.test('liveness is probed at the metrics, readiness where clients are served', async (t) => {
+  const { url, metricsUrl } = await startService(t)
+  for (const [probe, port, base] of [
+    [api.startupProbe, 'metrics', metricsUrl()],
+    [api.livenessProbe, 'metrics', metricsUrl()],
+    [api.readinessProbe, 'http', url]
+  ]) {
+    t.equal(probe.httpGet.port, port)
+    t.equal((await fetch(new URL(probe.httpGet.path, base))).status, 200)
   }
 })

@@ -1,0 +1,71 @@
+/** The metrics page: when it is made, and in which format. */
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { Registry } from '@prometheus-io/client'
+
+const { PROMETHEUS_CONTENT_TYPE: text, OPENMETRICS_CONTENT_TYPE: openMetrics } = Registry
+
+type Type = typeof text | typeof openMetrics
+
+/** The shortest time between the starts of two pages, in ms. */
+const leastMs = 100
+
+interface Page {
+  readonly type: Type
+  readonly startedAt: number
+  readonly bytes: Buffer
+}
+
+/** What a page needs of a registry. */
+export type Source = Pick<Registry, 'getMetricsAsArray' | 'metrics' | 'setContentType'>
+
+/**
+ * Returns a function that takes a request's Accept and gives the page of a registry: its media type and bytes. It is
+ * OpenMetrics where `hasExemplars`, and the client prefers that to the text format, which has no exemplars.
+ */
+export function createPage(registry: Source, hasExemplars: boolean) {
+  const newest: Partial<Record<Type, Page>> = {}
+  let startedAt = Number.NEGATIVE_INFINITY
+  let last: Promise<unknown> = Promise.resolve()
+
+  async function make(type: Type): Promise<Page> {
+    const waitMs = startedAt + leastMs - performance.now()
+    if (waitMs > 0) await sleep(waitMs)
+    startedAt = performance.now()
+    // For OpenMetrics, the library takes this suffix off its own metrics, and never puts it back.
+    for (const metric of registry.getMetricsAsArray() as unknown as { name: string; type: string }[])
+      if (metric.type === 'counter' && !metric.name.endsWith('_total')) metric.name += '_total'
+    registry.setContentType(type)
+    const page = { type, startedAt, bytes: Buffer.from(await registry.metrics()) }
+    newest[type] = page
+    return page
+  }
+
+  /** Gives a page that was begun after it was asked for. Scrapers that ask together share one. */
+  async function read(type: Type, askedAt: number): Promise<Page> {
+    // One page for each turn of the event loop: a flood of scrapes leaves the rest of it to the clients.
+    await nextTurn()
+    const page = newest[type]
+    return page !== undefined && page.startedAt >= askedAt ? page : make(type)
+  }
+
+  return (accept: string | undefined): Promise<Page> => {
+    const weight = hasExemplars ? weightOf('application/openmetrics-text', accept) : 0
+    const type = weight > 0 && weight >= weightOf('text/plain', accept) ? openMetrics : text
+    const askedAt = performance.now()
+    // One after another: the format is a state of the registry.
+    const page = last.then(() => read(type, askedAt))
+    last = page.catch(() => {})
+    return page
+  }
+}
+
+/** Returns the weight, 0 to 1, of a media type in an Accept that names it (RFC 9110, section 12.4.2), or else 0. */
+function weightOf(type: string, accept = ''): number {
+  const weights = accept
+    .toLowerCase()
+    .split(',')
+    .map((part) => part.split(';').map((text) => text.trim()))
+    .filter(([name]) => name === type)
+    .map(([, ...parameters]) => parameters.find((text) => text.startsWith('q='))?.slice(2) ?? '1')
+  return Math.max(0, ...weights.map((weight) => Number(weight) || 0))
+}
