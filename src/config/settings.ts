@@ -70,7 +70,12 @@ export const Settings = Type.Object({
     2 ** 34,
     'Memory for arriving request bodies, then 503. A caller may hold as much as is still free: alone, half of it.'
   ),
-  MAX_CONNECTIONS: integer(3_072, 1, 1e6, 'Open connections, then 503.'),
+  MAX_CONNECTIONS: integer(
+    3_072,
+    1,
+    1e6,
+    'Open connections. Then an idle one makes room for a new one, or it gets 503.'
+  ),
   HEADERS_TIMEOUT_MS: milliseconds(
     10_000,
     'Time for the header of a request, and for the first byte of its body, to arrive.'

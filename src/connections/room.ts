@@ -23,6 +23,8 @@ export class Room {
   readonly #excessive = new Set<Connection>()
   /** How many were given up, by whether a request of them had a valid token. */
   readonly evicted = { none: 0, valid: 0 }
+  /** How many that were one too many made room for another such. */
+  dropped = 0
 
   constructor(limit: number) {
     this.#limit = limit
@@ -30,9 +32,18 @@ export class Room {
 
   /** Makes room for one more, if that can be; returns whether it is one too many. */
   make(): boolean {
-    if (this.#ordinary.size < this.#limit || this.#evict(this.#unknown.first ?? this.#idle.first))
+    if (this.#ordinary.size < this.#limit) return false
+    const given = this.#unknown.first ?? this.#idle.first
+    if (given !== undefined) {
+      this.evicted[given.isTrusted ? 'valid' : 'none']++
+      this.#evict(given)
       return false
-    if (this.#excessive.size >= spareConnections) this.#evict(this.#excess.first)
+    }
+    const oldest = this.#excess.first
+    if (this.#excessive.size >= spareConnections && oldest !== undefined) {
+      this.dropped++
+      this.#evict(oldest)
+    }
     return true
   }
 
@@ -63,14 +74,11 @@ export class Room {
     this.#excessive.delete(connection)
   }
 
-  #evict(connection: Connection | undefined): boolean {
-    if (connection === undefined) return false
+  #evict(connection: Connection): void {
     this.remove(connection)
-    this.evicted[connection.isTrusted ? 'valid' : 'none']++
     const { socket, isTrusted, isSpent, unreadBytes } = connection
     // A reset frees what the kernel holds for a client that may never read it.
     if (isTrusted || (isSpent && unreadBytes < negligibleBytes)) socket.destroy()
     else socket.resetAndDestroy()
-    return true
   }
 }

@@ -72,6 +72,9 @@ export default fp<{ registry: Registry }>(
     const count = addCounter.bind(undefined, registry)
     const gauge = addGauge.bind(undefined, registry)
     count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
+    const ofDropped =
+      'Connections closed without a response, beyond MAX_CONNECTIONS and the room for refusals'
+    count('http_connections_dropped', ofDropped, () => connections.room.dropped)
     const ofEvicted =
       'Connections closed to make room for new ones, by whether a request of theirs had a valid token'
     count('http_connections_evicted', ofEvicted, () => connections.room.evicted, 'token')

@@ -105,6 +105,8 @@ t.test('the page has these metrics, and those of the process', async (t) => {
     plant_store_http_failures_total: ['counter', 'name'],
     plant_store_http_requests_in_flight: ['gauge'],
     plant_store_http_connections_dropped_total: ['counter'],
+    plant_store_http_connections_evicted_total: ['counter', 'token'],
+    plant_store_http_unread_bytes: ['gauge'],
     plant_store_http_connections_stalled_total: ['counter'],
     plant_store_http_connections: ['gauge'],
     plant_store_http_connections_limit: ['gauge'],

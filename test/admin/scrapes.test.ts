@@ -3,10 +3,12 @@ import { once } from 'node:events'
 import { Counter, Registry } from '@prometheus-io/client'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
+import { until } from '../../dev/until.ts'
 import { createPage } from '../../src/admin/page.ts'
+import type { Created } from '../../src/plants/repository.ts'
 import { createDatabase } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
-import { connectTo, open } from '../support/raw.ts'
+import { connectTo, open, request } from '../support/raw.ts'
 import { everyResponse, failure, post, read, startService } from '../support/service.ts'
 
 const scrape = 'GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(64)
@@ -110,11 +112,14 @@ t.test('a page that cannot be made is made anew for the next scrape', async (t) 
 })
 
 t.test('clients have all connections: the metrics port is alive', async (t) => {
-  const { url, metricsUrl, post } = await startService(t, { MAX_CONNECTIONS: '3' })
-  for (let count = 0; count < 3; count++) {
+  const { app, url, metricsUrl, post } = await startService(t, { MAX_CONNECTIONS: '3' })
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
+  app.plants.create = () => gate
+  for (let id = 0; id < 3; id++) {
     const client = await open(t, url)
-    client.send('POST /plants HTTP/1.1\r\nhost: a\r\n')
+    client.send(request(`{"id":${id},"name":"n"}`))
   }
+  await until('all wait', () => app.connections.pending === 3)
   const refused = failure(503, 'too many connections, this request has stored nothing: try again')
   t.strictSame(await post({ id: 1, name: 'n' }), refused)
   const livez = new URL('/livez', metricsUrl())
@@ -123,4 +128,5 @@ t.test('clients have all connections: the metrics port is alive', async (t) => {
   t.strictSame(await read(await fetch(livez, { method: 'HEAD' })), { ...success, body: '' })
   const other = failure(405, 'this path does not support this method', { allow: 'GET, HEAD' })
   t.strictSame(await read(await fetch(livez, { method: 'POST' })), other)
+  letGo({ stored: 'created', rows: 1, release() {} })
 })

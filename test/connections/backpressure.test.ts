@@ -87,6 +87,13 @@ t.test('clients whose bodies are refused are paused, too', async (t) => {
   t.ok(held.size >= clients / 2)
 })
 
+t.test('clients of what is no operation are paused, too, although they succeed', async (t) => {
+  const probe = request('', { 'content-length': undefined }, 'GET /livez HTTP/1.1')
+  await haveResponses(t, await hammer(t, probe, 10), 10, { status: 200, body: '{"status":"alive"}' })
+  t.equal(turns[0], clients, 'a first request never waits')
+  t.ok(held.size >= clients / 2)
+})
+
 t.test('a body that comes later is read, and the connection stays open', async (t) => {
   const all = await hammer(t, refused().slice(0, -body.length), 1)
   await haveResponses(t, all, 1)

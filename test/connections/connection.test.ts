@@ -122,7 +122,7 @@ t.test('requests that have come in time are not late because we have not read th
 })
 
 t.test(
-  'a request that is not finished when it is read again gets 408 after HEADERS_TIMEOUT_MS',
+  'a request that is not finished when it is read again has its time anew, and then gets 408',
   async (t) => {
     for (const [unfinished, others] of [
       ['GET /openapi.json HTTP/1.1\r\nhost:', 500],
@@ -130,7 +130,7 @@ t.test(
     ] as const) {
       const service = await start(t, {
         HEADERS_TIMEOUT_MS: String(shortMs),
-        REQUEST_TIMEOUT_MS: String(6 * shortMs)
+        REQUEST_TIMEOUT_MS: String(15 * shortMs)
       })
       const { client } = await startUnread(t, service, documents + unfinished)
       const began = performance.now()

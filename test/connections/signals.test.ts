@@ -1,13 +1,14 @@
 /** A signal ends the process: what its clients, its balancer and its log see. */
 import { once } from 'node:events'
 import { Agent, get, request as httpRequest } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { checkResponses } from '../support/contract.ts'
 import { createDatabase, lockTable, query, untilBlocked } from '../support/database.ts'
 import { covered, startProcess } from '../support/process.ts'
-import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
+import { connectTo, exchange, open, parseResponses, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 
 const DATABASE_URL = await createDatabase(t)
@@ -77,6 +78,41 @@ t.test('SIGTERM: unready at once, still serving, then closing connections, then 
   ])
   await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
 })
+
+t.test(
+  'clients that keep a connection, and are quiet for up to 2.5 s, lose no request at SIGTERM',
+  async (t) => {
+    const { url, kill, ended } = await startService(t, { SHUTDOWN_DELAY_MS: '5000' })
+    let isOver = false
+    const counts = { sent: 0, responses: 0, ends: 0 }
+    async function keep(index: number) {
+      const client = await open(t, url)
+      const quietMs = 1_200 + (index / 60) * 1_300
+      while (!isOver) {
+        if (client.socket.readableEnded || client.socket.closed) return
+        const own = request(plant())
+        counts.sent++
+        client.send(own)
+        const [bytes] = await Promise.race([
+          once(client.socket, 'data'),
+          once(client.socket, 'end').then(() => [])
+        ])
+        if (bytes === undefined) return
+        counts.responses++
+        if (/connection: close/i.test(String(bytes))) return void counts.ends++
+        await sleep(quietMs)
+      }
+    }
+    const clients = Array.from({ length: 60 }, (_, index) => keep(index))
+    await until('all are served', () => counts.responses >= 60)
+    kill('SIGTERM')
+    t.equal((await ended).code, 0)
+    isOver = true
+    await Promise.all(clients)
+    t.equal(counts.responses, counts.sent, 'each request has its response')
+    t.ok(counts.ends >= 50, `${counts.ends} of 60 learned of it from a response`)
+  }
+)
 
 t.test('a slow reader gets all its responses before the process ends', async (t) => {
   const { url, kill, ended, output } = await startService(t, { SHUTDOWN_DELAY_MS: '0' })

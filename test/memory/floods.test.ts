@@ -1,0 +1,67 @@
+/** Creates beside a flood: what anybody can send, and what one token can, keeps nobody else waiting. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { scaled } from '../../dev/slowness.ts'
+import { startMeasured } from '../support/measured.ts'
+import { open, request } from '../support/raw.ts'
+
+/** Of a create in the middle, in ms: four times what is promised on two cores. */
+const limitMs = scaled(1_000)
+const creates = 60
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
+const wide = request(`{"id":1,"name":"n","x":[${'{},'.repeat(340_000)}{}]}`)
+
+const floods: [what: string, connections: number, sent: string][] = [
+  ['probes of 512 connections', 512, get('/livez')],
+  ['pipelined probes of 512 connections', 512, get('/livez').repeat(64)],
+  ['64 readers of the document', 64, get('/openapi.json')],
+  ['paths that are not there, of 512 connections', 512, get('/nope')],
+  ['bodies of a megabyte of values, of 16 connections', 16, wide]
+]
+
+const service = await startMeasured(t, {}, { heapMb: 512 })
+let lastId = 0
+
+/** Returns the times of creates one after the other, in ms, sorted. */
+async function measure(t: Test): Promise<number[]> {
+  const client = await open(t, service.url)
+  const times: number[] = []
+  for (let count = 1; count <= creates; count++) {
+    const began = performance.now()
+    client.send(request(`{"id":${++lastId},"name":"n"}`))
+    await once(client.socket, 'data')
+    times.push(performance.now() - began)
+  }
+  t.equal((await client.responses(creates)).filter(({ status }) => status === 200).length, creates)
+  return times.toSorted((one, other) => one - other)
+}
+
+for (const [what, connections, sent] of floods) {
+  t.test(`beside ${what}, creates are served soon, and a probe's first request, too`, async (t) => {
+    const flood = spawn(
+      process.execPath,
+      [join(import.meta.dirname, 'flood.ts'), service.url, `${connections}`],
+      {
+        stdio: ['pipe', 'pipe', 'inherit']
+      }
+    )
+    t.teardown(() => flood.kill('SIGKILL'))
+    flood.stdin.end(sent)
+    await once(flood.stdout, 'data')
+    const times = await measure(t)
+    const middle = times[creates / 2] as number
+    t.ok(
+      middle < limitMs,
+      `${Math.round(middle)} ms in the middle, ${Math.round(times.at(-1) as number)} at the most`
+    )
+    const began = performance.now()
+    const probe = await open(t, service.url)
+    probe.send(get('/readyz'))
+    t.equal((await probe.responses())[0]?.body, '{"status":"ready"}')
+    t.ok(performance.now() - began < scaled(2_000))
+    flood.kill('SIGKILL')
+    await service.shows('http_connections', 2)
+  })
+}
