@@ -29,6 +29,8 @@ export const spareConnections = 1_000
 /** How long clients learn from their responses that the connections close, in ms. */
 export const noticeMs = 1_000
 
+type ParserError = NodeJS.ErrnoException & { reason?: string }
+
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
 const byParserCode: Record<string, FailureName> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
@@ -36,6 +38,15 @@ const byParserCode: Record<string, FailureName> = {
   HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
   HPE_INVALID_VERSION: 'VersionNotSupported',
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
+}
+/** Node's parser has the code HPE_INVALID_VERSION for this, too, such as for a line that ends with a bare LF. */
+const noLineEnd = 'Expected CRLF after version'
+
+/** Returns the failure for an error of Node's parser. */
+function toParserFailure({ code = '', reason }: ParserError): Failure {
+  if (reason !== noLineEnd) return new Failure(byParserCode[code] ?? 'MalformedRequest')
+  const message = 'the request line must end with the HTTP version and CRLF'
+  return new Failure('MalformedRequest', { message })
 }
 
 /**
@@ -68,13 +79,14 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     })
   }
 
-  function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
+  function rejectUnreadable(error: ParserError, socket: Socket) {
+    const { code } = error
     const connection = connections.get(socket)
     // No response for a client that has gone or has never sent anything, nor for bytes after the connection's last request.
     if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
     else if (code === 'HPE_CLOSED_CONNECTION') connection?.stopReading()
     else if (code !== 'ERR_HTTP_REQUEST_TIMEOUT' || connection?.isLate(performance.now()))
-      rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
+      rejectConnection(socket, toParserFailure(error))
   }
 
   function check() {

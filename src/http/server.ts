@@ -159,8 +159,12 @@ function addHooks(app: FastifyInstance) {
     // Without this, Node would close after a body that was sent without waiting for 100, and lose the later responses.
     else if (awaits100 && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
     // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would
-    // lose the later responses. Instead, the rest of the body is read and dropped.
-    else if (reply.hasHeader('connection') || app.connections.isClosing) reply.removeHeader('connection')
+    // lose the later responses. Instead, the rest of the body is read and dropped. Without a field, a client of HTTP/1.0
+    // would wait for the end of the connection.
+    else if (reply.hasHeader('connection') || app.connections.isClosing) {
+      if (raw.httpVersion === '1.0' && reply.raw.shouldKeepAlive) reply.header('connection', 'keep-alive')
+      else reply.removeHeader('connection')
+    }
     // A text that waits in the connection can take twice its bytes.
     const isLarge = typeof payload === 'string' && payload.length > largeLength
     done(null, isLarge ? Buffer.from(payload) : payload)
