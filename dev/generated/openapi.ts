@@ -84,8 +84,8 @@ const count = (description: string) => ({ description, schema: { type: 'integer'
 const everyResponse = {
   'X-Request-Id': text("The request's own, or one that the service made. The log has it too."),
   'RateLimit-Limit': count('If there is a rate limit: requests per second.'),
-  'RateLimit-Remaining': count('If there is a rate limit: requests that are left in this second.'),
-  'RateLimit-Reset': count('If there is a rate limit: seconds until it starts again.')
+  'RateLimit-Remaining': count('If there is a rate limit: requests that may come at once now.'),
+  'RateLimit-Reset': count('If there is a rate limit: seconds until as many as the limit may come at once.')
 }
 
 const replayed = {

@@ -107,6 +107,9 @@ export class Connection {
     return this.#newest?.complete === false
   }
 
+  /** One of its requests had a valid token. */
+  trust(): void {}
+
   /** Returns the failure that cut this request off, if any. The rest of it is not read. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#newestFailure : undefined
