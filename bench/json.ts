@@ -1,5 +1,5 @@
 /** What reading a body costs compared with JSON.parse alone; fails where one costs more than three times as much. */
-import { createJsonReader } from '../src/http/body.ts'
+import { createJsonReader } from '../src/http/json.ts'
 import { cases } from './json-cases.ts'
 import { describeMachine } from './machine.ts'
 import { median } from './measure.ts'

@@ -7,8 +7,9 @@ import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import { Shares } from '../shared/shares.ts'
-import { createBodyParser, namesOfIntegers, tooManyBodies } from './body.ts'
+import { createBodyParser, tooManyBodies } from './body.ts'
 import { checkBodyHead, parseIdempotencyKey } from './head.ts'
+import { namesOfIntegers } from './json.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,13 +1,9 @@
-/** One pass over a JSON text: where the id is, and how deep the text nests. Between strings, long texts are read four bytes at a time. */
+/** One pass over a JSON text: where the id is, and whether the text has too many values. */
 import t from 'tap'
 import { Failure } from '../../src/failures/failure.ts'
-import { findMembers } from '../../src/http/body.ts'
+import { createJsonReader, findMembers, maximumValues } from '../../src/http/json.ts'
 
-const scan = (text: string) => {
-  const offsets = [-1]
-  findMembers(Buffer.from(text, 'latin1'), [Buffer.from('id')], offsets)
-  return offsets[0]
-}
+const scan = (text: string) => findMembers(Buffer.from(text, 'latin1'), [Buffer.from('id')])[0]
 
 t.test('the offset is after the colon of the last id of the outermost object', async (t) => {
   t.equal(scan('{"id":7}'), 6)
@@ -38,51 +34,82 @@ t.test('other keys, other depths and texts without an object have none', async (
     t.equal(scan(text), -1, text)
 })
 
-t.test('1,000 levels pass, one more is too deep, and what closes counts no more', async (t) => {
-  for (const [open, close] of [
-    ['[', ']'],
-    ['{"a":', '}']
-  ] as const) {
-    const nested = (depth: number) => open.repeat(depth) + close.repeat(depth)
-    t.equal(scan(nested(1_000)), -1)
-    t.throws(() => scan(nested(1_001)), {
-      constructor: Failure,
-      message: 'the body is nested too deeply'
-    })
-    t.equal(scan(`[${'[[]],{"a":{}},'.repeat(1_000)}1]`), -1)
+t.test('every quote, colon, bracket and brace counts between strings, and none in them', async (t) => {
+  for (const gap of ['', ' ', '\n\t', ' \r ']) {
+    const arrays = `"a":[${gap}[${gap}1${gap}]${gap}]${gap}`
+    const objects = `"b":{${gap}"id"${gap}:8${gap}}${gap}`
+    const text = `${gap}{${gap}"id"${gap}:1,${arrays},${objects},"id"${gap}:7}${gap}`
+    t.equal(scan(text), text.indexOf('7'), text)
   }
-})
-
-/** Gaps that let what stands between them begin at each offset from a word of four bytes. */
-const gaps = ['', 'x', 'xx', 'xxx', 'xxxx', '\xa2\xdc\xff']
-const spaces = ['', ' ', '\n\t', ' \r ', '    ']
-
-t.test('a long text is read like a short one: every quote, colon, bracket and brace counts', async (t) => {
-  for (const pad of ['', ' '.repeat(300)]) {
-    for (const gap of spaces) {
-      const arrays = `"a":[${gap}[${gap}1${gap}]${gap}]${gap}`
-      const objects = `"b":{${gap}"id"${gap}:8${gap}}${gap}`
-      const text = `${pad}{${gap}"id"${gap}:1,${arrays},${objects},"id"${gap}:7}${pad}`
+  for (const gap of ['', 'x', 'xx', '\xa2\xdc\xff']) {
+    for (const string of [`"${gap}\\"${gap}\\\\${gap}"`, `"${gap}\\"id\\":[${gap}{:${gap}\\\\"`]) {
+      const text = `{"s":${string},"id":7,"s":${string}}`
       t.equal(scan(text), text.indexOf('7'), text)
     }
   }
+  for (const end of ['', '\\', '\xff']) t.equal(scan(`{"id":"${'x'.repeat(300)}${end}`), 6, 'it breaks off')
 })
 
-t.test('a long string is read like a short one: every quote and backslash counts', async (t) => {
-  for (const pad of ['', 'x'.repeat(300)]) {
-    for (const gap of gaps) {
-      const escapes = `"${pad}${gap}\\"${gap}\\\\${gap}"`
-      const tokens = `"${pad}${gap}\\"id\\":[${gap}{:${gap}\\\\"`
-      for (const string of [escapes, tokens]) {
-        const text = `{"s":${string},"id":7,"s":${string}}`
-        t.equal(scan(text), text.indexOf('7'), text)
-      }
-    }
+const list =
+  (open: string, item: string, close: string, each = 1) =>
+  (values: number) => {
+    const count = Math.floor((values - 1) / each)
+    const rest = (values - 1) % each
+    return (
+      open + [...Array(count).fill(item), ...Array(rest).fill(open === '{' ? '"r":1' : '1')].join() + close
+    )
   }
-})
+const nested = (open: string, close: string) => (values: number) =>
+  `${open.repeat(values - 1)}1${close.repeat(values - 1)}`
 
-t.test('a text that breaks off in a string is read to its end', async (t) => {
-  for (const gap of gaps) {
-    for (const end of ['', '\\']) t.equal(scan(`{"id":"${'x'.repeat(300)}${gap}${end}`), 6)
+/** JSON texts with any number of values. */
+const texts: [what: string, write: (values: number) => string][] = [
+  ['numbers', list('[', '1', ']')],
+  ['strings that hold every token', list('[', String.raw`",[]{}:\",\\"`, ']')],
+  ['literals with spaces', list('[ ', ' null ', ' ]')],
+  ['empty objects', list('[', '{}', ']')],
+  ['empty arrays with spaces', list('[', '[ \t\r\n]', ']')],
+  ['arrays of one', list('[', '[ 1 ]', ']', 2)],
+  ['objects of two', list('[', '{"a":1,"b":[]}', ']', 3)],
+  ['members with one name', list('{', '"a":1', '}')],
+  ['members named __proto__', list('{', '"__proto__":{}', '}')],
+  ['arrays in arrays', nested('[ ', ' ]')],
+  ['objects in objects', nested('{"a":', '}')],
+  ['ids in ids', nested('{"id": ', '}')]
+]
+
+/** Counts the values of a text by JSON.parse's own account: it calls the reviver for each that it keeps. */
+function countValues(text: string): number {
+  let count = 0
+  JSON.parse(text, (_, value) => {
+    count++
+    return value
+  })
+  return count
+}
+
+for (const [what, write] of texts) {
+  t.test(`as many values as the limit are read, one more is refused: ${what}`, async (t) => {
+    // Of members with one name it keeps the last, and deeper than this it overflows the stack.
+    if (!what.startsWith('members')) t.equal(countValues(write(1_000)), 1_000, 'the text has so many')
+    const read = (values: number) => createJsonReader(['id'])(Buffer.from(write(values)))
+    t.doesNotThrow(() => read(maximumValues))
+    t.throws(() => read(maximumValues + 1), {
+      constructor: Failure,
+      name: 'MalformedBody',
+      message: `the body has more than ${maximumValues} values`
+    })
+  })
+}
+
+t.test(
+  'too many values are refused before anything is parsed: also where what follows is not JSON',
+  async (t) => {
+    for (const open of ['[', '{"a":', '[{},', '1,'])
+      t.throws(
+        () => createJsonReader([])(Buffer.from(open.repeat(maximumValues + 1))),
+        { name: 'MalformedBody' },
+        open
+      )
   }
-})
+)

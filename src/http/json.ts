@@ -1,0 +1,122 @@
+/** JSON with exact integers and at most so many values. */
+import type { TObject } from '@sinclair/typebox'
+import { Failure } from '../failures/failure.ts'
+
+/**
+ * How many values a body may have: itself, and each member and element at any depth. For more of them JSON.parse takes longer
+ * than for the longest text, up to 380 ms for 1 MiB, and memory for each level.
+ */
+export const maximumValues = 2_000
+
+/** Returns the names of a schema's properties that are exact integers. */
+export const namesOfIntegers = ({ properties }: TObject) =>
+  Object.keys(properties).filter((name) => properties[name]?.int64)
+
+/**
+ * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member of the outermost object with one of these names,
+ * in ASCII, that is mathematically an integer of up to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3
+ * count); any other number stays as JSON.parse returns it. Throws a SyntaxError, or a Failure for too many values.
+ */
+export function createJsonReader(names: readonly string[]): (body: Buffer) => unknown {
+  const keys = names.map((name) => Buffer.from(name))
+  return (body) => {
+    // First, since it limits what JSON.parse takes of time and memory.
+    const offsets = findMembers(body, keys)
+    const text = body.toString()
+    const value = JSON.parse(text)
+    for (let index = 0; index < names.length; index++) {
+      const name = names[index] as string
+      if (typeof value?.[name] !== 'number') continue
+      // The offset counts bytes. In an ASCII text, and in any text that is read as Latin-1, they are characters.
+      const characters = text.length === body.length ? text : body.toString('latin1')
+      const exact = toInteger(characters, offsets[index] as number)
+      if (exact !== undefined) value[name] = exact
+    }
+    return value
+  }
+}
+
+const number = /(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?)0*(\d+))?/g
+const nonZero = /[1-9]/g
+const maximumDigits = 19
+
+/** Returns the integer that the first JSON number after an offset stands for, or undefined for a fraction or over 19 digits. */
+function toInteger(text: string, offset: number): bigint | undefined {
+  number.lastIndex = offset
+  const [source, sign, whole = '', fraction = '', direction = '', power] = number.exec(
+    text
+  ) as RegExpExecArray
+  if (fraction === '' && power === undefined && whole.length <= maximumDigits) return BigInt(source)
+  // The comments follow 012.50e3, of which JSON has only 12.50e3.
+  const written = whole + fraction // 01250
+  const start = written.search(nonZero) // 1
+  if (start === -1) return 0n
+  nonZero.lastIndex = start + maximumDigits
+  if (nonZero.test(written)) return undefined
+  const digits = written.slice(start, start + maximumDigits).replace(/0+$/, '') // 125
+  const exponent = Number(direction + (power ?? '0').slice(0, 20)) // 3
+  const zeros = exponent - fraction.length + (written.length - start - digits.length) // 3 - 2 + 1
+  if (zeros < 0 || digits.length + zeros > maximumDigits) return undefined
+  return BigInt(sign + digits + '0'.repeat(zeros)) // 12500
+}
+
+const [quote, comma, colon, backslash, letterU] = [0x22, 0x2c, 0x3a, 0x5c, 0x75]
+const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
+const space = 0x20
+
+/**
+ * Returns, for each key, the offset after the colon of the last such member of the outermost object, or -1; for a text
+ * that is not JSON, any offset. Throws a Failure for too many values. What is in strings does not count.
+ */
+export function findMembers(bytes: Buffer, keys: readonly Buffer[]): number[] {
+  const offsets = keys.map(() => -1)
+  const { length } = bytes
+  let values = 1
+  let depth = 0
+  let keyStart = 0
+  let keyEnd = 0
+  for (let at = 0; at < length; at++) {
+    const byte = bytes[at]
+    if (byte === quote) {
+      keyStart = at + 1
+      for (at = keyStart; at < length && bytes[at] !== quote; at++) if (bytes[at] === backslash) at++
+      keyEnd = at
+    } else if (byte === colon) {
+      for (let index = 0; depth === 1 && index < keys.length; index++)
+        if (isKey(bytes, keyStart, keyEnd, keys[index] as Buffer)) offsets[index] = at + 1
+    } else if (byte === openArray || byte === openObject) {
+      depth++
+      if (!isEmpty(bytes, at)) values++
+      if (values > maximumValues) throw tooManyValues()
+    } else if (byte === closeArray || byte === closeObject) depth--
+    else if (byte === comma && ++values > maximumValues) throw tooManyValues()
+  }
+  return offsets
+}
+
+const tooManyValues = () =>
+  new Failure('MalformedBody', { message: `the body has more than ${maximumValues} values` })
+
+/** Whether the array or object that opens at an offset closes at once. */
+function isEmpty(bytes: Buffer, offset: number): boolean {
+  let at = offset + 1
+  while ((bytes[at] as number) <= space) at++
+  return bytes[at] === closeArray || bytes[at] === closeObject
+}
+
+/** Whether a string is this key. Each of its characters may be written as an escape with four digits. */
+function isKey(bytes: Buffer, start: number, end: number, key: Buffer): boolean {
+  let at = start
+  for (let index = 0; index < key.length; index++) {
+    const character = key[index]
+    if (bytes[at] === character) at++
+    else if (
+      bytes[at] === backslash &&
+      bytes[at + 1] === letterU &&
+      Number.parseInt(bytes.toString('latin1', at + 2, at + 6), 16) === character
+    )
+      at += 6
+    else return false
+  }
+  return at === end
+}
