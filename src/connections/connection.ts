@@ -163,6 +163,13 @@ export class Connection {
     this.#state = 'over'
   }
 
+  /** Ends the connection after the responses that are pending; what its client still sends is read and dropped, but not parsed. */
+  stopParsing(): void {
+    if (this.isOver) return
+    this.stopReading()
+    if (this.#pending.size === 0) this.finish()
+  }
+
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses
    * first, in order. Then an incomplete one emits `broken` with the failure, for the reader of its body, and Fastify

@@ -153,7 +153,7 @@ function addHooks(app: FastifyInstance) {
     // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
     releaseHead(request)
     request.params = nothing
-    if (!raw.complete || raw.readableLength > 0) raw.resume()
+    if (!raw.complete || raw.readableLength > 0) dropBody(raw, connection)
     // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
     if (connection?.endsWith(raw, awaits100 && !raw.complete)) reply.header('connection', 'close')
     // Without this, Node would close after a body that was sent without waiting for 100, and lose the later responses.
@@ -169,6 +169,20 @@ function addHooks(app: FastifyInstance) {
     const isLarge = typeof payload === 'string' && payload.length > largeLength
     done(null, isLarge ? Buffer.from(payload) : payload)
   })
+}
+
+/** A chunk of fewer bytes costs more to parse than to receive. */
+const smallBytes = 512
+/** How many small chunks of a refused body are parsed before its connection ends. */
+const maximumSmallChunks = 1_000
+
+/** Reads the rest of a refused body and drops it. Each chunk costs the parser a call, so many small ones end the connection. */
+function dropBody(raw: IncomingMessage, connection: Connection | undefined) {
+  let small = 0
+  raw.on('data', ({ length }: Buffer) => {
+    if (length < smallBytes && ++small > maximumSmallChunks) connection?.stopParsing()
+  })
+  raw.resume()
 }
 
 /** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node itself could write it into the middle of one. */

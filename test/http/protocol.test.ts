@@ -526,6 +526,23 @@ t.test('a connection is used again after a refused request', async (t) => {
   )
 })
 
+t.test('many small chunks of a refused body end its connection, few do not', async (t) => {
+  const refused = failed(401, 'a bearer token is required')
+  for (const [small, expected] of [
+    [1_000, [refused, created]],
+    [1_001, [refused]]
+  ] as const) {
+    const start = request('', { ...chunked, authorization: undefined }) + chunk(' ').repeat(small)
+    const parts = [start, /required"\}$/, `${chunk(' '.repeat(512))}0\r\n\r\n${request(plant())}`]
+    const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
+    t.strictSame(
+      responses.map(({ status, body }) => `${status} ${body}`),
+      expected,
+      `${small} chunks`
+    )
+  }
+})
+
 t.test('a client of HTTP/1.0 learns from each response whether its connection closes', async (t) => {
   const start = 'POST /plants HTTP/1.0'
   for (const [body, fields] of [['{'], ['{', { authorization: undefined }], [plant()]] as const) {
