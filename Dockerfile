@@ -68,7 +68,7 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["nod
 ENTRYPOINT ["/usr/bin/tini", "--"]
 # The young generation takes three times this, in MiB: V8's own limit, with memory to spare, is 90 MiB more and no faster.
 # Node's snapshot: docs/decisions/no-node-snapshot.md.
-CMD ["node", "--max-semi-space-size=16", "--no-node-snapshot", "dist/server.js"]
+CMD ["node", "--max-semi-space-size=16", "--no-node-snapshot", "--disable-sigusr1", "dist/server.js"]
 ARG VERSION REVISION CREATED SOURCE
 LABEL org.opencontainers.image.title="Plant Store" \
       org.opencontainers.image.description="A production Fastify and PostgreSQL service that stores plants" \

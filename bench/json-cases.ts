@@ -1,24 +1,27 @@
 /** Bodies of up to 1 MiB that take a reader of JSON the longest, compared with JSON.parse. */
+
 import { maximumValues } from '../src/http/json.ts'
 
 const size = 1_048_576
 
-/** Repeats a part between a start and an end until the body is full; spaces fill what is left. */
-function fill(start: string, part: string, end = '', most = Number.POSITIVE_INFINITY): Buffer {
+/** Repeats a part between a start and an end until the body is full, or so often; spaces fill what is left. */
+function fill(start: string, part: string, end = '', most = size): Buffer {
   const room = size - Buffer.byteLength(start + end)
   const count = Math.min(most, Math.floor(room / Buffer.byteLength(part)))
   return Buffer.from(start + part.repeat(count) + end + ' '.repeat(room - count * Buffer.byteLength(part)))
 }
 
-/** As many parts as there may be values, of which each part has some. */
-const mostParts = (values: number) => Math.floor((maximumValues - 4) / values)
-const items = (part: string, values = 1) => fill('{"id":1.0,"x":[0', `,${part}`, ']}', mostParts(values))
+/** Of parts with up to three values a body may have so many. */
+const mostParts = Math.floor((maximumValues - 3) / 3)
+
+const items = (part: string) => fill('{"id":1.0,"x":[0', `,${part}`, ']}', mostParts)
 const text = (part: string) => fill('{"id":1.0,"x":"', part, '"}')
-const members = (part: string) => fill('{"id":1.0', `,${part}`, '}', mostParts(1))
-const nested = (open: string, close: string) => items(`${open.repeat(990)}1${close.repeat(990)}`, 991)
+const members = (part: string) => fill('{"id":1.0', `,${part}`, '}', mostParts)
+const nested = (open: string, close: string) =>
+  fill('{"id":1.0,"x":[0', `,${open.repeat(990)}1${close.repeat(990)}`, ']}', 2)
 const keys = Array.from(
-  { length: maximumValues - 4 },
-  (_, index) => `"${index.toString(36).padStart(520, 'k')}":1`
+  { length: maximumValues - 2 },
+  (_, index) => `"${index.toString(36).padStart(Math.floor(size / maximumValues) - 6, 'k')}":1`
 )
 
 /** The bodies by name; each is an object whose member "id" is a number. */
@@ -48,16 +51,16 @@ export const cases: Record<string, Buffer> = {
   'ids with an escape': members('"\\u0069d":1.0'),
   'ids of escapes': members('"\\u0069\\u0064":1.0'),
   'keys as long as escaped ids': members('"abcdefg":1'),
-  'ids in objects': items('{"id":1.0}', 2),
-  'ids in ids': items('{"id":{"id":1}}', 3),
+  'ids in objects': items('{"id":1.0}'),
+  'ids in ids': items('{"id":{"id":1}}'),
   'empty keys': members('"":1'),
-  'as many different keys as there is room for': Buffer.from(`{"id":1.0,${keys.join()}}`),
+  'as many long keys as there may be': Buffer.from(`{"id":1.0,${keys.join()}}`),
   arrays: items('[]'),
   objects: items('{}'),
   numbers: items('1'),
   strings: items('""'),
   literals: items('true'),
-  'the other literals': items('false,null', 2),
+  'the other literals': items('false,null'),
   'arrays, 992 deep': nested('[', ']'),
   'objects, 992 deep': nested('{"a":', '}')
 }

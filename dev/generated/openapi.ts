@@ -2,6 +2,7 @@
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'
+import { maximumValues } from '../../src/http/json.ts'
 import type { Operation } from '../../src/http/operation.ts'
 import { version } from '../../src/metrics/metrics.ts'
 import { ErrorBody, int64 } from '../../src/plants/schema.ts'
@@ -84,8 +85,8 @@ const count = (description: string) => ({ description, schema: { type: 'integer'
 const everyResponse = {
   'X-Request-Id': text("The request's own, or one that the service made. The log has it too."),
   'RateLimit-Limit': count('If there is a rate limit: requests per second.'),
-  'RateLimit-Remaining': count('If there is a rate limit: requests that are left in this second.'),
-  'RateLimit-Reset': count('If there is a rate limit: seconds until it starts again.')
+  'RateLimit-Remaining': count('If there is a rate limit: requests that may come at once now.'),
+  'RateLimit-Reset': count('If there is a rate limit: seconds until as many as the limit may come at once.')
 }
 
 const replayed = {
@@ -113,6 +114,8 @@ function describeFields(failures: Failures, { writes }: Operation) {
 
 const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` })
 
+const bodyRules = `At most ${maximumValues} values: itself, and each member and element at any depth; with more it gets MalformedBody. Unknown properties are ignored.`
+
 const contentOf = ({ schema, examples }: Operation['success' | 'body'] & object) => ({
   'application/json': { schema: reference(schema.title as string), examples }
 })
@@ -130,7 +133,7 @@ function describe(operation: Operation) {
     description,
     tags: ['plants'],
     parameters: [...inPath, ...(writes ? [idempotencyKey] : [])],
-    ...(body && { requestBody: { required: true, content: contentOf(body) } }),
+    ...(body && { requestBody: { required: true, description: bodyRules, content: contentOf(body) } }),
     responses: {
       200: {
         description: success.description,

@@ -7,6 +7,7 @@ import fp from 'fastify-plugin'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
+import { createRateLimit } from './rate-limit.ts'
 import { isTokenShaped, parseTokens, type Tokens } from './tokens.ts'
 
 declare module 'fastify' {
@@ -65,12 +66,14 @@ export default fp<Options>(
       }
     })
     const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
-    const limitRate = perSecond > 0 ? createRateLimit(perSecond) : () => undefined
+    const takeToken = perSecond > 0 ? createRateLimit(perSecond) : undefined
     app.decorate('authenticate', (request, reply, done) => {
-      const { headers } = request
-      verify(request, reply, (error) =>
-        done(error ? toAuthFailure(headers.authorization) : limitRate(request.caller, reply))
-      )
+      const { headers, connection } = request
+      verify(request, reply, (error) => {
+        if (error) return done(toAuthFailure(headers.authorization))
+        connection?.trust()
+        done(takeToken && checkRate(perSecond, takeToken(request.caller), reply))
+      })
     })
   },
   { name: 'auth' }
@@ -88,24 +91,15 @@ function toAuthFailure(authorization: string | undefined): Failure {
 
 const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
 
-/** Returns a function that counts a caller's request, tells it how many are left, and returns the failure of one too many. */
-function createRateLimit(perSecond: number) {
-  /** How many requests each caller has made in its window. There are no more callers than names of tokens. */
-  const windows = new Map<string, { endsAt: number; requests: number }>()
-  return (caller: string, reply: FastifyReply): Failure | undefined => {
-    const now = performance.now()
-    let window = windows.get(caller)
-    if (window === undefined || window.endsAt <= now) {
-      window = { endsAt: now + 1_000, requests: 0 }
-      windows.set(caller, window)
-    }
-    const left = perSecond - ++window.requests
-    // The fields of the IETF draft "RateLimit header fields for HTTP", version 6, in seconds.
-    reply.headers({
-      'ratelimit-limit': perSecond,
-      'ratelimit-remaining': Math.max(0, left),
-      'ratelimit-reset': 1
-    })
-    return left < 0 ? new Failure('RateLimited') : undefined
-  }
+/**
+ * Writes what is left of a caller's rate, as the IETF draft "RateLimit header fields for HTTP", version 6, has it. Returns the
+ * failure where nothing was.
+ */
+function checkRate(perSecond: number, left: number, reply: FastifyReply): Failure | undefined {
+  reply.headers({
+    'ratelimit-limit': perSecond,
+    'ratelimit-remaining': Math.max(0, left),
+    'ratelimit-reset': 1 // In a second at most, the bucket is full again.
+  })
+  return left < 0 ? new Failure('RateLimited') : undefined
 }

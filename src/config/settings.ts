@@ -62,7 +62,12 @@ export const Settings = Type.Object({
       purpose: 'Lowest level that is logged.'
     }
   ),
-  RATE_LIMIT: integer(0, 0, 1e6, 'Creates per second for each caller and replica, then 429. 0 is no limit.'),
+  RATE_LIMIT: integer(
+    0,
+    0,
+    1e6,
+    'Creates per second for each caller and replica, then 429. After a second of rest as many may come at once, and the next ones one by one: in any one second fewer than twice as many. 0 is no limit.'
+  ),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30, 'Largest request body.'),
   BODY_MEMORY_BYTES: integer(
     2 ** 26,

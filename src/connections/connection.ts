@@ -143,8 +143,8 @@ export class Connection extends Link {
     return this.#newest === request ? this.#newestFailure : undefined
   }
 
-  /** Calls back with the failure that cuts off the body of this request, if it is the newest. */
-  expectBody(request: IncomingMessage, onBroken: (failure: Failure) => void): void {
+  /** Calls back with the failure that cuts off the body of this request, if it is the newest; undefined: no longer. */
+  expectBody(request: IncomingMessage, onBroken: ((failure: Failure) => void) | undefined): void {
     if (this.#newest === request) this.#onBroken = onBroken
   }
 
@@ -204,6 +204,13 @@ export class Connection extends Link {
   /** Makes the newest request the last: bytes that are not parsed yet are ignored. */
   stopReading(): void {
     if (this.#state !== 'finished') this.#enter('over')
+  }
+
+  /** Ends the connection after the responses that are pending; what its client still sends is read and dropped, but not parsed. */
+  stopParsing(): void {
+    if (this.isOver) return
+    this.stopReading()
+    if (this.#pending.size === 0) this.finish()
   }
 
   /**

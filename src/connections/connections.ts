@@ -81,12 +81,23 @@ export class Connections {
   }
 }
 
+type ParserError = NodeJS.ErrnoException & { reason?: string }
+
 /** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
 const byParserCode: Record<string, FailureName> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
   HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
   HPE_INVALID_VERSION: 'VersionNotSupported',
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
+}
+/** Node's parser has the code HPE_INVALID_VERSION for this, too, such as for a line that ends with a bare LF. */
+const noLineEnd = 'Expected CRLF after version'
+
+/** Returns the failure for an error of Node's parser. */
+function toParserFailure({ code = '', reason }: ParserError): Failure {
+  if (reason !== noLineEnd) return new Failure(byParserCode[code] ?? 'MalformedRequest')
+  const message = 'the request line must end with the HTTP version and CRLF'
+  return new Failure('MalformedRequest', { message })
 }
 
 /**
@@ -119,11 +130,12 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     })
   }
 
-  function rejectUnreadable({ code = '' }: NodeJS.ErrnoException, socket: Socket) {
+  function rejectUnreadable(error: ParserError, socket: Socket) {
+    const { code } = error
     // No response for a client that has gone or has never sent anything, nor for bytes after the connection's last request.
     if (code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
     else if (code === 'HPE_CLOSED_CONNECTION') connections.bySocket.get(socket)?.stopReading()
-    else rejectConnection(socket, new Failure(byParserCode[code] ?? 'MalformedRequest'))
+    else rejectConnection(socket, toParserFailure(error))
   }
 
   server.once('listening', () => {

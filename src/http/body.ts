@@ -1,4 +1,4 @@
-/** Reading a request's body into one buffer, as long as there is room for it. */
+/** Reading a request's body into one buffer, as long as there is room. */
 import { isUtf8 } from 'node:buffer'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
@@ -10,6 +10,9 @@ import { createJsonReader, namesOfIntegers } from './json.ts'
 /** The message for a client whose body finds no room. */
 export const tooManyBodies = { message: 'too many bodies are arriving' }
 
+/** Reading a megabyte of JSON takes some milliseconds, so bodies from this length on are read in turns of their own. */
+const largeBytes = 65_536
+
 type Done = (error: Error | null, body?: unknown) => void
 
 /**
@@ -19,6 +22,7 @@ type Done = (error: Error | null, body?: unknown) => void
  */
 export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
+  const largeBodies = createTurns()
   return (request: FastifyRequest, _: unknown, done: Done) => {
     const { raw, caller, connection } = request
     const { 'content-length': announced } = raw.headers
@@ -56,9 +60,14 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     }
 
     function end() {
-      finish()
       raw.trailers = {}
       raw.rawTrailers = []
+      if (length < largeBytes) parse()
+      else largeBodies.add(parse)
+    }
+
+    function parse() {
+      finish()
       const body = buffer.subarray(0, length)
       if (!isUtf8(body)) return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
       try {
@@ -70,6 +79,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
 
     function finish() {
       raw.off('data', add).off('end', end).off('close', leave)
+      connection?.expectBody(raw, undefined)
+      largeBodies.delete(parse)
       release()
     }
 
@@ -86,5 +97,35 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     connection?.expectBody(raw, fail)
     raw.on('data', add).on('end', end).on('close', leave)
     releaseHead(request)
+  }
+}
+
+/**
+ * Returns a set of callbacks that are called in the order in which they were added, one in each turn of the event loop.
+ * Otherwise, many bodies that arrive together would hold up all other requests until the last one is read.
+ */
+function createTurns() {
+  const waiting = new Set<() => void>()
+  let isScheduled = false
+
+  function schedule() {
+    if (!isScheduled && waiting.size > 0) setImmediate(run)
+    isScheduled = waiting.size > 0
+  }
+
+  function run() {
+    isScheduled = false
+    const [next] = waiting
+    if (next) waiting.delete(next)
+    schedule()
+    next?.()
+  }
+
+  return {
+    add(callback: () => void) {
+      waiting.add(callback)
+      schedule()
+    },
+    delete: (callback: () => void) => waiting.delete(callback)
   }
 }

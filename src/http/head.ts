@@ -38,7 +38,8 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
     return malformed('the header field host is missing or malformed')
   }
   const { 'transfer-encoding': coding, expect = '100-continue' } = headers
-  if (coding !== undefined && httpVersion === '1.0') return malformed('transfer-encoding is not of HTTP/1.0')
+  if (coding !== undefined && httpVersion === '1.0')
+    return malformed('HTTP/1.0 does not define Transfer-Encoding')
   if (coding !== undefined && coding.toLowerCase() !== 'chunked')
     return new Failure('TransferCodingNotSupported')
   if (expect.toLowerCase() !== '100-continue') return new Failure('ExpectationFailed')

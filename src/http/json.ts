@@ -37,6 +37,7 @@ export function createJsonReader(names: readonly string[]): (body: Buffer) => un
 }
 
 const number = /(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?)0*(\d+))?/g
+const nonZero = /[1-9]/g
 const maximumDigits = 19
 
 /** Returns the integer that the first JSON number after an offset stands for, or undefined for a fraction or over 19 digits. */
@@ -48,15 +49,13 @@ function toInteger(text: string, offset: number): bigint | undefined {
   if (fraction === '' && power === undefined && whole.length <= maximumDigits) return BigInt(source)
   // The comments follow 012.50e3, of which JSON has only 12.50e3.
   const written = whole + fraction // 01250
-  let start = 0
-  while (written[start] === '0') start++ // 1
-  if (start === written.length) return 0n
-  let end = written.length
-  while (written[end - 1] === '0') end-- // 4
-  if (end - start > maximumDigits) return undefined
-  const digits = written.slice(start, end) // 125
+  const start = written.search(nonZero) // 1
+  if (start === -1) return 0n
+  nonZero.lastIndex = start + maximumDigits
+  if (nonZero.test(written)) return undefined
+  const digits = written.slice(start, start + maximumDigits).replace(/0+$/, '') // 125
   const exponent = Number(direction + (power ?? '0').slice(0, 20)) // 3
-  const zeros = exponent - fraction.length + (written.length - end) // 3 - 2 + 1
+  const zeros = exponent - fraction.length + (written.length - start - digits.length) // 3 - 2 + 1
   if (zeros < 0 || digits.length + zeros > maximumDigits) return undefined
   return BigInt(sign + digits + '0'.repeat(zeros)) // 12500
 }
@@ -77,21 +76,20 @@ export function findMembers(bytes: Buffer, keys: readonly Buffer[]): number[] {
   let keyStart = 0
   let keyEnd = 0
   for (let at = 0; at < length; at++) {
-    const byte = bytes[at] as number
+    const byte = bytes[at]
     if (byte === quote) {
       keyStart = at + 1
       for (at = keyStart; at < length && bytes[at] !== quote; at++) if (bytes[at] === backslash) at++
       keyEnd = at
-    } else if (byte === comma) values++
-    else if (byte === openArray || byte === openObject) {
+    } else if (byte === colon) {
+      for (let index = 0; depth === 1 && index < keys.length; index++)
+        if (isKey(bytes, keyStart, keyEnd, keys[index] as Buffer)) offsets[index] = at + 1
+    } else if (byte === openArray || byte === openObject) {
       depth++
       if (!isEmpty(bytes, at)) values++
+      if (values > maximumValues) throw tooManyValues()
     } else if (byte === closeArray || byte === closeObject) depth--
-    else if (byte === colon && depth === 1) {
-      for (let index = 0; index < keys.length; index++)
-        if (isKey(bytes, keyStart, keyEnd, keys[index] as Buffer)) offsets[index] = at + 1
-    }
-    if (values > maximumValues) throw tooManyValues()
+    else if (byte === comma && ++values > maximumValues) throw tooManyValues()
   }
   return offsets
 }

@@ -159,11 +159,15 @@ function addHooks(app: FastifyInstance) {
     // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
     releaseHead(request)
     request.params = nothing
-    if (!raw.complete || raw.readableLength > 0) raw.resume()
+    if (!raw.complete || raw.readableLength > 0) dropBody(raw, connection)
     // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
     const isLast = connection?.endAfter(raw, awaits100 && !raw.complete) === true
-    const field = connectionField(isLast, awaits100 && reply.raw.shouldKeepAlive)
-    if (field !== undefined) reply.header('connection', field)
+    // Node would close after a body that was sent without waiting for 100, and lose the later responses. A client of HTTP/1.0
+    // closes unless it is told otherwise.
+    const isKept = reply.raw.shouldKeepAlive && (awaits100 || raw.httpVersion === '1.0')
+    if (isLast || isKept) reply.header('connection', isLast ? 'close' : 'keep-alive')
+    // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would
+    // lose the later responses. Instead, the rest of the body is read and dropped.
     else if (reply.hasHeader('connection') || app.connections.shared.isClosing)
       reply.removeHeader('connection')
     // A text that waits in the connection can take twice its bytes.
@@ -172,14 +176,19 @@ function addHooks(app: FastifyInstance) {
   })
 }
 
-/**
- * Returns the field `Connection` of a response, or undefined for none, whatever Node or Fastify would send:
- * - Node closes after a body that was sent without waiting for 100, and would lose the later responses.
- * - Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would lose
- *   the later responses. Instead, the rest of the body is read and dropped.
- */
-const connectionField = (isLast: boolean, isKeptAfter100: boolean) =>
-  isLast ? 'close' : isKeptAfter100 ? 'keep-alive' : undefined
+/** A chunk of fewer bytes costs more to parse than to receive. */
+const smallBytes = 512
+/** How many small chunks of a refused body are parsed before its connection ends. */
+const maximumSmallChunks = 1_000
+
+/** Reads the rest of a refused body and drops it. Each chunk costs the parser a call, so many small ones end the connection. */
+function dropBody(raw: IncomingMessage, connection: Connection | undefined) {
+  let small = 0
+  raw.on('data', ({ length }: Buffer) => {
+    if (length < smallBytes && ++small > maximumSmallChunks) connection?.stopParsing()
+  })
+  raw.resume()
+}
 
 /** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node itself could write it into the middle of one. */
 function inviteBody(response: ServerResponse) {

@@ -1,6 +1,5 @@
 /** The operations on plants, and their routes. */
 import fp from 'fastify-plugin'
-import { maximumValues } from '../http/json.ts'
 import type { Operation } from '../http/operation.ts'
 import { NewPlant, Plant } from './schema.ts'
 
@@ -12,7 +11,7 @@ const createPlant: Operation<typeof NewPlant> = {
   description: `Creates a new plant in the store. The client chooses its id; the response comes when the plant is durable.
 
 Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round (in JavaScript \`JSON.rawJSON\` of a BigInt). Unknown properties are
-ignored. A body has at most ${maximumValues} values, which are its members and elements at any depth.`,
+ignored.`,
   writes: true,
   body: {
     schema: NewPlant,

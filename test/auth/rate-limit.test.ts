@@ -1,6 +1,8 @@
 /** The rate limit: how many requests each caller may make in a second, and what the responses say about it. */
+import { inspect, isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { until } from '../../dev/until.ts'
+import { createRateLimit } from '../../src/auth/rate-limit.ts'
 import { failure, headers, startService, success } from '../support/service.ts'
 
 /** Each test, and each of its attempts, has callers of its own: no request of theirs was counted before. */
@@ -39,38 +41,138 @@ let lastId = 0
 const post = (secret: string, init: RequestInit = {}) =>
   service.post({ id: ++lastId, name: 'n' }, { ...by(secret), ...init })
 
-/** Sends requests of a new caller one after the other within one second, however often a slow machine has to begin again. */
-async function inOneSecond<T>(send: (secret: string) => (() => Promise<T>)[]): Promise<T[]> {
+/** Sends requests of a new caller one after the other before it gains another, however often a slow machine has to begin again. */
+async function atOnce<T>(send: (secret: string) => (() => Promise<T>)[]): Promise<T[]> {
   for (;;) {
     const calls = send(secretOf(newCaller()))
     const began = performance.now()
     const responses: T[] = []
     for (const call of calls) responses.push(await call())
-    if (performance.now() - began < 1_000) return responses
+    if (performance.now() - began < 1_000 / 3) return responses
   }
 }
 
+/** When requests come, in ms, and how many are left after each; -1 for one that is refused. */
+const sequences: [title: string, perSecond: number, steps: [ms: number, ...left: number[]][]][] = [
+  ['a full bucket holds a second of requests', 3, [[0, 2, 1, 0, -1, -1]]],
+  [
+    'it gains one after its part of a second, and no sooner',
+    4,
+    [
+      [0, 3, 2, 1, 0],
+      [249, -1],
+      [250, 0, -1]
+    ]
+  ],
+  [
+    'a refused request takes nothing',
+    4,
+    [
+      [0, 3, 2, 1, 0, -1, -1, -1],
+      [100, -1],
+      [500, 1, 0, -1]
+    ]
+  ],
+  [
+    'part of a request is kept until it is whole',
+    2,
+    [
+      [0, 1, 0],
+      [300, -1],
+      [700, 0],
+      [1_000, 0, -1]
+    ]
+  ],
+  [
+    'after a second it is full again',
+    3,
+    [
+      [0, 2, 1, 0, -1],
+      [1_000, 2, 1, 0, -1]
+    ]
+  ],
+  [
+    'a long rest fills it no further',
+    3,
+    [
+      [0, 2],
+      [1e9, 2, 1, 0, -1]
+    ]
+  ],
+  [
+    'one request a second',
+    1,
+    [
+      [0, 0, -1],
+      [999, -1],
+      [1_000, 0, -1]
+    ]
+  ]
+]
+
+for (const [title, perSecond, steps] of sequences) {
+  t.test(`${title}: ${perSecond} a second`, async (t) => {
+    let ms = 5_000
+    const take = createRateLimit(perSecond, { now: () => ms })
+    for (const [at, ...left] of steps) {
+      ms = 5_000 + at
+      t.strictSame(
+        left.map(() => take('a')),
+        left,
+        `after ${at} ms`
+      )
+    }
+    t.equal(take('b'), perSecond - 1, 'another caller has a bucket of its own')
+  })
+}
+
+t.test('of requests without end, any one second lets through fewer than twice the limit', async (t) => {
+  for (const perSecond of [1, 3, 10, 1_000]) {
+    let ms = 0
+    const take = createRateLimit(perSecond, { now: () => ms })
+    const granted: number[] = []
+    for (; ms < 2_500; ms += 0.25) while (take('a') >= 0) granted.push(ms)
+    const most = (withinMs: number) => {
+      let first = 0
+      return Math.max(
+        ...granted.map((at, index) => {
+          while (at - (granted[first] as number) >= withinMs) first++
+          return index - first + 1
+        })
+      )
+    }
+    t.equal(most(1_000), 2 * perSecond - 1, `${perSecond} a second`)
+    t.ok(most(82) <= perSecond + 0.082 * perSecond, `${most(82)} in 82 ms of ${perSecond} a second`)
+  }
+})
+
 t.test(
-  'the fourth create of a second gets 429 and is not stored, one of the next second gets 200',
+  'the fourth create at once gets 429 and is not stored, and the next that it gains gets 200',
   async (t) => {
     let caller = ''
-    const responses = await inOneSecond((secret) => {
+    const responses = await atOnce((secret) => {
       caller = secret
       return Array.from({ length: 4 }, () => () => post(secret))
     })
     t.strictSame(responses, [created(2), created(1), created(0), refused])
     t.strictSame(await service.rows('select 1 from plants where id = $1', [lastId]), [])
+    const began = performance.now()
     const next = await until(
-      'the second is over',
+      'it has gained one',
       () => post(caller),
       ({ status }) => status === 200
     )
-    t.strictSame(next, created(2))
+    const gained = Math.floor((performance.now() - began) / (1_000 / 3))
+    // It has gained a third of one before, at most.
+    t.ok(
+      [0, gained, gained - 1].map(created).some((one) => isDeepStrictEqual(one, next)),
+      inspect(next)
+    )
   }
 )
 
 t.test('all tokens of a caller share its limit, and another caller has its own', async (t) => {
-  const responses = await inOneSecond((secret) => {
+  const responses = await atOnce((secret) => {
     const [first, second] = [() => post(secret), () => post(`${secret}2`)]
     return [first, second, first, second, () => post(secretOf(newCaller()))]
   })
@@ -86,7 +188,7 @@ t.test('429 is decided after 401, and before the Idempotency-Key and the body ar
       'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes',
       limits(remaining)
     )
-  const responses = await inOneSecond((secret) => [
+  const responses = await atOnce((secret) => [
     ...Array.from({ length: 4 }, () => ask(secret)),
     () => post(`${secret}3`)
   ])
@@ -96,7 +198,7 @@ t.test('429 is decided after 401, and before the Idempotency-Key and the body ar
 })
 
 t.test('a request that is refused for its method or token is not counted', async (t) => {
-  const responses = await inOneSecond((secret) => [
+  const responses = await atOnce((secret) => [
     ...Array.from({ length: 5 }, () => () => post(secret, { headers: {} })),
     ...Array.from({ length: 5 }, () => () => post(secret, { method: 'PUT' })),
     () => post(secret)

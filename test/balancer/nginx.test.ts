@@ -87,6 +87,7 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
   const judge = async (title: string, bytes: string, error: number) => {
     const [response] = parseResponses(await exchange(url, [bytes]))
     t.notOk(response?.headers['strict-transport-security'], title)
+    t.notOk(response?.headers['keep-alive'], title)
     const [encrypted] = parseResponses(await exchange(tlsUrl, [bytes.replace('"id":1', '"id":3')], { tls }))
     t.equal(encrypted?.headers['strict-transport-security'], 'max-age=31536000', title)
     t.equal(encrypted?.status, response?.status, title)

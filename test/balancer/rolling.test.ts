@@ -124,6 +124,8 @@ t.test('the contract holds through the balancer, and for its own responses', asy
     t.equal(found, error, title)
     if (error !== 0) t.strictSame([typeof message, rest], ['string', {}], title)
   }
+  const kept = await exchange(url, [request('{"id":2,"name":"n"}'), /\}$/, ask('{"id":3,"name":"n"}')])
+  t.equal(parseResponses(kept)[0]?.headers['keep-alive'], 'timeout=55', 'less than its own time-out')
   // What HAProxy cannot read as HTTP gets a page of its own, before any configuration counts.
   const unreadable = [
     request('{}', { x: 'x'.repeat(20_000) }),

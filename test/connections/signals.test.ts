@@ -1,6 +1,8 @@
 /** A signal ends the process: what its clients, its balancer and its log see. */
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { Agent, get, request as httpRequest } from 'node:http'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
@@ -49,6 +51,18 @@ function ask(url: string, agent: Agent, body?: string): Promise<string> {
 /** The variable that makes a process run a script before its own. */
 const preload = (script: string) => ({
   NODE_OPTIONS: `${process.env.NODE_OPTIONS ?? ''} --import=data:text/javascript,${script.replaceAll(' ', '%20')}`
+})
+
+t.test('SIGUSR1 opens no inspector: with the flags of npm start, the service serves on', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
+  const flags: string[] = scripts.start.match(/--(?!env-file)\S+/g)
+  const { url, kill, ended } = await startProcess(t, { DATABASE_URL, SHUTDOWN_DELAY_MS: '0' }, flags)
+  kill('SIGUSR1')
+  const response = await exchange(url, [request(plant(), { connection: 'close' })])
+  t.match(response.toString(), /^HTTP\/1\.1 200 .*\{"name":"n"\}$/s)
+  kill('SIGTERM')
+  const { code, stderr } = await ended
+  t.strictSame({ code, stderr }, { code: 0, stderr: '' })
 })
 
 t.test('SIGTERM: unready at once, still serving, then closing connections, then exit code 0', async (t) => {

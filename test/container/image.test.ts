@@ -108,7 +108,7 @@ t.test('it says what it is', async (t) => {
     User: /^[1-9]\d*:[1-9]\d*$/,
     WorkingDir: '/app',
     Entrypoint: ['/usr/bin/tini', '--'],
-    Cmd: ['node', '--max-semi-space-size=16', '--no-node-snapshot', 'dist/server.js'],
+    Cmd: ['node', '--max-semi-space-size=16', '--no-node-snapshot', '--disable-sigusr1', 'dist/server.js'],
     Healthcheck: { Test: ['CMD', 'node', 'dist/commands/healthcheck.js'] },
     Labels: {
       'org.opencontainers.image.title': 'Plant Store',

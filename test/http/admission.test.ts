@@ -216,3 +216,61 @@ t.test('bodies beyond BODY_MEMORY_BYTES', async (t) => {
     await shows(t, service, 'http_body_bytes', 0)
   })
 })
+
+t.test('large bodies that arrive together', async (t) => {
+  const service = await start(t, {})
+  const count = 8
+  const length = 500_000
+  const noJson = 'x'.repeat(length)
+  /** Sends all but the last byte of each body. */
+  async function begin(write: (index: number) => string) {
+    const sockets = await Promise.all(Array.from({ length: count }, () => open(t, service)))
+    for (const [index, socket] of sockets.entries()) socket.write(request(write(index)).slice(0, -1))
+    await shows(t, service, 'http_body_bytes', count * length)
+    return sockets
+  }
+  let turn = 0
+  let isOver = false
+  const countTurns = () => {
+    turn++
+    if (!isOver) setImmediate(countTurns)
+  }
+  countTurns()
+  t.teardown(() => (isOver = true))
+  const replies: { turn: number; isSent: boolean }[] = []
+  const onReplied = (_: unknown, isSent: boolean) => replies.push({ turn, isSent })
+
+  t.test('are read one in each turn of the event loop, so that others are served between them', async (t) => {
+    const sockets = await begin(() => noJson)
+    service.app.server.on('replied', onReplied)
+    for (const socket of sockets) socket.write('x')
+    const responses = await Promise.all(sockets.map(readResponse))
+    service.app.server.off('replied', onReplied)
+    const malformed = { ...failure(400, 'the body is not valid JSON'), connection: undefined }
+    for (const response of responses) t.strictSame(response, malformed)
+    t.equal(new Set(replies.map(({ turn }) => turn)).size, count)
+    for (const socket of sockets) socket.destroy()
+    await shows(t, service, 'http_connections', 0)
+    await shows(t, service, 'http_body_bytes', 0)
+  })
+
+  t.test('are dropped, and nothing of them stored, if their clients leave meanwhile', async (t) => {
+    const plants = Array.from({ length: count }, () => plant('n'.repeat(length - 30)))
+    const sockets = await begin((index) => (index === 0 ? noJson : (plants[index] as string).padEnd(length)))
+    replies.length = 0
+    service.app.server.on('replied', onReplied).once('replied', () => {
+      for (const socket of sockets) socket.resetAndDestroy()
+    })
+    for (const [index, socket] of sockets.entries()) socket.write(index === 0 ? 'x' : ' ')
+    await shows(t, service, 'http_body_bytes', 0)
+    await shows(t, service, 'http_connections', 0)
+    service.app.server.off('replied', onReplied)
+    t.equal(replies.length, count, 'each of them ends once')
+    t.equal((await service.post(plant())).status, 200)
+    const ids = plants.map((text) => JSON.parse(text).id)
+    const stored = await service.rows('select id from plants where id = any($1)', [ids])
+    t.ok(stored.length < count / 2, `${stored.length} of them were read before`)
+    const faults = service.log().filter(({ level }) => level >= 50)
+    t.strictSame(faults, [])
+  })
+})

@@ -1,7 +1,7 @@
-/** One pass over a JSON text: where the id is, and how many values the text has. */
+/** One pass over a JSON text: where the id is, and whether the text has too many values. */
 import t from 'tap'
 import { Failure } from '../../src/failures/failure.ts'
-import { findMembers, maximumValues } from '../../src/http/json.ts'
+import { createJsonReader, findMembers, maximumValues } from '../../src/http/json.ts'
 
 const scan = (text: string) => findMembers(Buffer.from(text, 'latin1'), [Buffer.from('id')])[0]
 
@@ -47,36 +47,69 @@ t.test('every quote, colon, bracket and brace counts between strings, and none i
       t.equal(scan(text), text.indexOf('7'), text)
     }
   }
+  for (const end of ['', '\\', '\xff']) t.equal(scan(`{"id":"${'x'.repeat(300)}${end}`), 6, 'it breaks off')
 })
 
-t.test('a text that breaks off in a string is read to its end', async (t) => {
-  for (const end of ['', '\\', '\xff']) t.equal(scan(`{"id":"${'x'.repeat(300)}${end}`), 6)
-})
-
+const list =
+  (open: string, item: string, close: string, each = 1) =>
+  (values: number) => {
+    const count = Math.floor((values - 1) / each)
+    const rest = (values - 1) % each
+    return (
+      open + [...Array(count).fill(item), ...Array(rest).fill(open === '{' ? '"r":1' : '1')].join() + close
+    )
+  }
 const nested = (open: string, close: string) => (values: number) =>
-  open.repeat(values - 1) + 1 + close.repeat(values - 1)
-const list = (open: string, item: string, close: string) => (values: number) =>
-  `${open}${`${item},`.repeat(values - 2)}${item}${close}`
+  `${open.repeat(values - 1)}1${close.repeat(values - 1)}`
 
-/** Texts with a number of values, the outermost one among them. */
-const texts: Record<string, (values: number) => string> = {
-  elements: list('[', '1', ']'),
-  members: list('{', '"a":1', '}'),
-  'empty objects': list('[', '{}', ']'),
-  'empty arrays with spaces': list('[', '[ \n\t\r]', ']'),
-  'strings that hold every token': list('[', '",[]{}:\\""', ']'),
-  'objects in objects': nested('{"a":', '}'),
-  'arrays in arrays': nested('[ ', ' ]'),
-  'ids in ids': nested('{"id": ', '}')
+/** JSON texts with any number of values. */
+const texts: [what: string, write: (values: number) => string][] = [
+  ['numbers', list('[', '1', ']')],
+  ['strings that hold every token', list('[', String.raw`",[]{}:\",\\"`, ']')],
+  ['literals with spaces', list('[ ', ' null ', ' ]')],
+  ['empty objects', list('[', '{}', ']')],
+  ['empty arrays with spaces', list('[', '[ \t\r\n]', ']')],
+  ['arrays of one', list('[', '[ 1 ]', ']', 2)],
+  ['objects of two', list('[', '{"a":1,"b":[]}', ']', 3)],
+  ['members with one name', list('{', '"a":1', '}')],
+  ['members named __proto__', list('{', '"__proto__":{}', '}')],
+  ['arrays in arrays', nested('[ ', ' ]')],
+  ['objects in objects', nested('{"a":', '}')],
+  ['ids in ids', nested('{"id": ', '}')]
+]
+
+/** Counts the values of a text by JSON.parse's own account: it calls the reviver for each that it keeps. */
+function countValues(text: string): number {
+  let count = 0
+  JSON.parse(text, (_, value) => {
+    count++
+    return value
+  })
+  return count
 }
 
-for (const [what, write] of Object.entries(texts)) {
-  t.test(`${maximumValues} values pass, and one more is refused: ${what}`, async (t) => {
-    t.doesNotThrow(() => scan(write(maximumValues)))
-    t.throws(() => scan(write(maximumValues + 1)), {
+for (const [what, write] of texts) {
+  t.test(`as many values as the limit are read, one more is refused: ${what}`, async (t) => {
+    // Of members with one name it keeps the last, and deeper than this it overflows the stack.
+    if (!what.startsWith('members')) t.equal(countValues(write(1_000)), 1_000, 'the text has so many')
+    const read = (values: number) => createJsonReader(['id'])(Buffer.from(write(values)))
+    t.doesNotThrow(() => read(maximumValues))
+    t.throws(() => read(maximumValues + 1), {
       constructor: Failure,
-      error: 400,
+      name: 'MalformedBody',
       message: `the body has more than ${maximumValues} values`
     })
   })
 }
+
+t.test(
+  'too many values are refused before anything is parsed: also where what follows is not JSON',
+  async (t) => {
+    for (const open of ['[', '{"a":', '[{},', '1,'])
+      t.throws(
+        () => createJsonReader([])(Buffer.from(open.repeat(maximumValues + 1))),
+        { name: 'MalformedBody' },
+        open
+      )
+  }
+)

@@ -29,6 +29,7 @@ const repeated = (field: string) => failed(400, `the header field ${field} is re
 const badHost = failed(400, 'the header field host is missing or malformed')
 const noMethod = failed(405, 'this path does not support this method')
 const tooLarge = failed(431, 'the request line and header fields are too large')
+const lineEnd = failed(400, 'the request line must end with the HTTP version and CRLF')
 const version = failed(505, 'the protocol must be HTTP/1.1')
 const mediaType = failed(415, 'the content type must be application/json')
 
@@ -61,7 +62,7 @@ const cases: [string, Part[], string[]][] = [
       request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0'),
       `${chunk(plant())}0\r\n\r\n${request(plant())}`
     ],
-    [failed(400, 'transfer-encoding is not of HTTP/1.0')]
+    [failed(400, 'HTTP/1.0 does not define Transfer-Encoding')]
   ],
   ['2.3: an unsupported version, at an unknown path', [request('', {}, 'POST /nope HTTP/2.0')], [version]],
   [
@@ -121,6 +122,12 @@ const cases: [string, Part[], string[]][] = [
   ['5.5: a control character in a value', [request(plant(), { x: 'a\x01b' })], [malformed]],
   ['5.5: U+0000 in a value', [request(plant(), { x: 'a\0b' })], [malformed]],
   ['5.5: bytes outside ASCII in a value', [request(plant(), { x: '\xe4\xff' })], [created]],
+  [
+    '2.2: a bare line feed ends the request line',
+    [request(plant()).replace('HTTP/1.1\r\n', 'HTTP/1.1\n')],
+    [lineEnd]
+  ],
+  ['2.3: a version of three digits', [request(plant(), {}, 'POST /plants HTTP/1.11')], [lineEnd]],
   [
     '2.2: a bare line feed ends a field line',
     [request(plant()).replace('host: test\r\n', 'host: test\n')],
@@ -518,6 +525,42 @@ t.test('a connection is used again after a refused request', async (t) => {
     responses.map(({ status }) => status),
     [400, 200]
   )
+})
+
+t.test('many small chunks of a refused body end its connection, few do not', async (t) => {
+  const refused = failed(401, 'a bearer token is required')
+  for (const [small, expected] of [
+    [1_000, [refused, created]],
+    [1_001, [refused]]
+  ] as const) {
+    const start = request('', { ...chunked, authorization: undefined }) + chunk(' ').repeat(small)
+    const parts = [start, /required"\}$/, `${chunk(' '.repeat(512))}0\r\n\r\n${request(plant())}`]
+    const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
+    t.strictSame(
+      responses.map(({ status, body }) => `${status} ${body}`),
+      expected,
+      `${small} chunks`
+    )
+  }
+})
+
+t.test('a client of HTTP/1.0 learns from each response whether its connection closes', async (t) => {
+  const start = 'POST /plants HTTP/1.0'
+  for (const [body, fields] of [['{'], ['{', { authorization: undefined }], [plant()]] as const) {
+    const kept = request(body, { connection: 'keep-alive', ...fields }, start)
+    // Without a half-close: the connection ends after the second response because the server says so.
+    const responses = parseResponses(
+      await exchange(service.url, [kept, /\r\n\r\n\{.*\}$/, request(plant(), {}, start)])
+    )
+    t.strictSame(
+      responses.map(({ status, headers }) => [status, headers.connection]),
+      [
+        [body === '{' ? 400 : 200, 'keep-alive'],
+        [200, 'close']
+      ],
+      body
+    )
+  }
 })
 
 t.test('after all that the service still serves, and logged no internal error', async (t) => {

@@ -1,6 +1,7 @@
 /** What a body takes while it arrives, and while its create waits: what is counted of it. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
+import { maximumValues } from '../../src/http/json.ts'
 import { lockTable } from '../support/database.ts'
 import { atMost, heldEach } from '../support/held.ts'
 import { patience, startMeasured } from '../support/measured.ts'
@@ -72,8 +73,12 @@ t.test('the body of a refused request is dropped while a response before it wait
   await holder.query('rollback')
 })
 
+/** As many values as a body may have, each of twice its bytes in memory. */
+const unknown = `[${`"${'x'.repeat(400)}\\u4e00",`.repeat(maximumValues - 9)}{}]`
+
 const refused: [what: string, body: string][] = [
-  ['unknown properties, and no name', `{"id":1,"x":[${'{},'.repeat(300_000)}{}]}`],
+  ['unknown properties, and no name', `{"id":1,"x":${unknown}}`],
+  ['too many values', `{"id":1,"x":[${'{},'.repeat(300_000)}{}]}`],
   ['a long name, and an id that is none', `{"id":"x","name":"${'n'.repeat(900_000)}"}`],
   ['a long name with U+0000', `{"id":1,"name":"\\u0000${'n'.repeat(900_000)}"}`]
 ]
@@ -100,7 +105,7 @@ const withTrailers = (body: string) =>
   `${request('', chunkedHead)}${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`
 
 const waiting: [what: string, body: (id: number) => string][] = [
-  ['unknown properties', (id) => `{"id":${id},"name":"n","x":[${`"${'x'.repeat(440)}",`.repeat(1_900)}{}]}`],
+  ['unknown properties', (id) => `{"id":${id},"name":"n","x":${unknown}}`],
   ['an unknown text', (id) => `{"id":${id},"name":"n","x":"${'x'.repeat(900_000)}"}`],
   ['trailers', (id) => `{"id":${id},"name":"n"}`],
   ['a wide name that is escaped', (id) => `{"id":${id},"name":"\\u4e00${'\\u0001'.repeat(150_000)}"}`],

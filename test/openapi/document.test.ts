@@ -121,6 +121,17 @@ t.test('requests get the responses of the examples, with documented header field
   }
 })
 
+t.test('a body of more values than the document states gets the failure that it names', async (t) => {
+  const [, most, name] =
+    /^At most (\d+) values: .* it gets (\w+)\./.exec(operation.requestBody.description) ?? []
+  const usual = await startService(t)
+  const bodyOf = (values: number) => `{"id":-1,"name":"n","x":[${Array(values - 4).fill(1)}]}`
+  t.equal((await usual.post(bodyOf(Number(most)))).status, 200)
+  const { headers, body } = await usual.post(bodyOf(Number(most) + 1))
+  t.equal(headers['error-name'], name)
+  t.strictSame(JSON.parse(body), { error: 400, message: `the body has more than ${most} values` })
+})
+
 t.test('a rate limit adds the documented header fields to both responses', async (t) => {
   const limited = await startService(t, { RATE_LIMIT: '1000' })
   for (const status of [200, 400]) {

@@ -1,0 +1,28 @@
+/** The reader of a body by itself: a fake request whose events come in an exact order. */
+import { EventEmitter } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t from 'tap'
+import { Failure } from '../../src/failures/failure.ts'
+import { createBodyParser } from '../../src/http/body.ts'
+import { NewPlant } from '../../src/plants/schema.ts'
+import { Shares } from '../../src/shared/shares.ts'
+
+const length = 100_000
+
+t.test('a large body whose client leaves before its turn ends once, with the failure', async (t) => {
+  const bodies = new Shares(1_000_000)
+  const parse = createBodyParser(NewPlant, bodies, length)
+  const raw = Object.assign(new EventEmitter(), { headers: { 'content-length': `${length}` } })
+  const ends: unknown[][] = []
+  const request = { raw, caller: 'tester' } as unknown as Parameters<typeof parse>[0]
+  parse(request, undefined, (...end) => ends.push(end))
+  raw.emit('data', Buffer.from('{}'))
+  raw.emit('data', Buffer.alloc(length - 2, ' '))
+  raw.emit('end')
+  t.strictSame([ends, bodies.held], [[], length], 'it waits for its turn')
+  const failure = new Failure('MalformedRequest')
+  raw.emit('broken', failure)
+  await nextTurn()
+  await nextTurn()
+  t.strictSame([ends, bodies.held], [[[failure]], 0])
+})
