@@ -7,7 +7,7 @@ import type { FailureName } from '../failures/catalogue.ts'
 import { Failure, toResponse } from '../failures/failure.ts'
 import { Backpressure } from './backpressure.ts'
 import { Connection, type Observer, type Shared } from './connection.ts'
-import { allowHalfOpen } from './internals.ts'
+import { allowHalfOpen, reset } from './internals.ts'
 import type { TimeLimits } from './patience.ts'
 import { Room, spareConnections } from './room.ts'
 import { askKernel, findGreedy } from './send-queues.ts'
@@ -187,7 +187,7 @@ function startChecks(
   function cutOff({ socket }: Connection) {
     connections.stalled++
     server.emit('stalled', socket.remoteAddress)
-    socket.resetAndDestroy()
+    reset(socket)
   }
 
   async function ask() {

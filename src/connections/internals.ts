@@ -56,6 +56,15 @@ export function findWritten(socket: Socket): { accepted: number; fd: number } | 
   return handle ? { accepted: handle.bytesWritten - handle.writeQueueSize, fd: handle.fd } : undefined
 }
 
+/**
+ * Destroys a socket with all that the kernel holds for its client. While a shutdown is under way, libuv refuses a reset
+ * (`uv_tcp_close_reset`), and Node would keep the handle for ever: nothing waits to be written then.
+ */
+export function reset(socket: Socket): void {
+  if (socket.writableEnded && !socket.writableFinished) socket.destroy()
+  else socket.resetAndDestroy()
+}
+
 const checkLimitMs = 10_000
 const request = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
 

@@ -1,6 +1,7 @@
 /** Room for connections: how many there may be, and which one is given up for a new one. */
 import { List } from '../shared/list.ts'
 import type { Connection } from './connection.ts'
+import { reset } from './internals.ts'
 import { negligibleBytes } from './patience.ts'
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
@@ -79,6 +80,6 @@ export class Room {
     const { socket, isTrusted, isSpent, unreadBytes } = connection
     // A reset frees what the kernel holds for a client that may never read it.
     if (isTrusted || (isSpent && unreadBytes < negligibleBytes)) socket.destroy()
-    else socket.resetAndDestroy()
+    else reset(socket)
   }
 }

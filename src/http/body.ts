@@ -60,6 +60,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     }
 
     function end() {
+      // From now on it only means that the stream has ended.
+      raw.off('close', leave)
       raw.trailers = {}
       raw.rawTrailers = []
       if (length < largeBytes) parse()

@@ -14,15 +14,17 @@ t.test('a large body whose client leaves before its turn ends once, with the fai
   const parse = createBodyParser(NewPlant, bodies, length)
   const raw = Object.assign(new EventEmitter(), { headers: { 'content-length': `${length}` } })
   const ends: unknown[][] = []
-  const request = { raw, caller: 'tester' } as unknown as Parameters<typeof parse>[0]
+  let onBroken: ((failure: Failure) => void) | undefined
+  const connection = { expectBody: (_: unknown, callback: typeof onBroken) => (onBroken = callback) }
+  const request = { raw, caller: 'tester', connection } as unknown as Parameters<typeof parse>[0]
   parse(request, undefined, (...end) => ends.push(end))
   raw.emit('data', Buffer.from('{}'))
   raw.emit('data', Buffer.alloc(length - 2, ' '))
   raw.emit('end')
   t.strictSame([ends, bodies.held], [[], length], 'it waits for its turn')
   const failure = new Failure('MalformedRequest')
-  raw.emit('broken', failure)
+  onBroken?.(failure)
   await nextTurn()
   await nextTurn()
-  t.strictSame([ends, bodies.held], [[[failure]], 0])
+  t.strictSame([ends, bodies.held, onBroken], [[[failure]], 0, undefined])
 })
