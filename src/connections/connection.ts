@@ -14,6 +14,7 @@ const maximumPending = { unknown: 16, trusted: 64 }
 const maximumPendingTogether = 4_096
 /** Half of the shortest request, `GET / HTTP/1.1` and an empty line: a piece of this length ends one request at most. */
 const pieceBytes = 8
+const bodyPieceBytes = 1_024
 const endsChunked = /(?:^|[,\s])chunked$/i
 
 /**
@@ -297,7 +298,9 @@ export class Connection extends Link {
       if ((room <= 0 && !this.isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
       // Without room, the newest request is read to its end, in pieces too short to hold another.
-      const bytes = Math.max(2 * room, 1) * pieceBytes
+      // A body may go on for long: in pieces of a kilobyte at least, if there is any room.
+      const least = room > 0 && this.isArriving ? bodyPieceBytes : pieceBytes
+      const bytes = Math.max(2 * room * pieceBytes, least)
       const to = from + Math.max(bytes, this.#bodyBytes)
       const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
       parse(piece)
