@@ -11,20 +11,27 @@ import { startProcess } from '../support/process.ts'
 import { connectTo, open, request } from '../support/raw.ts'
 import { everyResponse, failure, post, read, startService } from '../support/service.ts'
 
-const scrape = 'GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(64)
+const scrape = 'GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n'
+const start = 'HTTP/1.1 200 OK\r\n'
 
-/** Opens so many connections that ask for the page as fast as they get it. */
+/** Opens so many connections, each of which always waits for 64 pages. Returns what counts the pages. */
 async function flood(t: Test, url: string, count: number) {
-  let bytes = 0
+  let pages = 0
   for (let index = 0; index < count; index++) {
     const socket = connectTo(url)
     t.teardown(() => socket.destroy())
-    socket.on('error', () => {}).on('data', (chunk) => (bytes += chunk.length))
+    let rest = ''
+    socket.setEncoding('latin1').on('error', () => {})
+    socket.on('data', (chunk) => {
+      const parts = `${rest}${chunk}`.split(start)
+      rest = parts.at(-1)?.slice(-start.length) ?? ''
+      pages += parts.length - 1
+      socket.write(scrape.repeat(parts.length - 1))
+    })
     await once(socket, 'connect')
-    const ask = () => socket.destroyed || socket.write(scrape, () => setImmediate(ask))
-    ask()
+    socket.write(scrape.repeat(64))
   }
-  return () => bytes
+  return () => pages
 }
 
 t.test('32 connections that pipeline scrapes: creates go on', async (t) => {
@@ -34,13 +41,14 @@ t.test('32 connections that pipeline scrapes: creates go on', async (t) => {
   const times: number[] = []
   for (let id = 0; id < 11; id++) {
     const began = performance.now()
-    t.equal((await post(`${service.url}/plants`, { id, name: 'n' })).status, 200)
+    const signal = AbortSignal.timeout(scaled(30_000))
+    t.equal((await post(`${service.url}/plants`, { id, name: 'n' }, { signal })).status, 200)
     times.push(performance.now() - began)
   }
   const median = times.sort((a, b) => a - b)[5] as number
-  t.comment(`a create takes ${Math.round(median)} ms beside ${received()} bytes of pages`)
+  t.comment(`a create takes ${Math.round(median)} ms beside ${received()} pages`)
   t.ok(median < scaled(250), `${median} ms`)
-  t.ok(received() > 1_000_000, 'the flood was one')
+  t.ok(received() > 100, 'the flood was one')
 })
 
 /** A registry with one counter of the library's. */
