@@ -1,6 +1,6 @@
 /** Backpressure: what anybody can ask for is read no faster than it can be served beside the creates. */
-import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
+import type { Connection } from './connection.ts'
 
 /**
  * How many failures, and responses without an operation, go in one turn of the event loop before their clients are paused.
@@ -16,8 +16,8 @@ const mostTurns = 16
 /** Which connections are left unread for a while. A connection's first such request is never left unread, only its next. */
 export class Backpressure {
   /** Connections whose next request is left unread, in the order in which they resume: those with a valid token go first. */
-  readonly #trusted = new Set<Socket>()
-  readonly #others = new Set<Socket>()
+  readonly #trusted = new Set<Connection>()
+  readonly #others = new Set<Connection>()
   /** What was served, less what earlier turns have paid. */
   #debt = 0
   #endsSoon = false
@@ -34,10 +34,8 @@ export class Backpressure {
     this.#endTurnSoon()
     if (this.#debt <= perTurn || connection === undefined) return
     const hold = () => {
-      // A request whose header has arrived is read to its end, and so is a connection that closes.
-      if (!connection.isIdleAfter(raw)) return
-      raw.socket.pause()
-      ;(connection.isTrusted ? this.#trusted : this.#others).add(raw.socket)
+      if (!connection.hold()) return
+      ;(connection.isTrusted ? this.#trusted : this.#others).add(connection)
       this.#endTurnSoon()
     }
     // Until a refused body has arrived completely, Node would resume the socket.
@@ -47,7 +45,7 @@ export class Backpressure {
 
   /** Reads from every client again. */
   resumeAll(): void {
-    for (const socket of [...this.#trusted, ...this.#others]) this.#resume(socket)
+    for (const connection of [...this.#trusted, ...this.#others]) this.#resume(connection)
   }
 
   #endTurnSoon() {
@@ -59,19 +57,19 @@ export class Backpressure {
   #endTurn() {
     this.#endsSoon = false
     this.#debt = Math.max(0, this.#debt - perTurn)
-    for (const sockets of [this.#trusted, this.#others]) {
+    for (const connections of [this.#trusted, this.#others]) {
       let left = Math.max(1, perTurn - this.#debt)
-      for (const socket of sockets) {
+      for (const connection of connections) {
         if (left-- === 0) break
-        this.#resume(socket)
+        this.#resume(connection)
       }
     }
     if (this.#debt > 0 || this.size > 0) this.#endTurnSoon()
   }
 
-  #resume(socket: Socket) {
-    this.#trusted.delete(socket)
-    this.#others.delete(socket)
-    socket.resume()
+  #resume(connection: Connection) {
+    this.#trusted.delete(connection)
+    this.#others.delete(connection)
+    connection.letGo()
   }
 }

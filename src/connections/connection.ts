@@ -84,6 +84,7 @@ export class Connection extends Link {
   /** Bytes that certainly belong to the newest request's body: they hold no other request. */
   #bodyBytes = 0
   #awaits100 = false
+  #isHeld = false
   /** From this time on (ms), its next response is its last. */
   #leavesAt = Number.POSITIVE_INFINITY
 
@@ -171,9 +172,17 @@ export class Connection extends Link {
     return isLast
   }
 
-  /** Returns whether no other request has come after this one, and more is to be read. */
-  isIdleAfter(request: IncomingMessage): boolean {
-    return (this.#newest === undefined || this.#newest === request) && !this.isOver
+  /** Leaves what comes after the newest request unread, until it is let go. Returns whether: a body is read to its end. */
+  hold(): boolean {
+    if (this.isArriving || this.isOver) return false
+    this.#isHeld = true
+    this.socket.pause()
+    return true
+  }
+
+  letGo(): void {
+    this.#isHeld = false
+    this.socket.resume()
   }
 
   /** Takes in a request that Node has parsed. */
@@ -295,11 +304,11 @@ export class Connection extends Link {
     for (let from = 0; from < chunk.length; ) {
       if (this.isOver || socket.destroyed) return
       const room = this.#room
-      if ((room <= 0 && !this.isArriving) || isPausedByNode(socket)) socket.pause()
+      if (((room <= 0 || this.#isHeld) && !this.isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
       // Without room, the newest request is read to its end, in pieces too short to hold another.
-      // A body may go on for long: in pieces of a kilobyte at least, if there is any room.
-      const least = room > 0 && this.isArriving ? bodyPieceBytes : pieceBytes
+      // The rest of a refused body goes on in pieces that can hold some fifty requests: none else waits.
+      const least = this.#pending.size === 0 && this.isArriving ? bodyPieceBytes : pieceBytes
       const bytes = Math.max(2 * room * pieceBytes, least)
       const to = from + Math.max(bytes, this.#bodyBytes)
       const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
@@ -328,8 +337,8 @@ export class Connection extends Link {
     this.#pending.delete(response)
     this.#shared.pending--
     const { size } = this.#pending
-    if (size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2 || size === 0)
-      this.socket.resume()
+    const isHalf = size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2
+    if ((isHalf || size === 0) && !this.#isHeld) this.socket.resume()
     this.#forgetNewest()
     if (size === 0 && this.#state === 'over') this.#writeLast()
     this.#observer.onServed(this)

@@ -39,6 +39,8 @@ const idleBytes = 16_384
 /** How long a connection of the adversary lives beyond what it sends, at most. */
 const longestHoldMs = 3_000
 const warmUpMs = 1_500
+/** How long the log's reader reads, and does not read. */
+const stallMs = 2_000
 /**
  * The time for a create. What other callers hold always leaves room for one more, so no good client may be without a
  * plant for longer.
@@ -125,8 +127,13 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
     return `the process has ended with code ${code}: ${firstLine(stderr)}`
   })
   const isOver = () => ended || performance.now() >= end
+  const { stdout } = service.child
+  // A reader of the log that now and then reads nothing: the pipe holds a few lines.
+  const stalls = setInterval(() => (stdout?.isPaused() ? stdout.resume() : stdout?.pause()), stallMs)
   const attack = startAttack(service.url, { seed, kinds, connections: badConnections }, isOver)
   await Promise.race([attack.done, exit])
+  clearInterval(stalls)
+  stdout?.resume()
   const restless = sleep(scaled(restMs), [`it does not come to rest within ${scaled(restMs)} ms`], {
     ref: false
   })
@@ -136,7 +143,7 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
   const { refused, longestMs } = good.refusals()
   const summary =
     `${attack.scripts()} connections; good clients: ${good.created.length} plants, ${refused} × 503, ` +
-    `${Math.round(longestMs)} ms the longest time that a client was without`
+    `${Math.round(longestMs)} ms the longest time that a client was without, p99 ${Math.round(good.p99())} ms`
   return { faults, summary }
 
   /** Compares what the process holds and has promised, when all clients have gone, with what it should. */
@@ -165,6 +172,9 @@ export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Opt
     await until('nobody is served', () => service.metrics(names), isAtRest, scaled(restMs))
     await check()
     const { longestMs } = good.refusals()
+    const p99 = good.p99()
+    if (p99 > writeDeadlineMs / 2)
+      found.push(`99 of 100 creates of good clients took up to ${Math.round(p99)} ms`)
     if (longestMs > writeDeadlineMs)
       found.push(`a good client was without a plant for ${Math.round(longestMs)} ms`)
     // On a slow machine the deadline is longer than a short run.

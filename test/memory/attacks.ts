@@ -90,6 +90,14 @@ export const kinds = {
     pieces(request(plant(world, 'n'.repeat(world.random.integer(2_000))), world.caller), 40),
   pipelines: ({ random }) => [get('/livez').repeat(random.integer(400))],
   'unread pages': ({ random }) => [get('/openapi.json').repeat(50 + random.integer(400))],
+  'unread assets': () => [get('/docs/swagger-ui-bundle.js').repeat(10)],
+  'idle crowds': () => [get('/livez')],
+  'floods of successes': ({ random }) => repeat(random.integer(100), () => get('/livez').repeat(16)),
+  'wide bodies': (world) =>
+    repeat(5, () => {
+      const members = repeat(1_900, (index) => `"${index}${'k'.repeat(world.random.integer(500))}":1`)
+      return request(plant(world, 'n', `,${members}`), world.caller)
+    }),
   'unread creates': (world) =>
     repeat(10 + world.random.integer(30), () => request(plant(world, 'n'.repeat(300_000)), world.caller)),
   'long creates': (world) => repeat(5, () => request(plant(world, 'n'.repeat(900_000)), world.caller)),

@@ -18,6 +18,8 @@ export function startGoodClients(url: string, secret: string, count: number, bef
   const faults: string[] = []
   let refused = 0
   let longestMs = 0
+  /** Of each create, 503 included. */
+  const times: number[] = []
   let lastId = before
   let isOver = false
 
@@ -48,7 +50,9 @@ export function startGoodClients(url: string, secret: string, count: number, bef
       let waitMs = pauseMs
       const name = `good-${++lastId}`
       try {
+        const began = performance.now()
         const { status, retryAfter, body } = await post(`{"id":${lastId},"name":"${name}"}`)
+        times.push(performance.now() - began)
         if (status === 200 && body === `{"name":"${name}"}`) {
           created.push(name)
           noteWait()
@@ -73,6 +77,8 @@ export function startGoodClients(url: string, secret: string, count: number, bef
     created,
     /** How many creates got 503, and the longest time that a client was without a plant. */
     refusals: () => ({ refused, longestMs }),
+    /** Returns the time in ms in which 99 of 100 creates had their response. */
+    p99: () => times.toSorted((one, other) => one - other)[Math.floor(times.length * 0.99)] ?? 0,
     /** Lets each have its last response, and closes their connections. */
     async stop() {
       isOver = true
