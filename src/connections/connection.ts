@@ -37,7 +37,7 @@ export interface Shared extends TimeLimits {
 
 /** What a connection reports to those who hold it. */
 export interface Observer {
-  /** A request has begun to arrive. */
+  /** A request has begun to arrive, or may have. */
   onBegun(connection: Connection): void
   /** It was served, has nothing more to do, or has become trusted. */
   onServed(connection: Connection): void
@@ -177,12 +177,15 @@ export class Connection extends Link {
     if (this.isArriving || this.isOver) return false
     this.#isHeld = true
     this.socket.pause()
+    // Its next request may have come.
+    this.#observer.onBegun(this)
     return true
   }
 
   letGo(): void {
     this.#isHeld = false
     this.socket.resume()
+    this.#observer.onServed(this)
   }
 
   /** Takes in a request that Node has parsed. */

@@ -74,6 +74,25 @@ t.test(
   }
 )
 
+t.test('a trusted connection that is held back makes no room until it is let go', async (t) => {
+  const service = await start(t)
+  const clients: Client[] = []
+  while (clients.length < limit) clients.push(await connect(t, service, create()))
+  const [held, idle] = clients as [Client, Client]
+  const [connection] = service.app.connections.all()
+  t.ok(connection?.hold())
+  const newest = await connect(t, service, create())
+  await closed(idle)
+  t.ok(isOpen(held))
+  connection?.letGo()
+  for (const client of [...clients.slice(2), newest]) {
+    client.send(create())
+    await client.responses(2)
+  }
+  await connect(t, service, probe)
+  await closed(held)
+})
+
 t.test('where all are trusted and busy, others are refused, but for their probes', async (t) => {
   const service = await start(t)
   const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
