@@ -248,7 +248,7 @@ export class Connection extends Link {
     if (this.#state === 'finished' || this.socket.destroyed) return
     this.#enter('finished')
     // After all has been written, so that a client that takes nothing can be reset until then.
-    this.socket.write('', () => this.socket.end())
+    if (!this.socket.writableEnded) this.socket.write('', () => this.socket.end())
     // Nothing is parsed any more, so there is no reason left to pause: what arrives is read and dropped.
     this.socket.resume()
     this.#observer.onServed(this)
