@@ -135,9 +135,14 @@ export class Connection extends Link {
     return this.#patience.unreadBytes
   }
 
-  /** Takes in that its client has taken this many bytes in all. */
-  learnTaken(bytes: number): void {
-    this.#patience.learnTaken(bytes)
+  /** Its client may not have taken all, and it matters. */
+  get isOwing(): boolean {
+    return this.#patience.isOwing
+  }
+
+  /** Takes in that its client has taken this many bytes in all, as the kernel has told at a time in ms. */
+  learnTaken(bytes: number, now: number): void {
+    this.#patience.learnTaken(bytes, now)
   }
 
   /** Returns the failure that cut this request off, if any. The rest of it is not read. */

@@ -41,9 +41,12 @@ class Since {
 /** What one connection has taken and sent, and since when it has not. */
 export class Patience {
   readonly #socket: Socket
-  /** Bytes that the client has taken, as far as the kernel was asked. */
+  /** Bytes that the client has taken, as far as the kernel was asked, and when that became more, in ms. */
   #taken = 0
-  readonly #taking = new Since()
+  #takenAt = 0
+  /** When the kernel was asked last, or there was nothing to ask, in ms. */
+  #askedAt = 0
+  #wasOwing = false
   readonly #sending = new Since()
   readonly #request = new Since()
   readonly #step = new Since()
@@ -58,9 +61,17 @@ export class Patience {
     return written ? written.accepted - this.#taken : 0
   }
 
-  /** Takes in that the client has taken this many bytes in all. */
-  learnTaken(bytes: number): void {
-    this.#taken = Math.max(this.#taken, bytes)
+  /** The client may not have taken all, and it matters. */
+  get isOwing(): boolean {
+    return this.unreadBytes >= negligibleBytes || this.#socket.writableLength > 0
+  }
+
+  /** Takes in that the client has taken this many bytes in all, as the kernel has told at a time in ms. */
+  learnTaken(bytes: number, now: number): void {
+    this.#askedAt = now
+    if (bytes <= this.#taken) return
+    this.#taken = bytes
+    this.#takenAt = now
   }
 
   /**
@@ -70,19 +81,21 @@ export class Patience {
   check(now: number, awaited: Awaited, count: number, isClosed: boolean, limits: TimeLimits) {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeout } = limits
     const shorterMs = Math.min(headersTimeoutMs, requestTimeoutMs)
-    const hasTakenAll = this.unreadBytes < negligibleBytes && this.#socket.writableLength === 0
+    const { isOwing } = this
+    if (!isOwing || !this.#wasOwing) this.#takenAt = this.#askedAt = now
+    this.#wasOwing = isOwing
     // Where there is nothing to measure, the time begins again with each look: its time equals no value.
-    const takingMs = this.#taking.elapsed(hasTakenAll ? now : this.#taken, now)
     const sendingMs = this.#sending.elapsed(this.#socket.bytesRead, now)
     const requestMs = this.#request.elapsed(awaited === 'nothing' ? now : count, now)
     const stepMs = this.#step.elapsed({ 'first byte': count, end: 'end' }[awaited as string] ?? now, now)
-    if (takingMs > (isClosed ? shorterMs : requestTimeoutMs)) return 'stalled'
+    // By what the kernel has told: after this process has stood still, it is asked first.
+    if (this.#askedAt - this.#takenAt > (isClosed ? shorterMs : requestTimeoutMs)) return 'stalled'
     switch (awaited) {
       case 'nothing':
         return undefined
       case 'end': {
         const limitMs = isClosed ? lingerMs : requestTimeoutMs
-        return hasTakenAll && (sendingMs >= silentMs || stepMs > limitMs) ? 'silent' : undefined
+        return !isOwing && (sendingMs >= silentMs || stepMs > limitMs) ? 'silent' : undefined
       }
       case 'request': {
         const limitMs = isClosed ? silentMs : count === 0 ? headersTimeoutMs : keepAliveTimeout

@@ -27,14 +27,14 @@ async function readSendQueues(): Promise<Map<string, number> | undefined> {
 /** Asks the kernel what those connections have taken that may hold more than a little, and tells them. */
 export async function askKernel(connections: Iterable<Connection>): Promise<void> {
   const asked = [...connections].flatMap((connection) => {
-    if (connection.unreadBytes < negligibleBytes) return []
-    const { accepted, fd } = findWritten(connection.socket) as { accepted: number; fd: number }
-    return { connection, accepted, fd }
+    const written = findWritten(connection.socket)
+    return written && connection.isOwing ? { connection, ...written } : []
   })
   if (asked.length === 0) return
   const queues = await readSendQueues()
+  const now = performance.now()
   for (const { connection, accepted, fd } of asked)
-    if (!connection.socket.destroyed) connection.learnTaken(accepted - (queues?.get(inodeOf(fd)) ?? 0))
+    if (!connection.socket.destroyed) connection.learnTaken(accepted - (queues?.get(inodeOf(fd)) ?? 0), now)
 }
 
 function inodeOf(fd: number): string {

@@ -1,0 +1,206 @@
+/** How long a connection waits for its client, look by look: what is awaited, what has come, and what comes of it. */
+import type { Socket } from 'node:net'
+import t from 'tap'
+import { type Awaited, Patience } from '../../src/connections/patience.ts'
+
+const limits = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeout: 620_000 }
+
+/** One look: its time in s, what is awaited, and what has changed since the last one. */
+interface Look {
+  at: number
+  awaited?: Awaited
+  count?: number
+  isClosed?: boolean
+  read?: number
+  accepted?: number
+  taken?: number
+}
+
+const cases: [title: string, looks: Look[], expected: string | undefined][] = [
+  [
+    'a new connection may be silent for the time of a header',
+    [
+      { at: 0, awaited: 'request' },
+      { at: 10, awaited: 'request' }
+    ],
+    undefined
+  ],
+  [
+    'beyond it, it is closed',
+    [
+      { at: 0, awaited: 'request' },
+      { at: 10.1, awaited: 'request' }
+    ],
+    'silent'
+  ],
+  [
+    'a connection that has had a request may be idle for longer',
+    [
+      { at: 0, awaited: 'request', count: 1 },
+      { at: 620, awaited: 'request', count: 1 }
+    ],
+    undefined
+  ],
+  [
+    'but not for ever',
+    [
+      { at: 0, awaited: 'request', count: 1 },
+      { at: 621, awaited: 'request', count: 1 }
+    ],
+    'silent'
+  ],
+  [
+    'a header is late after its time',
+    [
+      { at: 0, awaited: 'header', count: 1 },
+      { at: 11, awaited: 'header', count: 1 }
+    ],
+    'late'
+  ],
+  [
+    'the header of another request has its own time',
+    [
+      { at: 0, awaited: 'header', count: 1 },
+      { at: 11, awaited: 'header', count: 2 }
+    ],
+    undefined
+  ],
+  [
+    'a header that was not read has its time anew',
+    [
+      { at: 0, awaited: 'header', count: 1 },
+      { at: 9, awaited: 'nothing', count: 1 },
+      { at: 11, awaited: 'header', count: 1 },
+      { at: 20, awaited: 'header', count: 1 }
+    ],
+    undefined
+  ],
+  [
+    'the first byte of a body is late after the time of a header',
+    [
+      { at: 0, awaited: 'first byte', count: 1 },
+      { at: 11, awaited: 'first byte', count: 1 }
+    ],
+    'late'
+  ],
+  [
+    'the first byte has its time from the end of the header',
+    [
+      { at: 0, awaited: 'header', count: 1 },
+      { at: 9, awaited: 'first byte', count: 1 },
+      { at: 18, awaited: 'first byte', count: 1 }
+    ],
+    undefined
+  ],
+  [
+    'the first bytes of two bodies have a time each',
+    [
+      { at: 0, awaited: 'first byte', count: 1 },
+      { at: 9, awaited: 'first byte', count: 2 },
+      { at: 18, awaited: 'first byte', count: 2 }
+    ],
+    undefined
+  ],
+  [
+    'a body has the time of a request',
+    [
+      { at: 0, awaited: 'header', count: 1 },
+      { at: 9, awaited: 'body', count: 1 },
+      { at: 30, awaited: 'body', count: 1 }
+    ],
+    undefined
+  ],
+  [
+    'which begins with its header',
+    [
+      { at: 0, awaited: 'header', count: 1 },
+      { at: 9, awaited: 'body', count: 1 },
+      { at: 31, awaited: 'body', count: 1 }
+    ],
+    'late'
+  ],
+  [
+    'once the server has closed, a request has the time of a header',
+    [
+      { at: 0, awaited: 'body', count: 1, isClosed: true },
+      { at: 11, awaited: 'body', count: 1, isClosed: true }
+    ],
+    'late'
+  ],
+  [
+    'a client that sends for ever after its last response is closed',
+    [
+      { at: 0, awaited: 'end' },
+      { at: 15, awaited: 'end', read: 1 },
+      { at: 31, awaited: 'end', read: 2 }
+    ],
+    'silent'
+  ],
+  [
+    'one that is silent for a second, too',
+    [
+      { at: 0, awaited: 'end' },
+      { at: 1, awaited: 'end' }
+    ],
+    'silent'
+  ],
+  [
+    'but not while it may take the response',
+    [
+      { at: 0, awaited: 'end', accepted: 20_000, taken: 0 },
+      { at: 5, awaited: 'end', taken: 1_000 }
+    ],
+    undefined
+  ],
+  [
+    'a client that takes nothing is stalled',
+    [
+      { at: 0, accepted: 20_000 },
+      { at: 1, taken: 0 },
+      { at: 31, taken: 0 },
+      { at: 31.1, taken: 0 }
+    ],
+    'stalled'
+  ],
+  [
+    'one that takes a little is not',
+    [
+      { at: 0, accepted: 20_000 },
+      { at: 1, taken: 0 },
+      { at: 29, taken: 1 },
+      { at: 40, taken: 1 }
+    ],
+    undefined
+  ],
+  [
+    'nor one of which the kernel was not asked, as after a pause of this process',
+    [{ at: 0, accepted: 20_000 }, { at: 1, taken: 0 }, { at: 100 }],
+    undefined
+  ],
+  [
+    'nor one to which little was sent',
+    [
+      { at: 0, accepted: 16_383 },
+      { at: 100, taken: 0 }
+    ],
+    undefined
+  ]
+]
+
+for (const [title, looks, expected] of cases) {
+  t.test(title, async (t) => {
+    const socket = { bytesRead: 0, writableLength: 0, _handle: { bytesWritten: 0, writeQueueSize: 0, fd: 3 } }
+    const patience = new Patience(socket as unknown as Socket)
+    const results = looks.map(
+      ({ at, awaited = 'nothing', count = 0, isClosed = false, read, accepted, taken }) => {
+        const now = 1_000_000 + at * 1_000
+        socket.bytesRead = read ?? socket.bytesRead
+        socket._handle.bytesWritten = accepted ?? socket._handle.bytesWritten
+        if (taken !== undefined) patience.learnTaken(taken, now)
+        return patience.check(now, awaited, count, isClosed, limits)
+      }
+    )
+    t.equal(results.at(-1), expected)
+    t.notOk(results.slice(0, -2).some(Boolean))
+  })
+}
