@@ -48,6 +48,12 @@ export class Backpressure {
     for (const connection of [...this.#trusted, ...this.#others]) this.#resume(connection)
   }
 
+  /** Forgets a connection that has closed. */
+  remove(connection: Connection): void {
+    this.#trusted.delete(connection)
+    this.#others.delete(connection)
+  }
+
   #endTurnSoon() {
     if (!this.#endsSoon) setImmediate(() => this.#endTurn())
     this.#endsSoon = true
@@ -68,8 +74,7 @@ export class Backpressure {
   }
 
   #resume(connection: Connection) {
-    this.#trusted.delete(connection)
-    this.#others.delete(connection)
+    this.remove(connection)
     connection.letGo()
   }
 }

@@ -9,7 +9,7 @@ import { isPausedByNode, onMessageBegin, replaceDestroySoon, takeOverParser } fr
 import { type Awaited, Patience, type TimeLimits } from './patience.ts'
 
 /** How many requests of one connection may wait for their responses, before and after it has shown a valid token. */
-const maximumPending = { unknown: 16, trusted: 64 }
+const maximumPending = { unknown: 4, trusted: 64 }
 /** Beyond this many on all connections together, a connection may have one. */
 const maximumPendingTogether = 4_096
 /** Half of the shortest request, `GET / HTTP/1.1` and an empty line: a piece of this length ends one request at most. */

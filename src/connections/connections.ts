@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure, toResponse } from '../failures/failure.ts'
@@ -25,6 +26,8 @@ export interface ConnectionLimits extends TimeLimits {
 }
 
 const checkEveryMs = 250
+/** After a question to the kernel, it is left alone for this many times as long as the answer took. */
+const restsPerQuestion = 9
 
 /** The open connections of a server, and what they share. */
 export class Connections {
@@ -35,6 +38,8 @@ export class Connections {
   readonly maxConnections: number
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed = false
+  /** Bytes of responses that the kernel holds for clients, as it has told last; little ones are not asked for. */
+  unreadBytes = 0
   /** How many connections were cut off because their client did not read a response. */
   stalled = 0
 
@@ -51,11 +56,6 @@ export class Connections {
   /** How many responses are not completely sent. */
   get pending(): number {
     return this.shared.pending
-  }
-
-  /** Bytes of responses that clients may not have taken. */
-  get unreadBytes(): number {
-    return this.all().reduce((sum, { unreadBytes }) => sum + unreadBytes, 0)
   }
 
   /** Returns the open connections. */
@@ -153,6 +153,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     socket.once('close', () => {
       connections.bySocket.delete(socket)
       connections.room.remove(connection)
+      connections.backpressure.remove(connection)
       connection.close()
     })
   })
@@ -193,9 +194,15 @@ function startChecks(
   async function ask() {
     if (isAsking) return
     isAsking = true
-    await askKernel(connections.all())
+    const began = performance.now()
+    const held = await askKernel(connections.all())
+    if (held) {
+      connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
+      for (const connection of findGreedy(held)) cutOff(connection)
+    }
+    // The table has the sockets of all processes, and those that have closed of late: a large one is read less often.
+    await sleep((performance.now() - began) * restsPerQuestion, undefined, { ref: false })
     isAsking = false
-    for (const connection of findGreedy(connections.all())) cutOff(connection)
   }
 
   function check() {

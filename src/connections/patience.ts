@@ -94,8 +94,10 @@ export class Patience {
       case 'nothing':
         return undefined
       case 'end': {
+        // Once the server has closed, the kernel delivers what it holds without this process.
+        const hasSent = isClosed ? this.#socket.writableLength === 0 : !isOwing
         const limitMs = isClosed ? lingerMs : requestTimeoutMs
-        return !isOwing && (sendingMs >= silentMs || stepMs > limitMs) ? 'silent' : undefined
+        return hasSent && (sendingMs >= silentMs || stepMs > limitMs) ? 'silent' : undefined
       }
       case 'request': {
         const limitMs = isClosed ? silentMs : count === 0 ? headersTimeoutMs : keepAliveTimeout

@@ -7,7 +7,6 @@ import { readlinkSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { Connection } from './connection.ts'
 import { findWritten } from './internals.ts'
-import { negligibleBytes } from './patience.ts'
 
 /** What the kernel may hold for all clients without a valid token together, before those with the most are cut off. */
 export const maximumUnreadBytes = 67_108_864
@@ -16,25 +15,52 @@ const tables = ['/proc/net/tcp', '/proc/net/tcp6']
 /** A line's `tx_queue`, unless it is 0, and its inode. */
 const line = /^ *\d+: \S+ \S+ \S+ (?!0{8}:)([0-9A-F]{8}):\S+ \S+ \S+ +\d+ +\d+ (\d+)/gm
 
-/** Returns the bytes that each socket's peer has not acknowledged, by the socket's inode; undefined where that cannot be read. */
+/**
+ * Returns the bytes that each socket's peer has not acknowledged, by the socket's inode; undefined where the kernel has no such
+ * table. Rejects where it cannot be read now.
+ */
 async function readSendQueues(): Promise<Map<string, number> | undefined> {
-  const texts = await Promise.all(tables.map((path) => readFile(path, 'latin1').catch(() => '')))
+  const texts = await Promise.all(tables.map((path) => readFile(path, 'latin1').catch(toNothing)))
   if (!texts.some((text) => text.includes('tx_queue'))) return undefined
   const found = texts.flatMap((text) => [...text.matchAll(line)])
   return new Map(found.map(([, bytes = '', inode = '']) => [inode, Number.parseInt(bytes, 16)]))
 }
 
-/** Asks the kernel what those connections have taken that may hold more than a little, and tells them. */
-export async function askKernel(connections: Iterable<Connection>): Promise<void> {
+function toNothing(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return ''
+  throw error
+}
+
+/** Returns whether the kernel tells what it holds. */
+export const canAskKernel = () =>
+  readSendQueues().then(
+    (queues) => queues !== undefined,
+    () => false
+  )
+
+/**
+ * Asks the kernel what it holds for those connections whose clients may not have taken all, and tells them. Returns the bytes
+ * of each; undefined if it could not be asked now.
+ */
+export async function askKernel(
+  connections: Iterable<Connection>
+): Promise<Map<Connection, number> | undefined> {
   const asked = [...connections].flatMap((connection) => {
     const written = findWritten(connection.socket)
     return written && connection.isOwing ? { connection, ...written } : []
   })
-  if (asked.length === 0) return
-  const queues = await readSendQueues()
+  if (asked.length === 0) return new Map()
+  const queues = await readSendQueues().catch(() => 'not now' as const)
+  if (queues === 'not now') return undefined
   const now = performance.now()
-  for (const { connection, accepted, fd } of asked)
-    if (!connection.socket.destroyed) connection.learnTaken(accepted - (queues?.get(inodeOf(fd)) ?? 0), now)
+  const held = new Map<Connection, number>()
+  for (const { connection, accepted, fd } of asked) {
+    if (connection.socket.destroyed) continue
+    const bytes = queues?.get(inodeOf(fd)) ?? 0
+    held.set(connection, bytes)
+    connection.learnTaken(accepted - bytes, now)
+  }
+  return held
 }
 
 function inodeOf(fd: number): string {
@@ -45,15 +71,15 @@ function inodeOf(fd: number): string {
   }
 }
 
-/** Returns the connections without a valid token to cut off, so that the others hold no more than is allowed together. */
-export function findGreedy(connections: Iterable<Connection>): Connection[] {
-  const holders = [...connections].filter((one) => !one.isTrusted && one.unreadBytes >= negligibleBytes)
-  let held = holders.reduce((sum, { unreadBytes }) => sum + unreadBytes, 0)
+/** Returns the connections without a valid token to cut off, so that the kernel holds no more for the others than is allowed. */
+export function findGreedy(held: ReadonlyMap<Connection, number>): Connection[] {
+  const holders = [...held].filter(([{ isTrusted, socket }]) => !isTrusted && !socket.destroyed)
+  let sum = holders.reduce((total, [, bytes]) => total + bytes, 0)
   return holders
-    .toSorted((one, other) => other.unreadBytes - one.unreadBytes)
-    .filter(({ unreadBytes }) => {
-      const isOver = held > maximumUnreadBytes
-      if (isOver) held -= unreadBytes
-      return isOver
+    .toSorted(([, one], [, other]) => other - one)
+    .flatMap(([connection, bytes]) => {
+      if (sum <= maximumUnreadBytes) return []
+      sum -= bytes
+      return connection
     })
 }

@@ -1,6 +1,7 @@
 /** The interface for machines, /openapi.json, and for people: Swagger UI, from this origin alone. */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { extname } from 'node:path'
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Failure, StartupFault } from '../failures/failure.ts'
@@ -44,16 +45,20 @@ export async function readPage(directory: URL) {
 /** How many bytes of assets may wait for their clients. */
 const mostBytes = 8 * 2 ** 20
 
-/** Returns a function that sends an asset; beyond `mostBytes` it throws a Failure. */
+/** Returns a function that sends an asset. Beyond `mostBytes`, and for a second one of a connection, it throws a Failure. */
 function createSender() {
   let waiting = 0
+  const sockets = new WeakSet<Socket>()
   return (reply: FastifyReply, { bytes, isGzip, version }: Asset) => {
     const { method, url } = reply.request
     const length = method === 'HEAD' ? 0 : bytes.length
-    if (waiting + length > mostBytes) throw new Failure('Overloaded')
+    const { socket } = reply.request
+    if (waiting + length > mostBytes || sockets.has(socket)) throw new Failure('Overloaded')
     waiting += length
+    if (length > 0) sockets.add(socket)
     reply.raw.once('close', () => {
       waiting -= length
+      sockets.delete(socket)
     })
     // Not for another version: while replicas are replaced, the page of one may request its files from another.
     if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')

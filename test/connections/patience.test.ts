@@ -153,6 +153,15 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
     undefined
   ],
   [
+    'once the server has closed, the kernel delivers the rest without this process',
+    [
+      { at: 0, awaited: 'end', accepted: 20_000, isClosed: true },
+      { at: 2, awaited: 'end', taken: 1_000, read: 1, isClosed: true },
+      { at: 2.1, awaited: 'end', taken: 2_000, read: 2, isClosed: true }
+    ],
+    'silent'
+  ],
+  [
     'a client that takes nothing is stalled',
     [
       { at: 0, accepted: 20_000 },

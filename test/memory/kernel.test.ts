@@ -75,6 +75,26 @@ t.test(
   }
 )
 
+t.test(
+  'clients that ask for more than the bound in all, and read it, are never cut off',
+  { skip },
+  async (t) => {
+    const service = await startMeasured(t, patience, { heapMb: 512 })
+    let bytes = 0
+    for (let count = 0; count < 32; count++) {
+      const client = await open(t, service.url)
+      client.socket.on('data', (chunk) => {
+        bytes += chunk.length
+        client.send(get('/openapi.json'))
+      })
+      client.send(get('/openapi.json').repeat(4))
+    }
+    await until('they have read three times the bound', () => bytes > 3 * maximumUnreadBytes)
+    t.equal(await service.metric('http_connections_stalled_total'), 0)
+    t.equal(await service.metric('http_connections'), 32)
+  }
+)
+
 t.test('a client that reads slowly, a little in each time-out, gets all of it', { skip }, async (t) => {
   const limitMs = scaled(2_000)
   const service = await startMeasured(t, { ...patience, REQUEST_TIMEOUT_MS: String(limitMs) })
