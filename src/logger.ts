@@ -140,7 +140,7 @@ export const lostLines = () => output.lost
 function openOutput(): DestinationStream {
   unblockOutput()
   setInterval(() => output.flushSync(), flushEveryMs).unref()
-  // At every exit, whoever calls it.
+  // At every exit, however it comes about.
   process.once('exit', () => output.end(exitMs))
   return output
 }

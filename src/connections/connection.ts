@@ -77,7 +77,7 @@ export class Connection extends Link {
   #newest: IncomingMessage | undefined = undefined
   /** What cut the newest request off. */
   #newestFailure: Failure | undefined = undefined
-  /** Called with that failure: by whoever reads the newest request's body. */
+  /** Called with that failure, for the reader of the newest request's body. */
   #onBroken: ((failure: Failure) => void) | undefined = undefined
   /** Writes a failure after the pending responses, without Fastify. */
   #writeOwed: (() => void) | undefined = undefined

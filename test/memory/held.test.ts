@@ -93,7 +93,10 @@ const lines: Line[] = [
   {
     what: 'unread responses to 64 requests of a connection',
     count: 10,
-    bring: (service) => async (client) => {
+    bring: (service) => async (client, id) => {
+      // Only a connection that has shown a valid token may have as many.
+      client.send(request(`{"id":${id},"name":"n"}`))
+      await client.responses()
       const before = await service.metric('http_requests_in_flight')
       client.socket.pause()
       client.send('GET /openapi.json HTTP/1.1\r\nhost: test\r\n\r\n'.repeat(5_000))
