@@ -4,7 +4,7 @@ import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config/config.ts'
 import { checkInternals } from './connections/internals.ts'
 import { spareConnections } from './connections/room.ts'
-import { canAskKernel } from './connections/send-queues.ts'
+import { checkKernel } from './connections/send-queues.ts'
 import { waitForDatabase } from './database/readiness.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
@@ -32,10 +32,7 @@ try {
   if (limit < needed)
     logger.warn({ limit, needed }, 'too few open files for MAX_CONNECTIONS: raise ulimit -n or LimitNOFILE')
   await checkInternals()
-  if (!(await canAskKernel()))
-    logger.warn(
-      '/proc/net/tcp does not tell what the kernel holds for clients: unread responses are not bounded'
-    )
+  await checkKernel((message) => logger.warn(message))
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))

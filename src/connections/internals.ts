@@ -72,8 +72,7 @@ const request = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
  * Serves one request on a loopback port, and asserts that each of the above acts as it should. Rejects with an error that
  * names Node's version; without it, a renamed field would switch a protection off in silence.
  */
-export async function checkInternals(): Promise<void> {
-  const server = createServer()
+export async function checkInternals(server: Server = createServer()): Promise<void> {
   const signal = AbortSignal.timeout(checkLimitMs)
   const seen = { begins: 0, pieces: 0, ends: 0, written: 0, hasDescriptor: false, knowsPauses: false }
   allowHalfOpen(server)

@@ -11,7 +11,7 @@ import { findWritten } from './internals.ts'
 /** What the kernel may hold for all clients without a valid token together, before those with the most are cut off. */
 export const maximumUnreadBytes = 67_108_864
 
-const tables = ['/proc/net/tcp', '/proc/net/tcp6']
+const allTables = ['/proc/net/tcp', '/proc/net/tcp6']
 /** A line's `tx_queue`, unless it is 0, and its inode. */
 const line = /^ *\d+: \S+ \S+ \S+ (?!0{8}:)([0-9A-F]{8}):\S+ \S+ \S+ +\d+ +\d+ (\d+)/gm
 
@@ -19,7 +19,7 @@ const line = /^ *\d+: \S+ \S+ \S+ (?!0{8}:)([0-9A-F]{8}):\S+ \S+ \S+ +\d+ +\d+ (
  * Returns the bytes that each socket's peer has not acknowledged, by the socket's inode; undefined where the kernel has no such
  * table. Rejects where it cannot be read now.
  */
-async function readSendQueues(): Promise<Map<string, number> | undefined> {
+async function readSendQueues(tables: readonly string[]): Promise<Map<string, number> | undefined> {
   const texts = await Promise.all(tables.map((path) => readFile(path, 'latin1').catch(toNothing)))
   if (!texts.some((text) => text.includes('tx_queue'))) return undefined
   const found = texts.flatMap((text) => [...text.matchAll(line)])
@@ -31,26 +31,26 @@ function toNothing(error: NodeJS.ErrnoException): string {
   throw error
 }
 
-/** Returns whether the kernel tells what it holds. */
-export const canAskKernel = () =>
-  readSendQueues().then(
-    (queues) => queues !== undefined,
-    () => false
-  )
+/** Warns if the kernel does not tell what it holds. */
+export async function checkKernel(warn: (message: string) => void, tables: readonly string[] = allTables) {
+  if ((await readSendQueues(tables).catch(() => undefined)) === undefined)
+    warn('the kernel does not tell what it holds for clients: unread responses have no bound but its own')
+}
 
 /**
  * Asks the kernel what it holds for those connections whose clients may not have taken all, and tells them. Returns the bytes
  * of each; undefined if it could not be asked now.
  */
 export async function askKernel(
-  connections: Iterable<Connection>
+  connections: Iterable<Connection>,
+  tables: readonly string[] = allTables
 ): Promise<Map<Connection, number> | undefined> {
   const asked = [...connections].flatMap((connection) => {
     const written = findWritten(connection.socket)
     return written && connection.isOwing ? { connection, ...written } : []
   })
   if (asked.length === 0) return new Map()
-  const queues = await readSendQueues().catch(() => 'not now' as const)
+  const queues = await readSendQueues(tables).catch(() => 'not now' as const)
   if (queues === 'not now') return undefined
   const now = performance.now()
   const held = new Map<Connection, number>()

@@ -9,6 +9,23 @@ import { Shares } from '../../src/shared/shares.ts'
 
 const length = 100_000
 
+t.test('a body whose client leaves before its end fails once, and holds nothing', async (t) => {
+  const bodies = new Shares(1_000_000)
+  const parse = createBodyParser(NewPlant, bodies, length)
+  const raw = Object.assign(new EventEmitter(), { headers: { 'content-length': `${length}` } })
+  const ends: unknown[][] = []
+  parse({ raw, caller: 'tester' } as unknown as Parameters<typeof parse>[0], undefined, (...end) =>
+    ends.push(end)
+  )
+  raw.emit('data', Buffer.from('{'))
+  t.equal(bodies.held, length)
+  raw.emit('close')
+  raw.emit('close')
+  t.match(ends, [[{ name: 'MalformedRequest' }]])
+  t.equal(ends.length, 1)
+  t.equal(bodies.held, 0)
+})
+
 t.test('a large body whose client leaves before its turn ends once, with the failure', async (t) => {
   const bodies = new Shares(1_000_000)
   const parse = createBodyParser(NewPlant, bodies, length)

@@ -1,0 +1,59 @@
+/** What the start tries of Node and of the kernel, and what it says where one of them is another. */
+import { createServer } from 'node:http'
+import t from 'tap'
+import type { Connection } from '../../src/connections/connection.ts'
+import { checkInternals } from '../../src/connections/internals.ts'
+import { askKernel, checkKernel } from '../../src/connections/send-queues.ts'
+
+t.test('this Node is known', () => checkInternals())
+
+t.test('a Node that does not let clients half-close is refused by its version', async (t) => {
+  const server = createServer()
+  Object.defineProperty(server, 'httpAllowHalfOpen', { set() {}, get: () => false })
+  await t.rejects(checkInternals(server), {
+    message: /^Node v[\d.]+ is not one that this release knows: .*half-closes/
+  })
+})
+
+t.test('a machine without the port for it is not a fault of Node', async (t) => {
+  const server = createServer()
+  server.listen = () => {
+    throw Object.assign(new Error('no address'), { code: 'EADDRNOTAVAIL' })
+  }
+  await t.rejects(checkInternals(server), { message: 'no address' })
+})
+
+const nowhere = ['/nowhere/tcp']
+const unreadable = [import.meta.dirname]
+
+t.test('a kernel that does not tell what it holds is warned of', async (t) => {
+  for (const tables of [nowhere, unreadable]) {
+    const warnings: string[] = []
+    await checkKernel((message) => warnings.push(message), tables)
+    t.equal(warnings.length, 1)
+  }
+})
+
+t.test(
+  'without its table all that was accepted is taken; where it cannot be read now, nothing is learned',
+  async (t) => {
+    const learned: number[] = []
+    const socket = {
+      destroyed: false,
+      _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 }
+    }
+    const connection = { socket, isOwing: true, learnTaken: (bytes: number) => learned.push(bytes) }
+    const connections = [connection as unknown as Connection]
+    t.equal(await askKernel(connections, unreadable), undefined)
+    t.strictSame(learned, [])
+    t.strictSame(
+      [...((await askKernel(connections, nowhere)) ?? [])].map(([, bytes]) => bytes),
+      [0]
+    )
+    t.strictSame(
+      [...((await askKernel(connections)) ?? [])].map(([, bytes]) => bytes),
+      [0]
+    )
+    t.strictSame(learned, [20_000, 20_000])
+  }
+)
