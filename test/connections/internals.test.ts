@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import t from 'tap'
 import type { Connection } from '../../src/connections/connection.ts'
 import { checkInternals } from '../../src/connections/internals.ts'
-import { askKernel, checkKernel } from '../../src/connections/send-queues.ts'
+import { askKernel, checkKernel, findGreedy } from '../../src/connections/send-queues.ts'
 
 t.test('this Node is known', () => checkInternals())
 
@@ -55,5 +55,31 @@ t.test(
       [0]
     )
     t.strictSame(learned, [20_000, 20_000])
+  }
+)
+
+t.test(
+  'of the strangers beyond the bound, those that hold most are cut off, and no trusted connection',
+  async (t) => {
+    const make = (isTrusted: boolean, destroyed = false) =>
+      ({ isTrusted, socket: { destroyed } }) as Connection
+    const [trusted, gone, most, some, little] = [
+      make(true),
+      make(false, true),
+      make(false),
+      make(false),
+      make(false)
+    ]
+    const million = 1_000_000
+    const held = new Map([
+      [trusted, 90 * million],
+      [gone, 90 * million],
+      [little, 10 * million],
+      [most, 50 * million],
+      [some, 30 * million]
+    ])
+    t.strictSame(findGreedy(held), [most])
+    held.delete(most)
+    t.strictSame(findGreedy(held), [])
   }
 )
