@@ -43,7 +43,6 @@ export async function buildAdminApp(registry: Source, hasExemplars: boolean, log
   const limits = {
     headersTimeoutMs: 5_000,
     requestTimeoutMs: 5_000,
-
     maxConnections: 100
   }
   const app = await createServer(logger, limits)
