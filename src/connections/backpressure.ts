@@ -27,6 +27,12 @@ export class Backpressure {
     return this.#trusted.size + this.#others.size
   }
 
+  /** Takes in that a connection was accepted. libuv accepts one in each turn: while others may wait for that, turns are short. */
+  accept(): void {
+    this.#debt = Math.min(this.#debt + 2 * perTurn, mostTurns * perTurn)
+    this.#endTurnSoon()
+  }
+
   /** Takes in a response that was sent: a failure, or one without an operation. */
   add({ request: { raw, connection }, raw: response }: FastifyReply): void {
     const bytes = Number(response.getHeader('content-length') ?? 0)

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 import { Link } from '../shared/list.ts'
+import { awaits100, isFramingFaulty } from './framing.ts'
 import { isPausedByNode, onMessageBegin, replaceDestroySoon, takeOverParser } from './internals.ts'
 import { type Awaited, Patience, type TimeLimits } from './patience.ts'
 
@@ -15,7 +16,6 @@ const maximumPendingTogether = 4_096
 /** Half of the shortest request, `GET / HTTP/1.1` and an empty line: a piece of this length ends one request at most. */
 const pieceBytes = 8
 const bodyPieceBytes = 1_024
-const endsChunked = /(?:^|[,\s])chunked$/i
 
 /**
  * What is still read, in this order:
@@ -45,29 +45,18 @@ export interface Observer {
   onClosed(reply: FastifyReply): void
 }
 
-/** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
-export function isFramingFaulty({ headers, httpVersion }: Pick<IncomingMessage, 'headers' | 'httpVersion'>) {
-  const { 'transfer-encoding': coding } = headers
-  return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
-}
-
-/** Whether a client may wait for 100 before it sends its body; in HTTP/1.0 that must be ignored (RFC 9110, section 10.1.1). */
-export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
-  return headers.expect !== undefined && httpVersion === '1.1'
-}
-
 /** An open connection. Its fields are assigned in this file alone. */
 export class Connection extends Link {
   readonly socket: Socket
   /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
+  /** What its client has taken and sent, and since when it has not. */
+  readonly patience: Patience
   readonly #shared: Shared
   readonly #observer: Observer
-  readonly #patience: Patience
   /** The responses that are not completely sent, in the order of their requests; Fastify's reply once it has one. */
   readonly #pending = new Map<ServerResponse, FastifyReply | undefined>()
   #state: State = 'open'
-  /** A request of it had a valid token. */
   #isTrusted = false
   /** A request has begun to arrive, and its header is not complete. */
   #hasBegun = false
@@ -95,7 +84,7 @@ export class Connection extends Link {
     this.isExcess = isExcess
     this.#shared = shared
     this.#observer = observer
-    this.#patience = new Patience(socket)
+    this.patience = new Patience(socket)
     const parse = takeOverParser(socket)
     socket.on('data', (chunk: Buffer) => this.#read(chunk, parse))
     onMessageBegin(socket, () => this.#begin())
@@ -130,21 +119,6 @@ export class Connection extends Link {
     return this.isIdle || (this.#state === 'finished' && this.socket.writableLength === 0)
   }
 
-  /** Bytes of its responses that the kernel has accepted and that its client may not have taken. */
-  get unreadBytes(): number {
-    return this.#patience.unreadBytes
-  }
-
-  /** Its client may not have taken all, and it matters. */
-  get isOwing(): boolean {
-    return this.#patience.isOwing
-  }
-
-  /** Takes in that its client has taken this many bytes in all, as the kernel has told at a time in ms. */
-  learnTaken(bytes: number, now: number): void {
-    this.#patience.learnTaken(bytes, now)
-  }
-
   /** Returns the failure that cut this request off, if any. The rest of it is not read. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#newestFailure : undefined
@@ -170,9 +144,8 @@ export class Connection extends Link {
   /** Ignores all bytes after this request, if its response is the last one: because it must be, or by itself. Returns whether. */
   endAfter(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request || this.#writeOwed) return false
-    const { isClosing } = this.#shared
-    const isLast =
-      mustEnd || this.#state !== 'open' || isClosing || this.socket.readableEnded || this.#isLeaving
+    const isLeaving = this.#shared.isClosing || performance.now() >= this.#leavesAt
+    const isLast = mustEnd || this.#state !== 'open' || isLeaving || this.socket.readableEnded
     if (isLast) this.stopReading()
     return isLast
   }
@@ -219,15 +192,10 @@ export class Connection extends Link {
     return isOwed
   }
 
-  /** Makes the newest request the last: bytes that are not parsed yet are ignored. */
+  /** Makes the newest request the last: what its client still sends is read and dropped, but not parsed. */
   stopReading(): void {
-    if (this.#state !== 'finished') this.#enter('over')
-  }
-
-  /** Ends the connection after the responses that are pending; what its client still sends is read and dropped, but not parsed. */
-  stopParsing(): void {
     if (this.isOver) return
-    this.stopReading()
+    this.#enter('over')
     if (this.#pending.size === 0) this.finish()
   }
 
@@ -242,15 +210,16 @@ export class Connection extends Link {
       this.#newestFailure = failure
       this.#onBroken?.(failure)
     } else this.#writeOwed = write
-    if (this.#pending.size === 0) this.#writeLast()
+    if (this.#pending.size === 0) this.finish()
   }
 
   /**
-   * Sends what is left to send, and lets `check` destroy the socket when its client has been silent. Until then it is
+   * Sends what is left to send, its own failure included, and lets `check` destroy the socket when its client has been silent. Until then it is
    * read: destroying it with unread bytes would reset the connection, and the client could lose its response.
    */
   finish(): void {
     if (this.#state === 'finished' || this.socket.destroyed) return
+    if (this.socket.writable) this.#writeOwed?.()
     this.#enter('finished')
     // After all has been written, so that a client that takes nothing can be reset until then.
     if (!this.socket.writableEnded) this.socket.write('', () => this.socket.end())
@@ -271,7 +240,7 @@ export class Connection extends Link {
    * for a client to refuse, `stalled` for one that takes nothing of its responses, and `silent` for one that has had all.
    */
   check(now: number, isClosed: boolean): 'late' | 'stalled' | 'silent' | undefined {
-    return this.#patience.check(now, this.#awaited, this.#requests, isClosed, this.#shared)
+    return this.patience.check(now, this.#awaited, this.#requests, isClosed, this.#shared)
   }
 
   /** What is awaited of its client. It waits for us while it is not read, and for its 100 after other responses. */
@@ -285,10 +254,6 @@ export class Connection extends Link {
     }
     if (this.#hasBegun) return 'header'
     return this.#pending.size > 0 ? 'nothing' : 'request'
-  }
-
-  get #isLeaving(): boolean {
-    return this.#leavesAt < Number.POSITIVE_INFINITY && performance.now() >= this.#leavesAt
   }
 
   #enter(state: State) {
@@ -335,11 +300,6 @@ export class Connection extends Link {
     return size === 0 ? Math.max(1, spare) : spare
   }
 
-  #writeLast() {
-    if (this.socket.writable) this.#writeOwed?.()
-    this.finish()
-  }
-
   #settle(response: ServerResponse) {
     const reply = this.#pending.get(response)
     this.#pending.delete(response)
@@ -348,7 +308,7 @@ export class Connection extends Link {
     const isHalf = size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2
     if ((isHalf || size === 0) && !this.#isHeld) this.socket.resume()
     this.#forgetNewest()
-    if (size === 0 && this.#state === 'over') this.#writeLast()
+    if (size === 0 && this.#state === 'over') this.finish()
     this.#observer.onServed(this)
     if (reply !== undefined) this.#observer.onClosed(reply)
   }

@@ -148,6 +148,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     const connection = new Connection(socket, connections.shared, connections.room.make(), observer)
     connections.bySocket.set(socket, connection)
     connections.room.add(connection)
+    connections.backpressure.accept()
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
     socket.on('end', () => connection.isArriving && rejectConnection(socket, new Failure('MalformedRequest')))
     socket.once('close', () => {

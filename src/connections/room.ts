@@ -2,22 +2,22 @@
 import { List } from '../shared/list.ts'
 import type { Connection } from './connection.ts'
 import { reset } from './internals.ts'
-import { negligibleBytes } from './patience.ts'
 
 /** Connections beyond the limit that still get one response: to a probe, or a refusal. */
 export const spareConnections = 1_000
 
 /**
- * Given up in constant time, for a new connection:
- * 1. the one without a valid token that was opened or got its last response the longest time ago, whatever it does: its
- *    requests are decided at once, so all that it can wait for is its client;
- * 2. the trusted one that has been idle for the longest time.
+ * Given up in constant time, for a new connection, is the one that has been in its state for the longest time:
+ * 1. of those without a valid token that are idle;
+ * 2. of the others without one: their requests are decided at once, so all that they can wait for is their client;
+ * 3. of the trusted ones that are idle.
  * Where all are trusted and busy, the new one is one too many. Of these, too, the oldest makes room.
  */
 export class Room {
   readonly #limit: number
-  readonly #unknown = new List<Connection>()
-  readonly #idle = new List<Connection>()
+  readonly #idleUnknown = new List<Connection>()
+  readonly #busyUnknown = new List<Connection>()
+  readonly #idleTrusted = new List<Connection>()
   readonly #excess = new List<Connection>()
   /** The connections that count. One that was given up does not, although it has not closed yet. */
   readonly #ordinary = new Set<Connection>()
@@ -34,7 +34,7 @@ export class Room {
   /** Makes room for one more, if that can be; returns whether it is one too many. */
   make(): boolean {
     if (this.#ordinary.size < this.#limit) return false
-    const given = this.#unknown.first ?? this.#idle.first
+    const given = this.#idleUnknown.first ?? this.#busyUnknown.first ?? this.#idleTrusted.first
     if (given !== undefined) {
       this.evicted[given.isTrusted ? 'valid' : 'none']++
       this.#evict(given)
@@ -59,13 +59,16 @@ export class Room {
     connection.unlink()
     if (this.#excessive.has(connection)) this.#excess.push(connection)
     else if (!this.#ordinary.has(connection)) return
-    else if (!connection.isTrusted) this.#unknown.push(connection)
-    else if (connection.isSpent) this.#idle.push(connection)
+    else if (!connection.isTrusted)
+      (connection.isSpent ? this.#idleUnknown : this.#busyUnknown).push(connection)
+    else if (connection.isSpent) this.#idleTrusted.push(connection)
   }
 
-  /** Keeps a connection that a request has begun to arrive on, if it is trusted. */
+  /** Takes in that a request has begun to arrive on a connection, which is idle no longer. */
   keep(connection: Connection): void {
-    if (connection.isTrusted && !connection.isExcess) connection.unlink()
+    if (connection.isExcess || !this.#ordinary.has(connection)) return
+    connection.unlink()
+    if (!connection.isTrusted) this.#busyUnknown.push(connection)
   }
 
   /** Forgets a connection that has closed or is given up. */
@@ -77,9 +80,9 @@ export class Room {
 
   #evict(connection: Connection): void {
     this.remove(connection)
-    const { socket, isTrusted, isSpent, unreadBytes } = connection
+    const { socket, isTrusted, isSpent, patience } = connection
     // A reset frees what the kernel holds for a client that may never read it.
-    if (isTrusted || (isSpent && unreadBytes < negligibleBytes)) socket.destroy()
+    if (isTrusted || (isSpent && !patience.isOwing)) socket.destroy()
     else reset(socket)
   }
 }

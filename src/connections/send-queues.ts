@@ -47,7 +47,7 @@ export async function askKernel(
 ): Promise<Map<Connection, number> | undefined> {
   const asked = [...connections].flatMap((connection) => {
     const written = findWritten(connection.socket)
-    return written && connection.isOwing ? { connection, ...written } : []
+    return written && connection.patience.isOwing ? { connection, ...written } : []
   })
   if (asked.length === 0) return new Map()
   const queues = await readSendQueues(tables).catch(() => 'not now' as const)
@@ -58,7 +58,7 @@ export async function askKernel(
     if (connection.socket.destroyed) continue
     const bytes = queues?.get(inodeOf(fd)) ?? 0
     held.set(connection, bytes)
-    connection.learnTaken(accepted - bytes, now)
+    connection.patience.learnTaken(accepted - bytes, now)
   }
   return held
 }

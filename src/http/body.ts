@@ -6,29 +6,82 @@ import { Failure } from '../failures/failure.ts'
 import type { Shares } from '../shared/shares.ts'
 import { releaseHead } from './head.ts'
 import { createJsonReader, namesOfIntegers } from './json.ts'
+import { Turns } from './turns.ts'
 
 /** The message for a client whose body finds no room. */
 export const tooManyBodies = { message: 'too many bodies are arriving' }
 
-/** Reading a megabyte of JSON takes some milliseconds, so bodies from this length on are read in turns of their own. */
+/** Parsing a megabyte of JSON takes some milliseconds, so bodies from this length on are parsed in turns of their own. */
 const largeBytes = 65_536
 
 type Done = (error: Error | null, body?: unknown) => void
 
+/** A body's bytes, in one buffer that counts in the caller's share. */
+class Buffered {
+  readonly #bodies: Shares
+  readonly #caller: string
+  readonly #announced: number | undefined
+  readonly #limitBytes: number
+  #buffer: Buffer = Buffer.alloc(0)
+  #length = 0
+  /** What counts in the share. */
+  #held = 0
+
+  /** The buffer has the announced length, or is doubled when it is full, up to `limitBytes`. */
+  constructor(bodies: Shares, caller: string, announced: string | undefined, limitBytes: number) {
+    this.#bodies = bodies
+    this.#caller = caller
+    this.#announced = announced === undefined ? undefined : Number(announced)
+    this.#limitBytes = limitBytes
+  }
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length)
+  }
+
+  /** Adds a chunk. Returns the failure of a body that is too long, or finds no room. */
+  add(chunk: Buffer): Failure | undefined {
+    const total = this.#length + chunk.length
+    if (total > this.#limitBytes) return new Failure('BodyTooLarge')
+    // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
+    if (this.#length === 0 && total === this.#announced) this.#buffer = chunk
+    else if (this.#hasRoom(total)) this.#buffer.set(chunk, this.#length)
+    else return new Failure('Overloaded', tooManyBodies)
+    this.#length = total
+    return undefined
+  }
+
+  /** Makes the buffer large enough, if there is room. */
+  #hasRoom(total: number): boolean {
+    if (total <= this.#buffer.length) return true
+    const bytes = this.#announced ?? Math.min(this.#limitBytes, Math.max(1_024, 2 * total))
+    // The old buffer does not count: both exist only during the copy, so for one body at a time.
+    this.release()
+    if (!this.#bodies.take(this.#caller, bytes)) return false
+    this.#held = bytes
+    const larger = Buffer.allocUnsafeSlow(bytes)
+    larger.set(this.#buffer)
+    this.#buffer = larger
+    return true
+  }
+
+  /** Gives the caller's share back. */
+  release(): void {
+    this.#bodies.release(this.#caller, this.#held)
+    this.#held = 0
+  }
+}
+
 /**
- * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. It reads a body into one
- * buffer: of the announced length, or, for a chunked body, doubled when it is full. `bodies` is the budget of bytes
- * that may be arriving at the same time.
+ * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. `bodies` is the budget of bytes
+ * that may be arriving at the same time, `limitBytes` the most of one body.
  */
 export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
-  const largeBodies = createTurns()
+  const turns = new Turns()
   return (request: FastifyRequest, _: unknown, done: Done) => {
     const { raw, caller, connection } = request
-    const { 'content-length': announced } = raw.headers
-    let buffer: Buffer = Buffer.alloc(0)
-    let length = 0
-    let held = 0
+    const body = new Buffered(bodies, caller, raw.headers['content-length'], limitBytes)
 
     function fail(failure: Failure) {
       finish()
@@ -36,27 +89,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     }
 
     function add(chunk: Buffer) {
-      const total = length + chunk.length
-      if (total > limitBytes) return fail(new Failure('BodyTooLarge'))
-      // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
-      if (length === 0 && total === Number(announced)) buffer = chunk
-      else if (hasRoom(total)) buffer.set(chunk, length)
-      else return fail(new Failure('Overloaded', tooManyBodies))
-      length = total
-    }
-
-    /** Makes the buffer large enough, if there is room. */
-    function hasRoom(total: number): boolean {
-      if (total <= buffer.length) return true
-      const bytes = Number(announced ?? Math.min(limitBytes, Math.max(1_024, 2 * total)))
-      // The old buffer does not count: both exist only during the copy, so for one body at a time.
-      release()
-      if (!bodies.take(caller, bytes)) return false
-      held = bytes
-      const larger = Buffer.allocUnsafeSlow(bytes)
-      larger.set(buffer)
-      buffer = larger
-      return true
+      const failure = body.add(chunk)
+      if (failure) fail(failure)
     }
 
     function end() {
@@ -64,16 +98,17 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
       raw.off('close', leave)
       raw.trailers = {}
       raw.rawTrailers = []
-      if (length < largeBytes) parse()
-      else largeBodies.add(parse)
+      if (body.bytes.length < largeBytes) parse()
+      else turns.add(parse)
     }
 
     function parse() {
+      const { bytes } = body
       finish()
-      const body = buffer.subarray(0, length)
-      if (!isUtf8(body)) return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
+      if (!isUtf8(bytes))
+        return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
       try {
-        done(null, read(body))
+        done(null, read(bytes))
       } catch (error) {
         done(error instanceof Failure ? error : new Failure('MalformedBody'))
       }
@@ -82,8 +117,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
     function finish() {
       raw.off('data', add).off('end', end).off('close', leave)
       connection?.expectBody(raw, undefined)
-      largeBodies.delete(parse)
-      release()
+      turns.delete(parse)
+      body.release()
     }
 
     /** The client has gone. */
@@ -91,43 +126,8 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
       fail(new Failure('MalformedRequest'))
     }
 
-    function release() {
-      bodies.release(caller, held)
-      held = 0
-    }
-
     connection?.expectBody(raw, fail)
     raw.on('data', add).on('end', end).on('close', leave)
     releaseHead(request)
-  }
-}
-
-/**
- * Returns a set of callbacks that are called in the order in which they were added, one in each turn of the event loop.
- * Otherwise, many bodies that arrive together would hold up all other requests until the last one is read.
- */
-function createTurns() {
-  const waiting = new Set<() => void>()
-  let isScheduled = false
-
-  function schedule() {
-    if (!isScheduled && waiting.size > 0) setImmediate(run)
-    isScheduled = waiting.size > 0
-  }
-
-  function run() {
-    isScheduled = false
-    const [next] = waiting
-    if (next) waiting.delete(next)
-    schedule()
-    next?.()
-  }
-
-  return {
-    add(callback: () => void) {
-      waiting.add(callback)
-      schedule()
-    },
-    delete: (callback: () => void) => waiting.delete(callback)
   }
 }

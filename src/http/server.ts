@@ -10,12 +10,19 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import { awaits100, type Connection } from '../connections/connection.ts'
+import type { Connection } from '../connections/connection.ts'
 import { addConnections, type ConnectionLimits, responseHeaders } from '../connections/connections.ts'
+import { awaits100 } from '../connections/framing.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
-import { checkHead, maximumFields, releaseHead } from './head.ts'
+import {
+  checkHead,
+  findForwardedFor,
+  findTraceId,
+  identifyRequest,
+  maximumFields,
+  releaseHead
+} from './head.ts'
 import type { RegisteredOperation } from './operation.ts'
-import { findForwardedFor, findTraceId, identifyRequest } from './telemetry.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -185,7 +192,7 @@ const maximumSmallChunks = 1_000
 function dropBody(raw: IncomingMessage, connection: Connection | undefined) {
   let small = 0
   raw.on('data', ({ length }: Buffer) => {
-    if (length < smallBytes && ++small > maximumSmallChunks) connection?.stopParsing()
+    if (length < smallBytes && ++small > maximumSmallChunks) connection?.stopReading()
   })
   raw.resume()
 }

@@ -44,6 +44,8 @@ export async function readPage(directory: URL) {
 
 /** How many bytes of assets may wait for their clients. */
 const mostBytes = 8 * 2 ** 20
+/** Not Overloaded, of which operators are warned: creates are not refused. */
+const tooManyFiles = { message: 'too many files are being sent' }
 
 /** Returns a function that sends an asset. Beyond `mostBytes`, and for a second one of a connection, it throws a Failure. */
 function createSender() {
@@ -53,7 +55,7 @@ function createSender() {
     const { method, url } = reply.request
     const length = method === 'HEAD' ? 0 : bytes.length
     const { socket } = reply.request
-    if (waiting + length > mostBytes || sockets.has(socket)) throw new Failure('Overloaded')
+    if (waiting + length > mostBytes || sockets.has(socket)) throw new Failure('RateLimited', tooManyFiles)
     waiting += length
     if (length > 0) sockets.add(socket)
     reply.raw.once('close', () => {

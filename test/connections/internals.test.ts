@@ -42,7 +42,8 @@ t.test(
       destroyed: false,
       _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 }
     }
-    const connection = { socket, isOwing: true, learnTaken: (bytes: number) => learned.push(bytes) }
+    const patience = { isOwing: true, learnTaken: (bytes: number) => learned.push(bytes) }
+    const connection = { socket, patience }
     const connections = [connection as unknown as Connection]
     t.equal(await askKernel(connections, unreadable), undefined)
     t.strictSame(learned, [])

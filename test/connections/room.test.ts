@@ -31,29 +31,29 @@ async function connect(t: Test, { app, url }: Service, bytes: string, responses 
 const isOpen = ({ socket }: Client) => !socket.closed && !socket.readableEnded
 const closed = (client: Client) => until('it is closed', () => !isOpen(client))
 
-/** What a client without a valid token can do to stay: each of these makes room for somebody else. */
-const strangers: [what: string, bytes: string, responses: number][] = [
-  ['has sent nothing', '', 0],
-  ['has asked for a probe', probe, 1],
-  ['has sent an empty line after its response', `${probe}\r\n`, 1],
-  ['has begun a header', 'GET /livez HTTP/1.1\r\nhost', 0],
-  ['has begun another header', `${probe}G`, 1],
-  ['has not sent the body of a request that was refused', refused, 1],
-  ['has sent half a request after garbage', 'G\x01\r\n\r\n', 1]
+/** What a client without a valid token can do to stay: each of these makes room, before or after those that are idle. */
+const strangers: [what: string, bytes: string, responses: number, order: 'before' | 'after'][] = [
+  ['has asked for a probe', probe, 1, 'before'],
+  ['has sent an empty line after its response', `${probe}\r\n`, 1, 'before'],
+  ['has sent half a request after garbage', 'G\x01\r\n\r\n', 1, 'before'],
+  ['has sent nothing', '', 0, 'after'],
+  ['has begun a header', 'GET /livez HTTP/1.1\r\nhost', 0, 'after'],
+  ['has begun another header', `${probe}G`, 1, 'after'],
+  ['has not sent the body of a request that was refused', refused, 1, 'after']
 ]
 
-for (const [what, bytes, responses] of strangers) {
-  t.test(`a connection that ${what} makes room, the one that was served the longest ago first`, async (t) => {
+for (const [what, bytes, responses, order] of strangers) {
+  t.test(`an old connection that ${what} makes room, ${order} younger ones that are idle`, async (t) => {
     const service = await start(t)
-    const trusted = await connect(t, service, create())
-    const [first, ...others] = [
-      await connect(t, service, bytes, responses),
-      await connect(t, service, probe),
-      await connect(t, service, probe)
-    ] as [Client, ...Client[]]
-    const newest = await connect(t, service, create())
-    await closed(first)
-    t.ok([trusted, ...others, newest].every(isOpen))
+    const trusted = [await connect(t, service, create())]
+    const old = await connect(t, service, bytes, responses)
+    const idle = [await connect(t, service, probe), await connect(t, service, probe)]
+    const inOrder = order === 'before' ? [old, ...idle] : [...idle, old]
+    for (let left = inOrder; left.length > 0; left = left.slice(1)) {
+      trusted.push(await connect(t, service, create()))
+      await closed(left[0] as Client)
+      t.ok([...trusted, ...left.slice(1)].every(isOpen))
+    }
     await shows(t, service, 'http_connections', limit)
   })
 }

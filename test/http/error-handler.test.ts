@@ -5,8 +5,8 @@ import auth from '../../src/auth/auth.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, toFailure, writeMessage } from '../../src/failures/failure.ts'
 import { createServer } from '../../src/http/server.ts'
-import telemetry from '../../src/http/telemetry.ts'
 import { createLogger } from '../../src/logger.ts'
+import telemetry from '../../src/telemetry/requests.ts'
 
 const lines: string[] = []
 const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {

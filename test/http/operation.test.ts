@@ -10,9 +10,9 @@ import { catalogue, type Entry, type FailureName } from '../../src/failures/cata
 import { Failure } from '../../src/failures/failure.ts'
 import operations, { type Operation } from '../../src/http/operation.ts'
 import { createServer } from '../../src/http/server.ts'
-import telemetry from '../../src/http/telemetry.ts'
 import { createLogger } from '../../src/logger.ts'
 import schema, { ajv } from '../../src/plants/schema.ts'
+import telemetry from '../../src/telemetry/requests.ts'
 import { everyResponse, headers, read as readResponse, token } from '../support/service.ts'
 
 let admitted: Failure | undefined

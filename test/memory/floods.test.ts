@@ -15,6 +15,7 @@ const wide = request(`{"id":1,"name":"n","x":[${'{},'.repeat(340_000)}{}]}`)
 
 const floods: [what: string, connections: number, sent: string][] = [
   ['probes of 512 connections', 512, get('/livez')],
+  ['probes of 2,900 connections', 2_900, get('/livez')],
   ['pipelined probes of 512 connections', 512, get('/livez').repeat(64)],
   ['64 readers of the document', 64, get('/openapi.json')],
   ['paths that are not there, of 512 connections', 512, get('/nope')],
@@ -39,7 +40,7 @@ async function measure(t: Test): Promise<number[]> {
 }
 
 for (const [what, connections, sent] of floods) {
-  t.test(`beside ${what}, creates are served soon, and a probe's first request, too`, async (t) => {
+  t.test(`beside ${what}, creates are served soon, and a balancer's probes, too`, async (t) => {
     const flood = spawn(
       process.execPath,
       [join(import.meta.dirname, 'flood.ts'), service.url, `${connections}`],
@@ -56,11 +57,14 @@ for (const [what, connections, sent] of floods) {
       middle < limitMs,
       `${Math.round(middle)} ms in the middle, ${Math.round(times.at(-1) as number)} at the most`
     )
-    const began = performance.now()
     const probe = await open(t, service.url)
-    probe.send(get('/readyz'))
-    t.equal((await probe.responses())[0]?.body, '{"status":"ready"}')
-    t.ok(performance.now() - began < scaled(2_000))
+    for (let count = 1; count <= 3; count++) {
+      const began = performance.now()
+      probe.send(get('/readyz'))
+      t.equal((await probe.responses(count))[count - 1]?.body, '{"status":"ready"}')
+      const ms = performance.now() - began
+      t.ok(ms < scaled(2_000), `${Math.round(ms)} ms for probe ${count} of a connection`)
+    }
     flood.kill('SIGKILL')
     await service.shows('http_connections', 2)
   })

@@ -130,7 +130,7 @@ t.test('a browser loads the page and all its files in less than 500 kB', async (
 })
 
 t.test(
-  'files that wait for their clients are bounded together: more get 503, until some are sent',
+  'files that wait for their clients are bounded together: more get 429, until some are sent',
   async (t) => {
     const path = `/${links.find((link) => link.includes('bundle'))}`
     const { bytes } = await getRaw(path, 'gzip')
@@ -149,7 +149,7 @@ t.test(
         return client
       })
     )
-    const refused = failure(503, 'too many requests are waiting: try again', {}, false)
+    const refused = failure(429, 'too many files are being sent: try again', {}, false)
     await shows(t, service, 'http_requests_in_flight', 2 * clients.length)
     t.strictSame(await read(await get(path)), refused)
     t.equal((await get(path, { method: 'HEAD' })).status, 200, 'a HEAD takes nothing')

@@ -9,7 +9,7 @@ export function checkDeclarations(t: Pick<Test, 'fail'>, app: FastifyInstance): 
   app.addHook('onSend', ({ failure, method, operation, routeOptions }, reply, payload, done) => {
     if (failure) {
       const { scope, headers = {}, fields = [], outcome, mayBeNone }: Entry = catalogue[failure.name]
-      const only = { NotReady: /^\/readyz$/, Overloaded: /^\/docs\// }[failure.name as string]
+      const only = { NotReady: /^\/readyz$/, RateLimited: /^\/docs\// }[failure.name as string]
       const ofOthers = only ? only.test(`${routeOptions.url}`) : scope?.includes('request')
       const isDeclared = operation ? failuresOf(operation).some(([name]) => name === failure.name) : ofOthers
       const sent = `${method} ${routeOptions.url} sends ${failure.name}`

