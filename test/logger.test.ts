@@ -260,6 +260,9 @@ t.test('a terminal that shows nothing stops nothing', async (t) => {
   t.equal(await until('all is logged', () => readFileSync(done, 'utf8')), 'true')
 })
 
+/** Header fields that make a long line of the log. */
+const head = { 'x-request-id': 'x'.repeat(128), 'x-forwarded-for': '::1,'.repeat(50) }
+
 /** Starts the service, and fills what it keeps of its log. Nobody reads the log any more. */
 async function startStalled(t: Test, env: NodeJS.ProcessEnv = {}) {
   const settings = { DATABASE_URL: await createDatabase(t), ...env }
@@ -267,7 +270,6 @@ async function startStalled(t: Test, env: NodeJS.ProcessEnv = {}) {
   const [, page = ''] = await output(/Metrics at (http:[^"]+)/)
   const exited = once(child, 'exit')
   child.stdout?.pause()
-  const head = { 'x-request-id': 'x'.repeat(128), 'x-forwarded-for': '::1,'.repeat(50) }
   const responses = parseResponses(
     await exchange(url, [request('', head).repeat(4_000)], { halfClose: true })
   )
@@ -289,6 +291,26 @@ t.test(
     t.strictSame(await exited, [0, null])
   }
 )
+
+t.test('a service whose log is read at 256 kB/s responds as soon as others', async (t) => {
+  const { url, child } = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
+  child.stdout?.pause()
+  const reading = setInterval(() => child.stdout?.read(16_384), 64)
+  t.teardown(() => clearInterval(reading))
+  let isOver = false
+  const flood = exchange(url, [request('', head).repeat(4_000)], { halfClose: true }).then(() => {
+    isOver = true
+  })
+  const times: number[] = []
+  while (!isOver) {
+    const began = performance.now()
+    t.equal((await fetch(`${url}/livez`)).status, 200)
+    times.push(performance.now() - began)
+  }
+  await flood
+  const middle = times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)] as number
+  t.ok(middle < scaled(200), `${Math.round(middle)} ms in the middle of ${times.length}`)
+})
 
 t.test('a second signal ends a service whose log nobody reads', async (t) => {
   const { url, kill, exited } = await startStalled(t, { SHUTDOWN_DELAY_MS: String(scaled(60_000)) })
