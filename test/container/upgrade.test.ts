@@ -16,10 +16,8 @@ import { copyCheckout } from './stack.ts'
 
 /** The commit that 1.0.0 was released from. */
 const release = 'fd35cf17e0fdc29be3dc20222c754527d5985bfb'
-const hasRelease = await execute('git', ['cat-file', '-e', release], { cwd: root }).then(
-  () => true,
-  () => false
-)
+const found = await execute('git', ['cat-file', '-t', release], { cwd: root }).catch(() => '')
+const skip = found !== 'commit' && 'the history of the repository is not here'
 const name = `plant-store-upgrade-${randomBytes(4).toString('hex')}`
 const port = await freePort()
 const env = { COMPOSE_PROGRESS: 'quiet', SOURCE_DATE_EPOCH: String(sourceDateEpoch) }
@@ -54,97 +52,98 @@ async function readBlocks(old: string): Promise<string[][]> {
   return blocks.map((block) => block.trim().split(/\n\s*/))
 }
 
-t.test(
-  'a stack of 1.0.0 under load, upgraded and taken back',
-  { skip: !hasRelease && 'the history of the repository is not here' },
-  async (t) => {
-    const scratch = await mkdtemp(join(tmpdir(), 'plant-store-upgrade-'))
-    t.teardown(() => rm(scratch, { recursive: true, force: true }))
-    const [old, cwd] = [join(scratch, 'plant-store-1.0.0'), await copyCheckout(t)]
-    await extractRelease(old)
-    await renameImage(cwd)
-    const run = (directory: string, lines: string[]) =>
-      execute('bash', ['-c', ['set -euo pipefail', ...lines].join('\n')], { cwd: directory, env })
-    const { compose, psql } = openProject(old, env)
-    t.teardown(async () => {
-      if (!t.passing()) t.comment(await compose('logs', '--tail=50'))
-      const { compose: ofToday } = openProject(cwd, { ...env, COMPOSE_PROJECT_NAME: name })
-      await ofToday('--profile=*', 'down', '--volumes', '--remove-orphans', '--timeout=5')
-      await docker(['image', 'rm', '--force', name, `${name}:1.0.0`])
-    })
-    const [keep, upgrade, back] = (await readBlocks(old)) as [string[], string[], string[]]
+/** Runs lines of the page, as a person who pastes them. */
+const run = (directory: string, lines: string[]) =>
+  execute('bash', ['-c', ['set -euo pipefail', ...lines].join('\n')], { cwd: directory, env })
 
-    await run(old, ['docker compose build', 'docker compose up --wait'])
-    const readToken = (directory: string) => run(directory, ['docker compose run --rm -T setup dev'])
-    const token = await readToken(old)
-    const post = (id: number, key: string) => createPlant(token, id, key)
-    t.equal(await post(-1, 'of 1.0.0'), '{"name":"Fern"}')
-    const api = async () => inspect(...(await compose('ps', '--quiet', 'api')).split('\n'))
-    const images = async () => [...new Set((await api()).map(({ Image: image }: { Image: string }) => image))]
-    const [[imageOfOld]] = [await images()]
-    const started = async () =>
-      (await docker(['ps', '--no-trunc', '--quiet', `--filter=name=^${name}-`])).split('\n').sort()
-    const load = startClients(t, token, 1)
+/** Starts 1.0.0 beside a copy of the checkout; removes both at teardown. */
+async function startRelease(t: Test) {
+  const scratch = await mkdtemp(join(tmpdir(), 'plant-store-upgrade-'))
+  t.teardown(() => rm(scratch, { recursive: true, force: true }))
+  const [old, cwd] = [join(scratch, 'plant-store-1.0.0'), await copyCheckout(t)]
+  await extractRelease(old)
+  await renameImage(cwd)
+  const today = openProject(cwd, { ...env, COMPOSE_PROJECT_NAME: name })
+  t.teardown(async () => {
+    if (!t.passing()) t.comment(await today.compose('logs', '--tail=50'))
+    await today.compose('--profile=*', 'down', '--volumes', '--remove-orphans', '--timeout=5')
+    await docker(['image', 'rm', '--force', name, `${name}:1.0.0`])
+  })
+  await run(old, ['docker compose build', 'docker compose up --wait'])
+  return { old, cwd, query: (sql: string) => today.psql('db', 'plants', sql) }
+}
+
+const containers = async (...filters: string[]) => {
+  const labels = [`project=${name}`, ...filters]
+  const ofProject = labels.map((label) => `--filter=label=com.docker.compose.${label}`)
+  return (await docker(['ps', '--no-trunc', '--quiet', ...ofProject])).split('\n').sort()
+}
+const images = async () =>
+  (await inspect(...(await containers('service=api')))).map(({ Image }: { Image: string }) => Image)
+
+/** Asserts that the settings of 1.0.0 and its image are refused by name, and that nothing has stopped; mends them. */
+async function assertRefused(t: Test, cwd: string, lines: string[]) {
+  const before = await containers()
+  const refused = await run(cwd, lines).catch((error) => error.stderr)
+  t.strictSame(refused.trimEnd().split('\n').sort(), [
+    'check-settings: TRUST_PROXY is gone: remove it; the log has forwardedFor',
+    'check-settings: WRITE_BATCH_BYTES is gone: remove it; WRITE_BATCH_ROWS bounds a transaction',
+    'check-settings: WRITE_QUEUE_BYTES must be at least BODY_LIMIT_BYTES + 64 (50000064)'
+  ])
+  const ofOld = run(cwd, [`PLANT_STORE_IMAGE=${name}:1.0.0 ops/check-settings`])
+  await t.rejects(ofOld, /PLANT_STORE_IMAGE must name a newer release: 1\.0\.0 cannot run/)
+  t.strictSame(await containers(), before)
+  const file = join(cwd, '.env')
+  await writeFile(file, (await readFile(file, 'utf8')).replace(outdated, ''))
+}
+
+t.test('a stack of 1.0.0 under load, upgraded and taken back', { skip }, async (t) => {
+  const { old, cwd, query } = await startRelease(t)
+  const [keep, upgrade, back] = (await readBlocks(old)) as [string[], string[], string[]]
+  const readToken = (directory: string) => run(directory, ['docker compose run --rm -T setup dev'])
+  const token = await readToken(old)
+  /** Starts clients that repeat what fails, with ids from this one on. */
+  const startClients = async (firstId: number) => {
+    const options = { token, urls: [`http://127.0.0.1:${port}`] }
+    const load = startRivals({ ...options, clients: 16, pauseMs: 160, firstId, isRepeating: true })
+    t.teardown(() => load.stop())
     await load.succeed(100)
-    await run(old, keep)
-    const dump = await readFile(join(old, 'before.dump'))
-    t.equal(dump.subarray(0, 5).toString(), 'PGDMP')
-
-    const check = upgrade.findIndex((line) => line.startsWith('ops/check-settings'))
-    const before = await started()
-    const refused = await run(cwd, upgrade.slice(0, check + 1)).catch((error) => error.stderr)
-    t.strictSame(refused.trimEnd().split('\n').sort(), [
-      'check-settings: TRUST_PROXY is gone: remove it; the log has forwardedFor',
-      'check-settings: WRITE_BATCH_BYTES is gone: remove it; WRITE_BATCH_ROWS bounds a transaction',
-      'check-settings: WRITE_QUEUE_BYTES must be at least BODY_LIMIT_BYTES + 64 (50000064)'
-    ])
-    t.strictSame(await started(), before, 'nothing has stopped')
-    const file = join(cwd, '.env')
-    const kept = await readFile(file, 'utf8')
-    const ofOld = run(cwd, [`PLANT_STORE_IMAGE=${name}:1.0.0 ops/check-settings`])
-    await t.rejects(ofOld, /PLANT_STORE_IMAGE must name a newer release: 1\.0\.0 cannot run/)
-    await writeFile(file, kept.replace(outdated, ''))
-    await run(cwd, upgrade.slice(check))
-    await load.succeed(200)
-    const history = await load.stop()
-    assertRows(t, await load.rows(), history)
-    t.strictSame(history.failed, [], 'no create failed for good')
-    t.not((await images())[0], imageOfOld)
-    t.equal(await readToken(cwd), token)
-    t.equal(await post(-1, 'of 1.0.0'), '{"name":"Fern"}', 'a replay of what 1.0.0 has stored')
-    t.match(await post(-1, 'other'), '"error":409')
-    t.equal(await post(-2, 'of today'), '{"name":"Fern"}')
-
-    const later = startClients(t, token, 1_000_000)
-    await later.succeed(100)
-    await run(cwd, back)
-    await later.succeed(200)
-    const { operations, failed } = await later.stop()
-    t.strictSame(await images(), [imageOfOld])
-    t.strictSame(failed, [], 'no create failed for good')
-    const faults = judgeHistory(operations, await later.rows())
-    // As the page says.
-    t.strictSame(faults.filter((fault) => !fault.startsWith('told "taken" by its own write')).slice(0, 5), [])
-    t.equal((await psql('db', 'plants', 'select count(*) from plants where id < 0')).join(), '2')
-
-    /** Starts clients that repeat what fails, with ids from this one on. */
-    function startClients(t: Test, token: string, firstId: number) {
-      const urls = [`http://127.0.0.1:${port}`]
-      const load = startRivals({ urls, token, clients: 16, pauseMs: 160, firstId, isRepeating: true })
-      t.teardown(() => load.stop())
-      const rows = () => psql('db', 'plants', selectRows(firstId, firstId + 999_998))
-      return { ...load, rows: async () => (await rows()).map((line) => JSON.parse(line)) }
-    }
+    const rows = () => query(selectRows(firstId, firstId + 999_998))
+    return { ...load, rows: async () => (await rows()).map((line) => JSON.parse(line)) }
   }
-)
+  t.equal(await createPlant(token, -1, 'old'), '{"name":"Fern"}')
+  const imagesOfOld = await images()
+  const load = await startClients(1)
+  await run(old, keep)
+  t.equal((await readFile(join(old, 'before.dump'))).subarray(0, 5).toString(), 'PGDMP')
+  const check = upgrade.findIndex((line) => line.startsWith('ops/check-settings'))
+  await assertRefused(t, cwd, upgrade.slice(0, check + 1))
+  await run(cwd, upgrade.slice(check))
+  await load.succeed(200)
+  const history = await load.stop()
+  assertRows(t, await load.rows(), history)
+  t.strictSame(history.failed, [], 'no create failed for good')
+  t.notOk((await images()).includes(imagesOfOld[0]))
+  t.equal(await readToken(cwd), token)
+  t.equal(await createPlant(token, -1, 'old'), '{"name":"Fern"}', 'a replay of what 1.0.0 has stored')
+  t.match(await createPlant(token, -1, 'other'), '"error":409')
+  t.equal(await createPlant(token, -2, 'new'), '{"name":"Fern"}')
+  const later = await startClients(1_000_000)
+  await run(cwd, back)
+  await later.succeed(200)
+  const { operations, failed } = await later.stop()
+  t.strictSame(await images(), imagesOfOld)
+  t.strictSame(failed, [], 'no create failed for good')
+  const faults = judgeHistory(operations, await later.rows())
+  // As the page says.
+  t.strictSame(faults.filter((fault) => !fault.startsWith('told "taken" by its own write')).slice(0, 5), [])
+  t.strictSame(await query('select id from plants where id < 0 order by 1'), ['-2', '-1'])
+})
 
 /** Creates a plant, and returns what the response has. */
 async function createPlant(token: string, id: number, key: string): Promise<string> {
-  const headers = {
-    authorization: `Bearer ${token}`,
-    'content-type': 'application/json',
-    'idempotency-key': key.replaceAll(' ', '-')
-  }
+  const type = { 'content-type': 'application/json' }
+  const headers = { authorization: `Bearer ${token}`, ...type, 'idempotency-key': key }
   const body = JSON.stringify({ id, name: 'Fern' })
   const response = await fetch(`http://127.0.0.1:${port}/plants`, { method: 'POST', headers, body })
   return response.text()
