@@ -63,8 +63,7 @@ t.test('ports, paths, labels and secrets agree', async (t) => {
     { name: 'http', containerPort: config.PORT },
     { name: 'metrics', containerPort: config.metrics?.port }
   ])
-  const { labels, annotations } = deployment.template.metadata
-  t.equal(annotations['prometheus.io/port'], String(config.metrics?.port))
+  const { labels } = deployment.template.metadata
   t.strictSame(find('Service').spec.selector, labels)
   t.equal(find('Service').spec.ports[0].targetPort, 'http')
   t.strictSame(find('PodDisruptionBudget').spec.selector.matchLabels, labels)
@@ -92,10 +91,39 @@ t.test('ports, paths, labels and secrets agree', async (t) => {
 })
 
 t.test(
-  'the Prometheus Operator scrapes the pods under the name of the rules, and has the same rules',
+  'both policies let a pod ask the cluster for names, also where each node has a cache of them',
+  async (t) => {
+    const ports = [
+      { port: 53, protocol: 'UDP' },
+      { port: 53, protocol: 'TCP' }
+    ]
+    for (const { metadata, spec } of plain.filter(({ kind }) => kind === 'NetworkPolicy')) {
+      const [{ to, ...rule }] = spec.egress
+      t.strictSame(rule, { ports }, metadata.name)
+      const { namespaceSelector, podSelector } = to[0]
+      t.match(namespaceSelector.matchLabels, { 'kubernetes.io/metadata.name': 'kube-system' })
+      t.match(podSelector.matchLabels, { 'k8s-app': 'kube-dns' })
+      t.strictSame(to[1], { ipBlock: { cidr: '169.254.20.10/32' } })
+    }
+  }
+)
+
+t.test('nodes keep an image, whose tag never changes', async (t) => {
+  for (const { imagePullPolicy } of [api, migration]) t.equal(imagePullPolicy, 'IfNotPresent')
+  const examples = globSync(`${directory}/example/**/kustomization.yaml`, { cwd: root })
+  t.equal(examples.length, 2)
+  for (const file of examples) {
+    const { images } = parse(readFileSync(join(root, file), 'utf8'))
+    for (const { newTag } of images) t.match(newTag, /^\d+\.\d+\.\d+(-\d{8})?$/, file)
+  }
+})
+
+t.test(
+  'only the Prometheus Operator scrapes the pods, under the name of the rules, and has the same rules',
   async (t) => {
     const { spec: monitor } = find('PodMonitor')
-    const { labels } = deployment.template.metadata
+    const { labels, annotations } = deployment.template.metadata
+    t.equal(annotations, undefined, 'no annotation asks for it once more')
     t.strictSame(monitor.selector.matchLabels, labels)
     t.ok(api.ports.some(({ name }: { name: string }) => name === monitor.podMetricsEndpoints[0].port))
     const rules = parse(readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8'))

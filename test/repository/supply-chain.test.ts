@@ -96,7 +96,7 @@ interface Job {
   if?: string
   needs?: string | string[]
   permissions: Record<string, string>
-  steps?: { name?: string; uses?: string; run?: string }[]
+  steps?: { id?: string; uses?: string; run?: string }[]
 }
 
 const release = parse(readFileSync(join(root, '.github/workflows/release.yml'), 'utf8'))
@@ -126,24 +126,73 @@ t.test('a job that may publish runs no package of npm, and no action of others',
   }
 })
 
+/** The last script of a job, or the one of the step with this id. */
+const scriptOf = (job: string, id?: string) => {
+  const { steps = [] } = jobs[job] as Job
+  return (id ? steps.find((step) => step.id === id) : steps.at(-1))?.run ?? ''
+}
+
+/** Runs a script where GitHub has these releases, and the registry THERE at a tag; returns the other commands. */
+async function runAt(releases: string[], script: string, env: Record<string, string>) {
+  const commands = `
+    gh() { if [[ $1 == release ]]; then printf '%s\\n' ${releases.join(' ')}; else echo "$@"; fi; }
+    declare -A registry=(${env.THERE ?? ''})
+    docker() {
+      case "$3 $4" in
+      'create --tag') registry[$5]=\${6#*@}; echo "$5" >&2 ;;
+      inspect*) [[ -n \${registry[$4]:-} ]] || { echo "ERROR: $4: \${CAUSE:-not found}" >&2; return 1; }; echo "\${registry[$4]}" ;;
+      esac
+    }`
+  const running = run('bash', ['-ec', `${commands}\n${script}`], {
+    env: { ...process.env, GITHUB_REPOSITORY: 'o/r', IMAGE: 'image', DIGEST: 'sha256:1', ...env }
+  })
+  const { code = 0, stdout, stderr } = await running.catch((error) => error)
+  return [...`${stdout}${stderr}`.trimEnd().split('\n'), ...(code ? [`exit ${code}`] : [])]
+}
+
 t.test('the week builds the newest release, and the tags of a line stay at its newest release', async (t) => {
-  const script = (job: string) => jobs[job]?.steps?.at(-1)?.run ?? ''
-  /** Runs it where GitHub has these releases; prints the other commands. */
-  const runAt = async (releases: string[], job: string, env: Record<string, string>) => {
-    const commands = `
-      gh() { if [[ $1 == release ]]; then printf '%s\\n' ${releases.join(' ')}; else echo "$@"; fi; }
-      docker() { if [[ $3 == create ]]; then echo "$5" >&2; else echo "$DIGEST"; fi; }`
-    const { stdout, stderr } = await run('bash', ['-ec', `${commands}\n${script(job)}`], {
-      env: { ...process.env, GITHUB_REPOSITORY: 'o/r', IMAGE: 'image', DIGEST: 'sha256:1', ...env }
-    })
-    return `${stdout}${stderr}`.trimEnd().split('\n')
-  }
-  t.strictSame(await runAt(['v1.9.0', 'v1.10.0', 'v1.2.0'], 'weekly', {}), [
+  t.strictSame(await runAt(['v1.9.0', 'v1.10.0', 'v1.2.0'], scriptOf('weekly'), {}), [
     'workflow run release.yml --repo o/r --ref v1.10.0'
   ])
-  t.strictSame(await runAt([], 'weekly', {}), [''])
-  const tags = (releases: string[], VERSION: string) => runAt(releases, 'publish', { VERSION })
+  t.strictSame(await runAt([], scriptOf('weekly'), {}), [''])
+  const tags = (releases: string[], VERSION: string, TAG = VERSION) =>
+    runAt(releases, scriptOf('publish'), { VERSION, TAG })
   t.strictSame(await tags(['v1.2.2', 'v11.2.9'], '1.2.3'), ['image:1.2.3', 'image:1.2', 'image:1'])
   t.strictSame(await tags(['v1.2.2', 'v1.3.0'], '1.2.3'), ['image:1.2.3', 'image:1.2'])
   t.strictSame(await tags(['v1.2.10'], '1.2.3'), ['image:1.2.3'])
+  const weekly = ['image:1.2.3-20261124', 'image:1.2', 'image:1']
+  t.strictSame(await tags(['v1.2.3'], '1.2.3', '1.2.3-20261124'), weekly)
+})
+
+t.test('a build has a tag of its own, which is never moved', async (t) => {
+  const output = join(t.testdir({ output: '' }), 'output')
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const tagAt = async (event: string) => {
+    const script = `jq() { echo ${version}; }\ngit() { echo 1; }\n${scriptOf('build', 'release')}`
+    const env = { GITHUB_REF_NAME: `v${version}`, GITHUB_EVENT_NAME: event, GITHUB_OUTPUT: output }
+    const base = readFileSync(join(root, 'Dockerfile'), 'utf8').match(/^ARG NODE_IMAGE=(.*)/m)?.[1]
+    await runAt([], script, { ...env, THERE: `[${base}]=sha256:2` })
+    return (
+      readFileSync(output, 'utf8')
+        .match(/^tag=.*/gm)
+        ?.at(-1) ?? ''
+    )
+  }
+  t.equal(await tagAt('push'), `tag=${version}`)
+  const today = () => new Date().toISOString().slice(0, 10).replaceAll('-', '')
+  const [before, tag] = [today(), await tagAt('workflow_dispatch')]
+  t.ok(
+    [before, today()].some((day) => tag === `tag=${version}-${day}`),
+    tag
+  )
+
+  const publish = (env: Record<string, string>) =>
+    runAt(['v1.0.0'], scriptOf('publish'), { VERSION: '1.0.0', TAG: '1.0.0', ...env })
+  const moved = await publish({ THERE: '[image:1.0.0]=sha256:2 [image:1]=sha256:2' })
+  t.strictSame(moved, ['::error::image:1.0.0 is sha256:2: a tag of a build never changes', 'exit 1'])
+  const again = await publish({ THERE: '[image:1.0.0]=sha256:1 [image:1]=sha256:2' })
+  t.strictSame(again, ['image:1.0.0', 'image:1.0', 'image:1'], 'a job that is run again')
+  const [fault = '', code] = await publish({ CAUSE: 'unauthorized' })
+  t.match(fault, /^::error::image:1\.0\.0 cannot be looked up: .*unauthorized$/)
+  t.equal(code, 'exit 1')
 })
