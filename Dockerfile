@@ -33,6 +33,7 @@ COPY src src
 COPY migrations migrations
 COPY public public
 COPY dev/prepare.ts dev/
+COPY ops/check-node.mjs ops/
 RUN npm run build
 ARG SOURCE_DATE_EPOCH=0
 RUN mkdir -p /out/app \
@@ -62,7 +63,7 @@ COPY --from=build /out /
 WORKDIR /app
 # A number, so that an orchestrator can see that it is not root. Any other will do.
 USER 1000:1000
-EXPOSE 3000 9464
+EXPOSE 3000
 # The process, not the database: an orchestrator must not restart every replica while the database is away.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/commands/healthcheck.js"]
 ENTRYPOINT ["/usr/bin/tini", "--"]

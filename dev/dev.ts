@@ -6,9 +6,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { stripVTControlCharacters } from 'node:util'
 import pretty from 'pino-pretty'
+import { defaultAddress } from '../src/config/address.ts'
+import { claim } from './claim.ts'
 import { type Server, startPostgres } from './embedded-postgres.ts'
 import { query } from './query.ts'
 
@@ -24,6 +28,13 @@ const env: NodeJS.ProcessEnv = {
 }
 await mkdir(directory, { recursive: true })
 const ownsDatabase = !env.DATABASE_URL && !env.DATABASE_URL_FILE
+if (ownsDatabase && !(await claim(directory)))
+  giveUp(
+    `it runs already with the data in ${directory}: end it, or name another directory: npm run dev -- DIRECTORY`
+  )
+const port = env.PORT || String(defaultAddress.PORT)
+if (await isTaken(port))
+  giveUp(`another process listens on ${env.HOST}:${port}: PORT=0 npm run dev takes a free port`)
 const postgres = ownsDatabase ? await startPostgres({ directory }) : undefined
 let service: ChildProcess | undefined
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
@@ -48,6 +59,12 @@ function serve() {
   let metrics: string | undefined
   let greeted = false
   createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {
+    // No change to a file mends a first start that failed: the watcher would wait for one.
+    if (!greeted && /^Failed running |Waiting for file changes/.test(stripVTControlCharacters(line))) {
+      process.exitCode = 1
+      stop()
+      return
+    }
     log.write(`${line}\n`)
     metrics ??= /"msg":"Metrics at ([^"]+)"/.exec(line)?.[1]
     const [, address] = /"msg":"Server listening at ([^"]+)"/.exec(line) ?? []
@@ -92,6 +109,24 @@ async function createDatabase(server: Server) {
   const url = server.url('postgres')
   const [existing] = await query(url, 'select from pg_database where datname = $1', [database])
   if (existing === undefined) await query(url, `create database ${database}`)
+}
+
+async function isTaken(port: string): Promise<boolean> {
+  const probe = createServer()
+  try {
+    await once(probe.listen(Number(port), env.HOST), 'listening')
+    return false
+  } catch (error) {
+    // Of an address that is none the service says so.
+    return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+  } finally {
+    probe.close()
+  }
+}
+
+function giveUp(reason: string): never {
+  process.stderr.write(`npm run dev: ${reason}\n`)
+  process.exit(1)
 }
 
 async function stop() {

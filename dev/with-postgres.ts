@@ -1,6 +1,6 @@
 /**
- * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker runs, the embedded one elsewhere
- * (or where TEST_POSTGRES=embedded). With TEST_POSTGRES=oldest it is an embedded 15. The command finds its superuser URL in TEST_DATABASE_URL.
+ * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker runs and has its image, the
+ * embedded one elsewhere (or where TEST_POSTGRES=embedded). With TEST_POSTGRES=oldest it is an embedded 15. The command finds its superuser URL in TEST_DATABASE_URL.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,10 +11,10 @@ import { PostgreSqlContainer } from '@testcontainers/postgresql'
 import { getContainerRuntimeClient, Wait } from 'testcontainers'
 import { isOldest, startPostgres } from './embedded-postgres.ts'
 
-const image = 'postgres:18'
+const image = process.env.POSTGRES_IMAGE || 'postgres:18'
 const settings = { max_connections: '300' }
 
-const { name, url, stop } = (await hasDocker()) ? await startContainer() : await startEmbedded()
+const { name, url, stop } = ((await hasDocker()) && (await tryContainer())) || (await startEmbedded())
 process.stdout.write(`PostgreSQL for the tests: ${name}\n`)
 const [command = '', ...args] = process.argv.slice(2)
 const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, TEST_DATABASE_URL: url } })
@@ -31,6 +31,17 @@ async function hasDocker(): Promise<boolean> {
     () => true,
     () => false
   )
+}
+
+/** An engine that answers may reach no registry: then one line says so, and the embedded PostgreSQL is as good. */
+async function tryContainer() {
+  return startContainer().catch((error) => {
+    const [reason] = String(error.message ?? error).split('\n')
+    process.stderr.write(
+      `Docker has no container of ${image}, the tests take the embedded PostgreSQL: ${reason}\n`
+    )
+    return undefined
+  })
 }
 
 async function startContainer() {

@@ -1,4 +1,8 @@
-/** `npm run dev`: what it prints works, it leaves nothing running, and the next run continues where it ended. */
+/** `npm run dev`: what it prints works, it leaves nothing running, and the next run continues where it ended; which
+ * PostgreSQL tests take. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { delimiter } from 'node:path'
 import t, { type Test } from 'tap'
 import { execute } from '../dev/execute.ts'
@@ -63,6 +67,53 @@ t.test(
     await t.rejects(names(second.database), { code: 'ECONNREFUSED' })
   }
 )
+
+t.test('a second npm run dev ends with one line, and the first serves on', async (t) => {
+  const path = t.testdir({ first: {}, second: {} })
+  const directory = `${path}/first`
+  const first = await startDev(t, directory)
+  const refusal = (reason: string) => ({ code: 1, stdout: '', stderr: `npm run dev: ${reason}\n` })
+  t.strictSame(
+    await run(t, ['dev/dev.ts', directory]),
+    refusal(
+      `it runs already with the data in ${directory}: end it, or name another directory: npm run dev -- DIRECTORY`
+    )
+  )
+  const { host, port: PORT } = new URL(first.service ?? '')
+  t.strictSame(
+    await run(t, ['dev/dev.ts', `${path}/second`], { PORT }),
+    refusal(`another process listens on ${host}: PORT=0 npm run dev takes a free port`)
+  )
+  t.strictSame(await names(first.database), [])
+})
+
+t.test('npm run dev ends where its first start fails', async (t) => {
+  const env = { PORT: '0', RATE_LIMIT: 'x' }
+  t.match(await run(t, ['dev/dev.ts', t.testdir({})], env), {
+    code: 1,
+    stderr: 'plant-store: RATE_LIMIT must be an integer from 0 to 1000000\n'
+  })
+})
+
+t.test('tests take the embedded PostgreSQL where Docker has no image of it', async (t) => {
+  const engine = createServer(({ method, url = '' }, response) => {
+    const body = method === 'POST' ? { message: 'no such host' } : url.includes('/containers/') ? [] : {}
+    response.writeHead(method === 'POST' ? 500 : url.includes('/images/') ? 404 : 200, {
+      'content-type': 'application/json'
+    })
+    response.end(JSON.stringify(body))
+  })
+  t.teardown(() => engine.close())
+  await once(engine.listen(0, '127.0.0.1'), 'listening')
+  const { port } = engine.address() as AddressInfo
+  const env = { DOCKER_HOST: `tcp://127.0.0.1:${port}`, HOME: t.testdir({}) }
+  t.match(await run(t, ['dev/with-postgres.ts', 'printenv', 'TEST_DATABASE_URL'], env), {
+    code: 0,
+    stdout: /^PostgreSQL for the tests: embedded, PostgreSQL 18\npostgres:/,
+    stderr:
+      /^Docker has no container of postgres:18, the tests take the embedded PostgreSQL: .*no such host.*\n$/
+  })
+})
 
 t.test('npm run dev with a database that cannot be migrated ends with exit code 1', async (t) => {
   const env = { DATABASE_URL: 'thyme', AUTH_TOKENS: 'a-secret-of-the-tests' }

@@ -21,6 +21,7 @@ async function build(t: Test) {
     'package.json': link('package.json'),
     node_modules: link('node_modules'),
     migrations: link('migrations'),
+    ops: link('ops'),
     public: link('public')
   })
   const tsc = join(root, 'node_modules/.bin/tsc')

@@ -353,13 +353,20 @@ t.test('a token is made with the entry that recognises it', async (t) => {
   t.not(secrets[0], secrets[1])
 })
 
-t.test('no token is made for a bad name, no name or two', async (t) => {
+t.test('no token is made for a bad name, an option, no name or two', async (t) => {
   const rule = 'the token has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
   for (const name of ['', 'my shop', 'sha256', 'a:b', 'x'.repeat(65)]) {
     t.strictSame(await run(t, ['src/commands/create-token.ts', name]), refusal(rule), name)
   }
-  t.strictSame(await run(t, ['src/commands/create-token.ts'], covered), refusal('usage: token NAME'))
-  t.strictSame(await run(t, ['src/commands/create-token.ts', 'a', 'b']), refusal('usage: token NAME'))
+  const usage = 'usage: token NAME, which does not begin with "-"'
+  for (const args of [[], ['a', 'b'], ['--version'], ['-x']])
+    t.strictSame(await run(t, ['src/commands/create-token.ts', ...args], covered), refusal(usage))
+  for (const flag of ['--help', '-h'])
+    t.strictSame(await run(t, ['src/commands/create-token.ts', flag], covered), {
+      code: 0,
+      stdout: `${usage}\n`,
+      stderr: ''
+    })
 })
 
 t.test('a service whose log is on a full disk serves, drains, and ends with 0', async (t) => {

@@ -2,11 +2,16 @@
 import { createToken } from '../auth/tokens.ts'
 import { reportStartupFault, StartupFault } from '../failures/failure.ts'
 
+const usage = 'usage: token NAME, which does not begin with "-"'
+
 try {
   const [name, ...rest] = process.argv.slice(2)
-  if (name === undefined || rest.length > 0) throw new StartupFault(['usage: token NAME'])
-  const { secret, entry } = createToken(name)
-  process.stdout.write(`token  ${secret}\nentry  ${entry}\n`)
+  if (name === '--help' || name === '-h') process.stdout.write(`${usage}\n`)
+  else if (name === undefined || name.startsWith('-') || rest.length > 0) throw new StartupFault([usage])
+  else {
+    const { secret, entry } = createToken(name)
+    process.stdout.write(`token  ${secret}\nentry  ${entry}\n`)
+  }
 } catch (error) {
   reportStartupFault(error)
 }

@@ -352,9 +352,6 @@ t.test('images are exact releases, and each can be replaced', async (t) => {
       /^\$\{[A-Z]+_IMAGE:-[a-z/]+:v?\d+\.\d+\.\d+(-[a-z]+)?\}$|^\$\{POSTGRES_IMAGE:-postgres:18\.\d+-[a-z]+\}$/
     )
   }
-  const { version } = JSON.parse(text('node_modules/node/package.json'))
-  t.match(text('Dockerfile'), `ARG NODE_IMAGE=node:${version}-`, 'the Node that the tests run on')
-  t.match(text('docker-compose.yml'), `\${NODE_IMAGE:-node:${version}-`)
 })
 
 t.test('Grafana finds its data source and the dashboard where docker compose puts them', async (t) => {

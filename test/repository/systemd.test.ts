@@ -6,17 +6,13 @@ import t from 'tap'
 import { readConfig } from '../../src/config/config.ts'
 import { token } from '../support/service.ts'
 
-const path = join(import.meta.dirname, '../../ops/systemd/plant-store.service')
+const path = join(import.meta.dirname, '../../ops/systemd/plant-store@.service')
 const unit = readFileSync(path, 'utf8')
 const settingOf = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? ''
 const skip = spawnSync('systemd-analyze', ['--version']).status !== 0 && 'systemd-analyze is not on the PATH'
 
 t.test('systemd understands each line', { skip }, async (t) => {
-  // It looks for the command, which has another place here.
-  const file = join(
-    t.testdir({ 'plant-store.service': unit.replace('/usr/bin/node', process.execPath) }),
-    'plant-store.service'
-  )
+  const file = join(t.testdir({ 'plant-store@3001.service': unit }), 'plant-store@3001.service')
   const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], {
     encoding: 'utf8'
   })
@@ -48,8 +44,7 @@ t.test('the backup of each night runs the existing script, as the timer says', {
 
 t.test('it starts what npm starts, and has room for the default settings', async (t) => {
   const { scripts } = JSON.parse(readFileSync(join(path, '../../../package.json'), 'utf8'))
-  const command = scripts.start.replace('--env-file-if-exists=.env ', '').replace('exec ', '/usr/bin/')
-  t.equal(settingOf('ExecStart'), command)
+  t.equal(settingOf('ExecStart'), `/bin/sh -c '${scripts.start.replace('--env-file-if-exists=.env ', '')}'`)
   t.equal(settingOf('ExecReload'), '/bin/kill -HUP $MAINPID')
   const { MAX_CONNECTIONS: maxConnections, SHUTDOWN_TIMEOUT_MS: shutdownTimeoutMs } = readConfig({
     DATABASE_URL: 'postgres://plants@db.test/plants',
@@ -57,4 +52,21 @@ t.test('it starts what npm starts, and has room for the default settings', async
   })
   t.ok(Number(settingOf('LimitNOFILE')) >= maxConnections + 1_100)
   t.ok(Number.parseInt(settingOf('TimeoutStopSec'), 10) * 1_000 > shutdownTimeoutMs)
+})
+
+t.test('nginx leaves a replica alone while the file is there that its unit makes', async (t) => {
+  const nginx = readFileSync(join(path, '../../nginx/nginx.conf'), 'utf8')
+  t.equal(settingOf('RuntimeDirectory'), 'plant-store')
+  t.match(settingOf('ExecStartPost'), /; rm -f %t\/plant-store\/%i\.away'$/)
+  t.equal(settingOf('ExecStop'), '/usr/bin/touch %t/plant-store/%i.away')
+  for (const port of ['3001', '3002'])
+    t.match(nginx, `if (-e /run/plant-store/${port}.away) { set $replicas without-${port}; }`)
+})
+
+t.test('a replica that cannot start is not started for ever', async (t) => {
+  const cwd = t.testdir({ 'package.json': JSON.stringify({ engines: { node: '>=99' } }) })
+  const command = /^\/bin\/sh -c '(.*)'$/.exec(settingOf('ExecStart'))?.[1] ?? ''
+  const script = join(path, '../../check-node.mjs')
+  const { status } = spawnSync('sh', ['-c', command.replace('ops/check-node.mjs', script)], { cwd })
+  t.equal(status, Number(settingOf('RestartPreventExitStatus')))
 })
