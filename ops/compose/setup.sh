@@ -17,8 +17,7 @@ case $name in --rotate) ;; [.-]* | */*)
 esac
 
 case ${PLAIN_BIND:-127.0.0.1} in 127.* | ::1) ;; *)
-  echo "setup: PLAIN_BIND or BIND is $PLAIN_BIND: tokens can reach the port of balancer from other machines in clear text; \
-with TLS (docs/balancers.md) set PLAIN_BIND=127.0.0.1" >&2
+  echo "setup: warning: other machines can send tokens in clear text to $PLAIN_BIND (BIND); docs/balancers.md, TLS" >&2
   ;;
 esac
 
