@@ -60,8 +60,12 @@ const compose = readFileSync(join(import.meta.dirname, '../../docker-compose.yml
 /** Returns whether docker compose passes a variable on from `.env`. */
 export const isPassedOn = ({ name }: Variable) => compose.includes(`\${${name}:-`)
 
+// A default can be another variable's, with one of its own.
 const defaults = new Map(
-  [...compose.matchAll(/\$\{([A-Z_]+):-([^}]+)\}/g)].map(([, name = '', value = '']) => [name, value])
+  [...compose.matchAll(/\$\{([A-Z_]+):-(?:\$\{[A-Z_]+:-)?([^}]+)\}/g)].map(([, name = '', value = '']) => [
+    name,
+    value
+  ])
 )
 
 /** What docker compose itself reads: published ports and images, with the defaults of its file. */

@@ -2,6 +2,7 @@
 # setup: makes the secrets of docker-compose.yml that do not exist yet, and copies the configuration of the other containers.
 # setup NAME: makes an access token for this caller, too, and writes it to standard output.
 # setup --rotate: makes new passwords for the database instead.
+# PLAIN_BIND is the address on which clear text is published.
 # OWNER_DATABASE and SERVICE_DATABASE say where the migrations and the service find the database, and /stack has the
 # configuration of another stack.
 # Each volume is mounted by its readers only, which run as users of their own: that is why the files can be read by all
@@ -12,6 +13,11 @@ name=${1:-}
 case $name in --rotate) ;; [.-]* | */*)
   echo "setup: the name may not begin with a dot or a hyphen, or have a slash" >&2
   exit 1
+  ;;
+esac
+
+case ${PLAIN_BIND:-127.0.0.1} in 127.* | ::1) ;; *)
+  echo "setup: warning: other machines can send tokens in clear text to $PLAIN_BIND (BIND); docs/balancers.md, TLS" >&2
   ;;
 esac
 

@@ -62,9 +62,13 @@ export async function startBalancer(t: Test, ports: number[], maxConnections = 1
 /** Names the servers where the configuration finds them by DNS, adds a control socket, and leaves the rest as it is. */
 function withServers(config: string, ports: number[], control: string): string {
   const servers = ports.map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`).join('\n')
-  return config
-    .replace(/^global\n/m, `global\n  stats socket ${control}\n`)
-    .replace(/ {2}server-template api .*\n/, `${servers}\n`)
-    .replace(' init-state down', '') // HAProxy 3.1 and later; these servers are not found by DNS
-    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', ' inter 1s')
+  return (
+    config
+      .replace(/^global\n/m, `global\n  stats socket ${control}\n`)
+      .replace(/ {2}server-template api .*\n/, `${servers}\n`)
+      // HAProxy 3.2 and later; these servers are not found by DNS.
+      .replace(' init-state down', '')
+      .replaceAll(/ {2}http-request pause .*\n/g, '')
+      .replace(' resolvers containers resolve-prefer ipv4 init-addr none', ' inter 1s')
+  )
 }
