@@ -184,7 +184,7 @@ function startChecks(
   connections: Connections,
   reject: (socket: Socket, failure: Failure) => void
 ) {
-  let isAsking = false
+  let hasEnded = false
 
   function cutOff({ socket }: Connection) {
     connections.stalled++
@@ -192,18 +192,16 @@ function startChecks(
     reset(socket)
   }
 
-  async function ask() {
-    if (isAsking) return
-    isAsking = true
-    const began = performance.now()
-    const held = await askKernel(connections.all())
-    if (held) {
+  async function askOften() {
+    while (!hasEnded) {
+      const began = performance.now()
+      const held = await askKernel(connections.all())
       connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
-      for (const connection of findGreedy(held)) cutOff(connection)
+      findGreedy(held).forEach(cutOff)
+      // The table has the sockets of all processes, and those that have closed of late: a large one is read less often.
+      const restMs = (performance.now() - began) * restsPerQuestion
+      await sleep(Math.max(checkEveryMs, restMs), undefined, { ref: false })
     }
-    // The table has the sockets of all processes, and those that have closed of late: a large one is read less often.
-    await sleep((performance.now() - began) * restsPerQuestion, undefined, { ref: false })
-    isAsking = false
   }
 
   function check() {
@@ -218,12 +216,15 @@ function startChecks(
       if (fault === 'stalled') cutOff(connection)
       if (fault === 'silent') connection.socket.destroy()
     }
-    void ask()
   }
 
   // Checked after the poll phase: what arrived while the process stood still was in time, and is read first.
   const timer = setInterval(setImmediate, checkEveryMs, check).unref()
-  return () => clearInterval(timer)
+  void askOften()
+  return () => {
+    hasEnded = true
+    clearInterval(timer)
+  }
 }
 
 /**

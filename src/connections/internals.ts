@@ -88,10 +88,10 @@ export async function checkInternals(server: Server = createServer()): Promise<v
     })
     onMessageBegin(socket, () => seen.begins++)
     replaceDestroySoon(socket, () => {
-      const { accepted = 0, fd } = findWritten(socket) ?? {}
+      const written = findWritten(socket)
       seen.ends++
-      seen.written = accepted
-      seen.hasDescriptor = Number.isInteger(fd)
+      seen.written = Number(written?.accepted)
+      seen.hasDescriptor = Number.isInteger(written?.fd)
       seen.knowsPauses = typeof (socket as WithInternals)._paused === 'boolean'
       socket.end()
     })

@@ -39,21 +39,21 @@ export async function checkKernel(warn: (message: string) => void, tables: reado
 
 /**
  * Asks the kernel what it holds for those connections whose clients may not have taken all, and tells them. Returns the bytes
- * of each; undefined if it could not be asked now.
+ * of each; none if it could not be asked now.
  */
 export async function askKernel(
   connections: Iterable<Connection>,
   tables: readonly string[] = allTables
-): Promise<Map<Connection, number> | undefined> {
+): Promise<Map<Connection, number>> {
   const asked = [...connections].flatMap((connection) => {
     const written = findWritten(connection.socket)
     return written && connection.patience.isOwing ? { connection, ...written } : []
   })
   if (asked.length === 0) return new Map()
   const queues = await readSendQueues(tables).catch(() => 'not now' as const)
-  if (queues === 'not now') return undefined
-  const now = performance.now()
   const held = new Map<Connection, number>()
+  if (queues === 'not now') return held
+  const now = performance.now()
   for (const { connection, accepted, fd } of asked) {
     if (connection.socket.destroyed) continue
     const bytes = queues?.get(inodeOf(fd)) ?? 0
@@ -65,7 +65,7 @@ export async function askKernel(
 
 function inodeOf(fd: number): string {
   try {
-    return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1] ?? ''
+    return readlinkSync(`/proc/self/fd/${fd}`).slice('socket:['.length, -1)
   } catch {
     return ''
   }

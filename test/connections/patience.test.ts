@@ -213,3 +213,8 @@ for (const [title, looks, expected] of cases) {
     t.notOk(results.slice(0, -2).some(Boolean))
   })
 }
+
+t.test('of a client that has gone nothing is unread', (t) => {
+  t.equal(new Patience({ _handle: null } as unknown as Socket).unreadBytes, 0)
+  t.end()
+})

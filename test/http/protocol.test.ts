@@ -529,17 +529,23 @@ t.test('a connection is used again after a refused request', async (t) => {
 
 t.test('many small chunks of a refused body end its connection, few do not', async (t) => {
   const refused = failed(401, 'a bearer token is required')
-  for (const [small, expected] of [
-    [1_000, [refused, created]],
-    [1_001, [refused]]
+  const start = request('', { ...chunked, authorization: undefined })
+  // After the response, they are parsed in pieces, which may end in a chunk and so make two of it.
+  for (const [small, when, expected] of [
+    [1_000, 'before', [refused, created]],
+    [1_001, 'before', [refused]],
+    [900, 'after', [refused, created]],
+    [1_100, 'after', [refused]]
   ] as const) {
-    const start = request('', { ...chunked, authorization: undefined }) + chunk(' ').repeat(small)
-    const parts = [start, /required"\}$/, `${chunk(' '.repeat(512))}0\r\n\r\n${request(plant())}`]
+    const chunks = chunk(' ').repeat(small)
+    const rest = `${chunk(' '.repeat(512))}0\r\n\r\n${request(plant())}`
+    const [before, after] = when === 'before' ? [chunks, ''] : ['', chunks]
+    const parts = [start + before, /required"\}$/, after + rest]
     const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
     t.strictSame(
       responses.map(({ status, body }) => `${status} ${body}`),
       expected,
-      `${small} chunks`
+      `${small} chunks ${when} the response`
     )
   }
 })
