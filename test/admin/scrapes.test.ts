@@ -38,6 +38,7 @@ t.test('32 connections that pipeline scrapes: creates go on', async (t) => {
   const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
   const [, page = ''] = await service.output(/Metrics at (http:[^"]+)/)
   const received = await flood(t, page, 32)
+  await until('the flood is one', () => received() > 100)
   const times: number[] = []
   for (let id = 0; id < 11; id++) {
     const began = performance.now()
@@ -48,7 +49,6 @@ t.test('32 connections that pipeline scrapes: creates go on', async (t) => {
   const median = times.sort((a, b) => a - b)[5] as number
   t.comment(`a create takes ${Math.round(median)} ms beside ${received()} pages`)
   t.ok(median < scaled(250), `${median} ms`)
-  t.ok(received() > 100, 'the flood was one')
 })
 
 /** A registry with one counter of the library's. */
