@@ -29,15 +29,13 @@ export class Backpressure {
 
   /** Takes in that a connection was accepted. libuv accepts one in each turn: while others may wait for that, turns are short. */
   accept(): void {
-    this.#debt = Math.min(this.#debt + 2 * perTurn, mostTurns * perTurn)
-    this.#endTurnSoon()
+    this.#owe(2 * perTurn)
   }
 
   /** Takes in a response that was sent: a failure, or one without an operation. */
   add({ request: { raw, connection }, raw: response }: FastifyReply): void {
     const bytes = Number(response.getHeader('content-length') ?? 0)
-    this.#debt = Math.min(this.#debt + 1 + Math.floor(bytes / bytesEach), mostTurns * perTurn)
-    this.#endTurnSoon()
+    this.#owe(1 + Math.floor(bytes / bytesEach))
     if (this.#debt <= perTurn || connection === undefined) return
     const hold = () => {
       if (!connection.hold()) return
@@ -58,6 +56,11 @@ export class Backpressure {
   remove(connection: Connection): void {
     this.#trusted.delete(connection)
     this.#others.delete(connection)
+  }
+
+  #owe(responses: number) {
+    this.#debt = Math.min(this.#debt + responses, mostTurns * perTurn)
+    this.#endTurnSoon()
   }
 
   #endTurnSoon() {

@@ -214,8 +214,8 @@ export class Connection extends Link {
   }
 
   /**
-   * Sends what is left to send, its own failure included, and lets `check` destroy the socket when its client has been silent. Until then it is
-   * read: destroying it with unread bytes would reset the connection, and the client could lose its response.
+   * Sends what is left, its own failure included, and lets `check` destroy the socket when its client has been silent. It is
+   * read until then: destroying it with unread bytes would reset the connection, and the client could lose its response.
    */
   finish(): void {
     if (this.#state === 'finished' || this.socket.destroyed) return

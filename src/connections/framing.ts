@@ -1,4 +1,4 @@
-/** Where a request ends, as its header says. */
+/** Where a request ends, and what it waits for before its body, as its header says. */
 import type { IncomingMessage } from 'node:http'
 
 const endsChunked = /(?:^|[,\s])chunked$/i

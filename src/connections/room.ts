@@ -66,7 +66,7 @@ export class Room {
 
   /** Takes in that a request has begun to arrive on a connection, which is idle no longer. */
   keep(connection: Connection): void {
-    if (connection.isExcess || !this.#ordinary.has(connection)) return
+    if (!this.#ordinary.has(connection)) return
     connection.unlink()
     if (!connection.isTrusted) this.#busyUnknown.push(connection)
   }

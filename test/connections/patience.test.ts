@@ -16,47 +16,22 @@ interface Look {
   taken?: number
 }
 
+/** Two looks that see the same, the second after this time in s. */
+const twice = (at: number, seen: Omit<Look, 'at'>): Look[] => [
+  { at: 0, ...seen },
+  { at, ...seen }
+]
+
 const cases: [title: string, looks: Look[], expected: string | undefined][] = [
-  [
-    'a new connection may be silent for the time of a header',
-    [
-      { at: 0, awaited: 'request' },
-      { at: 10, awaited: 'request' }
-    ],
-    undefined
-  ],
-  [
-    'beyond it, it is closed',
-    [
-      { at: 0, awaited: 'request' },
-      { at: 10.1, awaited: 'request' }
-    ],
-    'silent'
-  ],
+  ['a new connection may be silent for the time of a header', twice(10, { awaited: 'request' }), undefined],
+  ['beyond it, it is closed', twice(10.1, { awaited: 'request' }), 'silent'],
   [
     'a connection that has had a request may be idle for longer',
-    [
-      { at: 0, awaited: 'request', count: 1 },
-      { at: 620, awaited: 'request', count: 1 }
-    ],
+    twice(620, { awaited: 'request', count: 1 }),
     undefined
   ],
-  [
-    'but not for ever',
-    [
-      { at: 0, awaited: 'request', count: 1 },
-      { at: 621, awaited: 'request', count: 1 }
-    ],
-    'silent'
-  ],
-  [
-    'a header is late after its time',
-    [
-      { at: 0, awaited: 'header', count: 1 },
-      { at: 11, awaited: 'header', count: 1 }
-    ],
-    'late'
-  ],
+  ['but not for ever', twice(621, { awaited: 'request', count: 1 }), 'silent'],
+  ['a header is late after its time', twice(11, { awaited: 'header', count: 1 }), 'late'],
   [
     'the header of another request has its own time',
     [
@@ -77,10 +52,7 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
   ],
   [
     'the first byte of a body is late after the time of a header',
-    [
-      { at: 0, awaited: 'first byte', count: 1 },
-      { at: 11, awaited: 'first byte', count: 1 }
-    ],
+    twice(11, { awaited: 'first byte', count: 1 }),
     'late'
   ],
   [
@@ -121,10 +93,7 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
   ],
   [
     'once the server has closed, a request has the time of a header',
-    [
-      { at: 0, awaited: 'body', count: 1, isClosed: true },
-      { at: 11, awaited: 'body', count: 1, isClosed: true }
-    ],
+    twice(11, { awaited: 'body', count: 1, isClosed: true }),
     'late'
   ],
   [
@@ -136,14 +105,7 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
     ],
     'silent'
   ],
-  [
-    'one that is silent for a second, too',
-    [
-      { at: 0, awaited: 'end' },
-      { at: 1, awaited: 'end' }
-    ],
-    'silent'
-  ],
+  ['one that is silent for a second, too', twice(1, { awaited: 'end' }), 'silent'],
   [
     'but not while it may take the response',
     [
