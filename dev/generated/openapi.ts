@@ -1,8 +1,8 @@
 /** public/openapi.json: the OpenAPI document, from the operations' declarations and the catalogue of failures. */
 import type { TObject, TSchema } from '@sinclair/typebox'
+import { maximumValues } from '../../src/body/json.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { writeMessage } from '../../src/failures/failure.ts'
-import { maximumValues } from '../../src/http/json.ts'
 import type { Operation } from '../../src/http/operation.ts'
 import { version } from '../../src/metrics/metrics.ts'
 import { ErrorBody, int64 } from '../../src/plants/schema.ts'

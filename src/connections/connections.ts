@@ -4,8 +4,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { FailureName } from '../failures/catalogue.ts'
-import { Failure, toResponse } from '../failures/failure.ts'
+import { Failure } from '../failures/failure.ts'
+import { type ParserError, toParserFailure, writeResponse } from '../failures/raw-response.ts'
 import { Backpressure } from './backpressure.ts'
 import { Connection, type Observer, type Shared } from './connection.ts'
 import { allowHalfOpen, reset } from './internals.ts'
@@ -35,7 +35,6 @@ export class Connections {
   readonly shared: Shared
   readonly room: Room
   readonly backpressure = new Backpressure()
-  readonly maxConnections: number
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed = false
   /** Bytes of responses that the kernel holds for clients, as it has told last; little ones are not asked for. */
@@ -46,7 +45,6 @@ export class Connections {
   constructor({ maxConnections, ...limits }: ConnectionLimits) {
     this.shared = { ...limits, isClosing: false, pending: 0 }
     this.room = new Room(maxConnections)
-    this.maxConnections = maxConnections
   }
 
   get size(): number {
@@ -79,25 +77,6 @@ export class Connections {
   finishIdle(): void {
     for (const connection of this.all()) if (connection.isIdle) connection.finish()
   }
-}
-
-type ParserError = NodeJS.ErrnoException & { reason?: string }
-
-/** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
-const byParserCode: Record<string, FailureName> = {
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
-  HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
-  HPE_INVALID_VERSION: 'VersionNotSupported',
-  HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
-}
-/** Node's parser has the code HPE_INVALID_VERSION for this, too, such as for a line that ends with a bare LF. */
-const noLineEnd = 'Expected CRLF after version'
-
-/** Returns the failure for an error of Node's parser. */
-function toParserFailure({ code = '', reason }: ParserError): Failure {
-  if (reason !== noLineEnd) return new Failure(byParserCode[code] ?? 'MalformedRequest')
-  const message = 'the request line must end with the HTTP version and CRLF'
-  return new Failure('MalformedRequest', { message })
 }
 
 /**
@@ -225,30 +204,4 @@ function startChecks(
     hasEnded = true
     clearInterval(timer)
   }
-}
-
-/**
- * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
- * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
- */
-export const responseHeaders = {
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-  'x-content-type-options': 'nosniff'
-}
-
-/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
-function writeResponse(failure: Failure, requestId: string): string {
-  const { status, headers, body } = toResponse(failure)
-  const fields = {
-    'x-request-id': requestId,
-    ...responseHeaders,
-    ...headers,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    date: new Date().toUTCString(),
-    connection: 'close'
-  }
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
 }

@@ -2,8 +2,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { createJsonReader, maximumValues } from '../../src/body/json.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { createJsonReader, maximumValues } from '../../src/http/json.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,

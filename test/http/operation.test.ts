@@ -85,6 +85,7 @@ const registry = new Registry()
 const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
+  keepAliveTimeout: 72_000,
   maxConnections: 100,
   ajv
 })
@@ -225,6 +226,7 @@ t.test('a route that is neither internal nor added as an operation stops the sta
     const bare = await createServer(createLogger('silent'), {
       headersTimeoutMs: 1_000,
       requestTimeoutMs: 1_000,
+      keepAliveTimeout: 72_000,
       maxConnections: 1
     })
     await bare.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
