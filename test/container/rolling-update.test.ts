@@ -86,7 +86,7 @@ t.test(
     const load = await stack.startClients(t)
     const began = new Date().toISOString()
     // What begins now waits for a database that takes writes, until one replica is cut off.
-    await stack.query('alter role service set default_transaction_read_only = on')
+    await stack.query('alter role plants_service set default_transaction_read_only = on')
     const update = stack.operate('rolling-update', [], { REVISION: 'half' })
     update.catch(() => {})
     const fresh = async () => (await stack.running('api')).filter((id) => !before.includes(id))
@@ -96,7 +96,7 @@ t.test(
       (ids) => ids.length === before.length
     )
     await docker(['network', 'disconnect', `${stack.env.COMPOSE_PROJECT_NAME}_back`, bad])
-    await stack.query('alter role service reset default_transaction_read_only')
+    await stack.query('alter role plants_service reset default_transaction_read_only')
     await until('the good one serves', () => stack.serves(good, began))
     await docker(['kill', bad])
     await assertTakenBack(t, update, before)
