@@ -5,7 +5,7 @@ import { writeMessage } from '../../src/failures/failure.ts'
 import { maximumValues } from '../../src/http/json.ts'
 import type { Operation } from '../../src/http/operation.ts'
 import { version } from '../../src/metrics/metrics.ts'
-import { ErrorBody, int64 } from '../../src/plants/schema.ts'
+import { ErrorBody } from '../../src/plants/schema.ts'
 
 type Failures = [FailureName, Entry][]
 
@@ -48,18 +48,16 @@ function tabulate(failures: Failures, { writes }: Operation): string {
   return ['| error | message | what to do |', '|---|---|---|', ...rows].join('\n')
 }
 
-/** Returns a value that JSON.stringify writes with exactly these digits. TypeScript's library does not know rawJSON yet. */
-const exactNumber = (value: bigint) =>
-  (JSON as unknown as { rawJSON(text: string): number }).rawJSON(`${value}`)
-
-/** Returns a schema in the terms of JSON Schema 2020-12 alone; `int64` becomes an integer with exact bounds. */
+/**
+ * Returns a schema in the terms of JSON Schema 2020-12 alone. What only our validator knows becomes words: readers round
+ * the bounds of an int64, and compile patterns in dialects of their own.
+ */
 function toPublic(schema: TSchema): object {
-  const { title: _, rule: __, int64: isInt64, properties, ...rest } = schema
-  if (isInt64) {
-    const [minimum, maximum] = [exactNumber(int64.minimum), exactNumber(int64.maximum)]
-    return { type: 'integer', format: 'int64', minimum, maximum, ...rest }
+  const { title: _, rule, int64, storable: __, properties, description, ...rest } = schema
+  if (properties === undefined) {
+    const words = { description: rule === undefined ? description : `${description}: ${rule}` }
+    return { ...(int64 && { type: 'integer', format: 'int64' }), ...rest, ...words }
   }
-  if (properties === undefined) return rest
   const entries = Object.entries(properties as Record<string, TSchema>)
   return { ...rest, properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
 }

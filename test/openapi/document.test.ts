@@ -39,19 +39,31 @@ t.test('it names the interface, its licence, and the path in front of it', async
   t.match(document.components.securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
 })
 
-t.test('the bounds of an id are exact, and nothing that only the validator knows is in it', async (t) => {
-  t.match(text, /"minimum": -9223372036854775808,\s+"maximum": 9223372036854775807,/)
-  t.notMatch(text, /"rule"|"int64":/)
-  const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
-  t.strictSame(NewPlant.required, ['id', 'name'])
-  t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
-  t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
-  t.strictSame(Plant.required, ['name'])
-  t.match(ErrorBody, {
-    required: ['error', 'message'],
-    properties: { error: { type: 'integer', format: 'int32' } }
-  })
-})
+t.test(
+  'no reader rounds a number of it, or compiles a pattern; the descriptions have the rules',
+  async (t) => {
+    t.notMatch(text, /"(?:pattern|rule|storable|int64)":/)
+    const numbers = [...text.matchAll(/": (-?\d+)\b/g)].map(([, digits]) => Number(digits))
+    t.ok(numbers.length > 0)
+    t.strictSame(
+      numbers.filter((number) => !Number.isSafeInteger(number)),
+      []
+    )
+    const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
+    const { id, name, tag } = NewPlant.properties
+    t.match(id.description, /: an integer from -9223372036854775808 to 9223372036854775807$/)
+    for (const { description } of [name, tag, Plant.properties.name])
+      t.match(description, /: a string without U\+0000 and without lone surrogates$/)
+    t.strictSame(NewPlant.required, ['id', 'name'])
+    t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
+    t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
+    t.strictSame(Plant.required, ['name'])
+    t.match(ErrorBody, {
+      required: ['error', 'message'],
+      properties: { error: { type: 'integer', format: 'int32' } }
+    })
+  }
+)
 
 t.test('the document has the routes of the interface, and no other', async (t) => {
   // What needs no token.
