@@ -6,6 +6,8 @@ import { maximumValues } from '../../src/http/json.ts'
 import type { Operation } from '../../src/http/operation.ts'
 import { version } from '../../src/metrics/metrics.ts'
 import { ErrorBody } from '../../src/plants/schema.ts'
+import { describeRetry } from './errors-page.ts'
+import { table } from './markdown.ts'
 
 type Failures = [FailureName, Entry][]
 
@@ -31,21 +33,35 @@ function messagesOf([name, entry]: Failures[number], { params, body, writes }: O
 /** Returns the failures' examples by name. */
 function exemplify(failures: Failures, operation: Operation) {
   const examples = failures.flatMap((failure) => {
-    const [, { error, advice }] = failure
+    const [, { error, advice, retry }] = failure
     return Object.entries(messagesOf(failure, operation)).map(([key, message]) => [
       key,
-      { summary: `${error}: ${message}`, description: advice, value: { error, message } }
+      { summary: `${error}: ${message}`, description: advice, 'x-retry': retry, value: { error, message } }
     ])
   })
   return Object.fromEntries(examples)
 }
 
-/** Returns the failures as a table in Markdown. */
+/** What a client that meets a failure does first. */
+function groupOf({ retry, isForOperator }: Entry) {
+  if (isForOperator) return 'Ask the operator'
+  return retry === 'never' ? 'Correct the request' : 'Retry'
+}
+
+/** Returns the failures as tables in Markdown, by what a client does. */
 function tabulate(failures: Failures, { writes }: Operation): string {
-  const rows = failures.map(
-    ([, entry]) => `| ${entry.error} | ${writeMessage(entry, writes)} | ${entry.advice} |`
-  )
-  return ['| error | message | what to do |', '|---|---|---|', ...rows].join('\n')
+  const groups = Map.groupBy(failures, ([, entry]) => groupOf(entry))
+  return [...groups]
+    .map(([group, members]) => {
+      const rows = members.map(([, entry]) => [
+        `${entry.error}`,
+        writeMessage(entry, writes),
+        describeRetry(entry),
+        entry.advice
+      ])
+      return `### ${group}\n\n${table(['error', 'message', 'retry', 'what to do'], rows)}`
+    })
+    .join('\n\n')
 }
 
 /**

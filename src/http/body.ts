@@ -9,7 +9,7 @@ import { createJsonReader, namesOfIntegers } from './json.ts'
 import { Turns } from './turns.ts'
 
 /** The message for a client whose body finds no room. */
-export const tooManyBodies = { message: 'too many bodies are arriving' }
+export const tooManyBodies = { message: 'too many request bodies are being received' }
 
 /** Parsing a megabyte of JSON takes some milliseconds, so bodies from this length on are parsed in turns of their own. */
 const largeBytes = 65_536

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { writeDocument } from '../../dev/generated/openapi.ts'
-import { catalogue } from '../../src/failures/catalogue.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
 import { operations } from '../../src/plants/route.ts'
 import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
@@ -10,8 +11,10 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 const text = writeDocument(operations)
 const document = JSON.parse(text)
 const { post: operation } = document.paths['/plants']
-const examples: Record<string, { summary: string; value: { error: number; message: string } }> =
-  operation.responses[400].content['application/json'].examples
+const examples: Record<
+  string,
+  { summary: string; 'x-retry': string; value: { error: number; message: string } }
+> = operation.responses[400].content['application/json'].examples
 
 const service = await startService(t, { BODY_LIMIT_BYTES: '200' })
 const { url } = service
@@ -94,11 +97,30 @@ t.test('every failure of the operation is an example with its number', async (t)
 
 t.test('the table has each message once, and the text after it the numbers of other requests', async (t) => {
   const { description } = operation.responses[400]
-  const messages = [...description.matchAll(/^\| \d+ \| (.+?) \|/gm)].map(([, message]) => message)
+  const messages = [...description.matchAll(/^\|\d+\|(.+?)\|/gm)].map(([, message]) => message)
   t.equal(new Set(messages).size, messages.length)
   t.equal(messages.length, Object.keys(examples).length - 1)
   t.match(description, /\n\nAnother path gets 404, another method 405\.$/)
 })
+
+t.test(
+  'each failure says whether to retry, each number the same, in one sentence without a splice',
+  async (t) => {
+    const retried = new Map<number, boolean>()
+    for (const [name, entry] of Object.entries<Entry>(catalogue)) {
+      const { error, retry, headers } = entry
+      t.equal(retried.get(error) ?? retry !== 'never', retry !== 'never', name)
+      retried.set(error, retry !== 'never')
+      if (retry === 'after Retry-After') t.ok(headers?.['retry-after'], name)
+      if (retry === 'never') t.notOk(headers?.['retry-after'], name)
+      t.notMatch(writeMessage(entry, true), /, (?:this|the|it)\b|: (?:try|send)|\.$/, name)
+    }
+    for (const [name, example] of Object.entries(examples)) {
+      const { retry } = catalogue[name === 'MissingField' ? 'InvalidPlant' : (name as FailureName)]
+      t.equal(example['x-retry'], retry, name)
+    }
+  }
+)
 
 const { authorization: _, ...noToken } = headers
 const plant = '{"id":1,"name":"Monstera"}'

@@ -149,7 +149,7 @@ t.test(
         return client
       })
     )
-    const refused = failure(429, 'too many files are being sent: try again', {}, false)
+    const refused = failure(429, 'too many files are being sent; retry later', {}, false)
     await shows(t, service, 'http_requests_in_flight', 2 * clients.length)
     t.strictSame(await read(await get(path)), refused)
     t.equal((await get(path, { method: 'HEAD' })).status, 200, 'a HEAD takes nothing')
@@ -182,18 +182,14 @@ t.test('another method of any of these paths gets 405', async (t) => {
 
 t.test('there is nothing else', async (t) => {
   for (const path of ['//', '/docs/', '/docs/index.html', '/docs/..%2fpackage.json', '/v1', '/v1/docs']) {
-    t.strictSame(await read(await get(path)), failure(404, 'there is nothing at this path'), path)
+    t.strictSame(await read(await get(path)), failure(404, 'no such path'), path)
   }
 })
 
 t.test('DOCS=off: no page, but still the document', async (t) => {
   const { url } = await startService(t, { DOCS: 'off' })
   for (const path of ['/', '/docs', ...links.map((link) => `/${link}`)]) {
-    t.strictSame(
-      await read(await fetch(`${url}${path}`)),
-      failure(404, 'there is nothing at this path'),
-      path
-    )
+    t.strictSame(await read(await fetch(`${url}${path}`)), failure(404, 'no such path'), path)
   }
   t.equal((await fetch(`${url}/openapi.json`)).status, 200)
 })
