@@ -1,6 +1,6 @@
 /** Bodies of up to 1 MiB that take a reader of JSON the longest, compared with JSON.parse. */
 
-import { maximumValues } from '../src/http/json.ts'
+import { maximumValues } from '../src/body/json.ts'
 
 const size = 1_048_576
 

@@ -1,5 +1,5 @@
 /** What reading a body costs compared with JSON.parse alone; fails where one costs 5 ms more. */
-import { createJsonReader } from '../src/http/json.ts'
+import { createJsonReader } from '../src/body/json.ts'
 import { cases } from './json-cases.ts'
 import { describeMachine } from './machine.ts'
 import { median } from './measure.ts'

@@ -43,6 +43,7 @@ export async function buildAdminApp(registry: Source, hasExemplars: boolean, log
   const limits = {
     headersTimeoutMs: 5_000,
     requestTimeoutMs: 5_000,
+    keepAliveTimeout: 72_000,
     maxConnections: 100
   }
   const app = await createServer(logger, limits)

@@ -1,11 +1,11 @@
 /** The settings: read once from the environment, checked, typed and frozen. */
 import { parseTokens } from '../auth/tokens.ts'
-import { noticeMs } from '../connections/shutdown.ts'
 import { cancelGraceMs, statementLimitMs, statementsPerDeadline } from '../database/statement.ts'
 import { parseDatabaseUrl } from '../database/url.ts'
 import { StartupFault } from '../failures/failure.ts'
 import { rowBytes } from '../plants/columns.ts'
 import type { WriteLimits } from '../plants/repository.ts'
+import { noticeMs } from '../shutdown.ts'
 import {
   type Environment,
   findSecret,

@@ -4,14 +4,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { FailureName } from '../failures/catalogue.ts'
-import { Failure, toResponse } from '../failures/failure.ts'
+import { Failure } from '../failures/failure.ts'
+import { type ParserError, toParserFailure, writeResponse } from '../failures/raw-response.ts'
 import { Backpressure } from './backpressure.ts'
 import { Connection, type Observer, type Shared } from './connection.ts'
 import { allowHalfOpen, reset } from './internals.ts'
 import type { TimeLimits } from './patience.ts'
 import { Room, spareConnections } from './room.ts'
-import { askKernel, findGreedy } from './send-queues.ts'
+import { askKernel, findGreedy, mayBeGreedy } from './send-queues.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -26,6 +26,8 @@ export interface ConnectionLimits extends TimeLimits {
 }
 
 const checkEveryMs = 250
+/** How often the kernel is asked within the time limit of a client that takes nothing. */
+const questionsPerLimit = 8
 /** After a question to the kernel, it is left alone for this many times as long as the answer took. */
 const restsPerQuestion = 9
 
@@ -35,7 +37,6 @@ export class Connections {
   readonly shared: Shared
   readonly room: Room
   readonly backpressure = new Backpressure()
-  readonly maxConnections: number
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed = false
   /** Bytes of responses that the kernel holds for clients, as it has told last; little ones are not asked for. */
@@ -46,7 +47,6 @@ export class Connections {
   constructor({ maxConnections, ...limits }: ConnectionLimits) {
     this.shared = { ...limits, isClosing: false, pending: 0 }
     this.room = new Room(maxConnections)
-    this.maxConnections = maxConnections
   }
 
   get size(): number {
@@ -79,25 +79,6 @@ export class Connections {
   finishIdle(): void {
     for (const connection of this.all()) if (connection.isIdle) connection.finish()
   }
-}
-
-type ParserError = NodeJS.ErrnoException & { reason?: string }
-
-/** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
-const byParserCode: Record<string, FailureName> = {
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
-  HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
-  HPE_INVALID_VERSION: 'VersionNotSupported',
-  HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
-}
-/** Node's parser has the code HPE_INVALID_VERSION for this, too, such as for a line that ends with a bare LF. */
-const noLineEnd = 'Expected CRLF after version'
-
-/** Returns the failure for an error of Node's parser. */
-function toParserFailure({ code = '', reason }: ParserError): Failure {
-  if (reason !== noLineEnd) return new Failure(byParserCode[code] ?? 'MalformedRequest')
-  const message = 'the request line must end with the HTTP version and CRLF'
-  return new Failure('MalformedRequest', { message })
 }
 
 /**
@@ -184,6 +165,8 @@ function startChecks(
   connections: Connections,
   reject: (socket: Socket, failure: Failure) => void
 ) {
+  const questionEveryMs = connections.shared.requestTimeoutMs / questionsPerLimit
+  let askedAt = 0
   let hasEnded = false
 
   function cutOff({ socket }: Connection) {
@@ -192,16 +175,19 @@ function startChecks(
     reset(socket)
   }
 
+  /** An answer has the sockets of all processes, closed ones included: for thousands, it costs 20 ms of CPU time. */
+  async function askIfNeeded() {
+    const began = performance.now()
+    if (began - askedAt < questionEveryMs && !mayBeGreedy(connections.all())) return
+    askedAt = began
+    const held = await askKernel(connections.all())
+    connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
+    findGreedy(held).forEach(cutOff)
+    await sleep((performance.now() - began) * restsPerQuestion, undefined, { ref: false })
+  }
+
   async function askOften() {
-    while (!hasEnded) {
-      const began = performance.now()
-      const held = await askKernel(connections.all())
-      connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
-      findGreedy(held).forEach(cutOff)
-      // The table has the sockets of all processes, and those that have closed of late: a large one is read less often.
-      const restMs = (performance.now() - began) * restsPerQuestion
-      await sleep(Math.max(checkEveryMs, restMs), undefined, { ref: false })
-    }
+    for (; !hasEnded; await sleep(checkEveryMs, undefined, { ref: false })) await askIfNeeded()
   }
 
   function check() {
@@ -225,30 +211,4 @@ function startChecks(
     hasEnded = true
     clearInterval(timer)
   }
-}
-
-/**
- * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
- * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
- */
-export const responseHeaders = {
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-  'x-content-type-options': 'nosniff'
-}
-
-/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
-function writeResponse(failure: Failure, requestId: string): string {
-  const { status, headers, body } = toResponse(failure)
-  const fields = {
-    'x-request-id': requestId,
-    ...responseHeaders,
-    ...headers,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-    date: new Date().toUTCString(),
-    connection: 'close'
-  }
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
 }

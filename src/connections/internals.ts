@@ -74,7 +74,7 @@ const request = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
  */
 export async function checkInternals(server: Server = createServer()): Promise<void> {
   const signal = AbortSignal.timeout(checkLimitMs)
-  const seen = { begins: 0, pieces: 0, ends: 0, written: 0, hasDescriptor: false, knowsPauses: false }
+  const seen = { begins: 0, pieces: 0, ends: 0, written: 0, fd: false, paused: false }
   allowHalfOpen(server)
   // After the client's end, which Node would otherwise take for the connection's.
   server.on('request', ({ socket }, response) =>
@@ -91,8 +91,8 @@ export async function checkInternals(server: Server = createServer()): Promise<v
       const written = findWritten(socket)
       seen.ends++
       seen.written = Number(written?.accepted)
-      seen.hasDescriptor = Number.isInteger(written?.fd)
-      seen.knowsPauses = typeof (socket as WithInternals)._paused === 'boolean'
+      seen.fd = Number.isInteger(written?.fd)
+      seen.paused = typeof (socket as WithInternals)._paused === 'boolean'
       socket.end()
     })
   })
@@ -106,14 +106,7 @@ export async function checkInternals(server: Server = createServer()): Promise<v
     let received = ''
     for await (const text of client) received += text
     assert(received.endsWith('served'), 'a client that half-closes gets its response')
-    const expected = {
-      begins: 1,
-      pieces: 2,
-      ends: 1,
-      written: received.length,
-      hasDescriptor: true,
-      knowsPauses: true
-    }
+    const expected = { begins: 1, pieces: 2, ends: 1, written: received.length, fd: true, paused: true }
     assert.deepEqual(seen, expected)
   } catch (error) {
     if (!(error instanceof assert.AssertionError)) throw error

@@ -14,7 +14,7 @@ export const spareConnections = 1_000
  * Where all are trusted and busy, the new one is one too many. Of these, too, the oldest makes room.
  */
 export class Room {
-  readonly #limit: number
+  readonly limit: number
   readonly #idleUnknown = new List<Connection>()
   readonly #busyUnknown = new List<Connection>()
   readonly #idleTrusted = new List<Connection>()
@@ -28,12 +28,12 @@ export class Room {
   dropped = 0
 
   constructor(limit: number) {
-    this.#limit = limit
+    this.limit = limit
   }
 
   /** Makes room for one more, if that can be; returns whether it is one too many. */
   make(): boolean {
-    if (this.#ordinary.size < this.#limit) return false
+    if (this.#ordinary.size < this.limit) return false
     const given = this.#idleUnknown.first ?? this.#busyUnknown.first ?? this.#idleTrusted.first
     if (given !== undefined) {
       this.evicted[given.isTrusted ? 'valid' : 'none']++

@@ -1,6 +1,5 @@
 /** A request's header: the rules that neither Node nor Fastify enforces, and how long it is held. */
-import { randomUUID } from 'node:crypto'
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 
@@ -10,10 +9,6 @@ const bits = new Map(singletons.map((name, index) => [name, 1 << index]))
 
 /** The default of Apache, Envoy and HAProxy. A field can take ten times its bytes of memory. */
 export const maximumFields = 100
-
-const json = 'application/json'
-/** RFC 9110, section 5.6.4: a text in quotes, or the beginning of one. If it could fail, it would be tried again from each byte. */
-const quoted = /"(?:[^"\\]|\\.?)*"?/g
 
 /** RFC 3986, section 3.2, without user information: a name or an address, and a port. */
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
@@ -58,37 +53,6 @@ function findRepeated(rawHeaders: string[]): string | undefined {
   return undefined
 }
 
-/**
- * Returns the failure of what a request's header says about its body, if it has one: whether there is a body, its type,
- * its charset (RFC 8259, section 8.1: UTF-8), its content coding, its length (`limitBytes`).
- */
-export function checkBodyHead(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
-  const {
-    'content-type': type,
-    'content-encoding': encoding = 'identity',
-    'content-length': length = '0'
-  } = headers
-  const isEmpty = length === '0' && headers['transfer-encoding'] === undefined
-  if (isEmpty) return new Failure('MalformedBody', { message: 'a body is required' })
-  const typeFailure = type === json ? undefined : checkType(type ?? '')
-  if (typeFailure) return typeFailure
-  if (encoding.toLowerCase() !== 'identity') {
-    return new Failure('UnsupportedMediaType', { message: 'the content encoding is not supported' })
-  }
-  return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
-}
-
-/** Returns the failure of a media type that is not JSON in UTF-8. */
-function checkType(type: string): Failure | undefined {
-  const parts = type.replace(quoted, (text) => text.replaceAll(';', ' ')).split(';')
-  const [essence, ...others] = parts.map((part) => part.trim().toLowerCase())
-  if (essence !== json) return new Failure('UnsupportedMediaType')
-  const isOther = (parameter: string) =>
-    parameter.startsWith('charset') && !/^charset="?utf-8"?$/.test(parameter)
-  if (!others.some(isOther)) return undefined
-  return new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
-}
-
 /** RFC 9651, section 3.3.3: a string in quotes, with only quotes and backslashes escaped. */
 const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 /** The form that many clients send: visible ASCII without quotes, and without commas, which separate repeated fields. */
@@ -105,25 +69,6 @@ export function parseIdempotencyKey(value: string | undefined): string | undefin
   if (key === '' || key.length > maximumKeyLength) throw new Failure('MalformedKey')
   return key
 }
-
-const requestId = /^[A-Za-z0-9._-]{1,128}$/
-/** Addresses, separated by commas, with ports and brackets: the log gets nothing else that a client may have sent in this field. */
-const addresses = /^[\da-f.:, [\]]{1,200}$/i
-/** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros is invalid. */
-const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
-
-const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? pattern.exec(given) : null)
-
-/** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
-export const identifyRequest = (headers: IncomingHttpHeaders): string =>
-  match(requestId, headers['x-request-id'])?.[0] ?? randomUUID()
-
-/** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined if there is no valid one. */
-export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, headers.traceparent)?.[1]
-
-/** Returns the `X-Forwarded-For` of a request, or undefined if there is none, it is long, or it has more than addresses. */
-export const findForwardedFor = (headers: IncomingHttpHeaders) =>
-  match(addresses, headers['x-forwarded-for'])?.[0]
 
 const noFields = Object.freeze({})
 const noRawFields: string[] = []

@@ -3,13 +3,14 @@ import type { Registry } from '@prometheus-io/client'
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
+import { checkRoom, createBodyReader } from '../body/body.ts'
+import { namesOfIntegers } from '../body/json.ts'
+import { checkBodyHead } from '../body/media-type.ts'
 import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import { Shares } from '../shared/shares.ts'
-import { createBodyParser, tooManyBodies } from './body.ts'
-import { checkBodyHead, parseIdempotencyKey } from './head.ts'
-import { namesOfIntegers } from './json.ts'
+import { parseIdempotencyKey, releaseHead } from './head.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -62,6 +63,7 @@ export interface Operation<Body extends TObject = TObject> {
 /** An operation of a server, with its whole path. */
 export type RegisteredOperation = Operation & { readonly url: string }
 
+const tooManyConnections = () => new Failure('Overloaded', { message: 'too many connections' })
 /** Without leading zeros: each id has one path. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/
 
@@ -95,20 +97,21 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
         if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
         done(
           (body && checkBodyHead(headers, bodyLimit)) ??
-            (connection?.isExcess
-              ? new Failure('Overloaded', { message: 'too many connections' })
-              : undefined) ??
+            (connection?.isExcess ? tooManyConnections() : undefined) ??
             operation.admit(request) ??
-            (body && !bodies.fits(caller, Number(headers['content-length'] ?? 1))
-              ? new Failure('Overloaded', tooManyBodies)
-              : undefined)
+            (body && checkRoom(headers, bodies, caller))
         )
       }
       app.register(async (scope) => {
         // A getter costs a request nothing.
         scope.decorateRequest('operation', { getter: () => operation })
-        if (body)
-          scope.addContentTypeParser('application/json', createBodyParser(body.schema, bodies, bodyLimit))
+        if (body) {
+          const readBody = createBodyReader(body.schema, bodies, bodyLimit)
+          scope.addContentTypeParser('application/json', (request, _, done) => {
+            readBody(request, done)
+            releaseHead(request)
+          })
+        }
         added = operation
         scope.route({
           method,

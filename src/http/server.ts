@@ -11,17 +11,12 @@ import Fastify, {
   LogController
 } from 'fastify'
 import type { Connection } from '../connections/connection.ts'
-import { addConnections, type ConnectionLimits, responseHeaders } from '../connections/connections.ts'
-import { awaits100 } from '../connections/framing.ts'
+import { addConnections, type ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
-import {
-  checkHead,
-  findForwardedFor,
-  findTraceId,
-  identifyRequest,
-  maximumFields,
-  releaseHead
-} from './head.ts'
+import { responseHeaders } from '../failures/raw-response.ts'
+import { awaits100 } from '../shared/framing.ts'
+import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
+import { checkHead, maximumFields, releaseHead } from './head.ts'
 import type { RegisteredOperation } from './operation.ts'
 
 declare module 'fastify' {
@@ -49,11 +44,7 @@ declare module 'fastify' {
 
 type Route = { method: string; url: string; operation: RegisteredOperation | undefined }
 
-interface Options
-  extends Omit<ConnectionLimits, 'keepAliveTimeout'>,
-    Omit<FastifyHttpOptions<Server>, 'keepAliveTimeout'> {
-  /** How long a connection may be idle, in ms; 72 s by default. */
-  keepAliveTimeout?: number
+interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'keepAliveTimeout'> {
   /** Sees each request before anything else does. */
   first?: FastifyPluginAsync | undefined
 }
@@ -69,7 +60,7 @@ const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 /** Makes an application without routes, with all that any request and any connection needs. */
 export async function createServer(
   logger: FastifyBaseLogger,
-  { first, headersTimeoutMs, requestTimeoutMs, keepAliveTimeout = 72_000, maxConnections, ...others }: Options
+  { first, headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections, ...others }: Options
 ) {
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,

@@ -62,7 +62,7 @@ export default fp<{ registry: Registry }>(
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
-    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.maxConnections)
+    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.room.limit)
     const ofUnread = 'Bytes of responses that clients may not have taken'
     gauge('http_unread_bytes', ofUnread, () => connections.unreadBytes)
     const ofHeld = 'Connections that are held back: not read for a moment'
@@ -76,7 +76,11 @@ export default fp<{ registry: Registry }>(
       'rejected',
       ({ name, error, message }: Failure, from: { requestId: string; client?: string }) => {
         failures[name]++
-        write('info', { requestId: from.requestId, failure: error, client: from.client }, message)
+        write(
+          'info',
+          { requestId: from.requestId, failure: error, errorName: name, client: from.client },
+          message
+        )
       }
     )
     server.on('stalled', (client?: string) =>

@@ -109,7 +109,7 @@ t.test('a reader authorises, posts a plant, and posts it again', async (t) => {
 
       const repeated = await execute(page, body)
       t.equal(repeated.status, '400')
-      t.strictSame(repeated.body, { error: 409, message: 'a plant with this id exists already' })
+      t.strictSame(repeated.body, { error: 409, message: 'a plant with this id already exists' })
       t.strictSame(
         complaints.map((text) => text.replace(/ \(.*/, '')),
         ['error: Failed to load resource: the server responded with a status of 400'],
@@ -126,7 +126,7 @@ t.test('the page shows the exact bounds of an id, and each failure by its name',
   const schemas = page.locator('.models')
   await schemas.getByText('from -9223372036854775808 to 9223372036854775807').waitFor()
   const failures = page.locator('.response[data-code="400"] select').last()
-  await failures.selectOption({ label: '409: a plant with this id exists already' })
+  await failures.selectOption({ label: '409: a plant with this id already exists' })
   await page.locator('.response[data-code="400"] .example').getByText('409').first().waitFor()
   t.notMatch(await page.locator('body').innerText(), /\d{15}6000\b/, 'no rounded number')
   t.strictSame(complaints, [])

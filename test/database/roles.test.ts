@@ -49,7 +49,7 @@ async function assertRights(t: Test, url: string) {
   const keyed = { headers: { ...headers, 'idempotency-key': 'first' } }
   t.strictSame(await post({ id: 1, name: 'n' }, keyed), success({ name: 'n' }))
   t.strictSame(await post({ id: 1, name: 'n' }, keyed), replay({ name: 'n' }))
-  t.strictSame(await post({ id: 1, name: 'n' }), failure(409, 'a plant with this id exists already'))
+  t.strictSame(await post({ id: 1, name: 'n' }), failure(409, 'a plant with this id already exists'))
   const forbidden = [
     'update plants set name = name',
     'delete from plants',

@@ -12,6 +12,7 @@ const lines: string[] = []
 const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
+  keepAliveTimeout: 72_000,
   maxConnections: 100,
   genReqId: () => 'the-id'
 })

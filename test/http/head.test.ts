@@ -1,8 +1,8 @@
 /** The rules for a request's header, one call a case; test/http/protocol.test.ts has them on raw sockets. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import t from 'tap'
-import { awaits100, isFramingFaulty } from '../../src/connections/framing.ts'
-import { checkBodyHead, checkHead } from '../../src/http/head.ts'
+import { checkHead } from '../../src/http/head.ts'
+import { awaits100, isFramingFaulty } from '../../src/shared/framing.ts'
 
 /** A request with these header fields, of which Node keeps the first; `host` is there unless it is given. */
 function request(fields: [name: string, value: string][], httpVersion = '1.1') {
@@ -78,57 +78,4 @@ t.test('a client that sends Expect in HTTP/1.1 may wait for 100', async (t) => {
   t.ok(awaits100(request([host, expects])))
   t.notOk(awaits100(request([host])))
   t.notOk(awaits100(request([host, expects], '1.0')))
-})
-
-t.test('what the header says about the body', async (t) => {
-  const type = 'the content type must be application/json'
-  const charset = 'the charset must be UTF-8'
-  const json = { 'content-type': 'application/json', 'content-length': '100' }
-  const cases: [headers: IncomingHttpHeaders, error?: number, message?: string][] = [
-    [json],
-    [{ 'content-type': 'application/json', 'transfer-encoding': 'chunked' }],
-    [{ ...json, 'content-length': '0', 'transfer-encoding': 'chunked' }],
-    [{ ...json, 'content-length': '0' }, 400, 'a body is required'],
-    [{ 'content-type': 'application/json' }, 400, 'a body is required'],
-    [{ 'content-length': '5' }, 415, type],
-    [{ ...json, 'content-type': 'text/plain' }, 415, type],
-    [{ ...json, 'content-type': 'application/json5' }, 415, type],
-    [{ ...json, 'content-type': ' Application/JSON ; a=b' }],
-    [{ ...json, 'content-type': 'application/json; a=b ; charset="UTF-8"' }],
-    [{ ...json, 'content-type': 'application/json;charset=utf-8' }],
-    [{ ...json, 'content-type': 'application/json; a=b; charset=utf-16' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; charset=xutf-8' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; charset=utf-8x' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; charset = utf-8' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; charset=charset=utf-8' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; x="a;charset=latin1"' }],
-    [{ ...json, 'content-type': 'application/json; x="\\";charset=latin1"' }],
-    [{ ...json, 'content-type': 'application/json; x="a";charset=latin1' }, 415, charset],
-    [{ ...json, 'content-type': 'application/json; x="a;charset=latin1' }],
-    [{ ...json, 'content-type': 'application/json; x="a\\' }],
-    [{ ...json, 'content-encoding': 'Identity' }],
-    [{ ...json, 'content-encoding': 'gzip' }, 415, 'the content encoding is not supported'],
-    [{ ...json, 'content-length': '101' }, 413, 'the body is too large']
-  ]
-  for (const [headers, error, message] of cases) {
-    const failure = checkBodyHead(headers, 100)
-    t.strictSame([failure?.error, failure?.message], [error, message], JSON.stringify(headers))
-  }
-})
-
-t.test('the time for a content type grows with its length, not with the square of it', async (t) => {
-  const msOf = (what: string, count: number) => {
-    const type = `application/json;${what.repeat(count)}x`
-    const times = Array.from({ length: 5 }, () => {
-      const began = performance.now()
-      checkBodyHead({ 'content-type': type, 'content-length': '5' }, 100)
-      return performance.now() - began
-    })
-    return Math.min(...times)
-  }
-  // 64 times as much takes 4,096 times as long where each quote is a beginning.
-  for (const what of ['"\\', ' ', '"', ';', 'a=" ']) {
-    const [short, long] = [msOf(what, 250), msOf(what, 16_000)]
-    t.ok(long < 1_000 * Math.max(short, 0.005), `${what}: ${long} ms, for a 64th of it ${short} ms`)
-  }
 })

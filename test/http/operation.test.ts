@@ -85,6 +85,7 @@ const registry = new Registry()
 const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
+  keepAliveTimeout: 72_000,
   maxConnections: 100,
   ajv
 })
@@ -164,7 +165,7 @@ for (const [name, { error, message, outcome }] of Object.entries<Entry>(catalogu
     t.equal(written?.headers['write-outcome' as 'vary'], outcome)
     t.equal(read?.headers['write-outcome' as 'vary'], undefined)
     const [ending, endingOfRead] =
-      outcome === 'none' ? [', this request has stored nothing: try again', ': try again'] : ['', '']
+      outcome === 'none' ? ['; this request stored nothing; retry later', '; retry later'] : ['', '']
     t.strictSame(JSON.parse(written?.body as string), { error, message: `${message}${ending}` })
     t.strictSame(JSON.parse(read?.body as string), { error, message: `${message}${endingOfRead}` })
     thrown = undefined
@@ -225,6 +226,7 @@ t.test('a route that is neither internal nor added as an operation stops the sta
     const bare = await createServer(createLogger('silent'), {
       headersTimeoutMs: 1_000,
       requestTimeoutMs: 1_000,
+      keepAliveTimeout: 72_000,
       maxConnections: 1
     })
     await bare.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })

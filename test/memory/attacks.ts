@@ -1,6 +1,6 @@
 /** What a client can send so that the service holds something: by kind, each drawn at random. */
 import type { Random } from '../../dev/random.ts'
-import { maximumValues } from '../../src/http/json.ts'
+import { maximumValues } from '../../src/body/json.ts'
 import { request } from '../support/raw.ts'
 
 /** What one connection of an adversary does. */

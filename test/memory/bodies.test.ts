@@ -1,7 +1,7 @@
 /** What a body takes while it arrives, and while its create waits: what is counted of it. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
-import { maximumValues } from '../../src/http/json.ts'
+import { maximumValues } from '../../src/body/json.ts'
 import { lockTable } from '../support/database.ts'
 import { atMost, heldEach } from '../support/held.ts'
 import { patience, startMeasured } from '../support/measured.ts'

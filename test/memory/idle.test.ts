@@ -1,6 +1,6 @@
 /** What an idle connection keeps of the requests that it had: nothing. */
 import t from 'tap'
-import { maximumValues } from '../../src/http/json.ts'
+import { maximumValues } from '../../src/body/json.ts'
 import { atMost, heldEach } from '../support/held.ts'
 import { patience, startMeasured } from '../support/measured.ts'
 import { type Client, open, request } from '../support/raw.ts'

@@ -2,8 +2,8 @@
 import { EventEmitter } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import { createBodyReader } from '../../src/body/body.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { createBodyParser } from '../../src/http/body.ts'
 import { NewPlant } from '../../src/plants/schema.ts'
 import { Shares } from '../../src/shared/shares.ts'
 
@@ -11,12 +11,10 @@ const length = 100_000
 
 t.test('a body whose client leaves before its end fails once, and holds nothing', async (t) => {
   const bodies = new Shares(1_000_000)
-  const parse = createBodyParser(NewPlant, bodies, length)
+  const parse = createBodyReader(NewPlant, bodies, length)
   const raw = Object.assign(new EventEmitter(), { headers: { 'content-length': `${length}` } })
   const ends: unknown[][] = []
-  parse({ raw, caller: 'tester' } as unknown as Parameters<typeof parse>[0], undefined, (...end) =>
-    ends.push(end)
-  )
+  parse({ raw, caller: 'tester' } as unknown as Parameters<typeof parse>[0], (...end) => ends.push(end))
   raw.emit('data', Buffer.from('{'))
   t.equal(bodies.held, length)
   raw.emit('close')
@@ -28,13 +26,13 @@ t.test('a body whose client leaves before its end fails once, and holds nothing'
 
 t.test('a large body whose client leaves before its turn ends once, with the failure', async (t) => {
   const bodies = new Shares(1_000_000)
-  const parse = createBodyParser(NewPlant, bodies, length)
+  const parse = createBodyReader(NewPlant, bodies, length)
   const raw = Object.assign(new EventEmitter(), { headers: { 'content-length': `${length}` } })
   const ends: unknown[][] = []
   let onBroken: ((failure: Failure) => void) | undefined
   const connection = { expectBody: (_: unknown, callback: typeof onBroken) => (onBroken = callback) }
   const request = { raw, caller: 'tester', connection } as unknown as Parameters<typeof parse>[0]
-  parse(request, undefined, (...end) => ends.push(end))
+  parse(request, (...end) => ends.push(end))
   raw.emit('data', Buffer.from('{}'))
   raw.emit('data', Buffer.alloc(length - 2, ' '))
   raw.emit('end')

@@ -1,15 +1,18 @@
 /** Reading a request's body into one buffer, as long as there is room. */
 import { isUtf8 } from 'node:buffer'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 import type { Shares } from '../shared/shares.ts'
-import { releaseHead } from './head.ts'
 import { createJsonReader, namesOfIntegers } from './json.ts'
 import { Turns } from './turns.ts'
 
-/** The message for a client whose body finds no room. */
-export const tooManyBodies = { message: 'too many bodies are arriving' }
+const noRoom = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
+
+/** Returns the failure of a request whose body would find no room, as long as its header says. */
+export const checkRoom = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>
+  bodies.fits(caller, Number(headers['content-length'] ?? 1)) ? undefined : noRoom()
 
 /** Parsing a megabyte of JSON takes some milliseconds, so bodies from this length on are parsed in turns of their own. */
 const largeBytes = 65_536
@@ -46,7 +49,7 @@ class Buffered {
     // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
     if (this.#length === 0 && total === this.#announced) this.#buffer = chunk
     else if (this.#hasRoom(total)) this.#buffer.set(chunk, this.#length)
-    else return new Failure('Overloaded', tooManyBodies)
+    else return noRoom()
     this.#length = total
     return undefined
   }
@@ -73,13 +76,13 @@ class Buffered {
 }
 
 /**
- * Returns a content type parser for JSON of a schema, whose members with `int64` are exact. `bodies` is the budget of bytes
- * that may be arriving at the same time, `limitBytes` the most of one body.
+ * Returns a function that reads a request's body, JSON of a schema, whose members with `int64` are exact. `bodies` is the budget
+ * of bytes that may be arriving at the same time, `limitBytes` the most of one body.
  */
-export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: number) {
+export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
   const turns = new Turns()
-  return (request: FastifyRequest, _: unknown, done: Done) => {
+  return (request: FastifyRequest, done: Done) => {
     const { raw, caller, connection } = request
     const body = new Buffered(bodies, caller, raw.headers['content-length'], limitBytes)
 
@@ -128,6 +131,5 @@ export function createBodyParser(schema: TObject, bodies: Shares, limitBytes: nu
 
     connection?.expectBody(raw, fail)
     raw.on('data', add).on('end', end).on('close', leave)
-    releaseHead(request)
   }
 }

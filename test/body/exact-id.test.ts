@@ -1,6 +1,6 @@
 /** Exact integers, such as ids, out of JSON texts. */
 import t from 'tap'
-import { createJsonReader } from '../../src/http/json.ts'
+import { createJsonReader } from '../../src/body/json.ts'
 
 const parseWithExactId = createJsonReader(['id'])
 const read = (text: string) => parseWithExactId(Buffer.from(text))

@@ -1,7 +1,7 @@
 /** One pass over a JSON text: where the id is, and whether the text has too many values. */
 import t from 'tap'
+import { createJsonReader, findMembers, maximumValues } from '../../src/body/json.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import { createJsonReader, findMembers, maximumValues } from '../../src/http/json.ts'
 
 const scan = (text: string) => findMembers(Buffer.from(text, 'latin1'), [Buffer.from('id')])[0]
 

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { cases } from '../../bench/json-cases.ts'
 import { scaled } from '../../dev/slowness.ts'
-import { createJsonReader } from '../../src/http/json.ts'
+import { createJsonReader } from '../../src/body/json.ts'
 import { toInt64 } from '../support/json-texts.ts'
 
 const parseWithExactId = createJsonReader(['id'])
