@@ -112,7 +112,8 @@ t.test('the page, from nothing to a second server', async (t) => {
 
   const load = startLoad(1)
   await load.succeed(100)
-  await run(again(start))
+  // nginx's reload may lose requests, as the page says.
+  await run(again(start.slice(0, -1)))
   for (const change of [restart, restart, release, again(release), back, back]) {
     await run(change)
     await load.succeed(100)
@@ -126,7 +127,7 @@ t.test('the page, from nothing to a second server', async (t) => {
   assertRows(t, rows, history)
   t.strictSame(history.failed, [], 'no client saw an error')
 
-  await run(dump)
+  await run([...start.slice(-1), ...dump])
   const makeServer = 'pg_createcluster "$(pg_lsclusters -h | cut -d " " -f 1)" second --port=5433 --start'
   const rename =
     'sed -i s/@localhost/@localhost:5433/ /etc/plant-store/database-url /etc/plant-store/owner-url'
