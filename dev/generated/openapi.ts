@@ -50,9 +50,9 @@ function groupOf({ retry, isForOperator }: Entry) {
 
 /** Returns the failures as tables in Markdown, by what a client does. */
 function tabulate(failures: Failures, { writes }: Operation): string {
-  const groups = Map.groupBy(failures, ([, entry]) => groupOf(entry))
-  return [...groups]
-    .map(([group, members]) => {
+  return ['Correct the request', 'Retry', 'Ask the operator']
+    .map((group) => {
+      const members = failures.filter(([, entry]) => groupOf(entry) === group)
       const rows = members.map(([, entry]) => [
         `${entry.error}`,
         writeMessage(entry, writes),
