@@ -55,7 +55,8 @@ export const tracingVariables: Variable[] = [
   }
 ]
 
-const compose = readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
+const file = readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8')
+const compose = file.replaceAll(/\$\{COMPOSE_PROJECT_NAME\}/g, 'plant-store') // as its name says
 
 /** Returns whether docker compose passes a variable on from `.env`. */
 export const isPassedOn = ({ name }: Variable) => compose.includes(`\${${name}:-`)

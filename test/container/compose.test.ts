@@ -13,7 +13,7 @@ import { isPrinted, readSteps, toScript } from './tour.ts'
 const stack = await copyStack(t)
 
 t.test("the README's tour, line by line", async (t) => {
-  const steps = readSteps('### The tour')
+  const steps = readSteps('README.md', '### The tour')
   t.ok(steps.length >= 7)
   const out = join(stack.cwd, 'coverage')
   await mkdir(out)

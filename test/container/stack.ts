@@ -1,6 +1,6 @@
 /** The stack of docker-compose.yml, from a clean copy of the checkout, as a person starts it. */
 import { randomBytes } from 'node:crypto'
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
@@ -33,10 +33,7 @@ export async function copyCheckout(t: Test) {
 export async function copyStack(t: Test, settings: Record<string, string> = {}) {
   const cwd = await copyCheckout(t)
   const name = `plant-store-test-${randomBytes(4).toString('hex')}`
-  // Without PLANT_STORE_IMAGE the scripts build; under a name of its own.
-  const file = join(cwd, 'docker-compose.yml')
-  const text = await readFile(file, 'utf8')
-  await writeFile(file, text.replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`))
+  await writeFile(join(cwd, '.env'), `COMPOSE_PROJECT_NAME=${name}\n`)
   const env = {
     COMPOSE_PROJECT_NAME: name,
     SOURCE_DATE_EPOCH: String(sourceDateEpoch),
@@ -53,14 +50,17 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
   t.teardown(async () => {
     if (!t.passing()) t.comment(await compose('logs', '--tail=50'))
     await compose('--profile=*', 'down', '--volumes', '--timeout=5')
-    await docker(['image', 'rm', '--force', name])
+    // By tag: the same sources give another stack the same image.
+    const tags = await docker(['image', 'ls', '--format={{.Repository}}:{{.Tag}}', `${name}-api`])
+    await docker(['image', 'rm', '--force', ...tags.split('\n')])
   })
   let nextId = 1
 
   const stack = {
     cwd,
     env,
-    image: name,
+    /** What `docker compose build` makes. */
+    image: `${name}-api`,
     compose,
     /** The balancer's address, which stays the same while its container runs. */
     url: () => url('balancer', 3000),
@@ -92,13 +92,18 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
       const load = startRivals({ urls: [url], token, clients: 16, pauseMs: 160, firstId: nextId })
       t.teardown(() => load.stop())
       await load.succeed(200)
+      const stop = async () => {
+        const history = await load.stop()
+        nextId += history.operations.length
+        return history
+      }
       return {
         succeed: load.succeed,
+        stop,
         async assertServed() {
-          await load.succeed(200)
-          const history = await load.stop()
           const firstId = nextId
-          nextId += history.operations.length
+          await load.succeed(200)
+          const history = await stop()
           assertRows(t, await stack.plants(firstId, nextId - 1), history)
           t.strictSame(history.failed, [], 'no client saw an error')
         }

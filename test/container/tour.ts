@@ -1,4 +1,4 @@
-/** The README's tour as it stands there: commands, and below each what it prints. */
+/** The commands of a page as they stand there, and below each what it prints. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from '../../dev/docker.ts'
@@ -10,9 +10,8 @@ export interface Step {
 }
 
 /** Reads the indented lines of a section: a command each, or, after "# ", a line that the command above it prints. */
-export function readSteps(heading: string): Step[] {
-  const readme = readFileSync(join(root, 'README.md'), 'utf8')
-  const section = readme.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? ''
+export function readSteps(page: string, heading: string): Step[] {
+  const section = readFileSync(join(root, page), 'utf8').split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? ''
   const steps: Step[] = []
   for (const line of section.split('\n')) {
     if (line.startsWith('    # ')) steps.at(-1)?.output.push(line.slice('    # '.length).trimEnd())
@@ -27,7 +26,7 @@ export function toScript(steps: Step[]): string {
   return ['set -euo pipefail', ...lines].join('\n')
 }
 
-/** Returns whether what a command printed is what the README says. */
+/** Returns whether what a command printed is what the page says. */
 export function isPrinted({ output }: Step, text: string): boolean {
   if (output.length === 0) return true
   const lines = text.split('\n').map((line) => line.trimEnd())

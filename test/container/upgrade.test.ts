@@ -25,13 +25,6 @@ const settings = `COMPOSE_PROJECT_NAME=${name}\nPORT=${port}\n`
 /** Two that are gone, and one that is too large for another's default, which is smaller today. */
 const outdated = 'TRUST_PROXY=1\nWRITE_BATCH_BYTES=65536\nBODY_LIMIT_BYTES=50000000\n'
 
-/** Gives the images of a directory's stack a name of their own. */
-async function renameImage(directory: string) {
-  const file = join(directory, 'docker-compose.yml')
-  const text = await readFile(file, 'utf8')
-  await writeFile(file, text.replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`))
-}
-
 /** Writes 1.0.0 to a directory. Its image lacked a file that its build needs. */
 async function extractRelease(directory: string) {
   await mkdir(directory)
@@ -40,7 +33,10 @@ async function extractRelease(directory: string) {
   const file = join(directory, 'Dockerfile')
   const text = await readFile(file, 'utf8')
   await writeFile(file, text.replace('COPY public public\n', '$&COPY dev/prepare.ts dev/\n'))
-  await renameImage(directory)
+  // With an image of its own.
+  const compose = join(directory, 'docker-compose.yml')
+  const declared = await readFile(compose, 'utf8')
+  await writeFile(compose, declared.replace('_IMAGE:-plant-store}', `_IMAGE:-${name}}`))
   await writeFile(join(directory, '.env'), settings + outdated)
 }
 
@@ -62,12 +58,12 @@ async function startRelease(t: Test) {
   t.teardown(() => rm(scratch, { recursive: true, force: true }))
   const [old, cwd] = [join(scratch, 'plant-store-1.0.0'), await copyCheckout(t)]
   await extractRelease(old)
-  await renameImage(cwd)
   const today = openProject(cwd, { ...env, COMPOSE_PROJECT_NAME: name })
   t.teardown(async () => {
     if (!t.passing()) t.comment(await today.compose('logs', '--tail=50'))
     await today.compose('--profile=*', 'down', '--volumes', '--remove-orphans', '--timeout=5')
-    await docker(['image', 'rm', '--force', name, `${name}:1.0.0`])
+    const tags = await docker(['image', 'ls', '--format={{.Repository}}:{{.Tag}}', `${name}*`])
+    await docker(['image', 'rm', '--force', ...tags.split('\n')])
   })
   await run(old, ['docker compose build', 'docker compose up --wait'])
   return { old, cwd, query: (sql: string) => today.psql('db', 'plants', sql) }

@@ -10,16 +10,17 @@ import type { Ended, Teardown } from './process.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** The commands by which the scripts change files, and Docker: the steps. */
+/** The commands by which the scripts change files, and those of Docker that change something: the steps. */
 const commands = ['cat', 'chmod', 'cp', 'docker', 'find', 'install', 'mktemp', 'mv', 'openssl', 'rm', 'tar']
 
 /**
- * Stands in for each command. Step number AT writes nothing, and then ends the whole process group: a file is left empty,
- * or a whole one does not have its name yet. The engine behind Docker's command continues.
+ * Stands in for each command. Step number AT writes nothing, and then ends the whole process group by SIGNAL: a file is
+ * left empty, or a whole one does not have its name yet. The engine behind Docker's command continues.
  */
 const step = `#!/bin/sh
 PATH=\${PATH#*:}
 name=\${0##*/}
+case "$name $*" in docker*inspect* | docker?compose?config* | docker?compose?ps* | docker?volume?ls*) exec docker "$@" ;; esac
 echo "$name" >>"$STEPS"
 steps=0
 while read -r _; do steps=$((steps + 1)); done <"$STEPS"
@@ -30,7 +31,7 @@ mv) ;;
 docker) "$name" "$@" ;;
 *) (ulimit -f 0 && exec "$name" "$@") ;;
 esac
-kill -KILL 0
+kill "-$SIGNAL" 0
 `
 
 /** Makes a directory that stands in for the root, until teardown. */
@@ -85,6 +86,7 @@ export async function runScript(
       STEPS: join(directory, 'log'),
       TMPDIR: directory,
       AT: `${at}`,
+      SIGNAL: 'KILL',
       ...env
     },
     detached: true

@@ -1,0 +1,53 @@
+# Sourced by the scripts of ops/, in the directory of the checkout. .env says what is in effect: the image, the one before it,
+# and the number of replicas.
+
+say() { printf "${0##*/}: %s\n" "$@" >&2; }
+refuse() {
+  say "$@"
+  exit 1
+}
+
+((BASH_VERSINFO[0] >= 5)) && realpath --version 2>/dev/null | grep GNU >/dev/null && command -v flock timeout >/dev/null ||
+  refuse 'bash 5, GNU coreutils and flock are needed'
+docker compose config --help 2>/dev/null | grep -e --environment >/dev/null || refuse 'Docker Compose 2.28 or later is needed'
+
+# read_config [COMMAND...]: the project's name, image and number of replicas as Compose reads them; COMMAND runs it.
+read_config() {
+  local config
+  config=$("$@" docker compose config)
+  project=$(sed -n 's/^name: //p' <<<"$config")
+  image=$(sed -n '/^  api:$/,/^  [^ ]/s/^ *image: //p' <<<"$config")
+  count=$(sed -n '/^  api:$/,/^  [^ ]/s/^ *replicas: //p' <<<"$config")
+}
+
+# For scripts that change what is in effect: one of them at a time, and nothing may be exported that .env does not say.
+begin() {
+  local own=(env -u COMPOSE_PROJECT_NAME -u PLANT_STORE_IMAGE -u REPLICAS) pair name value
+  exec 9<ops
+  flock --nonblock 9 || refuse 'another one runs'
+  [[ -w . ]] || refuse "$PWD cannot be written, and .env there has what is in effect"
+  read_config "${own[@]}"
+  previous=$("${own[@]}" docker compose config --environment | sed -n 's/^PLANT_STORE_PREVIOUS_IMAGE=//p')
+  for pair in "COMPOSE_PROJECT_NAME=$project" "PLANT_STORE_IMAGE=$image" "REPLICAS=$count"; do
+    name=${pair%%=*} value=${pair#*=}
+    [[ ! -v $name || ${!name} == "$value" ]] ||
+      refuse "$name is exported as '${!name}', but '$value' by .env: unset the one or change the other"
+  done
+}
+
+# record NAME=VALUE...: writes these lines of .env, and leaves the others as they are.
+record() {
+  local file line pattern edits=(-e '') added=()
+  file=$(realpath -- .env)
+  if [[ -e $file ]]; then cp -p -- "$file" "$file.new"; else : >"$file.new"; fi
+  for line; do
+    pattern="^[[:space:]]*(export[[:space:]]+)?${line%%=*}[[:space:]]*="
+    if grep -Eq "$pattern" "$file.new"; then edits+=(-e "s|$pattern.*|$line|"); else added+=("$line"); fi
+  done
+  [[ ! -e $file ]] || sed -E "${edits[@]}" "$file" >"$file.new"
+  if ((${#added[@]} > 0)); then
+    [[ -z $(tail -c 1 "$file.new") ]] || echo >>"$file.new" # its last line has no end
+    printf '%s\n' "${added[@]}" >>"$file.new"
+  fi
+  mv -- "$file.new" "$file"
+}
