@@ -1,10 +1,3 @@
--- Makes the roles of a node. It can be run again.
-\set ON_ERROR_STOP on
-set citus.enable_ddl_propagation = off;
-\i /config/postgresql/roles.sql
-\set owner `cat /run/secrets/owner-verifier`
-\set service `cat /run/secrets/service-verifier`
-alter role owner password :'owner';
-alter role service password :'service';
+-- What the roles of a node need besides ops/postgresql/roles.sql. It can be run again.
 -- The lock time-out in the service's statement holds on the coordinator; the rows are locked on the workers.
-alter role service set lock_timeout = '25ms';
+alter role plants_service set lock_timeout = '25ms';

@@ -179,9 +179,9 @@ async function ownsNothing() {
   const primary = await cluster.findPrimary()
   const clients = `select distinct usename from pg_stat_activity where application_name = 'plant-store'`
   const roles = await cluster.query(primary, clients)
-  if (String(roles) !== 'service') throw new Error(`the service connects as ${roles}`)
+  if (String(roles) !== 'plants_service') throw new Error(`the service connects as ${roles}`)
   const ofRole = `select refobjid::regrole, classid::regclass, objid from pg_shdepend
-    where deptype = 'o' and pg_has_role('service', refobjid, 'member')`
+    where deptype = 'o' and pg_has_role('plants_service', refobjid, 'member')`
   const owned = await cluster.query(primary, ofRole)
   if (owned.length > 0) throw new Error(`the service's role owns ${owned}`)
 }

@@ -24,7 +24,7 @@ async function countCancelled(): Promise<number> {
 
 /** The replicas have up to four connections each; PgBouncer has `default_pool_size`. */
 async function sharesConnections() {
-  const sql = `select count(*) from pg_stat_activity where usename = 'service' and application_name = 'plant-store'`
+  const sql = `select count(*) from pg_stat_activity where usename = 'plants_service' and application_name = 'plant-store'`
   // A connection that was dropped may still be there for a moment.
   await until(
     'PostgreSQL has no more connections than PgBouncer may open',

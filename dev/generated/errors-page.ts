@@ -23,12 +23,16 @@ function describeFields(): string {
     .join('; ')
 }
 
+/** Returns when the same request is sent again, in Markdown. */
+export const describeRetry = ({ retry }: Entry) => retry.replace('Retry-After', '`Retry-After`')
+
 export function writeErrorsPage(): string {
   const rows = entries.map(([name, entry]) => [
     `${entry.error}`,
     `<a id="${name.toLowerCase()}"></a>${name}${entry.scope === 'requests for /readyz' ? ' (`/readyz`)' : ''}`,
     code(writeMessage(entry, true)),
     [entry.outcome ?? '', ...(entry.mayBeNone ? ['none'] : [])].map(code).join(' or '),
+    describeRetry(entry),
     entry.advice
   ])
   return `# Errors
@@ -40,9 +44,10 @@ best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_s
 The files that \`/docs\` loads can meet RateLimited.
 
 \`Write-Outcome\` is \`none\` if this request has stored nothing, \`unknown\` if it may have stored the plant. It says nothing
-about [earlier attempts](clients.md#rules-for-a-client). Further header fields (\`Retry-After\` in seconds):
+about [earlier attempts](clients.md#rules-for-a-client). \`retry\` says when the same request, with its \`Idempotency-Key\`, is worth
+another attempt. Further header fields (\`Retry-After\` in seconds):
 ${describeFields()}.
 
-${table(['error', 'name', 'message', '`Write-Outcome`', 'what to do'], rows)}
+${table(['error', 'name', 'message', '`Write-Outcome`', 'retry', 'what to do'], rows)}
 `
 }

@@ -5,7 +5,9 @@ import { catalogue, type Entry, type FailureName } from '../../src/failures/cata
 import { writeMessage } from '../../src/failures/failure.ts'
 import type { Operation } from '../../src/http/operation.ts'
 import { version } from '../../src/metrics/metrics.ts'
-import { ErrorBody, int64 } from '../../src/plants/schema.ts'
+import { ErrorBody } from '../../src/plants/schema.ts'
+import { describeRetry } from './errors-page.ts'
+import { table } from './markdown.ts'
 
 type Failures = [FailureName, Entry][]
 
@@ -31,35 +33,47 @@ function messagesOf([name, entry]: Failures[number], { params, body, writes }: O
 /** Returns the failures' examples by name. */
 function exemplify(failures: Failures, operation: Operation) {
   const examples = failures.flatMap((failure) => {
-    const [, { error, advice }] = failure
+    const [, { error, advice, retry }] = failure
     return Object.entries(messagesOf(failure, operation)).map(([key, message]) => [
       key,
-      { summary: `${error}: ${message}`, description: advice, value: { error, message } }
+      { summary: `${error}: ${message}`, description: advice, 'x-retry': retry, value: { error, message } }
     ])
   })
   return Object.fromEntries(examples)
 }
 
-/** Returns the failures as a table in Markdown. */
-function tabulate(failures: Failures, { writes }: Operation): string {
-  const rows = failures.map(
-    ([, entry]) => `| ${entry.error} | ${writeMessage(entry, writes)} | ${entry.advice} |`
-  )
-  return ['| error | message | what to do |', '|---|---|---|', ...rows].join('\n')
+/** What a client that meets a failure does first. */
+function groupOf({ retry, isForOperator }: Entry) {
+  if (isForOperator) return 'Ask the operator'
+  return retry === 'never' ? 'Correct the request' : 'Retry'
 }
 
-/** Returns a value that JSON.stringify writes with exactly these digits. TypeScript's library does not know rawJSON yet. */
-const exactNumber = (value: bigint) =>
-  (JSON as unknown as { rawJSON(text: string): number }).rawJSON(`${value}`)
+/** Returns the failures as tables in Markdown, by what a client does. */
+function tabulate(failures: Failures, { writes }: Operation): string {
+  return ['Correct the request', 'Retry', 'Ask the operator']
+    .map((group) => {
+      const members = failures.filter(([, entry]) => groupOf(entry) === group)
+      const rows = members.map(([, entry]) => [
+        `${entry.error}`,
+        writeMessage(entry, writes),
+        describeRetry(entry),
+        entry.advice
+      ])
+      return `### ${group}\n\n${table(['error', 'message', 'retry', 'what to do'], rows)}`
+    })
+    .join('\n\n')
+}
 
-/** Returns a schema in the terms of JSON Schema 2020-12 alone; `int64` becomes an integer with exact bounds. */
+/**
+ * Returns a schema in the terms of JSON Schema 2020-12 alone. What only our validator knows becomes words: readers round
+ * the bounds of an int64, and compile patterns in dialects of their own.
+ */
 function toPublic(schema: TSchema): object {
-  const { title: _, rule: __, int64: isInt64, properties, ...rest } = schema
-  if (isInt64) {
-    const [minimum, maximum] = [exactNumber(int64.minimum), exactNumber(int64.maximum)]
-    return { type: 'integer', format: 'int64', minimum, maximum, ...rest }
+  const { title: _, rule, int64, storable: __, properties, description, ...rest } = schema
+  if (properties === undefined) {
+    const words = { description: rule === undefined ? description : `${description}: ${rule}` }
+    return { ...(int64 && { type: 'integer', format: 'int64' }), ...rest, ...words }
   }
-  if (properties === undefined) return rest
   const entries = Object.entries(properties as Record<string, TSchema>)
   return { ...rest, properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
 }

@@ -74,7 +74,7 @@ function judgeClaim({ operation, claim }: Claimed, { write, row, began }: Winner
   if (claim === 'stored' && !(isWinner && isSame(operation, row)))
     return because('acknowledged, but another plant has its id')
   if (claim === 'taken' && isWinner) return because('told "taken" by its own write')
-  if (claim === 'reused' && !isWinner) return because('told "reused", but its key has stored nothing')
+  if (claim === 'reused' && !isWinner) return because('told "reused", but its key stored nothing')
   if (claim === 'reused' && isSame(operation, row)) return because('told "reused" with the same content')
   if (isFirst && (claim === 'taken' || claim === 'reused'))
     return because(`told "${claim}" before the plant that is stored was sent`)
@@ -90,7 +90,7 @@ function claimOf(operation: Operation): Claim {
       return 'malformed'
     if (body.error === 409) return 'taken'
     if (body.error === 422 && body.message.includes('Idempotency-Key')) return 'reused'
-    const isOpen = body.error === 500 || (body.error === 503 && !body.message.includes('has stored nothing'))
+    const isOpen = body.error === 500 || (body.error === 503 && !body.message.includes('stored nothing'))
     return isOpen ? 'open' : 'nothing stored'
   }
   const isPlant = Object.keys(body).every((name) => name === 'name' || name === 'tag')

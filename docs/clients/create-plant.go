@@ -31,7 +31,7 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string {
-	return fmt.Sprintf("%d %s: %s", f.Number, f.Header.Get("Error-Name"), f.Message)
+	return fmt.Sprintf("%d %s: %s, request %s", f.Number, f.Header.Get("Error-Name"), f.Message, f.Header.Get("X-Request-Id"))
 }
 
 var client = &http.Client{Timeout: 30 * time.Second}

@@ -29,7 +29,8 @@ async function createPlant({ id, ...rest }, key) {
       isFinal = isOurs && !worthAnotherTry.has(body.error)
       if (!isFinal && response.headers.get('Write-Outcome') !== 'none') writeOutcome = 'unknown'
       const errorName = response.headers.get('Error-Name')
-      failure = Object.assign(new Error(body.message), { error: body.error, errorName })
+      const requestId = response.headers.get('X-Request-Id')
+      failure = Object.assign(new Error(body.message), { error: body.error, errorName, requestId })
       seconds += Number(response.headers.get('Retry-After')) || 0
     } catch (lost) {
       failure = lost

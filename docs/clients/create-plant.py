@@ -51,7 +51,7 @@ def create_plant(plant, key):
             status, headers, body = send(plant, key)
             if status == 200 and "name" in body:
                 return body
-            failure = f"{body['error']} {headers['Error-Name']}: {body['message']}"
+            failure = f"{body['error']} {headers['Error-Name']}: {body['message']}, request {headers['X-Request-Id']}"
             # Anything else is a proxy's.
             is_ours = status == 400 and isinstance(body["error"], int)
             is_final = is_ours and body["error"] not in WORTH_ANOTHER_TRY

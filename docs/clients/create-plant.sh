@@ -21,6 +21,7 @@ create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2
     sleep "$seconds"
     [ "$spread" -ge 8 ] || spread=$((2 * spread))
   done
+  printf '%s\n' "$response" | grep -iE '^(error-name|x-request-id):' >&2
   printf '%s\nwrite outcome: %s\n' "${body:-no response}" "$outcome" >&2
   [ "$outcome" = none ] && return 1 || return 2
 }

@@ -1,19 +1,31 @@
 #!/bin/sh
-# roles.sh [SUPERUSER]: sets the rights and the passwords of the database's roles. It can be run again.
-# The superuser has none: it exists on the server's socket alone.
+# roles.sh [SUPERUSER [HOST FILE]]: sets the rights and the passwords of the database's roles, and what the file says of them.
+# Without a host the superuser loses its password: it exists on the server's socket alone. It can be run again.
 set -eu
-for role in owner service; do
+# name ROLE: its name in the database. Stacks of earlier releases keep theirs (setup.sh).
+name() { if [ -e "/run/secrets/$1-verifier" ]; then echo "$1"; else echo "plants_$1"; fi; }
+owner=$(name owner) service=$(name service)
+for role in "$owner" "$service"; do
   # PostgreSQL would turn an empty password into none.
   [ -s "/run/secrets/$role-verifier" ] || { echo "roles: setup has made no password for $role" >&2 && exit 1; }
 done
-exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username="${1:-plants}" --dbname=plants --file=/config/postgresql/roles.sql --file=- <<'SQL'
--- Not the passwords: the server's log may show them.
-\set owner `cat /run/secrets/owner-verifier`
-\set service `cat /run/secrets/service-verifier`
+rights=$(sed "s/plants_owner/$owner/g; s/plants_service/$service/g" /config/postgresql/roles.sql ${3:+"$3"})
+attributes='login nosuperuser nocreatedb nocreaterole noreplication nobypassrls'
+exec psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username="${1:-plants}" ${2:+--host="$2"} --dbname=plants --file=- <<SQL
 begin;
 select pg_advisory_xact_lock(hashtext('roles')) \g /dev/null
-alter role current_user password null;
-alter role owner login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'owner';
-alter role service login nosuperuser nocreatedb nocreaterole noreplication nobypassrls password :'service';
+-- This server is the stack's own: a release that did not mark its roles made them.
+select format('comment on role %I is %L', rolname, 'Plant Store, made by roles.sql') from pg_roles
+where rolname in ('$owner', '$service') and shobj_description(oid, 'pg_authid') is null \gexec
+commit;
+$rights
+-- Not the passwords: the server's log may show them.
+\set owner \`cat /run/secrets/$owner-verifier\`
+\set service \`cat /run/secrets/$service-verifier\`
+begin;
+select pg_advisory_xact_lock(hashtext('roles')) \g /dev/null
+$([ -n "${2:-}" ] || echo 'alter role current_user password null;')
+alter role $owner $attributes password :'owner';
+alter role $service $attributes password :'service';
 commit;
 SQL

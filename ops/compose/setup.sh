@@ -74,16 +74,18 @@ const stored = createHash("sha256").update(key("Client Key")).digest("base64")
 console.log(`SCRAM-SHA-256$4096:${salt.toString("base64")}$${stored}:${key("Server Key").toString("base64")}`)'
 
 # role NAME DIRECTORY DATABASE: the reader of the directory gets a URL with the password, the database its verifier.
-# If both exist, they belong to each other.
+# If both exist, they belong to each other. Stacks of earlier releases keep the names of their roles.
 role() {
-  password=$(sed -n "s|^postgres://$1:\([0-9a-f]\{64\}\)@.*|\1|p" "$2/database-url" 2>/dev/null || true)
+  user=plants_$1
+  if grep -q "^postgres://$1:" "$2/database-url" 2>/dev/null; then user=$1; fi
+  password=$(sed -n "s|^postgres://$user:\([0-9a-f]\{64\}\)@.*|\1|p" "$2/database-url" 2>/dev/null || true)
   if [ -z "$password" ] || [ "$name" = --rotate ]; then password=$(random); fi
-  url=postgres://$1:$password@$3
-  if [ -s "db/$1-verifier" ] && [ "$(cat "$2/database-url" 2>/dev/null)" = "$url" ]; then return; fi
+  url=postgres://$user:$password@$3
+  if [ -s "db/$user-verifier" ] && [ "$(cat "$2/database-url" 2>/dev/null)" = "$url" ]; then return; fi
   recognised=$(printf %s "$password" | node --eval "$verifier")
-  rm -f "db/$1-verifier" "db/$1-password"
+  rm -f "db/$user-verifier" "db/$1-password"
   printf '%s\n' "$url" | put "$2/database-url"
-  printf '%s\n' "$recognised" | put "db/$1-verifier"
+  printf '%s\n' "$recognised" | put "db/$user-verifier"
 }
 role owner migrate "${OWNER_DATABASE:-db:5432/plants?sslmode=disable}"
 role service api "${SERVICE_DATABASE:-db:5432/plants?sslmode=disable}"

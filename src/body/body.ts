@@ -8,7 +8,7 @@ import type { Shares } from '../shared/shares.ts'
 import { createJsonReader, namesOfIntegers } from './json.ts'
 import { Turns } from './turns.ts'
 
-const noRoom = () => new Failure('Overloaded', { message: 'too many bodies are arriving' })
+const noRoom = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
 
 /** Returns the failure of a request whose body would find no room, as long as its header says. */
 export const checkRoom = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>

@@ -133,7 +133,7 @@ export const secrets = {
     default: 'required',
     description:
       'a URL such as postgres://user:password@host:5432/database, with several hosts, host1:5432,host2:5432, or with ?host= and the directory of a Unix socket, and with the parameters of docs/configuration.md',
-    purpose: 'The database. Its user has the rights that ops/postgresql/roles.sql gives to `service`.',
+    purpose: 'The database. Its user has the rights that ops/postgresql/roles.sql gives to `plants_service`.',
     example: 'postgres://user:password@127.0.0.1:5432/plants'
   },
   MIGRATION_DATABASE_URL: {

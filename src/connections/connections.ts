@@ -11,7 +11,7 @@ import { Connection, type Observer, type Shared } from './connection.ts'
 import { allowHalfOpen, reset } from './internals.ts'
 import type { TimeLimits } from './patience.ts'
 import { Room, spareConnections } from './room.ts'
-import { askKernel, findGreedy } from './send-queues.ts'
+import { askKernel, findGreedy, mayBeGreedy } from './send-queues.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -26,6 +26,8 @@ export interface ConnectionLimits extends TimeLimits {
 }
 
 const checkEveryMs = 250
+/** How often the kernel is asked within the time limit of a client that takes nothing. */
+const questionsPerLimit = 8
 /** After a question to the kernel, it is left alone for this many times as long as the answer took. */
 const restsPerQuestion = 9
 
@@ -163,6 +165,8 @@ function startChecks(
   connections: Connections,
   reject: (socket: Socket, failure: Failure) => void
 ) {
+  const questionEveryMs = connections.shared.requestTimeoutMs / questionsPerLimit
+  let askedAt = 0
   let hasEnded = false
 
   function cutOff({ socket }: Connection) {
@@ -171,16 +175,19 @@ function startChecks(
     reset(socket)
   }
 
+  /** An answer has the sockets of all processes, closed ones included: for thousands, it costs 20 ms of CPU time. */
+  async function askIfNeeded() {
+    const began = performance.now()
+    if (began - askedAt < questionEveryMs && !mayBeGreedy(connections.all())) return
+    askedAt = began
+    const held = await askKernel(connections.all())
+    connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
+    findGreedy(held).forEach(cutOff)
+    await sleep((performance.now() - began) * restsPerQuestion, undefined, { ref: false })
+  }
+
   async function askOften() {
-    while (!hasEnded) {
-      const began = performance.now()
-      const held = await askKernel(connections.all())
-      connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
-      findGreedy(held).forEach(cutOff)
-      // The table has the sockets of all processes, and those that have closed of late: a large one is read less often.
-      const restMs = (performance.now() - began) * restsPerQuestion
-      await sleep(Math.max(checkEveryMs, restMs), undefined, { ref: false })
-    }
+    for (; !hasEnded; await sleep(checkEveryMs, undefined, { ref: false })) await askIfNeeded()
   }
 
   function check() {

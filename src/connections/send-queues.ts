@@ -71,6 +71,12 @@ function inodeOf(fd: number): string {
   }
 }
 
+/** Returns whether the kernel may hold more than is allowed for those without a valid token, unless it says otherwise. */
+export function mayBeGreedy(connections: Connection[]): boolean {
+  const unread = connections.map(({ isTrusted, patience }) => (isTrusted ? 0 : patience.unreadBytes))
+  return unread.reduce((sum, bytes) => sum + bytes, 0) > maximumUnreadBytes
+}
+
 /** Returns the connections without a valid token to cut off, so that the kernel holds no more for the others than is allowed. */
 export function findGreedy(held: ReadonlyMap<Connection, number>): Connection[] {
   const holders = [...held].filter(([{ isTrusted, socket }]) => !isTrusted && !socket.destroyed)

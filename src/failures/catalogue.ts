@@ -8,6 +8,10 @@ export interface Entry {
   readonly message: string
   /** What a client should do. */
   readonly advice: string
+  /** Whether the same request can succeed later, and how long to repeat it. */
+  readonly retry: 'never' | 'after Retry-After' | 'the same request, until it succeeds'
+  /** Only the store's operator can help. */
+  readonly isForOperator?: true
   /** Which requests can meet it. Absent if each operation that can meet it declares it. */
   readonly scope?:
     | `any ${'request' | 'operation'}`
@@ -27,6 +31,7 @@ const entry = (error: number, message: string, advice: string, others: Partial<E
   error,
   message,
   advice,
+  retry: 'never',
   ...others
 })
 
@@ -36,16 +41,17 @@ const challenge = { ...anyOperation, fields: ['www-authenticate'] } as const
 const ofWrite = { scope: 'operations that write' } as const
 const ofBody = { scope: 'operations with a body' } as const
 /** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
-const retryAfter = { headers: { 'retry-after': '1' } }
+const retryAfter = { retry: 'after Retry-After', headers: { 'retry-after': '1' } } as const
+const repeat = { retry: 'the same request, until it succeeds' } as const
 const later = { ...anyOperation, outcome: 'none', ...retryAfter } as const
 const sendLater = 'Send it again after `Retry-After`.'
 
-/** Every failure that a client can meet. */
+/** Every failure that a client can meet. A message says what happened, then what to do. */
 export const catalogue = {
   MalformedRequest: entry(400, 'the request is malformed', 'Correct the request.', anyRequest),
   MalformedKey: entry(
     400,
-    'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes',
+    'Idempotency-Key must be 1 to 255 visible ASCII characters; quote it if it contains a comma, a quote or a space',
     'Correct the `Idempotency-Key`.',
     ofWrite
   ),
@@ -57,16 +63,20 @@ export const catalogue = {
     'Correct the `Authorization` header.',
     challenge
   ),
-  InvalidToken: entry(401, 'the bearer token is not valid', 'Get a valid token.', challenge),
-  NotFound: entry(404, 'there is nothing at this path', 'Correct the path.', {
-    scope: 'requests for other paths'
+  InvalidToken: entry(401, 'the bearer token is not valid', "Get a valid token from the store's operator.", {
+    ...challenge,
+    isForOperator: true
   }),
+  NotFound: entry(404, 'no such path', 'Correct the path.', { scope: 'requests for other paths' }),
   MethodNotAllowed: entry(405, 'this path does not support this method', 'Use a method in `Allow`.', {
     scope: 'requests with other methods',
     fields: ['allow']
   }),
-  RequestTimeout: entry(408, 'the request took too long to arrive', 'Send it again.', anyRequest),
-  DuplicatePlant: entry(409, 'a plant with this id exists already', 'Choose another id.'),
+  RequestTimeout: entry(408, 'the request took too long to arrive; send it again', 'Send it again.', {
+    ...anyRequest,
+    ...repeat
+  }),
+  DuplicatePlant: entry(409, 'a plant with this id already exists', 'Choose another id.'),
   BodyTooLarge: entry(413, 'the body is too large', 'Send a smaller body.', anyRequest),
   UnsupportedMediaType: entry(
     415,
@@ -83,10 +93,17 @@ export const catalogue = {
   InvalidPlant: entry(422, 'a value is not valid', 'Correct what `message` names.', {
     scope: 'operations with a body or parameters'
   }),
-  RefusedPlant: entry(422, 'the plant breaks a rule of this store', "Ask the store's operator for the rule."),
+  RefusedPlant: entry(
+    422,
+    'the plant breaks a rule of this store',
+    "Ask the store's operator for the rule.",
+    {
+      isForOperator: true
+    }
+  ),
   ReusedKey: entry(
     422,
-    'the Idempotency-Key was used for this id with other content',
+    'this Idempotency-Key was already used for this id with different content',
     'Use another `Idempotency-Key`, or the same content.'
   ),
   RateLimited: entry(
@@ -101,12 +118,13 @@ export const catalogue = {
     'Send fewer or shorter header fields.',
     anyRequest
   ),
-  Internal: entry(
-    500,
-    'internal error',
-    'Report the `X-Request-Id`. Reads, and requests with an `Idempotency-Key` or `Write-Outcome: none`, can be sent again.',
-    { ...anyRequest, outcome: 'unknown', mayBeNone: true }
-  ),
+  Internal: entry(500, 'internal error', "Report the `X-Request-Id` to the store's operator.", {
+    ...anyRequest,
+    ...repeat,
+    isForOperator: true,
+    outcome: 'unknown',
+    mayBeNone: true
+  }),
   TransferCodingNotSupported: entry(
     501,
     'the only supported transfer coding is chunked',
@@ -114,14 +132,14 @@ export const catalogue = {
     anyRequest
   ),
   Overloaded: entry(503, 'too many requests are waiting', sendLater, later),
-  Unavailable: entry(503, 'the database is away', sendLater, later),
-  DeadlineExceeded: entry(503, 'the request was not served in time', sendLater, later),
+  Unavailable: entry(503, 'the database is unavailable', sendLater, later),
+  DeadlineExceeded: entry(503, 'the deadline passed', sendLater, later),
   ShuttingDown: entry(503, 'the service is shutting down', sendLater, later),
   OutcomeUnknown: entry(
     503,
-    'the database did not respond in time, the plant may be stored: send the same request again',
+    'the outcome is unknown: the plant may have been stored; repeat the same request',
     'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
-    { ...ofWrite, outcome: 'unknown', ...retryAfter }
+    { ...ofWrite, outcome: 'unknown', ...retryAfter, ...repeat }
   ),
   NotReady: entry(503, 'the service is not ready', 'Ask again after `Retry-After`.', {
     scope: 'requests for /readyz',

@@ -6,7 +6,7 @@ interface FailureDetails {
   message?: string
   headers?: Record<string, string>
   cause?: unknown
-  /** That it has stored nothing, where the catalogue's entry may be so. */
+  /** That it stored nothing, where the catalogue's entry may be so. */
   outcome?: 'none' | undefined
 }
 
@@ -47,7 +47,7 @@ export function writeMessage(of: Entry | Failure, writes: boolean): string {
   const { message } = of
   const { outcome }: Entry = of instanceof Failure ? catalogue[of.name] : of
   if (outcome !== 'none') return message
-  return `${message}${writes ? ', this request has stored nothing' : ''}: try again`
+  return `${message}${writes ? '; this request stored nothing' : ''}; retry later`
 }
 
 /**

@@ -1,4 +1,4 @@
-/** What becomes of a row that an attempt has not decided: the table of docs/architecture.md. */
+/** What becomes of a row that an attempt has not decided. */
 import type { FailureKind } from '../shared/write-failure.ts'
 
 /** What an attempt has shown of such a row: the failure of all its rows, or that nothing was written, or found. */

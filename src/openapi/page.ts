@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { extname } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import { Failure, StartupFault } from '../failures/failure.ts'
 
@@ -17,10 +18,9 @@ const types: Record<string, string> = {
   '.svg': 'image/svg+xml'
 }
 
-/** A file that the page loads, as it is sent. */
+/** A file that the page loads, as it is sent: compressed. */
 interface Asset {
   readonly bytes: Buffer
-  readonly isGzip: boolean
   readonly version: string
 }
 
@@ -33,10 +33,10 @@ export async function readPage(directory: URL) {
   const assets = new Map<string, Asset>()
   for (const [, name = ''] of template.matchAll(reference)) {
     const read = (suffix: string) => readFile(new URL(name + suffix, directory)).catch(() => undefined)
-    const gzip = await read('.gz')
-    const bytes = gzip ?? (await read(''))
+    const small = await read('')
+    const bytes = small ? gzipSync(small) : await read('.gz')
     if (!bytes) throw new StartupFault([`public/docs/${name} is missing: run npm run prepare`])
-    assets.set(name, { bytes, isGzip: gzip !== undefined, version: hash('sha256', bytes).slice(0, 16) })
+    assets.set(name, { bytes, version: hash('sha256', bytes).slice(0, 16) })
   }
   const page = template.replace(reference, (_, name) => `${name}?v=${assets.get(name)?.version}`)
   return { page: Buffer.from(page), assets }
@@ -51,22 +51,22 @@ const tooManyFiles = { message: 'too many files are being sent' }
 function createSender() {
   let waiting = 0
   const sockets = new WeakSet<Socket>()
-  return (reply: FastifyReply, { bytes, isGzip, version }: Asset) => {
-    const { method, url } = reply.request
-    const length = method === 'HEAD' ? 0 : bytes.length
-    const { socket } = reply.request
-    if (waiting + length > mostBytes || sockets.has(socket)) throw new Failure('RateLimited', tooManyFiles)
-    waiting += length
-    if (length > 0) sockets.add(socket)
-    reply.raw.once('close', () => {
-      waiting -= length
-      sockets.delete(socket)
-    })
+  return (reply: FastifyReply, { bytes, version }: Asset) => {
+    const { method, url, socket } = reply.request
+    if (method !== 'HEAD') {
+      if (waiting + bytes.length > mostBytes || sockets.has(socket))
+        throw new Failure('RateLimited', tooManyFiles)
+      waiting += bytes.length
+      sockets.add(socket)
+      reply.raw.once('close', () => {
+        waiting -= bytes.length
+        sockets.delete(socket)
+      })
+    }
     // Not for another version: while replicas are replaced, the page of one may request its files from another.
     if (url.endsWith(`?v=${version}`)) reply.header('cache-control', 'public, max-age=31536000, immutable')
     // Whatever it accepts: every browser does, and without compression a client could make the kernel hold four times as much.
-    if (isGzip) reply.header('content-encoding', 'gzip')
-    return reply.send(bytes)
+    return reply.header('content-encoding', 'gzip').send(bytes)
   }
 }
 

@@ -1,7 +1,7 @@
 /** Why a write has failed: what the database says of it, and group commit acts on; and why a row has no outcome. */
 import { StacklessError } from './stackless-error.ts'
 
-/** Each is a line of the table in docs/architecture.md. */
+/** What comes next after each: ../group-commit/table.ts. */
 export type FailureKind =
   /** Nothing was sent or kept, whatever the rows: no connection, a read-only server, a full disk, a locked table. */
   | 'away'

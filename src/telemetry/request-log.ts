@@ -71,6 +71,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
     route: routeOf(request),
     caller: request.caller || undefined,
     failure: request.failure?.error ?? 0,
+    errorName: request.failure?.name,
     batchRows: request.failure?.rows ?? request.batchRows,
     durationMs: Math.round(elapsedTime * 1000) / 1000,
     /** Undefined once its socket is destroyed. */
@@ -117,7 +118,12 @@ export function createRequestLog(logger: Logger) {
     if (isSent && !failure && operation) return writeInfoLine(writeFields(reply), operation.success.logged)
     const line = describe(reply)
     // Without a failure: its plant may be stored.
-    if (!isSent) write('info', { ...line, failure: undefined }, 'the client left before its response')
+    if (!isSent)
+      write(
+        'info',
+        { ...line, failure: undefined, errorName: undefined },
+        'the client left before its response'
+      )
     else if (failure?.error === 500) write('error', { ...line, err: failure }, failure.message)
     else if (failure?.error === 503) write('warn', { ...line, cause: failure.cause }, failure.message)
     else if (failure) write('info', { ...line, cause: reportOf(failure.cause) }, failure.message)

@@ -76,7 +76,11 @@ export default fp<{ registry: Registry }>(
       'rejected',
       ({ name, error, message }: Failure, from: { requestId: string; client?: string }) => {
         failures[name]++
-        write('info', { requestId: from.requestId, failure: error, client: from.client }, message)
+        write(
+          'info',
+          { requestId: from.requestId, failure: error, errorName: name, client: from.client },
+          message
+        )
       }
     )
     server.on('stalled', (client?: string) =>

@@ -128,7 +128,7 @@ t.test('clients have all connections: the metrics port is alive', async (t) => {
     client.send(request(`{"id":${id},"name":"n"}`))
   }
   await until('all wait', () => app.connections.pending === 3)
-  const refused = failure(503, 'too many connections, this request has stored nothing: try again')
+  const refused = failure(503, 'too many connections; this request stored nothing; retry later')
   t.strictSame(await post({ id: 1, name: 'n' }), refused)
   const livez = new URL('/livez', metricsUrl())
   const success = { status: 200, headers: everyResponse }

@@ -30,7 +30,7 @@ const created = (remaining: number) => {
 }
 const refused = failure(
   429,
-  'too many requests per second from this caller, this request has stored nothing: try again',
+  'too many requests per second from this caller; this request stored nothing; retry later',
   {
     ...limits(0),
     'retry-after': '1'
@@ -185,7 +185,7 @@ t.test('429 is decided after 401, and before the Idempotency-Key and the body ar
   const malformed = (remaining: number) =>
     failure(
       400,
-      'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes',
+      'Idempotency-Key must be 1 to 255 visible ASCII characters; quote it if it contains a comma, a quote or a space',
       limits(remaining)
     )
   const responses = await atOnce((secret) => [

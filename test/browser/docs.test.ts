@@ -1,18 +1,22 @@
 /** The page for people in Debian's Chromium: a reader posts a plant; nothing is blocked, at any width or colour. */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import type { AxeResults } from 'axe-core'
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
 import { startService, token } from '../support/service.ts'
 
 const limitMs = scaled(60_000)
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 if (!existsSync(executablePath)) throw new Error(`there is no ${executablePath}: set CHROMIUM`)
 
+const axe = readFileSync(join(import.meta.dirname, 'node_modules/axe-core/axe.min.js'), 'utf8')
 const screenshots = join(import.meta.dirname, '../../.data/screenshots')
 await mkdir(screenshots, { recursive: true })
 // Chromium's sandbox does not work for root.
@@ -48,17 +52,21 @@ async function open(t: Test, url: string, options: BrowserContextOptions = {}) {
   return { page, complaints }
 }
 
-async function authorize(page: Page) {
-  await page.getByRole('button', { name: 'Authorize', exact: true }).click()
-  const dialog = page.locator('.dialog-ux')
-  await dialog.getByRole('textbox').fill(token)
-  await dialog.getByRole('button', { name: 'Apply credentials' }).click()
-  await dialog.getByRole('button', { name: 'Close', exact: true }).click()
+const tokenField = (page: Page) => page.getByLabel('Bearer token')
+const bodyField = (page: Page) => page.getByLabel('Request body')
+const keyField = (page: Page) => page.getByPlaceholder('Idempotency-Key')
+
+/** What axe finds, of any weight. */
+async function findFaults(page: Page): Promise<string[]> {
+  await page.evaluate(axe)
+  const { violations, passes } = await page.evaluate<AxeResults>('axe.run()')
+  if (passes.length === 0) throw new Error('axe has checked nothing')
+  return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
 }
 
-/** Sends a body by the form, and returns the status and the body that the page shows. */
-async function execute(page: Page, body: string) {
-  await page.locator('textarea').first().fill(body)
+/** Sends the form, with this body if one is given; returns what the page shows of the response. */
+async function execute(page: Page, body?: string) {
+  if (body !== undefined) await bodyField(page).fill(body)
   const responded = page.waitForResponse((response) => response.request().method() === 'POST')
   await page.getByRole('button', { name: 'Execute' }).click()
   const response = await responded
@@ -68,7 +76,8 @@ async function execute(page: Page, body: string) {
   return {
     url: response.url(),
     status: await shown.locator('tbody .response-col_status').innerText(),
-    body: JSON.parse(await shown.locator('.highlight-code code').first().innerText()),
+    body: JSON.parse(await shown.locator('.highlight-code pre').first().innerText()),
+    meaning: await page.locator('.meaning').innerText(),
     curl: await page.locator('.curl').first().innerText()
   }
 }
@@ -76,40 +85,50 @@ async function execute(page: Page, body: string) {
 const hasNoOverflow = (page: Page) =>
   page.evaluate('document.documentElement.scrollWidth <= document.documentElement.clientWidth')
 
-const widths = { phone: { width: 390, height: 844 }, desktop: { width: 1440, height: 900 } }
+const widths = [360, 768, 1280]
 const schemes = ['light', 'dark'] as const
 
-t.test('a reader authorises, posts a plant, and posts it again', async (t) => {
+t.test('a reader posts a plant, another one, and one that is there, at each width and colour', async (t) => {
   const { url, rows } = await startService(t)
   let id = 2n ** 63n - 1n
-  for (const [device, viewport] of Object.entries(widths)) {
+  for (const width of widths) {
     for (const colorScheme of schemes) {
-      const { page, complaints } = await open(t, `${url}/docs`, { viewport, colorScheme })
-      const name = `${device}-${colorScheme}`
+      const { page, complaints } = await open(t, `${url}/docs`, {
+        viewport: { width, height: 800 },
+        colorScheme
+      })
+      const name = `${width}-${colorScheme}`
       const background = await page.evaluate('getComputedStyle(document.documentElement).backgroundColor')
       t.equal(background, colorScheme === 'light' ? 'rgba(0, 0, 0, 0)' : 'rgb(28, 32, 34)', `${name}: colour`)
-      t.ok(await hasNoOverflow(page), `${name}: fits the width`)
-      await page.screenshot({ path: join(screenshots, `${name}.png`), fullPage: true })
+      const look = async (state: string) => {
+        t.ok(await hasNoOverflow(page), `${name}, ${state}: fits the width`)
+        t.strictSame(await findFaults(page), [], `${name}, ${state}: axe`)
+        await page.screenshot({ path: join(screenshots, `${name}-${state}.png`), fullPage: true })
+      }
+      await look('opened')
 
-      await authorize(page)
+      await tokenField(page).fill(token)
       const body = `{"id": ${id}, "name": "Monstera", "tag": "${name}"}`
       const created = await execute(page, body)
       t.equal(created.url, `${url}/plants`)
       t.equal(created.status, '200', name)
+      t.match(created.meaning, /^The plant is stored/)
       t.strictSame(created.body, { name: 'Monstera', tag: name })
       t.match(created.curl, `-d '${body}'`)
       t.match(created.curl, `'Authorization: Bearer ${token}'`)
       t.strictSame(await rows('select id, name, tag from plants where id = $1', [`${id}`]), [
         { id: `${id}`, name: 'Monstera', tag: name }
       ])
-      t.ok(await hasNoOverflow(page), `${name}: fits the width with a response`)
-      await page.screenshot({ path: join(screenshots, `${name}-created.png`), fullPage: true })
+      await look('created')
+      t.equal((await execute(page)).status, '200', `${name}: the form has another id and key`)
       // Until here nothing was refused; Chromium's console names the 400 that follows.
       t.strictSame(complaints, [], `${name}: console`)
 
       const repeated = await execute(page, body)
       t.equal(repeated.status, '400')
-      t.strictSame(repeated.body, { error: 409, message: 'a plant with this id exists already' })
+      t.strictSame(repeated.body, { error: 409, message: catalogue.DuplicatePlant.message })
+      t.equal(repeated.meaning, 'DuplicatePlant. Choose another id. Retry: never.')
+      await look('refused')
       t.strictSame(
         complaints.map((text) => text.replace(/ \(.*/, '')),
         ['error: Failed to load resource: the server responded with a status of 400'],
@@ -120,24 +139,83 @@ t.test('a reader authorises, posts a plant, and posts it again', async (t) => {
   }
 })
 
-t.test('the page shows the exact bounds of an id, and each failure by its name', async (t) => {
+t.test('each load and each success bring an id and a key of their own; a replay is told', async (t) => {
   const { url } = await startService(t)
-  const { page, complaints } = await open(t, `${url}/`)
-  const schemas = page.locator('.models')
-  await schemas.getByText('from -9223372036854775808 to 9223372036854775807').waitFor()
-  const failures = page.locator('.response[data-code="400"] select').last()
-  await failures.selectOption({ label: '409: a plant with this id exists already' })
-  await page.locator('.response[data-code="400"] .example').getByText('409').first().waitFor()
-  t.notMatch(await page.locator('body').innerText(), /\d{15}6000\b/, 'no rounded number')
+  const { page } = await open(t, `${url}/docs`)
+  const seen = new Set<string>()
+  const note = async () => {
+    const { id } = JSON.parse(await bodyField(page).inputValue())
+    t.ok(Number.isSafeInteger(id))
+    seen.add(String(id)).add(await keyField(page).inputValue())
+  }
+  await note()
+  await page.reload()
+  await tokenField(page).fill(token)
+  const [body, key] = [await bodyField(page).inputValue(), await keyField(page).inputValue()]
+  await note()
+  t.equal((await execute(page)).status, '200')
+  await note()
+  t.equal(seen.size, 6)
+  await keyField(page).fill(key)
+  t.match((await execute(page, body)).meaning, 'An earlier request with this key had stored the plant.')
+})
+
+t.test('the link of npm run dev fills the token in: one click, or one key, stores a plant', async (t) => {
+  const { url, rows } = await startService(t)
+  const { page, complaints } = await open(t, `${url}/docs#token=${token}`)
+  for (const _ of ['at first', 'after a reload']) {
+    await page.getByRole('button', { name: 'Execute' }).focus()
+    const responded = page.waitForResponse((response) => response.request().method() === 'POST')
+    await page.keyboard.press('Enter')
+    t.equal((await responded).status(), 200)
+    await page.reload()
+    await page.getByRole('button', { name: 'Execute' }).waitFor()
+  }
+  t.equal((await rows('select id from plants')).length, 2)
   t.strictSame(complaints, [])
 })
 
-t.test('without a token the page shows 401', async (t) => {
-  const { url } = await startService(t)
-  const { page } = await open(t, `${url}/docs`)
-  const { body } = await execute(page, '{"id": 1, "name": "Fern"}')
-  t.strictSame(body, { error: 401, message: 'a bearer token is required' })
-})
+t.test(
+  'without a token the page says where one comes from; one that is typed outlives a reload',
+  async (t) => {
+    const { url } = await startService(t)
+    const { page } = await open(t, `${url}/docs`)
+    const hint = page.locator('#token-hint')
+    t.match(await hint.innerText(), /npm run dev.*npm run token/s)
+    const { body, meaning } = await execute(page)
+    t.strictSame(body, { error: 401, message: catalogue.MissingToken.message })
+    t.equal(meaning, 'MissingToken. Send Authorization: Bearer <token>. Retry: never.')
+    await tokenField(page).fill(token)
+    t.notMatch(await hint.innerText(), 'npm')
+    await page.reload()
+    t.equal((await execute(page)).status, '200')
+    await tokenField(page).fill('')
+    t.strictSame((await execute(page)).body, { error: 401, message: catalogue.MissingToken.message })
+  }
+)
+
+t.test(
+  'the page shows the exact bounds of an id, and the failures in groups, folded on a phone',
+  async (t) => {
+    const { url } = await startService(t)
+    for (const width of [360, 1280]) {
+      const { page, complaints } = await open(t, `${url}/`, { viewport: { width, height: 800 } })
+      await page.locator('.models').getByText('from -9223372036854775808 to 9223372036854775807').waitFor()
+      t.notMatch(await page.locator('body').innerText(), /\d{15}6000\b/, 'no rounded number')
+      const groups = page.locator('.response[data-code="400"] details')
+      t.strictSame(await groups.locator('summary').allInnerTexts(), [
+        'Correct the request',
+        'Retry',
+        'Ask the operator'
+      ])
+      const unavailable = groups.getByText(writeMessage(catalogue.Unavailable, true))
+      t.equal(await unavailable.isVisible(), width > 640)
+      if (width < 640) await groups.getByText('Retry', { exact: true }).click()
+      t.ok(await unavailable.isVisible())
+      t.strictSame(complaints, [])
+    }
+  }
+)
 
 t.test(
   'behind a balancer that serves it below a path, with BASE_PATH, it posts to the right place',
@@ -160,7 +238,7 @@ t.test(
     const outside = `http://127.0.0.1:${(balancer.address() as AddressInfo).port}/store`
     for (const [index, path] of ['/', '/docs'].entries()) {
       const { page, complaints } = await open(t, `${outside}${path}`)
-      await authorize(page)
+      await tokenField(page).fill(token)
       const response = await execute(page, `{"id": ${index}, "name": "Fern"}`)
       t.equal(response.url, `${outside}/v1/plants`)
       t.equal(response.status, '200')

@@ -13,7 +13,7 @@ import { startService } from '../support/service.ts'
 const DATABASE_URL = await createDatabase(t)
 const shortMs = scaled(200)
 const documents = 'GET /openapi.json HTTP/1.1\r\nhost: a\r\n\r\n'.repeat(500)
-const tooSlow = '{"error":408,"message":"the request took too long to arrive"}'
+const tooSlow = '{"error":408,"message":"the request took too long to arrive; send it again"}'
 
 const start = (t: Test, env: Record<string, string>) => startService(t, { DATABASE_URL, ...env })
 

@@ -118,7 +118,7 @@ t.test('a client that half-closes and waits gets every response', async (t) => {
   await ended(client.socket)
   t.strictSame(
     client.responses(),
-    Array.from({ length: 500 }, () => '400 {"error":404,"message":"there is nothing at this path"}')
+    Array.from({ length: 500 }, () => '400 {"error":404,"message":"no such path"}')
   )
 })
 

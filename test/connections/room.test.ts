@@ -107,7 +107,7 @@ t.test('where all are trusted and busy, others are refused, but for their probes
   const creating = await connect(t, service, create())
   t.match((await creating.responses())[0], {
     headers: { 'error-name': 'Overloaded', connection: 'close' },
-    body: '{"error":503,"message":"too many connections, this request has stored nothing: try again"}'
+    body: '{"error":503,"message":"too many connections; this request stored nothing; retry later"}'
   })
   letGo({ stored: 'created', rows: 1, release() {} })
   for (const client of busy) t.equal((await client.responses())[0]?.body, '{"name":"n"}')

@@ -12,7 +12,7 @@ const DATABASE_URL = await createDatabase(t)
 let lastId = 0
 const plant = () => JSON.stringify({ id: ++lastId, name: 'n' })
 const created = '200 {"name":"n"}'
-const tooSlow = '400 {"error":408,"message":"the request took too long to arrive"}'
+const tooSlow = '400 {"error":408,"message":"the request took too long to arrive; send it again"}'
 const malformed = '400 {"error":400,"message":"the request is malformed"}'
 const noToken = '400 {"error":401,"message":"a bearer token is required"}'
 const head = { 'content-length': '30' }

@@ -94,7 +94,7 @@ t.test(
       ({ error }) => error === 401
     )
     const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
-    from information_schema.role_table_grants where grantee = 'service' group by table_name`
+    from information_schema.role_table_grants where grantee = 'plants_service' group by table_name`
     t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT'])
   }
 )
@@ -104,7 +104,8 @@ t.test('the owner of the table may nothing else, and no password is the superuse
     rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls as may_more, rolpassword is null as is_local,
     has_database_privilege(rolname, 'plants', 'create, temporary') as may_create
     from pg_authid, pg_class where relname = 'plants' and rolcanlogin order by 1`
-  t.strictSame(await stack.query(roles), ['owner|t|f|f|f', 'plants|f|t|t|t', 'service|f|f|f|f'])
+  const found = ['plants|f|t|t|t', 'plants_owner|t|f|f|f', 'plants_service|f|f|f|f']
+  t.strictSame(await stack.query(roles), found)
 })
 
 t.test('setup --rotate makes new passwords; the old ones are refused', async (t) => {
@@ -123,7 +124,7 @@ t.test('setup --rotate makes new passwords; the old ones are refused', async (t)
   const roles = () => stack.compose('run', '--rm', '-T', 'roles')
   await Promise.all([roles(), roles()])
   const log = await stack.compose('logs', 'db')
-  t.match(log, 'alter role service login')
+  t.match(log, 'alter role plants_service login')
   t.notMatch(log, new URL(await read()).password)
   await stack.query('alter system reset log_statement')
   await stack.query('select pg_reload_conf()')

@@ -109,7 +109,7 @@ t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every rep
   }
   const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
   t.equal(await ask('/plants', { method: 'POST', headers }), '200 TLSv1.3 {"name":"Ivy"}')
-  const unknown = '{"error":404,"message":"there is nothing at this path"}'
+  const unknown = '{"error":404,"message":"no such path"}'
   await assertOutlived(t, stack, ['balancer-tls', 3443, 'tls'], async () => {
     t.equal(await ask('/nowhere', {}), `400 TLSv1.3 ${unknown}`)
   })
@@ -257,7 +257,7 @@ t.test('`down` keeps the plants and the token, `down -v` nothing; a backup bring
   t.strictSame(await stack.query(everything), plants)
   t.equal(await stack.token(), token)
   t.equal(await post(-3, 'before'), '200 {"name":"Moss"}', 'a replay')
-  t.equal(await post(-3, 'other'), '400 {"error":409,"message":"a plant with this id exists already"}')
+  t.equal(await post(-3, 'other'), '400 {"error":409,"message":"a plant with this id already exists"}')
   t.strictSame(await stack.query(everything), plants, 'nothing was created')
   t.equal(await post(-4, 'after'), '200 {"name":"Moss"}')
 })

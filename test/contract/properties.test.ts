@@ -23,7 +23,7 @@ const readExactly = createJsonReader(['id'])
 /** The plants that must be in the table, by id. */
 const stored = new Map<string, { name: string; tag: string | null }>()
 
-const duplicate = failure(409, 'a plant with this id exists already')
+const duplicate = failure(409, 'a plant with this id already exists')
 const isStorable = (text: string) => Buffer.from(text).toString() === text && !text.includes('\0')
 
 /** What must come of a body: a plant, or the fields that are at fault. */

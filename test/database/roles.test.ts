@@ -19,6 +19,7 @@ import { failure, headers, replay, startService, success } from '../support/serv
 const sql = readFileSync(join(import.meta.dirname, '../../ops/postgresql/roles.sql'), 'utf8')
 const server = process.env.TEST_DATABASE_URL as string
 const patienceMs = scaled(30_000)
+const [owner, service] = ['plants_owner', 'plants_service']
 
 /** The URL of a database for another role, whose password is `thyme`. */
 function urlOf(role: string, database: string) {
@@ -35,20 +36,20 @@ const drop = (...roles: string[]) =>
 async function setUp(operator: string, database: string) {
   // A release before may have migrated already, and the file can be run again.
   await query(operator, sql)
-  for (const role of ['owner', 'service']) await query(operator, `alter role ${role} password 'thyme'`)
-  const migration = { database: parseDatabaseUrl(urlOf('owner', database)), startupTimeoutMs: patienceMs }
+  for (const role of [owner, service]) await query(operator, `alter role ${role} password 'thyme'`)
+  const migration = { database: parseDatabaseUrl(urlOf(owner, database)), startupTimeoutMs: patienceMs }
   await migrate(migration, 'up')
   await query(operator, sql)
-  return urlOf('service', database)
+  return urlOf(service, database)
 }
 
 async function assertRights(t: Test, url: string) {
   await waitForDatabase(() => parseDatabaseUrl(url), patienceMs, databaseChecks)
-  const service = await startService(t, { DATABASE_URL: url })
+  const { post } = await startService(t, { DATABASE_URL: url })
   const keyed = { headers: { ...headers, 'idempotency-key': 'first' } }
-  t.strictSame(await service.post({ id: 1, name: 'n' }, keyed), success({ name: 'n' }))
-  t.strictSame(await service.post({ id: 1, name: 'n' }, keyed), replay({ name: 'n' }))
-  t.strictSame(await service.post({ id: 1, name: 'n' }), failure(409, 'a plant with this id exists already'))
+  t.strictSame(await post({ id: 1, name: 'n' }, keyed), success({ name: 'n' }))
+  t.strictSame(await post({ id: 1, name: 'n' }, keyed), replay({ name: 'n' }))
+  t.strictSame(await post({ id: 1, name: 'n' }), failure(409, 'a plant with this id already exists'))
   const forbidden = [
     'update plants set name = name',
     'delete from plants',
@@ -62,13 +63,13 @@ async function assertRights(t: Test, url: string) {
 }
 
 t.test('made by a superuser', async (t) => {
-  t.teardown(() => drop('service', 'owner'))
+  t.teardown(() => drop(service, owner))
   const database = await createDatabase(t, { migrated: false })
   await assertRights(t, await setUp(database, database))
 })
 
 t.test("made by the database's owner, who is not a superuser", async (t) => {
-  t.teardown(() => drop('service', 'owner', 'operator'))
+  t.teardown(() => drop(service, owner, 'operator'))
   const database = await createDatabase(t, { migrated: false })
   await query(server, `create role operator login createrole password 'thyme'`)
   await query(server, `alter database ${new URL(database).pathname.slice(1)} owner to operator`)
@@ -76,17 +77,30 @@ t.test("made by the database's owner, who is not a superuser", async (t) => {
 })
 
 t.test('a table that the superuser had migrated gets its owner', async (t) => {
-  t.teardown(() => drop('service', 'owner'))
+  t.teardown(() => drop(service, owner))
   const database = await createDatabase(t)
   await assertRights(t, await setUp(database, database))
   const owners = `select distinct tableowner from pg_tables where schemaname = 'public'`
-  t.strictSame(await query(database, owners), [{ tableowner: 'owner' }])
+  t.strictSame(await query(database, owners), [{ tableowner: owner }])
+})
+
+t.test('a role of another application is not taken over', async (t) => {
+  t.teardown(() => drop(service, owner))
+  const database = await createDatabase(t, { migrated: false })
+  await query(server, `create role ${service} login`)
+  const refusal = await query(database, sql).catch((error) => error)
+  t.equal(refusal.message, 'the role plants_service exists already, and was not made by this file')
+  t.strictSame(await query(server, `select from pg_roles where rolname = '${owner}'`), [], 'nothing is made')
+  const [, command = ''] = /run this first: (comment on role .*)$/.exec(refusal.hint) ?? []
+  await query(database, command)
+  await assertRights(t, await setUp(database, database))
 })
 
 const skip = spawnSync('psql', ['--version']).status !== 0 && 'psql is not on the PATH'
 
-t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
-  t.teardown(() => drop('service', 'owner', 'superuser'))
+/** A stack's secrets and scripts beside this database; its roles have these names. */
+async function openStack(t: Test, [owner, service]: [string, string]) {
+  t.teardown(() => drop(service, owner, 'superuser'))
   const database = await createDatabase(t, { migrated: false })
   const { hostname, port, host, pathname } = new URL(database)
   const name = pathname.slice(1)
@@ -100,36 +114,45 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
   writeFileSync(script, readFileSync(script, 'utf8').replace('--dbname=plants', `--dbname=${name}`))
 
   const env = { OWNER_DATABASE: `${host}/${name}`, SERVICE_DATABASE: `${host}/${name}` }
-  const setUp = async (...args: string[]) =>
-    t.match(await runScript(root, ['ops/compose/setup.sh', ...args], { env }), { code: 0, stderr: '' })
   const operator = { PGHOST: hostname, PGPORT: port, PGPASSWORD: 'thyme', PGAPPNAME: 'plant-store' }
   await query(server, 'create role superuser superuser login')
-  const admit = () => query(server, `alter role superuser password 'thyme'`)
-  const run = (started?: (kill: () => void) => void) =>
-    runScript(root, ['ops/compose/roles.sh', 'superuser'], { env: operator, ...(started && { started }) })
-  const done = { code: 0, stdout: '', stderr: '' }
   const stored = () =>
     query(
       server,
-      `select rolname, rolpassword from pg_authid where rolname in ('owner', 'service', 'superuser') order by 1`
+      `select rolname, rolpassword from pg_authid where rolname in ('${owner}', '${service}', 'superuser') order by 1`
     )
   const verifier = (role: string) => readFileSync(join(root, `secrets/db/${role}-verifier`), 'utf8').trimEnd()
-  const assertSet = async (what: string) => {
-    // Exactly what setup has made: the server, and its log, never had the password.
-    t.strictSame(
-      await stored(),
-      [
-        { rolname: 'owner', rolpassword: verifier('owner') },
-        { rolname: 'service', rolpassword: verifier('service') },
-        { rolname: 'superuser', rolpassword: null }
-      ],
-      what
-    )
-    for (const reader of ['api', 'migrate']) {
-      const url = readFileSync(join(root, `secrets/${reader}/database-url`), 'utf8').trimEnd()
-      t.strictSame(await query(url, 'select 1 as one'), [{ one: 1 }], `${what}: ${reader}`)
+  return {
+    root,
+    database,
+    stored,
+    setUp: async (...args: string[]) =>
+      t.match(await runScript(root, ['ops/compose/setup.sh', ...args], { env }), { code: 0, stderr: '' }),
+    admit: () => query(server, `alter role superuser password 'thyme'`),
+    run: (started?: (kill: () => void) => void) =>
+      runScript(root, ['ops/compose/roles.sh', 'superuser'], { env: operator, ...(started && { started }) }),
+    async assertSet(what: string) {
+      // Exactly what setup has made: the server, and its log, never had the password.
+      t.strictSame(
+        await stored(),
+        [
+          { rolname: owner, rolpassword: verifier(owner) },
+          { rolname: service, rolpassword: verifier(service) },
+          { rolname: 'superuser', rolpassword: null }
+        ],
+        what
+      )
+      for (const reader of ['api', 'migrate']) {
+        const url = readFileSync(join(root, `secrets/${reader}/database-url`), 'utf8').trimEnd()
+        t.strictSame(await query(url, 'select 1 as one'), [{ one: 1 }], `${what}: ${reader}`)
+      }
     }
   }
+}
+
+t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
+  const { root, database, stored, setUp, admit, run, assertSet } = await openStack(t, [owner, service])
+  const done = { code: 0, stdout: '', stderr: '' }
 
   /** Kills it while it waits for a session, which then rolls back. */
   const killAt = async (sql: string) => {
@@ -150,7 +173,7 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
   await setUp()
   await admit()
   const before = await stored()
-  await killAt('create role service')
+  await killAt(`create role ${service}`)
   t.strictSame(await stored(), before, 'neither role is there')
   // The first to end takes the superuser's password away: all are connected by then.
   const session = await openSession(t, database, `begin; select pg_advisory_xact_lock(hashtext('roles'))`)
@@ -163,15 +186,37 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
   await setUp('--rotate')
   await admit()
   const old = await stored()
-  await killAt('alter role service connection limit 9')
+  await killAt(`alter role ${service} connection limit 9`)
   t.strictSame(await stored(), old, 'no password has changed')
   t.strictSame(await run(), done)
   await assertSet('after a rotation')
 
   await admit()
-  writeFileSync(join(root, 'secrets/db/service-verifier'), '')
-  t.match(await run(), { code: 1, stdout: '', stderr: /^roles: setup has made no password for service\n$/ })
+  writeFileSync(join(root, `secrets/db/${service}-verifier`), '')
+  t.match(await run(), {
+    code: 1,
+    stdout: '',
+    stderr: /^roles: setup has made no password for plants_service\n$/
+  })
   await setUp()
   t.strictSame(await run(), done)
   await assertSet('after it was lost')
+})
+
+t.test('a stack whose roles are called owner and service keeps them', { skip }, async (t) => {
+  const { root, database, setUp, admit, run, assertSet } = await openStack(t, ['owner', 'service'])
+  const url = (role: string) => `postgres://${role}:${'0'.repeat(64)}@db:5432/plants\n`
+  writeFileSync(join(root, 'secrets/migrate/database-url'), url('owner'))
+  writeFileSync(join(root, 'secrets/api/database-url'), url('service'))
+  await query(database, 'create role owner login; create role service login')
+  for (const args of [[], ['--rotate']]) {
+    await setUp(...args)
+    await admit()
+    t.match(await run(), { code: 0, stdout: '', stderr: '' })
+    await assertSet(`setup ${args}`)
+  }
+  t.strictSame(await query(database, `select tableowner from pg_tables where schemaname = 'public'`), [
+    { tableowner: 'owner' }
+  ])
+  t.strictSame(await query(server, `select from pg_roles where rolname ~ '^plants_'`), [])
 })

@@ -14,20 +14,16 @@ const deadlineMs = scaled(3_000)
 /** Shared machines are slow at times; what must not happen is a response long after the deadline. */
 const marginMs = scaled(30_000)
 const retry = { 'retry-after': '1' }
-const unavailable = failure(503, 'the database is away, this request has stored nothing: try again', retry)
-const late = failure(
-  503,
-  'the request was not served in time, this request has stored nothing: try again',
-  retry
-)
+const unavailable = failure(503, 'the database is away; this request stored nothing; retry later', retry)
+const late = failure(503, 'the deadline passed; this request stored nothing; retry later', retry)
 const undecided = failure(
   503,
-  'the database did not respond in time, the plant may be stored: send the same request again',
+  'the outcome is unknown: the plant may have been stored; repeat the same request',
   retry
 )
 const internal = failure(500, 'internal error', { 'write-outcome': 'none' })
 const refused = failure(422, 'the plant breaks a rule of this store')
-const duplicate = failure(409, 'a plant with this id exists already')
+const duplicate = failure(409, 'a plant with this id already exists')
 
 const server = await startServer(t, { max_connections: '20' })
 const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }

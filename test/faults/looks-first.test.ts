@@ -10,7 +10,7 @@ const service = await startService(t, { DATABASE_URL: url })
 let lastId = 0
 
 const keyed = { headers: { ...headers, 'idempotency-key': 'key' } }
-const duplicate = failure(409, 'a plant with this id exists already')
+const duplicate = failure(409, 'a plant with this id already exists')
 const refused = failure(422, 'the plant breaks a rule of this store')
 
 /** A change of the table, and how it is undone when the test ends. */

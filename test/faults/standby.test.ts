@@ -14,8 +14,8 @@ import { startServer } from '../support/server.ts'
 import { failure, headers, startService } from '../support/service.ts'
 
 const key = 'standby'
-const duplicate = failure(409, 'a plant with this id exists already')
-const reused = failure(422, 'the Idempotency-Key was used for this id with other content')
+const duplicate = failure(409, 'a plant with this id already exists')
+const reused = failure(422, 'this Idempotency-Key was already used for this id with different content')
 
 /** A server and a standby that its commits wait for; returns a function that stops the standby's replication. */
 async function startPair(t: Test) {

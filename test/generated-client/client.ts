@@ -1,39 +1,76 @@
-/** A client as its author would write it, on the types that openapi-typescript makes of the document. */
+/** Clients as their authors would write them, on what public generators make of the document. */
 import createClient from 'openapi-fetch'
+import { z } from 'zod'
+import { createClient as createHeyApi } from './generated/hey-api/client/index.ts'
+import { createPlant as createByHeyApi } from './generated/hey-api/index.ts'
+import { createPlant as createByOrval } from './generated/orval/fetch.ts'
+import { CreatePlantBody, CreatePlantResponse } from './generated/orval/zod.ts'
 import type { components, paths } from './generated/plants.ts'
 
 export type NewPlant = components['schemas']['NewPlant']
 
-/** ECMAScript's, but not yet in TypeScript's library: a number of JSON with exactly these digits. */
-const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown }
+/** How a client writes a body: what docs/clients.md has for those that take a body serializer. */
+export type Serializer = (body: unknown) => string
 
-/** Writes a BigInt as the number that it is. */
-const bodySerializer = (body: unknown) =>
-  JSON.stringify(body, (_, value) => (typeof value === 'bigint' ? rawJSON(`${value}`) : value))
+export interface Service {
+  /** Where the document's paths begin. */
+  baseUrl: string
+  token: string
+  bodySerializer: Serializer | undefined
+}
 
-/** Connects to a service whose paths begin with `baseUrl`. */
-export function connect(baseUrl: string, token: string) {
-  const client = createClient<paths>({
-    baseUrl,
-    headers: { authorization: `Bearer ${token}` },
-    bodySerializer
+/** Creates a plant by each client; returns what is left of the response. */
+type Create = (service: Service, plant: NewPlant, key: string) => Promise<unknown>
+
+const outcome = (data: unknown, error: unknown, { status, headers }: Pick<Response, 'status' | 'headers'>) =>
+  status === 200 ? { status, data } : { status, error, name: headers.get('error-name') }
+
+const fieldsOf = (token: string, key: string) => ({
+  Authorization: `Bearer ${token}`,
+  'Idempotency-Key': key
+})
+
+const openapiFetch: Create = async ({ baseUrl, token, bodySerializer }, plant, key) => {
+  const headers = { authorization: `Bearer ${token}` }
+  const client = createClient<paths>({ baseUrl, headers, ...(bodySerializer && { bodySerializer }) })
+  const { data, error, response } = await client.POST('/plants', {
+    body: plant,
+    params: { header: { 'Idempotency-Key': key } }
   })
-  return {
-    /** Creates a plant; returns it, or the service's failure. */
-    createPlant: async (plant: NewPlant, key: string) => {
-      const { data, error, response } = await client.POST('/plants', {
-        body: plant,
-        params: { header: { 'Idempotency-Key': key } }
-      })
-      return {
-        status: response.status,
-        name: data?.name,
-        tag: data?.tag,
-        error: error?.error,
-        message: error?.message
-      }
-    }
+  return outcome(data, error, response)
+}
+
+const orval: Create = async ({ baseUrl, token }, plant, key) => {
+  process.env.PLANTS_BASE = baseUrl
+  const response = await createByOrval(plant, { headers: fieldsOf(token, key) })
+  return outcome(response.data, response.data, response)
+}
+
+/** Its schema of an id is a number: docs/clients.md replaces it. */
+const orvalWithZod: Create = async (service, plant, key) => {
+  const checked = CreatePlantBody.extend({ id: z.bigint() }).parse(plant)
+  const { status, data, ...rest } = (await orval(service, checked as NewPlant, key)) as {
+    status: number
+    data?: unknown
   }
+  return status === 200 ? { status, data: CreatePlantResponse.parse(data) } : { status, ...rest }
+}
+
+/** It checks the body and the response by zod. */
+const heyApi: Create = async ({ baseUrl, token, bodySerializer }, plant, key) => {
+  const client = createHeyApi({ baseUrl, auth: token })
+  if (bodySerializer) client.setConfig({ bodySerializer })
+  const headers = { 'Idempotency-Key': key }
+  const { data, error, response } = await createByHeyApi({ client, body: plant, headers })
+  if (!response) throw error
+  return outcome(data, error, response)
+}
+
+export const clients = {
+  'openapi-typescript and openapi-fetch': openapiFetch,
+  "orval's fetch": orval,
+  "orval's fetch and zod": orvalWithZod,
+  "Hey API's fetch and zod": heyApi
 }
 
 // What the types must refuse.

@@ -38,7 +38,7 @@ const right: [title: string, operations: Operation[], rows: StoredRow[]][] = [
   ['"may be stored", stored', [sent(0, 10, 'a', told('OutcomeUnknown'))], [row('a')]],
   ['"may be stored", not stored', [sent(0, 10, 'a', told('OutcomeUnknown'))], []],
   ['an internal error, stored', [sent(0, 10, 'a', told('Internal'))], [row('a')]],
-  ['"has stored nothing", not stored', [sent(0, 10, 'a', told('DeadlineExceeded'))], []],
+  ['"stored nothing", not stored', [sent(0, 10, 'a', told('DeadlineExceeded'))], []],
   ['409 next to the winner', [winner, sent(0, 5, 'b', taken)], [row('a')]],
   ['409 by a lost rival', [lost, sent(5, 6, 'b', taken)], [row('a')]],
   [
@@ -56,7 +56,7 @@ const right: [title: string, operations: Operation[], rows: StoredRow[]][] = [
   ['a late commit of the first of two rivals', [lost, sent(11, 20, 'b')], [row('a')]],
   ['200 for each attempt with a key', [keyed, sent(20, 30, 'a', { ...key('k'), ...got('a') })], [row('a')]],
   [
-    '"has stored nothing" next to another attempt with its key',
+    '"stored nothing" next to another attempt with its key',
     [keyed, sent(0, 10, 'a', { ...key('k'), ...told('DeadlineExceeded') })],
     [row('a')]
   ],
@@ -184,13 +184,13 @@ const forged: [title: string, violation: string, operations: Operation[], rows: 
     [row('a')]
   ],
   [
-    '"has stored nothing" of what is stored',
+    '"stored nothing" of what is stored',
     'told "nothing stored", but its plant is stored',
     [sent(0, 10, 'a', told('DeadlineExceeded'))],
     [row('a')]
   ],
   [
-    '"has stored nothing" of each attempt with a key',
+    '"stored nothing" of each attempt with a key',
     'told "nothing stored", but its plant is stored',
     [0, 20].map((began) => sent(began, began + 10, 'a', { ...key('k'), ...told('Unavailable') })),
     [row('a')]

@@ -12,8 +12,10 @@ const start = (t: Test, env: Record<string, string>) => startService(t, { DATABA
 type Service = Awaited<ReturnType<typeof start>>
 
 const overloaded = (message: string) => failure(503, message, { 'retry-after': '1' })
-const full = overloaded('too many requests are waiting, this request has stored nothing: try again')
-const bodies = overloaded('too many bodies are arriving, this request has stored nothing: try again')
+const full = overloaded('too many requests are waiting; this request stored nothing; retry later')
+const bodies = overloaded(
+  'too many request bodies are being received; this request stored nothing; retry later'
+)
 
 let lastId = 0
 const plant = (name = 'n') => JSON.stringify({ id: ++lastId, name })
@@ -52,6 +54,7 @@ t.test('a full queue', async (t) => {
         route: '/plants',
         caller: 'tester',
         failure: 503,
+        errorName: 'Overloaded',
         client: '127.0.0.1',
         msg: 'too many requests are waiting'
       })
@@ -97,7 +100,7 @@ t.test('a create that fails counts no longer', async (t) => {
   const service = await start(t, {})
   const body = plant()
   t.equal((await service.post(body)).status, 200)
-  t.strictSame(await service.post(body), failure(409, 'a plant with this id exists already'))
+  t.strictSame(await service.post(body), failure(409, 'a plant with this id already exists'))
   await shows(t, service, 'queue_bytes', 0)
 })
 

@@ -1,8 +1,8 @@
 /** The rules for a request's header, one call a case; test/http/protocol.test.ts has them on raw sockets. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import t from 'tap'
-import { awaits100, isFramingFaulty } from '../../src/connections/framing.ts'
 import { checkHead } from '../../src/http/head.ts'
+import { awaits100, isFramingFaulty } from '../../src/shared/framing.ts'
 
 /** A request with these header fields, of which Node keeps the first; `host` is there unless it is given. */
 function request(fields: [name: string, value: string][], httpVersion = '1.1') {

@@ -165,7 +165,7 @@ for (const [name, { error, message, outcome }] of Object.entries<Entry>(catalogu
     t.equal(written?.headers['write-outcome' as 'vary'], outcome)
     t.equal(read?.headers['write-outcome' as 'vary'], undefined)
     const [ending, endingOfRead] =
-      outcome === 'none' ? [', this request has stored nothing: try again', ': try again'] : ['', '']
+      outcome === 'none' ? ['; this request stored nothing; retry later', '; retry later'] : ['', '']
     t.strictSame(JSON.parse(written?.body as string), { error, message: `${message}${ending}` })
     t.strictSame(JSON.parse(read?.body as string), { error, message: `${message}${endingOfRead}` })
     thrown = undefined

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { writeDocument } from '../../dev/generated/openapi.ts'
-import { catalogue } from '../../src/failures/catalogue.ts'
+import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { writeMessage } from '../../src/failures/failure.ts'
 import { operations } from '../../src/plants/route.ts'
 import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
@@ -10,8 +11,10 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 const text = writeDocument(operations)
 const document = JSON.parse(text)
 const { post: operation } = document.paths['/plants']
-const examples: Record<string, { summary: string; value: { error: number; message: string } }> =
-  operation.responses[400].content['application/json'].examples
+const examples: Record<
+  string,
+  { summary: string; 'x-retry': string; value: { error: number; message: string } }
+> = operation.responses[400].content['application/json'].examples
 
 const service = await startService(t, { BODY_LIMIT_BYTES: '200' })
 const { url } = service
@@ -39,19 +42,31 @@ t.test('it names the interface, its licence, and the path in front of it', async
   t.match(document.components.securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
 })
 
-t.test('the bounds of an id are exact, and nothing that only the validator knows is in it', async (t) => {
-  t.match(text, /"minimum": -9223372036854775808,\s+"maximum": 9223372036854775807,/)
-  t.notMatch(text, /"rule"|"int64":/)
-  const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
-  t.strictSame(NewPlant.required, ['id', 'name'])
-  t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
-  t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
-  t.strictSame(Plant.required, ['name'])
-  t.match(ErrorBody, {
-    required: ['error', 'message'],
-    properties: { error: { type: 'integer', format: 'int32' } }
-  })
-})
+t.test(
+  'no reader rounds a number of it, or compiles a pattern; the descriptions have the rules',
+  async (t) => {
+    t.notMatch(text, /"(?:pattern|rule|storable|int64)":/)
+    const numbers = [...text.matchAll(/": (-?\d+)\b/g)].map(([, digits]) => Number(digits))
+    t.ok(numbers.length > 0)
+    t.strictSame(
+      numbers.filter((number) => !Number.isSafeInteger(number)),
+      []
+    )
+    const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
+    const { id, name, tag } = NewPlant.properties
+    t.match(id.description, /: an integer from -9223372036854775808 to 9223372036854775807$/)
+    for (const { description } of [name, tag, Plant.properties.name])
+      t.match(description, /: a string without U\+0000 and without lone surrogates$/)
+    t.strictSame(NewPlant.required, ['id', 'name'])
+    t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
+    t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
+    t.strictSame(Plant.required, ['name'])
+    t.match(ErrorBody, {
+      required: ['error', 'message'],
+      properties: { error: { type: 'integer', format: 'int32' } }
+    })
+  }
+)
 
 t.test('the document has the routes of the interface, and no other', async (t) => {
   // What needs no token.
@@ -82,11 +97,30 @@ t.test('every failure of the operation is an example with its number', async (t)
 
 t.test('the table has each message once, and the text after it the numbers of other requests', async (t) => {
   const { description } = operation.responses[400]
-  const messages = [...description.matchAll(/^\| \d+ \| (.+?) \|/gm)].map(([, message]) => message)
+  const messages = [...description.matchAll(/^\|\d+\|(.+?)\|/gm)].map(([, message]) => message)
   t.equal(new Set(messages).size, messages.length)
   t.equal(messages.length, Object.keys(examples).length - 1)
   t.match(description, /\n\nAnother path gets 404, another method 405\.$/)
 })
+
+t.test(
+  'each failure says whether to retry, each number the same, in one sentence without a splice',
+  async (t) => {
+    const retried = new Map<number, boolean>()
+    for (const [name, entry] of Object.entries<Entry>(catalogue)) {
+      const { error, retry, headers } = entry
+      t.equal(retried.get(error) ?? retry !== 'never', retry !== 'never', name)
+      retried.set(error, retry !== 'never')
+      if (retry === 'after Retry-After') t.ok(headers?.['retry-after'], name)
+      if (retry === 'never') t.notOk(headers?.['retry-after'], name)
+      t.notMatch(writeMessage(entry, true), /, (?:this|the|it)\b|: (?:try|send)|\.$/, name)
+    }
+    for (const [name, example] of Object.entries(examples)) {
+      const { retry } = catalogue[name === 'MissingField' ? 'InvalidPlant' : (name as FailureName)]
+      t.equal(example['x-retry'], retry, name)
+    }
+  }
+)
 
 const { authorization: _, ...noToken } = headers
 const plant = '{"id":1,"name":"Monstera"}'

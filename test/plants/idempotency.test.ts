@@ -11,11 +11,11 @@ const service = await startService(t, { AUTH_TOKENS: `tester:${token},tester:${t
 const keyed = (key: string, authorization = headers.authorization) => ({
   headers: { ...headers, authorization, 'idempotency-key': key }
 })
-const duplicate = failure(409, 'a plant with this id exists already')
-const reused = failure(422, 'the Idempotency-Key was used for this id with other content')
+const duplicate = failure(409, 'a plant with this id already exists')
+const reused = failure(422, 'this Idempotency-Key was already used for this id with different content')
 const malformed = failure(
   400,
-  'the Idempotency-Key must be 1 to 255 visible ASCII characters, with a comma, quote or space only in quotes'
+  'Idempotency-Key must be 1 to 255 visible ASCII characters; quote it if it contains a comma, a quote or a space'
 )
 
 /** A plant that nobody has created; each test has its own, so that it can run alone. */

@@ -40,7 +40,7 @@ t.test('unknown properties are ignored', async (t) => {
 t.test('a second plant with the same id gets 409 and changes nothing', async (t) => {
   await service.post({ id: 5, name: 'first', tag: 'a' })
   const response = await service.post({ id: 5, name: 'second' })
-  t.strictSame(response, failure(409, 'a plant with this id exists already'))
+  t.strictSame(response, failure(409, 'a plant with this id already exists'))
   t.strictSame(await service.rows('select name, tag from plants where id = 5'), [{ name: 'first', tag: 'a' }])
 })
 
@@ -142,7 +142,7 @@ t.test('a body above the limit gets 413', async (t) => {
 })
 
 t.test('an unknown path gets 404, with or without a token', async (t) => {
-  const response = failure(404, 'there is nothing at this path')
+  const response = failure(404, 'no such path')
   t.strictSame(await post(`${service.url}/plan`, {}), response)
   t.strictSame(await post(`${service.url}/plants/1/2`, 'not json'), response)
   t.strictSame(await post(`${service.url}/plant`, {}, { headers: {} }), response)
@@ -228,7 +228,7 @@ t.test('1,000 creates of 500 ids, 100 at a time: 500 succeed, 500 get 409', asyn
   const refused = responses.filter(({ status }) => status === 400)
   t.equal(created.length, 500)
   t.equal(refused.length, 500)
-  for (const response of refused) t.strictSame(response, failure(409, 'a plant with this id exists already'))
+  for (const response of refused) t.strictSame(response, failure(409, 'a plant with this id already exists'))
   const rows = await service.rows('select name from plants where id >= 10000 and id < 10500')
   t.strictSame(rows.map(({ name }) => name).sort(), created.map(({ body }) => JSON.parse(body).name).sort())
 })
@@ -236,7 +236,7 @@ t.test('1,000 creates of 500 ids, 100 at a time: 500 succeed, 500 get 409', asyn
 t.test('BASE_PATH stands before /plants', async (t) => {
   const prefixed = await startService(t, { BASE_PATH: '/v1', DATABASE_URL: service.databaseUrl })
   t.strictSame(await prefixed.post({ id: 200, name: 'n' }), success({ name: 'n' }))
-  t.strictSame(await post(`${prefixed.url}/plants`, {}), failure(404, 'there is nothing at this path'))
+  t.strictSame(await post(`${prefixed.url}/plants`, {}), failure(404, 'no such path'))
 })
 
 t.test('a request leaves one log line, with neither token nor body nor query', async (t) => {
@@ -263,11 +263,19 @@ t.test('a request leaves one log line, with neither token nor body nor query', a
       route: '/plants',
       caller: 'tester',
       failure: 409,
+      errorName: 'DuplicatePlant',
       batchRows: 1,
       client: '127.0.0.1',
-      msg: 'a plant with this id exists already'
+      msg: 'a plant with this id already exists'
     },
-    { level: 30, method: 'POST', failure: 404, client: '127.0.0.1', msg: 'there is nothing at this path' }
+    {
+      level: 30,
+      method: 'POST',
+      failure: 404,
+      errorName: 'NotFound',
+      client: '127.0.0.1',
+      msg: 'no such path'
+    }
   ]
   for (const [index, line] of lines.entries()) {
     const { time, durationMs, requestId, ...rest } = line

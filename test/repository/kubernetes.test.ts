@@ -21,7 +21,7 @@ function environmentOf(container: Manifest): Record<string, string> {
   const secrets: Record<string, string> = {
     AUTH_TOKENS_FILE: `tester:${token}`,
     DATABASE_URL_FILE: 'postgres://plants@db.test/plants',
-    MIGRATION_DATABASE_URL_FILE: 'postgres://owner@db.test/plants'
+    MIGRATION_DATABASE_URL_FILE: 'postgres://plants_owner@db.test/plants'
   }
   return Object.fromEntries(
     container.env.map(({ name, value }: { name: string; value: string }) =>
@@ -54,7 +54,7 @@ t.test('the variables are settings, and the service takes their values', async (
   }
   const config = readConfig(environmentOf(api))
   t.match(config, { HOST: '0.0.0.0', metrics: { host: '0.0.0.0' }, database: { host: 'db.test' } })
-  t.equal(readMigrationConfig(environmentOf(migration)).database.user, 'owner')
+  t.equal(readMigrationConfig(environmentOf(migration)).database.user, 'plants_owner')
 })
 
 t.test('ports, paths, labels and secrets agree', async (t) => {

@@ -31,8 +31,8 @@ const configuration = [
 const secrets = [
   'api/database-url',
   'api/tokens',
-  'db/owner-verifier',
-  'db/service-verifier',
+  'db/plants_owner-verifier',
+  'db/plants_service-verifier',
   'db/superuser-password',
   'migrate/database-url',
   'tokens/.lock'
@@ -65,7 +65,7 @@ function assertWhole(t: Test, what: string) {
   const faults: string[] = []
   const expect = (isSo: boolean, fault: string) => isSo || faults.push(fault)
   expect(/^[0-9a-f]{64}\n$/.test(readSecret('db/superuser-password')), 'superuser')
-  for (const [role, reader] of Object.entries({ owner: 'migrate', service: 'api' })) {
+  for (const [role, reader] of Object.entries({ plants_owner: 'migrate', plants_service: 'api' })) {
     const url = new RegExp(`^postgres://${role}:([0-9a-f]{64})@db:5432/plants\\?sslmode=disable\n$`)
     const [, password = ''] = url.exec(readSecret(`${reader}/database-url`)) ?? []
     expect(password !== '' && recognises(readSecret(`db/${role}-verifier`), password), role)

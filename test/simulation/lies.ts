@@ -19,7 +19,7 @@ const fail = (error: number, message: string, writeOutcome?: string) => ({
 })
 const isStored = ({ stored }: Response) => stored !== undefined
 const succeed = (name: string): Response => ({ response: { status: 200, body: { name } }, stored: 'created' })
-const nothing = 'the request was not served in time, this request has stored nothing: try again'
+const nothing = 'the deadline passed; this request stored nothing; retry later'
 
 /** The lies, by what they claim. */
 export const lies = {
@@ -34,12 +34,14 @@ export const lies = {
   },
   'taken, by its own plant': {
     finds: /told "taken"/,
-    tell: (told) => (isStored(told) ? fail(409, 'a plant with this id exists already') : told)
+    tell: (told) => (isStored(told) ? fail(409, 'a plant with this id already exists') : told)
   },
   'reused, with the same content': {
     finds: /told "reused"/,
     tell: (told) =>
-      isStored(told) ? fail(422, 'the Idempotency-Key was used for this id with other content') : told
+      isStored(told)
+        ? fail(422, 'this Idempotency-Key was already used for this id with different content')
+        : told
   },
   'replayed, where it is created': {
     finds: /told "replayed"/,

@@ -154,12 +154,12 @@ export const mutants: readonly Mutant[] = [
   ]),
   ...inFile('group-commit/group-commit.ts', nothingStored, [
     [
-      '"has stored nothing" after an open attempt',
+      '"stored nothing" after an open attempt',
       "history.mayBeStored || state === 'tried' ? 'unknown'",
       "state === 'tried' ? 'unknown'"
     ],
     [
-      '"has stored nothing" while an attempt runs',
+      '"stored nothing" while an attempt runs',
       "history.mayBeStored || state === 'tried' ? 'unknown'",
       "history.mayBeStored ? 'unknown'"
     ]

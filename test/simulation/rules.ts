@@ -211,7 +211,7 @@ function judgeLiveness({ clients, settings, world }: Simulation, healedAt: numbe
     const { began, response, id, name, ended } = request
     const isLate = began > healedAt
     const message = messageOf(request)
-    const isAway = message?.includes('away')
+    const isAway = message?.includes('unavailable')
     if (!(isLate || (isCalm(request) && ended !== undefined))) return []
     if (!(isPatient || isAway)) return []
     const when = isLate ? 'after all is healed' : 'while all is well'

@@ -100,7 +100,7 @@ const exact: [error: number, part: RegExp, name: FailureName][] = [
   [415, /./, 'UnsupportedMediaType'],
   [422, /./, 'InvalidPlant'],
   [429, /./, 'RateLimited'],
-  [503, /has stored nothing/, 'Overloaded'],
+  [503, /stored nothing/, 'Overloaded'],
   [503, /./, 'NotReady']
 ]
 

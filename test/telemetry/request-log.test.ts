@@ -78,7 +78,7 @@ t.test('a failure has the X-Request-Id of its request, too', async (t) => {
   const fields = { 'x-request-id': 'mine' }
   t.strictSame(
     await post(`${service.url}/none`, {}, { headers: fields }),
-    failure(404, 'there is nothing at this path', fields)
+    failure(404, 'no such path', fields)
   )
 })
 
@@ -171,6 +171,7 @@ t.test('a path that cannot be decoded leaves a line and has the headers of every
     traceId,
     method: 'POST',
     failure: 400,
+    errorName: 'MalformedRequest',
     client: '127.0.0.1',
     msg: 'the request is malformed'
   })
@@ -194,6 +195,7 @@ t.test('bytes that are not a request leave a line with the id of their response'
     level: 30,
     requestId: response?.headers['x-request-id'],
     failure: 400,
+    errorName: 'MalformedRequest',
     client: '127.0.0.1',
     msg: 'the request is malformed'
   })

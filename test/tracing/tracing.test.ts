@@ -77,7 +77,7 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
   t.match(statement, { traceId, parentSpanId: batch?.spanId, kind: client, status: { code: unset } })
 
   const duplicate = await post(plants, { id: 1, name: 'Monstera' })
-  t.strictSame(duplicate, failure(409, 'a plant with this id exists already'))
+  t.strictSame(duplicate, failure(409, 'a plant with this id already exists'))
   const requests = await collector.named('POST /plants', 2)
   t.strictSame(requests[1]?.status, { code: unset }, 'a failure of the client is not one of the service')
   t.equal(requests[1]?.attributes['http.response.status_code'], 400)
