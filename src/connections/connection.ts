@@ -6,7 +6,13 @@ import type { FastifyReply } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 import { awaits100, isFramingFaulty } from '../shared/framing.ts'
 import { Link } from '../shared/list.ts'
-import { isPausedByNode, onMessageBegin, replaceDestroySoon, takeOverParser } from './internals.ts'
+import {
+  isPausedByNode,
+  onMessageBegin,
+  pauseForTurn,
+  replaceDestroySoon,
+  takeOverParser
+} from './internals.ts'
 import { type Awaited, Patience, type TimeLimits } from './patience.ts'
 
 /** How many requests of one connection may wait for their responses, before and after it has shown a valid token. */
@@ -16,6 +22,8 @@ const maximumPendingTogether = 4_096
 /** Half of the shortest request, `GET / HTTP/1.1` and an empty line: a piece of this length ends one request at most. */
 const pieceBytes = 8
 const bodyPieceBytes = 1_024
+/** What Node reads at once, at most. Of a socket with more, libuv reads so much 32 times in one turn of the event loop. */
+const fullChunkBytes = 65_536
 
 /**
  * What is still read, in this order:
@@ -74,6 +82,8 @@ export class Connection extends Link {
   #bodyBytes = 0
   #awaits100 = false
   #isHeld = false
+  /** It is read on in the next turn. */
+  #isPaced = false
   /** From this time on (ms), its next response is its last. */
   #leavesAt = Number.POSITIVE_INFINITY
 
@@ -86,7 +96,10 @@ export class Connection extends Link {
     this.#observer = observer
     this.patience = new Patience(socket)
     const parse = takeOverParser(socket)
-    socket.on('data', (chunk: Buffer) => this.#read(chunk, parse))
+    socket.on('data', (chunk: Buffer) => {
+      this.#read(chunk, parse)
+      if (chunk.length >= fullChunkBytes && !socket.isPaused()) this.#pace()
+    })
     onMessageBegin(socket, () => this.#begin())
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
@@ -247,7 +260,8 @@ export class Connection extends Link {
   get #awaited(): Awaited {
     const { socket } = this
     if (this.#state === 'finished') return 'end'
-    if (socket.isPaused() || socket.readableLength > 0 || this.isOver) return 'nothing'
+    const isUnread = socket.isPaused() || socket.readableLength > 0
+    if ((isUnread && !this.#isPaced) || this.isOver) return 'nothing'
     if (this.isArriving) {
       if (this.#awaits100 && this.#pending.size > 1) return 'nothing'
       return this.#onBroken && !this.#newest?.readableDidRead ? 'first byte' : 'body'
@@ -290,6 +304,15 @@ export class Connection extends Link {
       this.#forgetNewest()
       from += piece.length
     }
+  }
+
+  /** Reads on in the next turn, so that a client that sends as fast as it can is one of many. */
+  #pace() {
+    this.#isPaced = true
+    pauseForTurn(this.socket, () => {
+      this.#isPaced = false
+      if (!this.#isHeld) this.socket.resume()
+    })
   }
 
   /** How many more requests it may have; a connection without any may have one. */

@@ -11,7 +11,7 @@ import { Connection, type Observer, type Shared } from './connection.ts'
 import { allowHalfOpen, reset } from './internals.ts'
 import type { TimeLimits } from './patience.ts'
 import { Room, spareConnections } from './room.ts'
-import { askKernel, findGreedy, mayBeGreedy } from './send-queues.ts'
+import { askKernel, findGreedy, mayExceedBound } from './send-queues.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,8 +28,9 @@ export interface ConnectionLimits extends TimeLimits {
 const checkEveryMs = 250
 /** How often the kernel is asked within the time limit of a client that takes nothing. */
 const questionsPerLimit = 8
-/** After a question to the kernel, it is left alone for this many times as long as the answer took. */
+/** After a question to the kernel, it is left alone for this many times as long as the answer took, and for so long at most. */
 const restsPerQuestion = 9
+const longestRestMs = 1_000
 
 /** The open connections of a server, and what they share. */
 export class Connections {
@@ -39,8 +40,8 @@ export class Connections {
   readonly backpressure = new Backpressure()
   /** The server has stopped listening: each connection ends when its client has all its responses. */
   hasClosed = false
-  /** Bytes of responses that the kernel holds for clients, as it has told last; little ones are not asked for. */
-  unreadBytes = 0
+  /** Bytes that the kernel holds of the connections that it was asked for last. */
+  heldByKernel = 0
   /** How many connections were cut off because their client did not read a response. */
   stalled = 0
 
@@ -178,12 +179,13 @@ function startChecks(
   /** An answer has the sockets of all processes, closed ones included: for thousands, it costs 20 ms of CPU time. */
   async function askIfNeeded() {
     const began = performance.now()
-    if (began - askedAt < questionEveryMs && !mayBeGreedy(connections.all())) return
+    if (began - askedAt < questionEveryMs && !mayExceedBound(connections.all())) return
     askedAt = began
     const held = await askKernel(connections.all())
-    connections.unreadBytes = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
+    connections.heldByKernel = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
     findGreedy(held).forEach(cutOff)
-    await sleep((performance.now() - began) * restsPerQuestion, undefined, { ref: false })
+    const restMs = Math.min(longestRestMs, (performance.now() - began) * restsPerQuestion)
+    await sleep(restMs, undefined, { ref: false })
   }
 
   async function askOften() {

@@ -50,6 +50,15 @@ export function allowHalfOpen(server: Server): void {
 /** Whether Node's parser takes no bytes, even from a socket that flows, since much waits to be written. Node resumes it. */
 export const isPausedByNode = (socket: Socket): boolean => (socket as WithInternals)._paused === true
 
+/** Pauses a socket so that Node, which resumes it for the rest of a body, leaves it so until `callback` has been called. */
+export function pauseForTurn(socket: Socket, callback: () => void): void {
+  ;(socket.pause() as WithInternals)._paused = true
+  setImmediate(() => {
+    ;(socket as WithInternals)._paused = false
+    callback()
+  })
+}
+
 /** Returns how many bytes of responses the kernel has accepted, and the socket's file descriptor; undefined once it is destroyed. */
 export function findWritten(socket: Socket): { accepted: number; fd: number } | undefined {
   const { _handle: handle } = socket as WithInternals

@@ -30,9 +30,9 @@ class Since {
   #value: unknown = undefined
   #at = 0
 
-  /** Returns for how many ms this value has been seen. */
+  /** Returns for how many ms this value has been seen; undefined begins anew with each look. */
   elapsed(value: unknown, now: number): number {
-    if (value !== this.#value) this.#at = now
+    if (value === undefined || value !== this.#value) this.#at = now
     this.#value = value
     return now - this.#at
   }
@@ -47,6 +47,8 @@ export class Patience {
   /** When the kernel was asked last, or there was nothing to ask, in ms. */
   #askedAt = 0
   #wasOwing = false
+  /** All was sent: what the kernel holds after the connection has closed, nobody asks for. */
+  #isEnding = false
   readonly #sending = new Since()
   readonly #request = new Since()
   readonly #step = new Since()
@@ -63,7 +65,7 @@ export class Patience {
 
   /** The client may not have taken all, and it matters. */
   get isOwing(): boolean {
-    return this.unreadBytes >= negligibleBytes || this.#socket.writableLength > 0
+    return this.unreadBytes >= (this.#isEnding ? 1 : negligibleBytes) || this.#socket.writableLength > 0
   }
 
   /** Takes in that the client has taken this many bytes in all, as the kernel has told at a time in ms. */
@@ -81,13 +83,14 @@ export class Patience {
   check(now: number, awaited: Awaited, count: number, isClosed: boolean, limits: TimeLimits) {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeout } = limits
     const shorterMs = Math.min(headersTimeoutMs, requestTimeoutMs)
+    this.#isEnding = awaited === 'end'
     const { isOwing } = this
     if (!isOwing || !this.#wasOwing) this.#takenAt = this.#askedAt = now
     this.#wasOwing = isOwing
-    // Where there is nothing to measure, the time begins again with each look: its time equals no value.
+    const step = awaited === 'first byte' ? count : awaited === 'end' ? awaited : undefined
     const sendingMs = this.#sending.elapsed(this.#socket.bytesRead, now)
-    const requestMs = this.#request.elapsed(awaited === 'nothing' ? now : count, now)
-    const stepMs = this.#step.elapsed({ 'first byte': count, end: 'end' }[awaited as string] ?? now, now)
+    const requestMs = this.#request.elapsed(awaited === 'nothing' ? undefined : count, now)
+    const stepMs = this.#step.elapsed(step, now)
     // By what the kernel has told: after this process has stood still, it is asked first.
     if (this.#askedAt - this.#takenAt > (isClosed ? shorterMs : requestTimeoutMs)) return 'stalled'
     switch (awaited) {

@@ -55,20 +55,22 @@ export class Room {
   }
 
   /** Puts a connection at the end of its list, after it was served or has become trusted. */
-  move(connection: Connection): void {
+  move(connection: Connection, isBusy = !connection.isSpent): void {
     connection.unlink()
-    if (this.#excessive.has(connection)) this.#excess.push(connection)
-    else if (!this.#ordinary.has(connection)) return
-    else if (!connection.isTrusted)
-      (connection.isSpent ? this.#idleUnknown : this.#busyUnknown).push(connection)
-    else if (connection.isSpent) this.#idleTrusted.push(connection)
+    this.#listOf(connection, isBusy)?.push(connection)
   }
 
   /** Takes in that a request has begun to arrive on a connection, which is idle no longer. */
   keep(connection: Connection): void {
-    if (!this.#ordinary.has(connection)) return
-    connection.unlink()
-    if (!connection.isTrusted) this.#busyUnknown.push(connection)
+    if (this.#ordinary.has(connection)) this.move(connection, true)
+  }
+
+  /** Returns the list that a connection belongs to; none if it was given up, or is trusted and busy. */
+  #listOf(connection: Connection, isBusy: boolean): List<Connection> | undefined {
+    if (this.#excessive.has(connection)) return this.#excess
+    if (!this.#ordinary.has(connection)) return undefined
+    if (!connection.isTrusted) return isBusy ? this.#busyUnknown : this.#idleUnknown
+    return isBusy ? undefined : this.#idleTrusted
   }
 
   /** Forgets a connection that has closed or is given up. */
@@ -80,9 +82,8 @@ export class Room {
 
   #evict(connection: Connection): void {
     this.remove(connection)
-    const { socket, isTrusted, isSpent, patience } = connection
     // A reset frees what the kernel holds for a client that may never read it.
-    if (isTrusted || (isSpent && !patience.isOwing)) socket.destroy()
-    else reset(socket)
+    if (connection.isTrusted) connection.socket.destroy()
+    else reset(connection.socket)
   }
 }

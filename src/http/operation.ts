@@ -1,14 +1,13 @@
 /** The operations of the interface: what each declares, and the route made from it, which refuses before it reads a body. */
 import type { Registry } from '@prometheus-io/client'
-import type { Static, TObject } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { checkRoom, createBodyReader } from '../body/body.ts'
 import { namesOfIntegers } from '../body/json.ts'
 import { checkBodyHead } from '../body/media-type.ts'
-import type { FailureName } from '../failures/catalogue.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
+import type { Operation, RegisteredOperation } from '../operation.ts'
 import { Shares } from '../shared/shares.ts'
 import { parseIdempotencyKey, releaseHead } from './head.ts'
 
@@ -31,37 +30,6 @@ declare module 'fastify' {
     addOperation(operation: Operation): void
   }
 }
-
-/** A body that is sent. In the OpenAPI document, its schema's title is its name, and the examples have theirs. */
-interface Content<Schema extends TObject> {
-  readonly schema: Schema
-  readonly examples: Readonly<Record<string, { readonly summary: string; readonly value: object }>>
-}
-
-/** An operation. The handling of its requests and the OpenAPI document follow from this. */
-export interface Operation<Body extends TObject = TObject> {
-  /** Its name in the OpenAPI document. */
-  readonly id: string
-  readonly method: 'GET' | 'POST'
-  readonly path: string
-  readonly summary: string
-  readonly description: string
-  /** It changes what is stored: it takes an Idempotency-Key, and its failures say what it may have stored. */
-  readonly writes: boolean
-  /** The parameters of its path. In this schema and that of the body, what has `int64` becomes an exact bigint. */
-  readonly params?: TObject
-  readonly body?: Content<Body>
-  readonly success: Content<TObject> & { readonly description: string; readonly logged: string }
-  /** The failures that it can meet, besides those of the catalogue whose scope it is in. */
-  readonly failures: readonly FailureName[]
-  /** Returns the failure that its request would meet now, if any. Called before any of the body is read. */
-  admit(request: FastifyRequest): Failure | undefined
-  /** Returns the body of the response. */
-  handle(request: FastifyRequest<{ Body: Static<Body> }>, reply: FastifyReply): Promise<object>
-}
-
-/** An operation of a server, with its whole path. */
-export type RegisteredOperation = Operation & { readonly url: string }
 
 const tooManyConnections = () => new Failure('Overloaded', { message: 'too many connections' })
 /** Without leading zeros: each id has one path. */

@@ -14,10 +14,10 @@ import type { Connection } from '../connections/connection.ts'
 import { addConnections, type ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 import { responseHeaders } from '../failures/raw-response.ts'
+import type { RegisteredOperation } from '../operation.ts'
 import { awaits100 } from '../shared/framing.ts'
 import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
 import { checkHead, maximumFields, releaseHead } from './head.ts'
-import type { RegisteredOperation } from './operation.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -174,8 +174,8 @@ function addHooks(app: FastifyInstance) {
   })
 }
 
-/** A chunk of fewer bytes costs more to parse than to receive. */
-const smallBytes = 512
+/** A chunk of fewer bytes costs more to parse than to receive. The connection itself cuts longer ones to 48 bytes. */
+const smallBytes = 32
 /** How many small chunks of a refused body are parsed before its connection ends. */
 const maximumSmallChunks = 1_000
 

@@ -44,23 +44,32 @@ export async function readPage(directory: URL) {
 
 /** How many bytes of assets may wait for their clients. */
 const mostBytes = 8 * 2 ** 20
+/** So long the bytes of one that the kernel has accepted count on: a fast one, such as loopback's, accepts any at once. */
+export const refillMs = 100
+/** One that takes longer ends where another has no room. */
+export const slowMs = 5_000
 /** Not Overloaded, of which operators are warned: creates are not refused. */
 const tooManyFiles = { message: 'too many files are being sent' }
 
 /** Returns a function that sends an asset. Beyond `mostBytes`, and for a second one of a connection, it throws a Failure. */
-function createSender() {
+export function createSender() {
   let waiting = 0
-  const sockets = new WeakSet<Socket>()
+  /** The connections with an asset, and since when. */
+  const sockets = new Map<Socket, number>()
   return (reply: FastifyReply, { bytes, version }: Asset) => {
     const { method, url, socket } = reply.request
     if (method !== 'HEAD') {
-      if (waiting + bytes.length > mostBytes || sockets.has(socket))
-        throw new Failure('RateLimited', tooManyFiles)
+      const hasRoom = waiting + bytes.length <= mostBytes
+      const [[oldest, since] = []] = sockets
+      if (!hasRoom && since !== undefined && performance.now() - since > slowMs) oldest?.destroy()
+      if (!hasRoom || sockets.has(socket)) throw new Failure('RateLimited', tooManyFiles)
       waiting += bytes.length
-      sockets.add(socket)
+      sockets.set(socket, performance.now())
       reply.raw.once('close', () => {
-        waiting -= bytes.length
         sockets.delete(socket)
+        setTimeout(() => {
+          waiting -= bytes.length
+        }, refillMs).unref()
       })
     }
     // Not for another version: while replicas are replaced, the page of one may request its files from another.

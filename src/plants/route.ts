@@ -1,6 +1,6 @@
 /** The operations on plants, and their routes. */
 import fp from 'fastify-plugin'
-import type { Operation } from '../http/operation.ts'
+import type { Operation } from '../operation.ts'
 import { NewPlant, Plant } from './schema.ts'
 
 const createPlant: Operation<typeof NewPlant> = {

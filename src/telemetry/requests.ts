@@ -63,8 +63,9 @@ export default fp<{ registry: Registry }>(
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
     gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.room.limit)
-    const ofUnread = 'Bytes of responses that clients may not have taken'
-    gauge('http_unread_bytes', ofUnread, () => connections.unreadBytes)
+    const ofUnread =
+      'Bytes that the kernel holds: responses that clients have not taken, requests that are not read'
+    gauge('http_unread_bytes', ofUnread, () => connections.heldByKernel)
     const ofHeld = 'Connections that are held back: not read for a moment'
     gauge('http_connections_held', ofHeld, () => connections.backpressure.size)
 

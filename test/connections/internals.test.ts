@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import t from 'tap'
 import type { Connection } from '../../src/connections/connection.ts'
 import { checkInternals } from '../../src/connections/internals.ts'
-import { askKernel, checkKernel, findGreedy } from '../../src/connections/send-queues.ts'
+import { askKernel, checkKernel, findGreedy, mayExceedBound } from '../../src/connections/send-queues.ts'
 
 t.test('this Node is known', () => checkInternals())
 
@@ -78,5 +78,18 @@ t.test(
     t.strictSame(findGreedy(held), [most])
     held.delete(most)
     t.strictSame(findGreedy(held), [])
+    held.set(trusted, 270 * million)
+    t.strictSame(findGreedy(held), [trusted], 'trusted connections have a bound of their own')
   }
 )
+
+t.test('the kernel is asked when strangers, or all others, may have left more than is allowed', async (t) => {
+  const make = (isTrusted: boolean, unreadBytes: number, isOwing = true) =>
+    ({ isTrusted, patience: { isOwing, unreadBytes } }) as Connection
+  const million = 1_000_000
+  t.notOk(mayExceedBound([]))
+  t.notOk(mayExceedBound([make(false, 60 * million), make(true, 250 * million)]))
+  t.notOk(mayExceedBound([make(false, 60 * million), make(false, 10 * million, false)]))
+  t.ok(mayExceedBound([make(false, 60 * million), make(false, 10 * million)]))
+  t.ok(mayExceedBound([make(true, 200 * million), make(true, 70 * million)]))
+})

@@ -155,6 +155,24 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
       { at: 100, taken: 0 }
     ],
     undefined
+  ],
+  [
+    'a finished connection waits until the kernel has told that nothing is left, which nobody would ask for later',
+    [
+      { at: 0, awaited: 'end', accepted: 100 },
+      { at: 1, awaited: 'end' },
+      { at: 3, awaited: 'end', taken: 99 }
+    ],
+    undefined
+  ],
+  [
+    'then it is closed',
+    [
+      { at: 0, awaited: 'end', accepted: 100 },
+      { at: 1, awaited: 'end', taken: 99 },
+      { at: 3, awaited: 'end', taken: 100 }
+    ],
+    'silent'
   ]
 ]
 

@@ -3,14 +3,14 @@ import { execFileSync } from 'node:child_process'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { maximumUnreadBytes } from '../../src/connections/send-queues.ts'
+import { maximumHeldBytes } from '../../src/connections/send-queues.ts'
 import { patience, startMeasured } from '../support/measured.ts'
 import { open, request } from '../support/raw.ts'
 
-/** Bytes of memory that the kernel holds to send from the port of a URL, in all states, as `ss` tells (`skmem`, `t`). */
+/** Bytes of memory that the kernel holds to send from the port of a URL, in all states, as `ss` tells (`skmem`, `w`). */
 function readSendMemory(url: string): number {
   const sockets = execFileSync('ss', ['-tmnaH', `sport = :${new URL(url).port}`], { encoding: 'utf8' })
-  return [...sockets.matchAll(/skmem:\([^)]*,t(\d+),/g)].reduce((sum, [, bytes]) => sum + Number(bytes), 0)
+  return [...sockets.matchAll(/skmem:\([^)]*,w(\d+),/g)].reduce((sum, [, bytes]) => sum + Number(bytes), 0)
 }
 
 function isKnown(): boolean {
@@ -42,11 +42,11 @@ t.test(
     await until(
       'the kernel holds less than the bound',
       () => service.metric('http_unread_bytes'),
-      (bytes) => bytes <= maximumUnreadBytes
+      (bytes) => bytes <= maximumHeldBytes.unknown
     )
     // What the kernel adds to a packet counts in its memory.
     const held = readSendMemory(service.url)
-    t.ok(held < 2 * maximumUnreadBytes, `the kernel holds ${held.toLocaleString('en')} bytes`)
+    t.ok(held < 2 * maximumHeldBytes.unknown, `the kernel holds ${held.toLocaleString('en')} bytes`)
     reader.send(request('{"id":1,"name":"n"}'))
     t.equal((await reader.responses())[0]?.body, '{"name":"n"}')
   }
@@ -89,7 +89,7 @@ t.test(
       })
       client.send(get('/openapi.json').repeat(4))
     }
-    await until('they have read three times the bound', () => bytes > 3 * maximumUnreadBytes)
+    await until('they have read three times the bound', () => bytes > 3 * maximumHeldBytes.unknown)
     t.equal(await service.metric('http_connections_stalled_total'), 0)
     t.equal(await service.metric('http_connections'), 32)
   }

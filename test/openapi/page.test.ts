@@ -1,15 +1,17 @@
 /** The page for people: its files, their header fields, and where it is. What it does is in test/browser. */
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { basename } from 'node:path'
 import { buffer, text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { gunzipSync } from 'node:zlib'
+import type { FastifyReply } from 'fastify'
 import t from 'tap'
 import { until } from '../../dev/until.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
-import { readPage } from '../../src/openapi/page.ts'
+import { createSender, readPage, refillMs, slowMs } from '../../src/openapi/page.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
 import { open, type RawResponse, request as write } from '../support/raw.ts'
@@ -134,6 +136,8 @@ t.test(
     const path = `/${links.find((link) => link.includes('bundle'))}`
     const { bytes } = await getRaw(path, 'gzip')
     const room = Math.floor((8 * 2 ** 20) / bytes.length)
+    // What was sent of late counts on.
+    await sleep(2 * refillMs)
     const holder = await lockTable(t, databaseUrl)
     // The file's response waits for the create's before it: no kernel takes it.
     const asset = write(
@@ -165,6 +169,45 @@ t.test(
     await until('there is room again', async () => (await get(path)).status === 200)
   }
 )
+
+/** A request for a file of 5 MiB, of which one has room; its response ends when it is told. */
+function fakeReply() {
+  const raw = new EventEmitter()
+  const socket = Object.assign(new EventEmitter(), { isDestroyed: false, destroy: () => {} })
+  socket.destroy = () => Object.assign(socket, { isDestroyed: true })
+  const reply = {
+    request: { method: 'GET', url: '/docs/a', socket },
+    raw,
+    header: () => reply,
+    send: () => 'sent'
+  }
+  return { raw, socket, reply: reply as unknown as FastifyReply }
+}
+
+const fiveMiB = { bytes: Buffer.alloc(5 * 2 ** 20), version: 'v' }
+
+t.test('a file that the kernel has accepted at once counts for a while', async (t) => {
+  const send = createSender()
+  const [first, next] = [fakeReply(), fakeReply()]
+  t.equal(send(first.reply, fiveMiB), 'sent')
+  first.raw.emit('close')
+  t.throws(() => send(next.reply, fiveMiB), { name: 'RateLimited' })
+  await sleep(2 * refillMs)
+  t.equal(send(next.reply, fiveMiB), 'sent')
+})
+
+t.test('a file that takes long ends where another has no room', async (t) => {
+  const send = createSender()
+  const [slow, other, last] = [fakeReply(), fakeReply(), fakeReply()]
+  const began = performance.now()
+  send(slow.reply, fiveMiB)
+  t.throws(() => send(other.reply, fiveMiB), { name: 'RateLimited' })
+  t.equal(slow.socket.isDestroyed, false, 'not at once')
+  Object.defineProperty(performance, 'now', { value: () => began + slowMs + 1_000, configurable: true })
+  t.teardown(() => Reflect.deleteProperty(performance, 'now'))
+  t.throws(() => send(last.reply, fiveMiB), { name: 'RateLimited' })
+  t.equal(slow.socket.isDestroyed, true)
+})
 
 t.test('one file at a time on a connection, whatever a HEAD before it does', async (t) => {
   const path = `/${links.find((link) => link.includes('page.js'))}`
