@@ -49,7 +49,7 @@ end() {
 # take_back: ends the new ones. One that is ready serves already: it gets time to drain.
 take_back() {
   local id
-  trap '' INT TERM
+  trap '' HUP INT TERM
   for id in $(replicas); do
     is_old "$id" || end "$id"
   done

@@ -88,5 +88,5 @@ case "$*" in
 *) echo "docker: unknown: $*" >&2 && exit 64 ;;
 esac
 healthy=0
-for file in "$STATE"/stacks/plant-store/replicas/*; do [[ $(<"$file") != *healthy ]] || healthy=$((healthy + 1)); done
+for file in "$STATE"/stacks/plant-store/replicas/*; do [[ ! -e $file || $(<"$file") != *healthy ]] || healthy=$((healthy + 1)); done
 ((healthy >= 2)) || echo "$*" >>"$STATE/short"
