@@ -55,7 +55,7 @@ else {
 function serve() {
   const args = ['--watch', '--watch-preserve-output', 'src/server.ts']
   service = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
-  const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, ignore: 'requestId' })
+  const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
   let metrics: string | undefined
   let greeted = false
   createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {

@@ -18,17 +18,17 @@ console.log('HTTP/1.1 ' + response.status + ' OK\\r\\n\\r\\n' + await response.t
 `
 
 /** Starts `npm run dev` with its data in a directory, and returns what it prints. */
-async function startDev(t: Test, directory: string) {
-  const dev = start(t, ['dev/dev.ts', directory], { PORT: '0' })
+async function startDev(t: Test, directory: string, HOST?: string) {
+  const dev = start(t, ['dev/dev.ts', directory], { PORT: '0', ...(HOST && { HOST }) })
   // SIGKILL would leave its PostgreSQL running.
   t.teardown(() => {
     dev.kill('SIGINT')
     return dev.ended
   })
   const printed =
-    /metrics {3}(\S+)\n {2}service {3}(\S+)\n {2}token {5}(\S+)\n {2}database {2}(\S+)\n\n {2}(curl .*)\n\n/
-  const [, metrics = '', service, token, database = '', curl = ''] = await dev.output(printed)
-  return { ...dev, metrics, service, token, database, curl }
+    /reference (\S+)\n {2}metrics {3}(\S+)\n {2}service {3}(\S+)\n {2}token {5}(\S+)\n {2}database {2}(\S+)\n\n {2}(curl .*)\n\n/
+  const [, reference, metrics = '', service, token, database = '', curl = ''] = await dev.output(printed)
+  return { ...dev, reference, metrics, service, token, database, curl }
 }
 
 const names = (database: string) => query(database, 'select name, tag from plants order by created_at')
@@ -57,7 +57,10 @@ t.test(
     await t.rejects(names(first.database), { code: 'ECONNREFUSED' })
     await t.rejects(fetch(first.service ?? ''), { cause: { code: 'ECONNREFUSED' } })
 
-    const second = await startDev(t, `${path}/data`)
+    t.match(first.reference, `/docs#token=${first.token}`)
+
+    const second = await startDev(t, `${path}/data`, '0.0.0.0')
+    t.match(second.reference, /\/docs$/, 'no token in a link to what other machines reach')
     t.equal(second.token, first.token)
     t.strictSame(await names(second.database), [monstera])
     await shell(second.curl)

@@ -14,7 +14,11 @@ const deadlineMs = scaled(3_000)
 /** Shared machines are slow at times; what must not happen is a response long after the deadline. */
 const marginMs = scaled(30_000)
 const retry = { 'retry-after': '1' }
-const unavailable = failure(503, 'the database is away; this request stored nothing; retry later', retry)
+const unavailable = failure(
+  503,
+  'the database is unavailable; this request stored nothing; retry later',
+  retry
+)
 const late = failure(503, 'the deadline passed; this request stored nothing; retry later', retry)
 const undecided = failure(
   503,
