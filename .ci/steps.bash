@@ -36,6 +36,7 @@ fetch_ahead() {
   find_chromium
   find_haproxy
   find_nginx
+  find_others
   find_pgbouncer
   find_amtool
   true
@@ -44,6 +45,13 @@ fetch_ahead() {
 find_haproxy() { find_debian haproxy; }
 
 find_nginx() { find_debian nginx; }
+
+# Whose tests are skipped where they cannot be had.
+find_others() {
+  find_debian caddy
+  find_debian apache2
+  find_debian varnish
+}
 
 find_pgbouncer() { find_debian pgbouncer; }
 

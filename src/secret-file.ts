@@ -30,7 +30,7 @@ export function watchSecretFile(
   use: (text: string) => object
 ) {
   if (file === undefined) {
-    const reload = async () => log.info(`there is no ${name} to read again`)
+    const reload = async () => log.info(`${name} is not set; nothing to reload`)
     return { isBroken: () => false, reload, close() {} }
   }
   const { path, digest } = file
@@ -61,7 +61,7 @@ export function watchSecretFile(
     } catch (error) {
       isBroken = true
       const { faults } = error as StartupFault
-      log.error({ faults }, `${name} is broken: its earlier text stays in use`)
+      log.error({ faults }, `${name} is broken; keeping the earlier text`)
     }
   }
 

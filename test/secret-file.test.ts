@@ -135,7 +135,7 @@ for (const kind of kinds) {
   const refused = (fault: string) => ({
     level: 50,
     faults: [fault],
-    msg: `${setting} is broken: its earlier text stays in use`
+    msg: `${setting} is broken; keeping the earlier text`
   })
 
   t.test(`${kind.setting}: a file that is written in place is used`, async (t) => {

@@ -116,7 +116,7 @@ function traceRequests(shutdown: () => Promise<void>) {
         context.with(request.opentelemetry().context ?? context.active(), done)
       })
       app.addHook('onClose', async () => {
-        const flushed = shutdown().catch((err) => app.log.warn({ err }, 'the last spans are lost'))
+        const flushed = shutdown().catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
         await Promise.race([flushed, sleep(shutdownLimitMs)])
       })
     },

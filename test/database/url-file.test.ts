@@ -127,7 +127,7 @@ t.test('a broken file changes nothing, and the next good one is used', async (t)
   await writeFile(path, 'mysql://first:second@127.0.0.1/plants')
   await service.app.reloadDatabaseUrl()
   await load.succeed(creates)
-  t.match(scene.logged('DATABASE_URL_FILE is broken: its earlier text stays in use'), [
+  t.match(scene.logged('DATABASE_URL_FILE is broken; keeping the earlier text'), [
     { level: 50, faults: ['must be a URL such as postgres://user:password@host:5432/database'] }
   ])
   t.match(await service.metrics(), /^plant_store_database_url_file_error 1$/m)
