@@ -4,7 +4,7 @@
 # name_exactly IMAGE: prints its name by digest where it was pulled, else the name that it has.
 name_exactly() {
   local digest
-  digest=$(docker image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$1" 2>/dev/null | head -n 1)
+  digest=$(docker image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$1" 2>/dev/null | head -n 1) || digest=
   echo "${digest:-$1}"
 }
 

@@ -4,16 +4,19 @@ replicas() { docker compose ps --all --quiet api; }
 
 # find_old: sets `old`, the replicas that are there before others are started.
 find_old() {
-  mapfile -t old < <(replicas)
+  local all
+  all=$(replicas)
+  read -r -d '' -a old <<<"$all" || true
   ((${#old[@]} > 0)) || refuse 'no replica runs: docker compose up --wait starts the stack'
 }
 
 # start_replicas COUNT: starts so many beside the old ones, and returns when they are ready.
 start_replicas() {
-  local id
+  local id all
   # Plain `up` would recreate all of them at once, and `--wait` would wait for old ones that are broken.
   docker compose up --detach --no-deps --no-recreate --scale "api=$((${#old[@]} + $1))" api
-  for id in $(replicas); do
+  all=$(replicas)
+  for id in $all; do
     is_old "$id" || until is_ready "$id"; do sleep 1; done
   done
 }

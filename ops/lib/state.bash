@@ -9,6 +9,7 @@ refuse() {
 
 ((BASH_VERSINFO[0] >= 5)) && realpath --version 2>/dev/null | grep GNU >/dev/null && command -v flock timeout >/dev/null ||
   refuse 'bash 5, GNU coreutils and flock are needed'
+shopt -s inherit_errexit # a build that fails in $(…) ends the script
 docker compose config --help 2>/dev/null | grep -e --environment >/dev/null || refuse 'Docker Compose 2.28 or later is needed'
 
 # read_config [COMMAND...]: the project's name, image and number of replicas as Compose reads them; COMMAND runs it.

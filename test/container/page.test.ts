@@ -2,8 +2,9 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { docker } from '../../dev/docker.ts'
+import { docker, inspect } from '../../dev/docker.ts'
 import { execute } from '../../dev/execute.ts'
+import { until } from '../../dev/until.ts'
 import { startStack } from './stack.ts'
 import { readSteps } from './tour.ts'
 
@@ -29,10 +30,10 @@ const replaced: [RegExp, string][] = [
   [/--profile observability up --wait/g, '$& prometheus'] // without Grafana
 ]
 
-/** Runs the commands of sections in one shell, as a person who pastes them; those that announce it without clients. */
+/** Runs the commands of sections in one shell, as a person who pastes them. */
 async function run(...headings: string[]) {
   const steps = headings.flatMap((heading) => readSteps('docs/compose.md', heading))
-  t.ok(steps.length > 4)
+  t.ok(steps.length > 3)
   const lines = [
     'set -euo pipefail',
     'backup=/backups/$(date +%N)',
@@ -61,3 +62,24 @@ for (const time of ['first', 'second']) {
     t.equal(volumes, '', 'nothing of other stacks is left')
   })
 }
+
+t.test('the commands of the image, beside the database of the stack', async (t) => {
+  const [image, base] = [`${project}-image`, process.env.NODE_IMAGE]
+  t.teardown(() => docker(['image', 'rm', '--force', image]))
+  t.teardown(() => docker(['rm', '--force', image]))
+  const urlOf = (service: string) =>
+    stack.compose('run', '--rm', '-T', '--no-deps', '--entrypoint=cat', service, '/run/secrets/database-url')
+  const [owner, service] = [await urlOf('migrate'), await urlOf('api')]
+  replaced.push(
+    [/docker build/g, base ? `$& --build-arg=NODE_IMAGE=${base}` : '$&'],
+    [/(?<= )plant-store(?= )/g, image],
+    [/MIGRATION_DATABASE_URL=\S+/g, `MIGRATION_DATABASE_URL=${owner} --network=${project}_back`],
+    // It serves until it is stopped.
+    [/-e DATABASE_URL=\S+/g, `--detach --name=${image} -e DATABASE_URL=${service} --network=${project}_back`],
+    [/AUTH_TOKENS=…/g, `AUTH_TOKENS=tester:${'t'.repeat(43)}`],
+    [/:3000:3000 \S+/g, `::3000 ${image}`]
+  )
+  t.match(await run('## The image'), /nothing to migrate\n.*^token {2}\S{43}$/ms)
+  const health = async () => (await inspect(image))[0].State.Health.Status
+  await until('it serves', health, (status) => status === 'healthy')
+})

@@ -140,6 +140,7 @@ t.test('what fails changes nothing, and says why', async (t) => {
     ],
     [['rolling-update', 'refused'], /WRITE_LANES must be an integer/],
     [['rolling-update', 'unknown'], /denied/],
+    [['rolling-update'], /^$/, { FAULT: 'build' }, 'cp state/images/old state/images/plant-store-api:new'],
     [['rolling-update', '--back'], /has no PLANT_STORE_PREVIOUS_IMAGE/, {}, 'sed -i /PREVIOUS/d .env'],
     [['rolling-update', '--forward'], /usage/],
     [['scale', '65'], /usage/],

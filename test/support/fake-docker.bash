@@ -27,7 +27,10 @@ case "$*" in
 'compose config --environment') cat .env 2>/dev/null || true ;;
 'compose ps --all --quiet api') ls "$stack/replicas" ;;
 'compose ps --quiet'*) ls "$stack/replicas" 2>/dev/null || true ;;
-'compose build') echo "sha256:${BUILT:-0123456789abcdef}" >"$(file_of "$image")" ;;
+'compose build')
+  [[ $FAULT != build ]] || exit 17
+  echo "sha256:0123456789abcdef" >"$(file_of "$image")"
+  ;;
 'pull '*)
   [[ $FAULT != registry ]] || { echo 'dial tcp: connection refused' >&2 && exit 1; }
   [[ $2 == registry/* ]] || { echo 'denied' >&2 && exit 1; }
