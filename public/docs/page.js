@@ -75,6 +75,7 @@ const TokenField =
       h('label', { htmlFor: 'token' }, 'Bearer token'),
       h('input', {
         id: 'token',
+        type: 'text',
         autoComplete: 'off',
         spellCheck: false,
         defaultValue: token,

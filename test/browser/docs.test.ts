@@ -169,6 +169,8 @@ t.test('the link of npm run dev fills the token in: one click, or one key, store
     const responded = page.waitForResponse((response) => response.request().method() === 'POST')
     await page.keyboard.press('Enter')
     t.equal((await responded).status(), 200)
+    // A reload before would cut the response off.
+    await page.locator('.meaning.good').waitFor()
     await page.reload()
     await page.getByRole('button', { name: 'Execute' }).waitFor()
   }
