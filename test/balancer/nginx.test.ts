@@ -68,7 +68,7 @@ async function startInstances(t: Test) {
 }
 
 const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
-const unavailable = 'the service cannot be reached, the plant may be stored: send the same request again'
+const unavailable = 'the service cannot be reached: the plant may have been stored; repeat the same request'
 
 t.test('the contract holds through nginx, and for its own responses', { skip }, async (t) => {
   const { url, tlsUrl, instances } = await startInstances(t)

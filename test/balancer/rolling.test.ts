@@ -148,6 +148,6 @@ t.test("with every instance away the response is the balancer's, within the cont
   t.match(response?.headers, fields)
   t.strictSame(JSON.parse(response?.body ?? ''), {
     error: 503,
-    message: 'the service cannot be reached, this request has stored nothing: try again'
+    message: 'the service cannot be reached; this request stored nothing; retry later'
   })
 })
