@@ -182,8 +182,9 @@ function startChecks(
     if (began - askedAt < questionEveryMs && !mayExceedBound(connections.all())) return
     askedAt = began
     const held = await askKernel(connections.all())
-    connections.heldByKernel = [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
     findGreedy(held).forEach(cutOff)
+    const left = [...held].filter(([{ socket }]) => !socket.destroyed)
+    connections.heldByKernel = left.reduce((sum, [, bytes]) => sum + bytes, 0)
     const restMs = Math.min(longestRestMs, (performance.now() - began) * restsPerQuestion)
     await sleep(restMs, undefined, { ref: false })
   }

@@ -44,9 +44,12 @@ t.test(
       () => service.metric('http_unread_bytes'),
       (bytes) => bytes <= maximumHeldBytes.unknown
     )
-    // What the kernel adds to a packet counts in its memory.
-    const held = readSendMemory(service.url)
-    t.ok(held < 2 * maximumHeldBytes.unknown, `the kernel holds ${held.toLocaleString('en')} bytes`)
+    // What the kernel adds to a packet counts in its memory. Responses may be sent between two questions.
+    await until(
+      'its memory has little more',
+      () => readSendMemory(service.url),
+      (bytes) => bytes < 2 * maximumHeldBytes.unknown
+    )
     reader.send(request('{"id":1,"name":"n"}'))
     t.equal((await reader.responses())[0]?.body, '{"name":"n"}')
   }
