@@ -50,7 +50,7 @@ find_nginx() { find_debian nginx; }
 find_others() {
   find_debian caddy
   find_debian apache2
-  find_debian varnish
+  command -v varnishd >/dev/null || find_debian varnish
 }
 
 find_pgbouncer() { find_debian pgbouncer; }

@@ -76,7 +76,7 @@ function serve() {
 
 function greet(address: string, metrics = '(METRICS_PORT=off)') {
   // A fragment stays in the browser. The page takes it only where it comes from this machine.
-  const isLocal = /^(127\.|::1$|::ffff:127\.)/.test(env.HOST ?? '')
+  const isLocal = /^(127\.|::1$)/.test(env.HOST ?? '')
   const inLink = token !== undefined && isLocal ? `#token=${encodeURIComponent(token)}` : ''
   const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
   process.stdout.write(`

@@ -53,13 +53,14 @@ function tabulate(failures: Failures, { writes }: Operation): string {
   return ['Correct the request', 'Retry', 'Ask the operator']
     .map((group) => {
       const members = failures.filter(([, entry]) => groupOf(entry) === group)
-      const rows = members.map(([, entry]) => [
+      const rows = members.map(([name, entry]) => [
         `${entry.error}`,
+        name,
         writeMessage(entry, writes),
         describeRetry(entry),
         entry.advice
       ])
-      return `### ${group}\n\n${table(['error', 'message', 'retry', 'what to do'], rows)}`
+      return `### ${group}\n\n${table(['error', 'name', 'message', 'retry', 'what to do'], rows)}`
     })
     .join('\n\n')
 }
@@ -85,8 +86,11 @@ Every response is status 200 with a plant, or status 400 with \`{"error": …, "
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
-  description: `1 to 255 visible ASCII characters of your choice, in quotes, or bare if it has no comma, quote or space. With it, the same request can be sent any
-number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.`,
+  description: [
+    '1 to 255 visible ASCII characters of your choice, bare, or in quotes if it has a comma, a quote or a space; in quotes,',
+    'write `\\"` for a quote and `\\\\` for a backslash. With it, the same request can be sent any number of times: once it has',
+    'succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
+  ].join(' '),
   schema: { type: 'string', minLength: 1 }
 }
 
@@ -109,10 +113,12 @@ const replayed = {
   })
 }
 
+const list = new Intl.ListFormat('en-GB')
+
 /** Describes the header fields of an operation's failures. */
 function describeFields(failures: Failures, { writes }: Operation) {
   const numbers = (has: (entry: Entry) => unknown) =>
-    [...new Set(failures.flatMap(([, entry]) => (has(entry) ? [entry.error] : [])))].join(' and ')
+    list.format(new Set(failures.flatMap(([, entry]) => (has(entry) ? [`${entry.error}`] : []))))
   const outcome = `With ${numbers(({ outcome }) => outcome)}: this request has stored nothing (\`none\`), or may have stored the plant (\`unknown\`). An earlier attempt may have stored it all the same.`
   return {
     'Error-Name': text('The name of what failed.', { enum: Object.keys(catalogue) }),

@@ -47,8 +47,13 @@ for (const operation of Object.values(spec.paths).flatMap((item) => Object.value
 const isLocal = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname)
 const linked = isLocal ? new URLSearchParams(location.hash.slice(1)).get('token') : null
 const kept = 'plant-store token'
+if (linked !== null) {
+  sessionStorage.setItem(kept, linked)
+  // Out of the address bar and the history.
+  history.replaceState(null, '', location.pathname + location.search)
+}
 // A reload keeps what was typed, the end of the tab does not.
-const token = linked ?? sessionStorage.getItem(kept) ?? ''
+const token = sessionStorage.getItem(kept) ?? ''
 
 /** Takes a token that is typed. */
 function useToken(actions, text) {
@@ -67,7 +72,7 @@ const TokenField =
       useToken(authActions, target.value.trim())
     }
     const hint = isEmpty
-      ? 'Requests need a token. npm run dev prints a link that has one. Elsewhere the operator makes it: npm run token, or docker compose run --rm -T setup NAME.'
+      ? 'Requests need a token. npm run dev prints a link that has one. Elsewhere the operator makes it: npm run token NAME, or docker compose run --rm -T setup NAME.'
       : 'Execute sends it with each request.'
     return h(
       'section',
@@ -90,8 +95,11 @@ const TokenField =
 function explain(status, headers = {}) {
   const name = headers['error-name']
   const found = failures[name]
-  if (found) return `${name}. ${found.description} Retry: ${found['x-retry']}.`.replaceAll('`', '')
-  if (status !== 200) return name ?? 'No response of the service: send the same request again.'
+  if (found)
+    return `${name}. ${found.description} Retry: ${found['x-retry']}.`
+      .replaceAll('`', '')
+      .replace('after Retry', 'after the seconds in Retry')
+  if (status !== 200) return name ?? 'This is not a response of the service. Send the same request again.'
   if (headers['idempotent-replayed']) return 'An earlier request with this key had stored the plant.'
   return 'The plant is stored. The form has another id and key now.'
 }
@@ -105,7 +113,7 @@ const Explained =
     return h(
       Fragment,
       null,
-      h('p', { className, role: 'status' }, explain(status, headers)),
+      h('p', { className, role: 'alert' }, explain(status, headers)),
       h(Original, props)
     )
   }

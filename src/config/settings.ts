@@ -73,7 +73,7 @@ export const Settings = Type.Object({
     2 ** 26,
     1,
     2 ** 34,
-    'Memory for arriving request bodies, then 503. A caller may hold as much as is still free: alone, half of it.'
+    'Memory for arriving request bodies, then 503. One caller can use at most half of it.'
   ),
   MAX_CONNECTIONS: integer(
     3_072,
@@ -87,7 +87,7 @@ export const Settings = Type.Object({
   ),
   REQUEST_TIMEOUT_MS: milliseconds(
     30_000,
-    'Time for a whole request to arrive, and for a client to take some of a response.'
+    'Time for a whole request to arrive, and the longest time a client may go without reading.'
   ),
   STARTUP_TIMEOUT_MS: milliseconds(30_000, 'How long the service and migrations wait for a usable database.'),
   SHUTDOWN_DELAY_MS: integer(
@@ -104,7 +104,7 @@ export const Settings = Type.Object({
     8_192,
     1,
     1e6,
-    'Plants that wait for their outcome, then 503; a caller alone gets half. An expected wait above half of `WRITE_DEADLINE_MS`, for small callers four fifths, also gives 503.'
+    'Plants that wait for their outcome, then 503; a caller alone gets half. Creates also get 503 while the expected wait exceeds half of `WRITE_DEADLINE_MS` (80 % for a caller with few waiting plants).'
   ),
   WRITE_QUEUE_BYTES: integer(
     2 ** 25,

@@ -76,7 +76,7 @@ export function createDatabases(initial: ConnectionOptions, log: Pick<FastifyBas
   /** In a failover, all connections will fail as this one did. A failure of a pool that has been replaced says nothing new. */
   function reset(failed: pg.Pool, error: unknown) {
     if (failed.ending) return
-    log.warn({ err: error }, 'a database connection failed, all are replaced')
+    log.warn({ err: error }, 'a database connection failed; replacing all connections')
     resets++
     replaceAll()
   }

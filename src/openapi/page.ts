@@ -89,7 +89,13 @@ const config = { isInternal: true } as const
 const openapi: FastifyPluginAsync<{ basePath: string; docs: boolean }> = async (app, { basePath, docs }) => {
   const text = await readFile(interfaceFile, 'utf8')
   const document = Buffer.from(text.replace('"url": "/"', `"url": "${basePath || '/'}"`))
-  app.get('/openapi.json', { config }, (_, reply) => reply.type('application/json').send(document))
+  const compressed = gzipSync(document)
+  app.get('/openapi.json', { config }, ({ headers }, reply) => {
+    reply.type('application/json').header('vary', 'accept-encoding')
+    // Other programs than browsers read it, too: not all of them decompress.
+    if (!/\bgzip\b(?!\s*;\s*q=0)/.test(`${headers['accept-encoding']}`)) return reply.send(document)
+    return reply.header('content-encoding', 'gzip').send(compressed)
+  })
   if (!docs) return
   const { page, assets } = await readPage(directory)
   const html = { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': policy }

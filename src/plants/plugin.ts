@@ -112,7 +112,7 @@ function createPlantMetrics(registry: Registry) {
       gauge('queue_expected_seconds', expected, () => load().expectedMs / 1000)
       gauge('lanes_busy', 'Lanes with a batch', () => load().busyLanes)
       gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
-      const away = '1 while creates are refused because the database is away'
+      const away = '1 while creates are refused because the database is unreachable'
       gauge('database_away', away, () => +load().databaseDown)
     }
   }

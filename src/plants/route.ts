@@ -10,8 +10,7 @@ const createPlant: Operation<typeof NewPlant> = {
   summary: 'Create a plant',
   description: `Creates a new plant in the store. The client chooses its id; the response comes when the plant is durable.
 
-Ids are exact over all of int64: beyond 2⁵³ write them with a JSON library that does not round (in JavaScript \`JSON.rawJSON\` of a BigInt). Unknown properties are
-ignored.`,
+Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library that does not round; in JavaScript, \`JSON.rawJSON\` of a BigInt.`,
   writes: true,
   body: {
     schema: NewPlant,

@@ -66,7 +66,7 @@ export default fp<{ registry: Registry }>(
     const ofUnread =
       'Bytes that the kernel holds: responses that clients have not taken, requests that are not read'
     gauge('http_unread_bytes', ofUnread, () => connections.heldByKernel)
-    const ofHeld = 'Connections that are held back: not read for a moment'
+    const ofHeld = 'Connections whose reading is paused'
     gauge('http_connections_held', ofHeld, () => connections.backpressure.size)
 
     // Fastify derives its own logger from ours.

@@ -175,6 +175,10 @@ t.test('the link of npm run dev fills the token in: one click, or one key, store
     await page.getByRole('button', { name: 'Execute' }).waitFor()
   }
   t.equal((await rows('select id from plants')).length, 2)
+  t.equal(new URL(page.url()).hash, '', 'the token is not in the address bar')
+  await tokenField(page).fill('another')
+  await page.reload()
+  t.equal(await tokenField(page).inputValue(), 'another')
   t.strictSame(complaints, [])
 })
 

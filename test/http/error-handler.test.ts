@@ -18,11 +18,6 @@ const app = await createServer(createLogger('info', { write: (line) => void line
 })
 await app.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
 await app.register(telemetry, { registry: new Registry() })
-// Requests without a caller have few lines.
-app.addHook('onRequest', (request, _, done) => {
-  request.caller = 'tester'
-  done()
-})
 // Requests without a caller have too few lines for all that is thrown here.
 app.addHook('onRequest', (request, _, done) => {
   request.caller = 'tester'
