@@ -26,9 +26,14 @@ pull_image() {
     [[ ${name##*/} != *:* ]] || name=${name%:*}
     [[ -z $id ]] || docker tag "$id" "$1"
     echo "$name@$digest"
-  elif [[ -n $id && $log =~ dial\ tcp|no\ such\ host|connection\ refused|[Tt]imeout|unreachable|canceled|EOF ]]; then
+  elif [[ -n $id && $1 == */* && $log =~ dial\ tcp|no\ such\ host|connection\ refused|[Tt]imeout|unreachable|canceled|EOF ]]; then
+    name=${exact%@*}
+    [[ $image != "$name@"* || $image == "$exact" ]] ||
+      refuse "$log" "the registry cannot be reached, and $exact is not what is in effect, $image: name one by its digest"
     say "$log" "the registry cannot be reached: using what was pulled from it before, $exact"
     echo "$exact"
+  elif [[ -n $id && $1 != */* ]]; then
+    echo "$1" # a name that was given here
   else
     refuse "$log"
   fi

@@ -1,6 +1,10 @@
 # Sourced by the scripts of ops/ that start and end replicas.
 
-replicas() { docker compose ps --all --quiet api; }
+# Compose lists one-off containers, too.
+replicas() {
+  docker ps --all --quiet --no-trunc --filter "label=com.docker.compose.project=$project" \
+    --filter label=com.docker.compose.service=api --filter label=com.docker.compose.oneoff=False
+}
 
 # find_old: sets `old`, the replicas that are there before others are started.
 find_old() {

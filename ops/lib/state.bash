@@ -7,7 +7,7 @@ refuse() {
   exit 1
 }
 
-((BASH_VERSINFO[0] >= 5)) && realpath --version 2>/dev/null | grep GNU >/dev/null && command -v flock timeout >/dev/null ||
+((BASH_VERSINFO[0] >= 5)) && realpath --version 2>/dev/null | grep GNU >/dev/null && command -v flock >/dev/null && command -v timeout >/dev/null ||
   refuse 'bash 5, GNU coreutils and flock are needed'
 shopt -s inherit_errexit # a build that fails in $(…) ends the script
 docker compose config --help 2>/dev/null | grep -e --environment >/dev/null || refuse 'Docker Compose 2.28 or later is needed'
@@ -32,7 +32,7 @@ begin() {
   for pair in "COMPOSE_PROJECT_NAME=$project" "PLANT_STORE_IMAGE=$image" "REPLICAS=$count"; do
     name=${pair%%=*} value=${pair#*=}
     [[ ! -v $name || ${!name} == "$value" ]] ||
-      refuse "$name is exported as '${!name}', but '$value' by .env: unset the one or change the other"
+      refuse "$name is exported as '${!name}', but the default or .env says '$value': unset the one or change the other"
   done
 }
 

@@ -219,12 +219,13 @@ t.test('`down` keeps the plants and the token, `down -v` nothing; a backup bring
   await t.rejects(operate('backup'), /must not exist yet/)
   const settings = join(stack.cwd, '.env')
   await rm(settings)
+  await t.rejects(operate('restore'), /^restore: the stack \S+ serves; COMPOSE_PROJECT_NAME=other/)
+  await stack.compose('kill') // the drain was seen above
   const refused = await operate('restore').catch(({ stderr }) => stderr)
   t.match(refused, /has secrets already/)
   const [down = ''] = /docker compose --project-directory .* down -v$/m.exec(refused) ?? []
   await t.rejects(readFile(settings), { code: 'ENOENT' })
 
-  await stack.compose('kill') // the drain was seen above
   await stack.compose('--profile=*', 'down')
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`
   const volumes = async () =>

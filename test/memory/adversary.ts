@@ -109,8 +109,8 @@ export function startAttack(
 export async function runAdversary(t: Teardown, { seed, durationMs, kinds }: Options): Promise<Report> {
   const service = await startMeasured(t, {
     ...limits,
-    // Fewer than there are connections: some make room.
-    MAX_CONNECTIONS: '200',
+    // Fewer than there can be connections: idle ones make room.
+    MAX_CONNECTIONS: '400',
     WRITE_DEADLINE_MS: String(writeDeadlineMs),
     AUTH_TOKENS: callers.join(',')
   })

@@ -80,6 +80,14 @@ const table: [string[], string, string[]?, string?, Env?][] = [
     'rm .env',
     { COMPOSE_PROJECT_NAME: 'other', PLANT_STORE_IMAGE: 'old' }
   ],
+  [
+    ['restore', backup],
+    own.replace('=old', '=other-api:0123456789ab-0123456789ab'),
+    ['KILL'],
+    // Its image was built on a machine that is lost.
+    "rm .env && sed -i 's/=old/=other-api:gone/' state/backups/whole/.env",
+    { COMPOSE_PROJECT_NAME: 'other' }
+  ],
   [['nightly-backup', join(backup, '..')], kept]
 ]
 
@@ -145,22 +153,37 @@ t.test('what fails changes nothing, and says why', async (t) => {
     [['rolling-update', '--forward'], /usage/],
     [['scale', '65'], /usage/],
     [['scale', '3'], /no replica runs/, {}, 'rm state/stacks/*/replicas/*'],
-    [['scale', '3'], /REPLICAS is exported as '5', but '2' by \.env/, { REPLICAS: '5' }],
+    [['scale', '3'], /REPLICAS is exported as '5', but the default or \.env says '2'/, { REPLICAS: '5' }],
     [
       ['get-image'],
-      /COMPOSE_PROJECT_NAME is exported as 'x', but 'plant-store' by/,
+      /COMPOSE_PROJECT_NAME is exported as 'x', but the default or \.env says 'plant-store'/,
       { COMPOSE_PROJECT_NAME: 'x' }
     ],
     [['backup', `${backup}/../bad`], /^$/, { FAULT: 'dump' }],
     [['backup', `${backup}/../bad`], /tokens: Not found in archive/, { FAULT: 'secrets' }],
     [['backup', backup], /must not exist yet/],
     [['nightly-backup', join(backup, '..')], /1 of 2 plants were restored/, { FAULT: 'less' }],
-    [['restore', backup], /the stack plant-store has secrets already/],
+    [['restore', backup], /the stack plant-store serves; COMPOSE_PROJECT_NAME=other .*\n$/],
+    [['restore', backup], /the stack plant-store has secrets already/, {}, 'rm state/stacks/*/replicas/*'],
+    [
+      ['rolling-update'],
+      /has a pulled image, registry\/app@sha256:new: name the one/,
+      {},
+      "sed -i 's|=old|=registry/app@sha256:new|' .env"
+    ],
+    [['rolling-update', 'old'], /WATCH_SECONDS is a number of seconds/, { WATCH_SECONDS: '30s' }],
+    [['scale', '3'], /the replicas run another image than older/, {}, 'sed -i s/=old$/=older/ .env'],
+    [
+      ['get-image', 'registry/app:1'],
+      /registry\/app@sha256:stale is not what is in effect, registry\/app@sha256:second/,
+      { FAULT: 'registry' },
+      "sed -i 's|=old$|=registry/app@sha256:second|' .env"
+    ],
     [
       ['restore', backup],
       /its plants may be newer/,
       other,
-      'cp -r state/stacks/plant-store state/stacks/other && rm -r state/stacks/other/secrets/*'
+      'cp -r state/stacks/plant-store state/stacks/other && rm -r state/stacks/other/{secrets,replicas}/*'
     ],
     [['restore', backup], new RegExp(`port ${PORT} of 127.0.0.1 is taken`), { ...other, PORT }],
     [
@@ -199,15 +222,16 @@ t.test('without its registry, an image is the one that is here, and the script s
 })
 
 t.test('.env keeps every other byte, its mode and its place, and is made where there is none', async (t) => {
+  const served = 'sed -i s/old/plant-store-api/ state/stacks/plant-store/replicas/*'
   const file = String.raw`# REPLICAS=7\n export REPLICAS = 4 # four\n\nA="b\\n"\r\nREPLICAS_X=1`
-  await reset(`printf '${file}' >elsewhere && chmod 640 elsewhere && ln -sf elsewhere .env`)
+  await reset(`printf '${file}' >elsewhere && chmod 640 elsewhere && ln -sf elsewhere .env; ${served}`)
   t.match(await run(['scale', '3']), { code: 0 })
   const [mode, type, ...lines] = (await shell('stat -c %a elsewhere; stat -c %F .env; cat elsewhere')).split(
     '\n'
   )
   t.strictSame([mode, type], ['640', 'symbolic link'])
   t.strictSame(lines, ['# REPLICAS=7', 'REPLICAS=3', '', 'A="b\\n"\r', 'REPLICAS_X=1'])
-  await reset('rm .env')
+  await reset(`rm .env; ${served}`)
   t.match(await run(['scale', '3']), { code: 0 })
   t.equal(readFileSync(join(root, '.env'), 'utf8'), 'REPLICAS=3\n')
 })

@@ -25,7 +25,8 @@ case "$*" in
     '  balancer:' '    ports:' '        host_ip: 127.0.0.1' "        published: \"${PORT:-0}\""
   ;;
 'compose config --environment') cat .env 2>/dev/null || true ;;
-'compose ps --all --quiet api') ls "$stack/replicas" ;;
+'ps --all --quiet --no-trunc --filter label=com.docker.compose.project='*) ls "$STATE/stacks/${6##*=}/replicas" ;;
+'compose ps --all --quiet api') ls "$stack/replicas" 2>/dev/null || true ;;
 'compose ps --quiet'*) ls "$stack/replicas" 2>/dev/null || true ;;
 'compose build')
   [[ $FAULT != build ]] || exit 17
