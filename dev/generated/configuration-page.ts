@@ -124,7 +124,7 @@ ${tabulate(tracingVariables)}
 ${list(variables.filter((variable) => !isPassedOn(variable)).map(({ name }) => name))}.
 Docker kills a replica 10 s after \`SHUTDOWN_TIMEOUT_MS\`. \`WRITE_DEADLINE_MS\` must be less than \`timeout server\` in
 [haproxy.cfg](../ops/haproxy/haproxy.cfg), and \`SERVER_MAXCONN\`, the requests that the balancer sends to one replica at
-a time, less than half of \`MAX_CONNECTIONS\`. Further ones wait in the balancer, which takes 4,000 connections in all.
+a time, less than half of \`MAX_CONNECTIONS\`, and than 4,000 divided by \`REPLICAS\`. Further ones wait in the balancer, which takes 4,000 connections in all.
 \`PORT\` is the balancer's. It also reads, with defaults in .env.example,
 ${list(composeVariables.map(({ name }) => name))}.
 `

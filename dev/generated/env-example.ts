@@ -42,7 +42,7 @@ ${plainVariables.map(write).join('\n')}
 ${tracingVariables.map(write).join('\n')}
 
 # docker compose alone: images, ports, replicas, and the requests that the balancer sends to one of them at a time.
-# ops/get-image, ops/rolling-update and ops/scale write PLANT_STORE_IMAGE and REPLICAS.
+# ops/get-image, ops/rolling-update and ops/scale write PLANT_STORE_IMAGE, PLANT_STORE_PREVIOUS_IMAGE and REPLICAS.
 ${composeVariables.map((variable) => `#${variable.name}=${variable.default}`).join('\n')}
 `
 }
