@@ -36,7 +36,7 @@ export async function askKernel(connections: Iterable<Connection>, tables = allT
   for (const { connection, accepted, fd } of asked) {
     if (connection.socket.destroyed) continue
     const { sent, received } = queues?.get(inodeOf(fd)) ?? noQueues
-    held.set(connection, sent + received)
+    held.set(connection, connection.isTrusted ? sent : sent + received)
     connection.patience.learnTaken(accepted - sent, now)
   }
   return held
