@@ -13,15 +13,9 @@ import {
   replaceDestroySoon,
   takeOverParser
 } from './internals.ts'
-import { type Awaited, Patience, type TimeLimits } from './patience.ts'
+import { type Awaited, Patience, type Shared } from './patience.ts'
+import { findPieceBytes, findRoom, maximumPending } from './pieces.ts'
 
-/** How many requests of one connection may wait for their responses, before and after it has shown a valid token. */
-const maximumPending = { unknown: 4, trusted: 64 }
-/** Beyond this many on all connections together, a connection may have one. */
-const maximumPendingTogether = 4_096
-/** Half of the shortest request, `GET / HTTP/1.1` and an empty line: a piece of this length ends one request at most. */
-const pieceBytes = 8
-const bodyPieceBytes = 1_024
 /** What Node reads at once, at most. Of a socket with more, libuv reads so much 32 times in one turn of the event loop. */
 const fullChunkBytes = 65_536
 
@@ -34,14 +28,6 @@ const fullChunkBytes = 65_536
  */
 const states = ['open', 'last', 'over', 'finished'] as const
 type State = (typeof states)[number]
-
-/** What the connections of a server share. */
-export interface Shared extends TimeLimits {
-  /** The server is about to close: the next request of each connection is its last. */
-  isClosing: boolean
-  /** How many responses are not completely sent. */
-  pending: number
-}
 
 /** What a connection reports to those who hold it. */
 export interface Observer {
@@ -290,13 +276,10 @@ export class Connection extends Link {
     const { socket } = this
     for (let from = 0; from < chunk.length; ) {
       if (this.isOver || socket.destroyed) return
-      const room = this.#room
+      const room = findRoom(this.#pending.size, this.#isTrusted, this.#shared.pending)
       if (((room <= 0 || this.#isHeld) && !this.isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
-      // Without room, the newest request is read to its end, in pieces too short to hold another.
-      // The rest of a refused body goes on in pieces that can hold some fifty requests: none else waits.
-      const least = this.#pending.size === 0 && this.isArriving ? bodyPieceBytes : pieceBytes
-      const bytes = Math.max(2 * room * pieceBytes, least)
+      const bytes = findPieceBytes(room, this.#pending.size === 0 && this.isArriving)
       const to = from + Math.max(bytes, this.#bodyBytes)
       const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
       parse(piece)
@@ -313,14 +296,6 @@ export class Connection extends Link {
       this.#isPaced = false
       if (!this.#isHeld) this.socket.resume()
     })
-  }
-
-  /** How many more requests it may have; a connection without any may have one. */
-  get #room(): number {
-    const { size } = this.#pending
-    const most = this.#isTrusted ? maximumPending.trusted : maximumPending.unknown
-    const spare = Math.min(most - size, maximumPendingTogether - this.#shared.pending)
-    return size === 0 ? Math.max(1, spare) : spare
   }
 
   #settle(response: ServerResponse) {

@@ -83,7 +83,7 @@ const request = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
  */
 export async function checkInternals(server: Server = createServer()): Promise<void> {
   const signal = AbortSignal.timeout(checkLimitMs)
-  const seen = { begins: 0, pieces: 0, ends: 0, idle: 0, written: 0, fd: false, paused: false }
+  const seen = { begins: 0, pieces: 0, ends: 0, idle: 0, sent: 0, fd: false, paused: false }
   allowHalfOpen(server)
   server.closeIdleConnections = () => seen.idle++
   // After the client's end, which Node would otherwise take for the connection's.
@@ -100,7 +100,7 @@ export async function checkInternals(server: Server = createServer()): Promise<v
     replaceDestroySoon(socket, () => {
       const written = findWritten(socket)
       seen.ends++
-      seen.written = Number(written?.accepted)
+      seen.sent = Number(written?.accepted)
       seen.fd = Number.isInteger(written?.fd)
       seen.paused = typeof (socket as WithInternals)._paused === 'boolean'
       socket.end()
@@ -117,15 +117,7 @@ export async function checkInternals(server: Server = createServer()): Promise<v
     for await (const text of client) received += text
     assert(received.endsWith('served'), 'a client that half-closes gets its response')
     server.close()
-    const expected = {
-      begins: 1,
-      pieces: 2,
-      ends: 1,
-      idle: 1,
-      written: received.length,
-      fd: true,
-      paused: true
-    }
+    const expected = { begins: 1, pieces: 2, ends: 1, idle: 1, sent: received.length, fd: true, paused: true }
     assert.deepEqual(seen, expected)
   } catch (error) {
     if (!(error instanceof assert.AssertionError)) throw error

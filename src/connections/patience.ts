@@ -19,6 +19,14 @@ export interface TimeLimits {
   readonly keepAliveTimeout: number
 }
 
+/** What the connections of a server share. */
+export interface Shared extends TimeLimits {
+  /** The server is about to close: the next request of each connection is its last. */
+  isClosing: boolean
+  /** How many responses are not completely sent. */
+  pending: number
+}
+
 /**
  * What a client is to send next: nothing, since it is not read or waits for us; a request; the rest of a header; the
  * first byte of a body that somebody reads; the rest of a body; or nothing more, since all was sent to it.
