@@ -1,6 +1,5 @@
 /** What the start tries of Node and of the kernel, and what it says where one of them is another. */
 import { createServer } from 'node:http'
-import { Server as NetServer } from 'node:net'
 import t from 'tap'
 import type { Connection } from '../../src/connections/connection.ts'
 import { checkInternals } from '../../src/connections/internals.ts'
@@ -14,12 +13,6 @@ t.test('a Node that does not let clients half-close is refused by its version', 
   await t.rejects(checkInternals(server), {
     message: /^Node v[\d.]+ is not one that this release knows: .*half-closes/
   })
-})
-
-t.test('a Node that ends idle connections by itself when a server closes is refused', async (t) => {
-  const server = createServer()
-  Object.assign(server, { close: NetServer.prototype.close })
-  await t.rejects(checkInternals(server), { message: /is not one that this release knows: .*idle/s })
 })
 
 t.test('a machine without the port for it is not a fault of Node', async (t) => {
