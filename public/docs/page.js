@@ -43,19 +43,17 @@ for (const operation of Object.values(spec.paths).flatMap((item) => Object.value
   )
 }
 
-/** The link that `npm run dev` prints has a token; only a service on this machine may be given one so. */
+/** The link that `npm run dev` prints has a token; only a service on this machine may be given one so. It leaves the address bar. */
 const isLocal = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname)
 const linked = isLocal ? new URLSearchParams(location.hash.slice(1)).get('token') : null
 const kept = 'plant-store token'
 if (linked !== null) {
   sessionStorage.setItem(kept, linked)
-  // Out of the address bar and the history.
   history.replaceState(null, '', location.pathname + location.search)
 }
 // A reload keeps what was typed, the end of the tab does not.
 const token = sessionStorage.getItem(kept) ?? ''
 
-/** Takes a token that is typed. */
 function useToken(actions, text) {
   sessionStorage.setItem(kept, text)
   if (text === '') actions.logout(['bearer'])
