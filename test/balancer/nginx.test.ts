@@ -6,15 +6,13 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { freePort } from '../../dev/embedded-postgres.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
-import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { catalogue, type FailureName } from '../../src/failures/catalogue.ts'
 import { createAuthority, createCertificate } from '../support/certificates.ts'
-import { createDatabase } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
-import { startProcess } from '../support/process.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
+import { exchange, parseResponses } from '../support/raw.ts'
 import { token } from '../support/service.ts'
+import { ask, startInstances } from './instances.ts'
 
 const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
 const skip = spawnSync('nginx', ['-v'], { env }).status !== 0 && 'nginx is not on the PATH'
@@ -25,7 +23,7 @@ const { key, cert } = createCertificate('plants.test', authority)
 const tls = { servername: 'plants.test', ca: authority.cert }
 
 /** Starts nginx over two ports; ends it at teardown. Returns its addresses, the second one with TLS. */
-async function startNginx(t: Test, [first, second]: [number, number]) {
+async function startNginx(t: Test, [first, second]: number[]) {
   const [port, tlsPort] = [await freePort(), await freePort()]
   const directory = t.testdir({ 'plant-store.pem': `${cert}${key}` })
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
@@ -52,26 +50,16 @@ async function startNginx(t: Test, [first, second]: [number, number]) {
   return [url, `https://127.0.0.1:${tlsPort}`, directory] as const
 }
 
-async function startInstances(t: Test) {
-  const databaseUrl = await createDatabase(t)
-  const ports: [number, number] = [await freePort(), await freePort()]
-  const launch = (port: number) =>
-    startProcess(t, {
-      DATABASE_URL: databaseUrl,
-      PORT: String(port),
-      SHUTDOWN_DELAY_MS: '1000',
-      WRITE_DEADLINE_MS: String(scaled(60_000))
-    })
-  const instances = [await launch(ports[0]), await launch(ports[1])]
-  const [url, tlsUrl, directory] = await startNginx(t, ports)
-  return { databaseUrl, ports, instances, launch, url, tlsUrl, directory }
+async function startBehindNginx(t: Test) {
+  const instances = await startInstances(t, 2, { SHUTDOWN_DELAY_MS: '1000' })
+  const [url, tlsUrl, directory] = await startNginx(t, instances.ports)
+  return { ...instances, url, tlsUrl, directory }
 }
 
-const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
 const unavailable = 'the service cannot be reached: the plant may have been stored; repeat the same request'
 
 t.test('the contract holds through nginx, and for its own responses', { skip }, async (t) => {
-  const { url, tlsUrl, instances } = await startInstances(t)
+  const { url, tlsUrl, ports, end } = await startBehindNginx(t)
   const cases: [string, string, number][] = [
     ['a good request', ask('{"id":1,"name":"n"}'), 0],
     ['a duplicate', ask('{"id":1,"name":"n"}'), 409],
@@ -102,26 +90,21 @@ t.test('the contract holds through nginx, and for its own responses', { skip }, 
     return { message, outcome: response?.headers['write-outcome'] }
   }
   for (const [title, bytes, error] of cases) await judge(title, bytes, error)
-  for (const { kill, ended } of instances) {
-    kill('SIGTERM')
-    await ended
-  }
+  for (const port of ports) await end(port, 'SIGTERM')
   const none = await judge("nginx's own: no instance", ask('{"id":2,"name":"n"}'), 503)
   t.strictSame(none, { message: unavailable, outcome: 'unknown' })
 })
 
 t.test('a rolling restart, with the files that the units make: no create fails', { skip }, async (t) => {
-  const { url, ports, instances, launch, databaseUrl, directory } = await startInstances(t)
+  const { url, ports, end, start, databaseUrl, directory } = await startBehindNginx(t)
   const load = startRivals({ urls: [url], token, clients: 16 })
   t.teardown(() => load.stop())
   await load.succeed(500)
-  for (const [index, port] of ports.entries()) {
-    const instance = instances[index] as Awaited<ReturnType<typeof launch>>
+  for (const port of ports) {
     await writeFile(join(directory, `${port}.away`), '')
-    instance.kill('SIGTERM')
-    t.equal((await instance.ended).code, 0)
+    t.equal(await end(port, 'SIGTERM'), 0)
     await load.succeed(500)
-    await launch(port)
+    await start(port)
     await rm(join(directory, `${port}.away`))
     await load.succeed(500)
   }

@@ -10,11 +10,10 @@ import { freePort } from '../../dev/embedded-postgres.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { createDatabase } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
-import { startProcess } from '../support/process.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
+import { exchange, parseResponses } from '../support/raw.ts'
 import { token } from '../support/service.ts'
+import { ask, startInstances } from './instances.ts'
 
 const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
 const manual = readFileSync(join(import.meta.dirname, '../../docs/balancers.md'), 'utf8')
@@ -67,7 +66,7 @@ const linesOf = (name: string) =>
     ''
   )
 
-async function startBalancer(t: Test, name: string, [first, second]: [number, number]) {
+async function startBalancer(t: Test, name: string, [first, second]: number[]) {
   const { command, args, complete } = balancers[name] as Balancer
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
   const port = await freePort()
@@ -93,8 +92,6 @@ async function startBalancer(t: Test, name: string, [first, second]: [number, nu
   return url
 }
 
-const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
-
 for (const [name, { command }] of Object.entries(balancers)) {
   const skip = spawnSync(command, ['-V'], { env }).error ? `${command} is not on the PATH` : false
 
@@ -102,16 +99,8 @@ for (const [name, { command }] of Object.entries(balancers)) {
     `${name}: a rolling restart without a failed create; what it passes on is unchanged`,
     { skip },
     async (t) => {
-      const databaseUrl = await createDatabase(t)
-      const ports: [number, number] = [await freePort(), await freePort()]
-      const launch = (port: number) =>
-        startProcess(t, {
-          DATABASE_URL: databaseUrl,
-          PORT: String(port),
-          SHUTDOWN_DELAY_MS: String(scaled(7_000)),
-          WRITE_DEADLINE_MS: String(scaled(60_000))
-        })
-      const instances = [await launch(ports[0]), await launch(ports[1])]
+      const settings = { SHUTDOWN_DELAY_MS: String(scaled(7_000)) }
+      const { databaseUrl, ports, start, end } = await startInstances(t, 2, settings)
       const url = await startBalancer(t, name, ports)
       const large = JSON.stringify({ id: 1, name: 'x'.repeat(2 ** 21) })
       const cases: [string, string, number][] = [
@@ -130,12 +119,10 @@ for (const [name, { command }] of Object.entries(balancers)) {
       const load = startRivals({ urls: [url], token, clients: 16, pauseMs: 10 })
       t.teardown(() => load.stop())
       await load.succeed(200)
-      for (const [index, port] of ports.entries()) {
-        const instance = instances[index] as Awaited<ReturnType<typeof launch>>
-        instance.kill('SIGTERM')
-        t.equal((await instance.ended).code, 0)
+      for (const port of ports) {
+        t.equal(await end(port, 'SIGTERM'), 0)
         await load.succeed(200)
-        const next = await launch(port)
+        const next = await start(port)
         await next.output(/"msg":"created"/)
         await load.succeed(200)
       }

@@ -4,52 +4,35 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
 import { startRivals } from '../../dev/histories/rivals.ts'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { createDatabase } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
-import { type Running, startProcess } from '../support/process.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { token } from '../support/service.ts'
 import { startBalancer } from './balancer.ts'
+import { ask, startInstances } from './instances.ts'
 
 const clients = 32
 /** Else most of the time goes into the load. */
 const pauseMs = 30
 
-/** A request whose connection the balancer closes after its response. */
-const ask: typeof request = (body, head, start) => request(body, { connection: 'close', ...head }, start)
-
-/** Three instances on ports of their own, each of which can be started again. */
-async function startInstances(
-  t: Test,
-  databaseUrl: string,
-  settings: Record<string, string> = {},
-  maxConnections?: number
-) {
-  const ports = await Promise.all([freePort(), freePort(), freePort()])
-  const launch = (port: number) =>
-    startProcess(t, {
-      DATABASE_URL: databaseUrl,
-      PORT: String(port),
-      // Two checks must have failed by then, also on a machine that stands still for a while.
-      SHUTDOWN_DELAY_MS: String(scaled(7_000)),
-      WRITE_DEADLINE_MS: '60000',
-      ...settings
-    })
-  const instances = new Map<number, Running>()
-  for (const port of ports) instances.set(port, await launch(port))
+/** Three instances behind HAProxy. */
+async function startBehindHaproxy(t: Test, settings: Record<string, string> = {}, maxConnections?: number) {
+  const { ports, databaseUrl, start, end } = await startInstances(t, 3, {
+    // Two checks must have failed by then, also on a machine that stands still for a while.
+    SHUTDOWN_DELAY_MS: String(scaled(7_000)),
+    WRITE_DEADLINE_MS: '60000',
+    ...settings
+  })
   const balancer = await startBalancer(t, ports, maxConnections)
   return {
     ports,
     balancer,
+    databaseUrl,
     async restart(port: number, signal: NodeJS.Signals) {
-      const instance = instances.get(port) as Running
-      instance.kill(signal)
-      const { code } = await instance.ended
-      instances.set(port, await launch(port))
+      const code = await end(port, signal)
+      await start(port)
       await balancer.says(port, 'UP')
       return code
     }
@@ -57,8 +40,7 @@ async function startInstances(
 }
 
 t.test('a rolling restart: no create fails, and each plant is stored once', async (t) => {
-  const databaseUrl = await createDatabase(t)
-  const { ports, balancer, restart } = await startInstances(t, databaseUrl)
+  const { ports, balancer, databaseUrl, restart } = await startBehindHaproxy(t)
   const load = startRivals({ urls: [balancer.url], token, clients, pauseMs })
   t.teardown(() => load.stop())
   for (const port of ports) {
@@ -69,8 +51,7 @@ t.test('a rolling restart: no create fails, and each plant is stored once', asyn
 })
 
 t.test('an instance is killed: clients that repeat lose nothing', async (t) => {
-  const databaseUrl = await createDatabase(t)
-  const { ports, balancer, restart } = await startInstances(t, databaseUrl)
+  const { ports, balancer, databaseUrl, restart } = await startBehindHaproxy(t)
   const load = startRivals({ urls: [balancer.url], token, clients, pauseMs, isRepeating: true })
   t.teardown(() => load.stop())
   for (const port of ports) {
@@ -96,9 +77,8 @@ t.test('an instance that takes longer for its checks than the time between them 
 })
 
 t.test('more requests than the instances admit connections for wait in the balancer', async (t) => {
-  const databaseUrl = await createDatabase(t)
   // At each: four requests, four connections for the next ones, and a check.
-  const { balancer } = await startInstances(t, databaseUrl, { MAX_CONNECTIONS: '9' }, 4)
+  const { balancer, databaseUrl } = await startBehindHaproxy(t, { MAX_CONNECTIONS: '9' }, 4)
   const load = startRivals({ urls: [balancer.url], token, clients })
   t.teardown(() => load.stop())
   await load.succeed(2_000)
@@ -106,8 +86,7 @@ t.test('more requests than the instances admit connections for wait in the balan
 })
 
 t.test('the contract holds through the balancer, and for its own responses', async (t) => {
-  const databaseUrl = await createDatabase(t)
-  const { url } = (await startInstances(t, databaseUrl)).balancer
+  const { url } = (await startBehindHaproxy(t)).balancer
   const cases: [string, string, number][] = [
     ['a good request', ask('{"id":1,"name":"n"}'), 0],
     ['a duplicate', ask('{"id":1,"name":"n"}'), 409],
