@@ -178,10 +178,10 @@ function startChecks(
 
   /** An answer has the sockets of all processes, closed ones included: for thousands, it costs 20 ms of CPU time. */
   async function askIfNeeded() {
-    const began = performance.now()
-    if (began - askedAt < questionEveryMs && !mayExceedBound(connections.all())) return
+    const [began, all] = [performance.now(), connections.all()]
+    if (began - askedAt < questionEveryMs && !mayExceedBound(all)) return
     askedAt = began
-    const held = await askKernel(connections.all())
+    const held = await askKernel(all)
     findGreedy(held).forEach(cutOff)
     const left = [...held].filter(([{ socket }]) => !socket.destroyed)
     connections.heldByKernel = left.reduce((sum, [, bytes]) => sum + bytes, 0)
