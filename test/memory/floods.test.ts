@@ -10,6 +10,7 @@ import { open, request } from '../support/raw.ts'
 /** Of a create in the middle, in ms: four times what is promised on two cores. */
 const limitMs = scaled(1_000)
 const creates = 60
+const probes = 5
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
 const wide = request(`{"id":1,"name":"n","x":[${'{},'.repeat(340_000)}{}]}`)
 
@@ -58,13 +59,16 @@ for (const [what, connections, sent] of floods) {
       `${Math.round(middle)} ms in the middle, ${Math.round(times.at(-1) as number)} at the most`
     )
     const probe = await open(t, service.url)
-    for (let count = 1; count <= 3; count++) {
+    const probeTimes: number[] = []
+    for (let count = 1; count <= probes; count++) {
       const began = performance.now()
       probe.send(get('/readyz'))
       t.equal((await probe.responses(count))[count - 1]?.body, '{"status":"ready"}')
-      const ms = performance.now() - began
-      t.ok(ms < scaled(2_000), `${Math.round(ms)} ms for probe ${count} of a connection`)
+      probeTimes.push(Math.round(performance.now() - began))
     }
+    const sorted = probeTimes.toSorted((one, other) => one - other)
+    // One may wait for the machine's other work, which `scaled` does not see.
+    t.ok((sorted[(probes - 1) / 2] as number) < scaled(2_000), `${probeTimes} ms for probes of a connection`)
     flood.kill('SIGKILL')
     await service.shows('http_connections', 2)
   })
