@@ -67,8 +67,8 @@ for (const [what, connections, sent] of floods) {
       probeTimes.push(Math.round(performance.now() - began))
     }
     const sorted = probeTimes.toSorted((one, other) => one - other)
-    // One may wait for the machine's other work, which `scaled` does not see.
-    t.ok((sorted[(probes - 1) / 2] as number) < scaled(2_000), `${probeTimes} ms for probes of a connection`)
+    // A promise of the one in the middle, and wide: `scaled` does not see what else runs on the machine.
+    t.ok((sorted[(probes - 1) / 2] as number) < scaled(5_000), `${probeTimes} ms for probes of a connection`)
     flood.kill('SIGKILL')
     await service.shows('http_connections', 2)
   })
