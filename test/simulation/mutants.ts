@@ -61,14 +61,12 @@ export const mutants: readonly Mutant[] = [
     'the first of several hosts is the only one': '#connect: if #index -> false',
     'a read-only host is as good as another': '#connect: operand target_session_attrs -> undefined'
   }),
-  ...inFile('database/pool.ts', failure, {
+  ...inFile('database/pool.ts', 'database/pool', {
+    'a connection of a replaced pool is lent': 'lend: return current -> $2',
     'a pool that outlives a failover': [
       'open.query: if isServerLost -> false',
       'createDatabases.connect: call reset -> undefined'
     ]
-  }),
-  ...inFile('database/pool.ts', 'database/pool', {
-    'a connection of a replaced pool is lent': 'lend: return current -> $2'
   }),
   ...inFile('database/pool.ts', /./, {
     'a connection that comes too late is not given back': 'lend: call release -> undefined'
