@@ -1,7 +1,12 @@
-/** Checks that the simulation's mutants still break the sources: the text of each edit is there once. */
+/** Checks that the simulation's mutants still break the sources: each of their edits finds its place. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { edit, mutants } from '../../test/simulation/mutants.ts'
+import { breakSource, mutants } from '../../test/simulation/mutants.ts'
 
-for (const each of mutants.flatMap(({ edits }) => edits))
-  edit(readFileSync(join(import.meta.dirname, '../../src', each[0]), 'utf8'), each)
+for (const mutant of mutants)
+  try {
+    breakSource(readFileSync(join(import.meta.dirname, '../../src', mutant.file), 'utf8'), mutant)
+  } catch (error) {
+    console.error((error as Error).message)
+    process.exitCode = 1
+  }

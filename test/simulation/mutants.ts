@@ -1,21 +1,23 @@
 /** The product, broken on purpose: what the simulation must find, or else a test. */
+import { edit } from './edit.ts'
 
 /** The product with a fault. */
 export interface Mutant {
   readonly name: string
   /** The rule that a seed must be seen to break; or the test that fails, its path in `test`. */
   readonly foundBy: RegExp | string
-  readonly edits: readonly Edit[]
+  /** The file of `src`, and its edits, in the form that edit.ts reads. */
+  readonly file: string
+  readonly changes: readonly string[]
 }
 
-/** Text in a file of `src` that is replaced: it must be there once. */
-type Edit = readonly [file: string, text: string, replacement: string]
-
-/** Returns the source of the file with the edit. Throws if the text is not there once. */
-export function edit(source: string, [file, text, replacement]: Edit): string {
-  const parts = source.split(text)
-  if (parts.length !== 2) throw new Error(`src/${file} has this ${parts.length - 1} times: ${text}`)
-  return parts.join(replacement)
+/** Returns the source of a mutant's file with the fault. Throws if an edit has lost its place. */
+export function breakSource(source: string, { name, file, changes }: Omit<Mutant, 'foundBy'>): string {
+  try {
+    return changes.reduce(edit, source)
+  } catch (cause) {
+    throw new Error(`the mutant "${name}" of src/${file}: ${(cause as Error).message}`, { cause })
+  }
 }
 
 /** A response claims something false. */
@@ -28,397 +30,229 @@ const failure =
   /while all is well fails|after all is healed|nothing explains|do not become whole|never ends|closes late/
 const onWire = /under way|meets another statement/
 
-/** Makes mutants of one file. */
+/** Makes mutants of one file, by their names. */
 const inFile = (
   file: string,
   foundBy: RegExp | string,
-  edits: [name: string, text: string, replacement: string][]
+  changes: Record<string, string | string[]>
 ): Mutant[] =>
-  edits.map(([name, text, replacement]) => ({ name, foundBy, edits: [[file, text, replacement]] }))
+  Object.entries(changes).map(([name, change]) => ({
+    name,
+    foundBy,
+    file,
+    changes: [change].flat()
+  }))
 
 export const mutants: readonly Mutant[] = [
-  ...inFile('database/errors.ts', openOutcome, [
-    [
-      'a connection that was lost has written nothing',
-      "if (code === undefined || open.test(code)) return 'lost'",
-      "if (code === undefined) return 'busy'\n  if (open.test(code)) return 'lost'"
+  ...inFile('database/errors.ts', openOutcome, {
+    'a connection that was lost has written nothing':
+      "kindOf: return lost 1/2 -> isReported(arguments[0]) ? $0 : 'busy'"
+  }),
+  ...inFile('database/errors.ts', 'database/errors', {
+    'an error from a worker has written nothing': 'kindOf: if broken -> false',
+    'a server that stops has written nothing':
+      "kindOf: return lost 1/2 -> arguments[0].code === '57P01' ? 'busy' : $0",
+    'a read-only server keeps its connections': 'stale: value -> /^(26000|42P05)$/',
+    'the lock of a row is that of the table': 'kindOf: if where -> true',
+    'a stale plan is a rule': 'ofRoutines: value RevalidateCachedQuery -> undefined',
+    "a policy's refusal is a missing right": 'ofRoutines: value ExecWithCheckOptions -> undefined'
+  }),
+  ...inFile('database/hosts.ts', failure, {
+    'the first of several hosts is the only one': '#connect: if #index -> false',
+    'a read-only host is as good as another': '#connect: operand target_session_attrs -> undefined'
+  }),
+  ...inFile('database/pool.ts', 'database/pool', {
+    'a connection of a replaced pool is lent': 'lend: return current -> $2',
+    'a pool that outlives a failover': [
+      'open.query: if isServerLost -> false',
+      'createDatabases.connect: call reset -> undefined'
     ]
-  ]),
-  ...inFile('database/errors.ts', 'database/errors', [
-    ['an error from a worker has written nothing', 'if (broken.test(code) && on', 'if (!code && on'],
-    [
-      'a server that stops has written nothing',
-      "open.test(code)) return 'lost'",
-      "open.test(code)) return code === '57P01' ? 'busy' : 'lost'"
-    ],
-    ['a read-only server keeps its connections', 'const stale = /^(25006|26000|', 'const stale = /^(26000|'],
-    [
-      'the lock of a row is that of the table',
-      'where === undefined ? kind : (ofFunctions[kind] ?? kind)',
-      'kind'
-    ],
-    ['a stale plan is a rule', "RevalidateCachedQuery: 'away',", ''],
-    ["a policy's refusal is a missing right", "ExecWithCheckOptions: 'refused'", '']
-  ]),
-  ...inFile('database/hosts.ts', failure, [
-    [
-      'the first of several hosts is the only one',
-      'if (current === this.#index) current',
-      'if (current === -1) current'
-    ],
-    ['a read-only host is as good as another', "target_session_attrs === 'read-write' &&", 'false &&']
-  ]),
-  ...inFile('database/pool.ts', 'database/pool', [
-    [
-      'a connection of a replaced pool is lent',
-      'const isAwaited = () => from === pool.current && pool',
-      'const isAwaited = () => pool'
+  }),
+  ...inFile('database/pool.ts', /./, {
+    'a connection that comes too late is not given back': 'lend: call release -> undefined'
+  }),
+  ...inFile('plants/probe.ts', 'database/pool', {
+    'a probe that keeps a connection to a read-only server': 'checkReadiness: statement reset -> ;'
+  }),
+  ...inFile('plants/probe.ts', 'plants/probe', {
+    'an idle probe never forgets': 'probeWhileIdle.look: assignment undefined -> $1 ??= $2'
+  }),
+  ...inFile('database/statement.ts', failure, {
+    'a statement has the whole deadline': 'statementsPerDeadline: value -> 1'
+  }),
+  ...inFile('database/statement.ts', falsehood, {
+    'a success that is merely visible': 'runStatement: if unreplicated -> $1 || true'
+  }),
+  ...inFile('database/statement.ts', 'faults/database-states', {
+    'the notice of a cancelled wait is ignored': 'onNotice: statement unreplicated -> ;'
+  }),
+  ...inFile('database/statement.ts', 'database/pool', {
+    'a success after a cancel is believed': 'runStatement: if unreplicated -> $1',
+    'a statement is cancelled after its end': 'runStatement.cancel: if -> false',
+    'no grace after a cancel': 'runStatement.cancel: argument cancelGraceMs -> 0',
+    'a limit goes on after its statement': 'runStatement: statement clearTimeout 1/2 -> ;'
+  }),
+  ...inFile('database/statement.ts', onWire, {
+    'a connection that is used again after a cancel': 'runStatement: argument isServerLost -> $1'
+  }),
+  ...inFile('database/statement.ts', openOutcome, {
+    'a session that was ended has written nothing': 'runStatement: if isReported -> $1 && !$2'
+  }),
+  ...inFile('database/statement.ts', /./, {
+    'a server that does not react is waited for':
+      'runStatement.cancel: call setImmediate -> setImmediate(() => {})'
+  }),
+  ...inFile('group-commit/cut-off.ts', 'group-commit/slices', {
+    'several probes run at a time': 'createCutOff.probe: statement catch -> ;',
+    'no grace for what ends with what was committed': 'grace: value -> 0',
+    'what is late is cut off at once': 'createCutOff: statement probe -> ;',
+    'each that is late asks on its own': 'createCutOff.probe: assignment then -> $1 = $2',
+    'what has ended is cut off': 'createCutOff: if -> true'
+  }),
+  ...inFile('group-commit/estimate.ts', 'group-commit/bounds', {
+    'a slice is not doubled': 'limitsOf: call limit 1/2 -> $1($2, 0)',
+    'busy lanes are forgotten': 'expectMs: if -> true',
+    'a look-up gets no more time': 'limitsOf: if find -> false',
+    'new rows are cut off before their lock': 'limitsOf: call max 2/2 -> $3'
+  }),
+  ...inFile('group-commit/estimate.ts', 'group-commit/slices', {
+    'new rows get no more time after one was cut off': 'doubt: statement -> ;'
+  }),
+  ...inFile('group-commit/group-commit.ts', nothingStored, {
+    '"stored nothing" after an open attempt': '#giveUp: if mayBeStored -> $2',
+    '"stored nothing" while an attempt runs': '#giveUp: if mayBeStored -> $1'
+  }),
+  ...inFile('group-commit/group-commit.ts', 'group-commit/bounds', {
+    'results are those of the rows that still wait':
+      "#apply: call entries -> arguments[0].toSorted((a, b) => (a.state === 'done') - (b.state === 'done')).entries()"
+  }),
+  ...inFile('group-commit/group-commit.ts', failure, {
+    'half of what is split is dropped': '#apply: for meet -> for ($1 of $2.slice($2.length >> 1)) $3'
+  }),
+  ...inFile('group-commit/group-commit.ts', 'group-commit/outages', {
+    'pauses go on when the database is back': '#onOutageChange: statement reset -> ;'
+  }),
+  ...inFile('group-commit/group-commit.ts', /never ends|crashes/, {
+    'a rest does not end with its row': '#giveUp: statement endRest -> ;',
+    'a row that has expired is tried': '#giveUp: statement withdraw -> ;'
+  }),
+  ...inFile('group-commit/group-commit.ts', onWire, {
+    'a lane that is free before its attempt has ended': `#run: await -> await Promise.race([$1, new Promise((resolve) =>
+      arguments[1][0].attempt.signal.addEventListener('abort', () =>
+        resolve({ results: [], failure: { error: new Error(), kind: 'busy' } })))])`,
+    'a row that has expired frees its id, though its attempt runs': [
+      '#giveUp: return expire -> (this.#queue.release(arguments[0]), $0)',
+      '#apply: statement release -> ;'
     ]
-  ]),
-  ...inFile('database/pool.ts', /./, [
-    [
-      'a connection that comes too late is not given back',
-      'if (!isAwaited()) return client.release()',
-      'if (!isAwaited()) return'
+  }),
+  ...inFile('group-commit/row.ts', /never ends/, {
+    'a create that is given up without a word':
+      'settle: call reject -> arguments[0] instanceof NotCommitted || this.resolve($2, $3)'
+  }),
+  ...inFile('group-commit/outage.ts', failure, {
+    'the first failing probe is the last': 'look: statement probeEveryMs -> ;'
+  }),
+  ...inFile('group-commit/queue.ts', /deadlock/, {
+    'rows that are not sorted': 'take: statement sort -> ;'
+  }),
+  ...inFile('group-commit/outage.ts', 'group-commit/slices', {
+    'attempts that all fail come at any rate': 'admit: if mostFailures -> false'
+  }),
+  ...inFile('group-commit/queue.ts', 'group-commit/lanes', {
+    'rows that are sorted as doubles': 'take: if id -> Number($1) < Number($2)'
+  }),
+  ...inFile('group-commit/queue.ts', 'group-commit/failures', {
+    'look-ups take every lane': '#mayStart: return find -> true'
+  }),
+  ...inFile('group-commit/queue.ts', 'group-commit/slices', {
+    'rows that take long take more than a lane': '#mayStart: return longer -> $2',
+    'rows that take long go before first trials': '#mayStart: operand #listOf -> false',
+    'first trials leave others no turn': 'choose: if #last -> false',
+    'successes outlive what they were of':
+      "leave: statement first -> { if (arguments[0] !== 'fresh') this.#successes[arguments[0]] = 0 }",
+    'suspects leave no lane to the others': '#mayStart: call max -> this.#limits.lanes',
+    'callers do not take turns': 'take: statement turn -> ;',
+    'parts are as large as batches': '#room: operand company -> this.#limits.batchRows',
+    'successes let no more go together': 'leave: if fresh -> false'
+  }),
+  ...inFile('group-commit/row.ts', nothingStored, {
+    'a later failure forgets that an earlier one was open': [
+      'meet: if lost -> $2',
+      "meet: value mayBeStored -> arguments[0] === 'lost'"
     ]
-  ]),
-  ...inFile('plants/probe.ts', 'database/pool', [
-    ['a probe that keeps a connection to a read-only server', 'database.reset(error)', '']
-  ]),
-  ...inFile('plants/probe.ts', 'plants/probe', [
-    [
-      'an idle probe never forgets',
-      'awaySince = isAway ? (awaySince ?? began) : undefined',
-      'if (isAway) awaySince ??= began'
-    ]
-  ]),
-  ...inFile('database/statement.ts', failure, [
-    ['a statement has the whole deadline', 'statementsPerDeadline = 3', 'statementsPerDeadline = 1']
-  ]),
-  ...inFile('database/statement.ts', falsehood, [
-    [
-      'a success that is merely visible',
-      'if (!unreplicated.delete(client) && !(isCancelled && result)) return { result, error, isServerLost }',
-      'if (!unreplicated.delete(client) || !unreplicated.has(client)) return { result, error, isServerLost }'
-    ]
-  ]),
-  ...inFile('database/statement.ts', 'faults/database-states', [
-    [
-      'the notice of a cancelled wait is ignored',
-      "if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)",
-      'return [client, routine]'
-    ]
-  ]),
-  ...inFile('database/statement.ts', 'database/pool', [
-    ['a success after a cancel is believed', ' && !(isCancelled && result)', ''],
-    ['a statement is cancelled after its end', '    if (isOver) return\n', ''],
-    ['no grace after a cancel', 'setImmediate(giveUp), cancelGraceMs', 'setImmediate(giveUp), 0'],
-    ['a limit goes on after its statement', 'clearTimeout(timer)\n  clearTimeout(grace', 'clearTimeout(grace']
-  ]),
-  ...inFile('database/statement.ts', onWire, [
-    [
-      'a connection that is used again after a cancel',
-      'client.release(isLost || isServerLost || isCancelled)',
-      'client.release(isLost || isServerLost)'
-    ]
-  ]),
-  ...inFile('database/statement.ts', openOutcome, [
-    [
-      'a session that was ended has written nothing',
-      'if (isLost && isReported(cause)) error = new OutcomeUnknown',
-      'if (isLost && !isReported(cause)) error = new OutcomeUnknown'
-    ]
-  ]),
-  ...inFile('database/statement.ts', /./, [
-    ['a server that does not react is waited for', 'setImmediate(giveUp)', 'setImmediate(() => {})']
-  ]),
-  ...inFile('group-commit/cut-off.ts', 'group-commit/slices', [
-    [
-      'several probes run at a time',
-      'next ??= running.then(() => {',
-      'next ??= Promise.resolve().then(() => {'
-    ],
-    ['no grace for what ends with what was committed', 'limitMs * grace', '0'],
-    ['what is late is cut off at once', 'await probe()', ''],
-    ['each that is late asks on its own', 'next ??= running', 'next = running'],
-    ['what has ended is cut off', 'if (!hasEnded) cancel', 'cancel']
-  ]),
-  ...inFile('group-commit/estimate.ts', 'group-commit/bounds', [
-    ['a slice is not doubled', 'limit(2 * usualMs, doublings)', 'limit(2 * usualMs, 0)'],
-    ['busy lanes are forgotten', 'busyMs === undefined', 'busyMs !== -1'],
-    ['a look-up gets no more time', "kind === 'find' ? doublings : doubts", 'doubts'],
-    ['new rows are cut off before their lock', '4 * Math.max(shortestMs, slowMs)', '4 * slowMs']
-  ]),
-  ...inFile('group-commit/estimate.ts', 'group-commit/slices', [
-    ['new rows get no more time after one was cut off', 'doubts++', '']
-  ]),
-  ...inFile('group-commit/group-commit.ts', nothingStored, [
-    [
-      '"stored nothing" after an open attempt',
-      "history.mayBeStored || state === 'tried' ? 'unknown'",
-      "state === 'tried' ? 'unknown'"
-    ],
-    [
-      '"stored nothing" while an attempt runs',
-      "history.mayBeStored || state === 'tried' ? 'unknown'",
-      "history.mayBeStored ? 'unknown'"
-    ]
-  ]),
-  ...inFile('group-commit/group-commit.ts', 'group-commit/bounds', [
-    [
-      'results are those of the rows that still wait',
-      'rows.entries()',
-      "rows.sort((a, b) => Number(a.state === 'done') - Number(b.state === 'done')).entries()"
-    ]
-  ]),
-  ...inFile('group-commit/group-commit.ts', failure, [
-    [
-      'half of what is split is dropped',
-      'for (const row of undecided) this.#proceed(',
-      'for (const row of undecided.slice(undecided.length >> 1)) this.#proceed('
-    ]
-  ]),
-  ...inFile('group-commit/group-commit.ts', 'group-commit/outages', [
-    [
-      'pauses go on when the database is back',
-      'if (databaseDown) return\n    this.#pace.reset()\n',
-      'if (databaseDown) return\n'
-    ]
-  ]),
-  ...inFile('group-commit/group-commit.ts', /never ends|crashes/, [
-    ['a rest does not end with its row', 'history.endRest()', ''],
-    ['a row that has expired is tried', 'this.#queue.withdraw(row)', '']
-  ]),
-  ...inFile('group-commit/group-commit.ts', onWire, [
-    [
-      'a lane that is free before its attempt has ended',
-      "await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))",
-      `await Promise.race([
-          kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal),
-          new Promise<Written<R>>((resolve) =>
-            signal.addEventListener('abort', () => resolve({ results: [], failure: { error: new Error(), kind: 'busy' } }))
-          )
-        ])`
-    ]
-  ]),
-  ...inFile('group-commit/row.ts', /never ends/, [
-    [
-      'a create that is given up without a word',
-      'if (outcome instanceof Error) this.reject(outcome, rows)\n    else this',
-      'if (!(outcome instanceof NotCommitted)) this'
-    ]
-  ]),
-  ...inFile('group-commit/outage.ts', failure, [
-    ['the first failing probe is the last', 'cancelProbe = clock.after(probeEveryMs, look)', '']
-  ]),
-  ...inFile('group-commit/queue.ts', /deadlock/, [
-    ['rows that are not sorted', 'rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))', '']
-  ]),
-  ...inFile('group-commit/outage.ts', 'group-commit/slices', [
-    [
-      'attempts that all fail come at any rate',
-      'if (failures >= mostFailures) nextAt',
-      'if (failures < 0) nextAt'
-    ]
-  ]),
-  ...inFile('group-commit/queue.ts', 'group-commit/lanes', [
-    ['rows that are sorted as doubles', 'a.item.id < b.item.id', 'Number(a.item.id) < Number(b.item.id)']
-  ]),
-  ...inFile('group-commit/queue.ts', 'group-commit/failures', [
-    ['look-ups take every lane', 'return this.#busy.find === 0', 'return true']
-  ]),
-  ...inFile('group-commit/queue.ts', 'group-commit/slices', [
-    ['rows that take long take more than a lane', 'this.#busy.longer === 0 && (', '('],
-    ['rows that take long go before first trials', "this.#listOf('first')?.first ||", ''],
-    ['first trials leave others no turn', "this.#last === 'first' ?", 'this.#last === undefined ?'],
-    [
-      'successes outlive what they were of',
-      'else if (!isSuccess) this.#successes.first = this.#successes.longer = 0',
-      "else if (!isSuccess && kind !== 'fresh') this.#successes[kind] = 0"
-    ],
-    ['suspects leave no lane to the others', 'Math.max(1, lanes - 1)', 'lanes'],
-    ['callers do not take turns', 'if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)', ''],
-    ['parts are as large as batches', 'findRows : company *', 'findRows : this.#limits.batchRows *'],
-    ['successes let no more go together', "else if (kind !== 'fresh') this.#successes[kind]++", '']
-  ]),
-  ...inFile('group-commit/row.ts', nothingStored, [
-    [
-      'a later failure forgets that an earlier one was open',
-      "if (result === 'lost' && !looksUp) history.mayBeStored = true",
-      "if (!looksUp) history.mayBeStored = result === 'lost'"
-    ]
-  ]),
-  ...inFile('group-commit/row.ts', 'group-commit/failures', [
-    [
-      'a refusal after an open attempt is told as one',
-      'if (mayBeStored) return',
-      'if (mayBeStored && !refusal) return'
-    ],
-    [
-      'a missing row is told as "stored nothing"',
-      'if (mayBeStored) return',
-      'if (mayBeStored && refusal) return'
-    ],
-    [
-      'a look-up that is lost has stored its row',
-      "if (result === 'lost' && !looksUp)",
-      "if (result === 'lost')"
-    ],
-    [
-      'the error of a look-up is told as a refusal',
-      "looksUp ? new NotCommitted('missing', cause) : (cause as Error)",
-      '(cause as Error)'
-    ]
-  ]),
-  ...inFile('group-commit/row.ts', 'group-commit/bounds', [
-    [
-      'an attempt that nobody waits for is not given up',
-      'if (--this.#waiting === 0)',
-      'if (this.#waiting === 0)'
-    ]
-  ]),
-  ...inFile('group-commit/row.ts', 'group-commit/slices', [
-    ['the next of an id is not alone', 'if (this.#history.company === 1) next', 'if (!next) next'],
-    ['a row that fails alone gets no more time', 'history.slice++', '']
-  ]),
-  ...inFile('group-commit/table.ts', failure, [
-    [
-      'no attempt after an open outcome',
-      "if (result === 'nothing' && looksUp",
-      "if (result === 'lost' && !looksUp) return 'fail'\n  if (result === 'nothing' && looksUp"
-    ]
-  ]),
-  ...inFile('group-commit/table.ts', 'group-commit/failures', [
-    [
-      'an error before a look',
-      "refused: ['part', 'find']\n}\n\n// biome",
-      "refused: ['part', 'fail']\n}\n\n// biome"
-    ]
-  ]),
-  ...inFile('group-commit/table.ts', 'group-commit/table', [
-    ['what an insert leaves out is not looked up', "nothing: ['find', 'find']", "nothing: ['rest', 'rest']"],
-    [
-      'what cannot be decided is told though the row may be stored',
-      "usual === 'fail' && mayBeStored ? 'rest, find' : usual",
-      'mayBeStored ? usual : usual'
-    ],
-    [
-      'chance is not repeated',
-      "if (result === 'chance' && !looksUp && repeats < mostRepeats) return 'repeat'\n",
-      ''
-    ],
-    [
-      'chance is repeated for ever',
-      "result === 'chance' && !looksUp && repeats < mostRepeats",
-      "result === 'chance' && !looksUp && repeats < 1e9"
-    ],
-    [
-      'rows that failed together stay together',
-      "busy:    ['part', 'rest'],\n  lost:    ['find'",
-      "busy:    ['repeat', 'rest'],\n  lost:    ['find'"
-    ],
-    [
-      'a row that is not found forgets its refusal',
-      '(refusal || misses > mostRepeats)',
-      '(misses > mostRepeats)'
-    ],
-    ['a row that is left out is tried for ever', '(refusal || misses > mostRepeats)', 'refusal'],
-    [
-      'a look-up that is refused is repeated for ever',
-      "refused: ['part', 'fail']",
-      "refused: ['part', 'rest']"
-    ]
-  ]),
-  ...inFile('shared/clock.ts', 'shared/clock', [['the wall clock', 'performance.now()', 'Date.now()']]),
-  ...inFile('plants/columns.ts', falsehood, [
-    ['an empty text is as good as none', 'plant[field] !== undefined', 'plant[field]'],
-    ['a field is not compared', 'plant[field] !== undefined)\n', "field !== 'tag')\n"]
-  ]),
-  ...inFile('plants/plugin.ts', 'plants/plugin', [
-    ['no connection for the probe', 'probeConnections = 1', 'probeConnections = 0']
-  ]),
-  ...inFile('plants/repository.ts', /drawn for a key/, [
-    [
-      'a keyed plant gets a random write id',
-      'key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))',
-      'randomWriteId()'
-    ]
-  ]),
-  ...inFile('plants/repository.ts', nothingStored, [
-    [
-      'an open outcome is told as "stored nothing"',
-      "unknown: 'OutcomeUnknown'",
-      "unknown: 'DeadlineExceeded'"
-    ]
-  ]),
-  ...inFile('plants/write-id.ts', falsehood, [
-    [
-      'created and replayed are swapped',
-      "key === undefined || mayBeStored ? 'created' : 'replayed'",
-      "key === undefined || mayBeStored ? 'replayed' : 'created'"
-    ],
-    ['any content is the same', 'if (isSame)', 'if (key !== undefined && isOfSameKey(found, writeId))'],
-    ['any row is its own', 'if (found === writeId)', 'if (found)'],
-    [
-      "what is found is a repeat's own",
-      'return new Failure(key !== undefined && ',
-      "if (key === undefined) return 'created'\n  return new Failure(key !== undefined && "
-    ],
-    ['any key is the same', 'key !== undefined && isOfSameKey(found, writeId)', 'key !== undefined']
-  ]),
-  ...inFile('plants/write-id.ts', 'plants/sql-store', [
-    ['the content of version 1.0.0 is not compared', 'if (isSame)', 'if (isFormer(create, found))']
-  ]),
-  ...inFile('plants/sql-store.ts', falsehood, [
-    [
-      'one write that was made stands for all',
-      'if (written.rows.length === rows.length)',
-      'if (written.rows.length > 0)'
-    ]
-  ]),
-  ...inFile('plants/sql-store.ts', 'plants/plugin', [
-    [
-      'a look-up without the signal',
-      'database.query<Found>(statement, signal)',
-      'database.query<Found>(statement)'
-    ]
-  ]),
-  ...inFile('plants/write-id.ts', /two keys/, [
-    ['a key is the same for all callers', `\`\${caller.length}:\${caller}\${key.length}:\${key}\``, 'key']
-  ]),
-  ...inFile('plants/statements.ts', falsehood, [
-    [
-      'a write is known by its id alone',
-      'do nothing returning write_id',
-      'do nothing returning id as write_id'
-    ],
-    ['what is found is merely visible', `plants.write_id, \${waitForStandby}`, 'plants.write_id, null']
-  ]),
-  ...inFile('plants/statements.ts', 'faults/bad-rows', [
-    ['a commit does not wait where the session says so', "in ('off', 'local')", "in ('never')"]
-  ]),
-  {
-    name: 'a pool that outlives a failover',
-    foundBy: failure,
-    edits: [
-      ['database/pool.ts', 'if (isServerLost) reset(from, error)', ''],
-      ['database/pool.ts', 'isHarmless(error) || reset(pool, error)', 'error']
-    ]
-  },
-  {
-    name: 'a row that has expired frees its id, though its attempt runs',
-    foundBy: onWire,
-    edits: [
-      [
-        'group-commit/group-commit.ts',
-        "if (state === 'tried') return attempt",
-        "if (state === 'tried') this.#queue.release(row)\n    if (state === 'tried') return attempt"
-      ],
-      [
-        'group-commit/group-commit.ts',
-        "if (row.state === 'done') this.#queue.release(row)",
-        "if (row.state === 'done') continue"
-      ]
-    ]
-  }
+  }),
+  ...inFile('group-commit/row.ts', 'group-commit/failures', {
+    'a refusal after an open attempt is told as one':
+      'Row.error: if mayBeStored -> $0 && !this.#history.refusal',
+    'a missing row is told as "stored nothing"': 'Row.error: if mayBeStored -> $0 && this.#history.refusal',
+    'a look-up that is lost has stored its row': 'meet: if lost -> $1',
+    'the error of a look-up is told as a refusal': 'Row.error: if looksUp -> false'
+  }),
+  ...inFile('group-commit/row.ts', 'group-commit/bounds', {
+    'an attempt that nobody waits for is not given up': 'expire: if -> this.#waiting === 0'
+  }),
+  ...inFile('group-commit/row.ts', 'group-commit/slices', {
+    'the next of an id is not alone': 'handOn: if company -> false',
+    'a row that fails alone gets no more time': '#fail: statement slice -> ;'
+  }),
+  ...inFile('group-commit/table.ts', failure, {
+    'no attempt after an open outcome':
+      "next: return mayBeStored -> arguments[1] === 'lost' && !arguments[0].looksUp ? 'fail' : $0"
+  }),
+  ...inFile('group-commit/table.ts', 'group-commit/failures', {
+    'an error before a look': "afterInsert: value refused -> ['part', 'fail']"
+  }),
+  ...inFile('group-commit/table.ts', 'group-commit/table', {
+    'what an insert leaves out is not looked up': "afterInsert: value nothing -> ['rest', 'rest']",
+    'what cannot be decided is told though the row may be stored': 'next: if mayBeStored -> false',
+    'chance is not repeated': 'next: if chance -> false',
+    'chance is repeated for ever': 'next: if chance -> $1',
+    'rows that failed together stay together': "afterInsert: value busy -> ['repeat', 'rest']",
+    'a row that is not found forgets its refusal': 'next: operand refusal -> false',
+    'a row that is left out is tried for ever': 'next: operand misses -> 0',
+    'a look-up that is refused is repeated for ever': "afterFind: value refused -> ['part', 'rest']"
+  }),
+  ...inFile('shared/clock.ts', 'shared/clock', { 'the wall clock': 'systemClock: call now -> Date.now()' }),
+  ...inFile('plants/columns.ts', falsehood, {
+    'an empty text is as good as none': 'writeContent: return undefined -> $1',
+    'a field is not compared': "writeContent: argument undefined -> (column) => column[0] !== 'tag'"
+  }),
+  ...inFile('plants/plugin.ts', 'plants/plugin', {
+    'no connection for the probe': 'probeConnections: value -> 0'
+  }),
+  ...inFile('plants/repository.ts', /drawn for a key/, {
+    'a keyed plant gets a random write id': 'create: call deriveWriteId -> randomWriteId()'
+  }),
+  ...inFile('plants/repository.ts', nothingStored, {
+    'an open outcome is told as "stored nothing"': "byReason: value unknown -> 'DeadlineExceeded'"
+  }),
+  ...inFile('plants/write-id.ts', falsehood, {
+    'created and replayed are swapped': 'outcomeOf: if mayBeStored -> !($0)',
+    'any content is the same':
+      'outcomeOf: if isSame -> arguments[0].idempotencyKey && isOfSameKey(arguments[1], arguments[0].writeId)',
+    'any row is its own': 'outcomeOf: if writeId 1/2 -> $1',
+    "what is found is a repeat's own":
+      "outcomeOf: return Failure -> arguments[0].idempotencyKey ? $0 : 'created'",
+    'any key is the same': 'outcomeOf: if isOfSameKey -> $1'
+  }),
+  ...inFile('plants/write-id.ts', 'plants/sql-store', {
+    'the content of version 1.0.0 is not compared':
+      'outcomeOf: if isSame -> isFormer(arguments[0], arguments[1])'
+  }),
+  ...inFile('plants/sql-store.ts', falsehood, {
+    'one write that was made stands for all': 'insert: if length -> $1 > 0'
+  }),
+  ...inFile('plants/sql-store.ts', 'plants/plugin', {
+    'a look-up without the signal': 'find: call query -> $1($2)'
+  }),
+  ...inFile('plants/write-id.ts', /two keys/, {
+    'a key is the same for all callers': "hashKey: value -> (caller, key) => hash('sha256', key)"
+  }),
+  ...inFile('plants/statements.ts', falsehood, {
+    'a write is known by its id alone': 'insert: words returning write_id -> returning id as write_id',
+    'what is found is merely visible': 'find: operand waitForStandby -> null'
+  }),
+  ...inFile('plants/statements.ts', 'faults/bad-rows', {
+    'a commit does not wait where the session says so': "settings: words 'off', 'local' -> 'never'"
+  })
 ]

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { execute } from '../../dev/execute.ts'
 import { explore, replay } from './explore.ts'
-import { edit, type Mutant, mutants } from './mutants.ts'
+import { breakSource, type Mutant, mutants } from './mutants.ts'
 
 const { values } = parseArgs({
   options: {
@@ -33,9 +33,9 @@ async function show(seed: number) {
 /** What tests need of the project, besides the sources, the tests and their tools. */
 const linked = ['node_modules', 'package.json', 'migrations', 'public']
 
-/** Calls back with a copy of the project that has the edits. Throws where a text is not there exactly once. */
+/** Calls back with a copy of the project that has the mutant's fault, or none. */
 async function withMutant<Result>(
-  { edits }: Pick<Mutant, 'edits'>,
+  mutant: Mutant | undefined,
   use: (project: string) => Promise<Result>
 ): Promise<Result> {
   const root = join(import.meta.dirname, '../..')
@@ -45,9 +45,9 @@ async function withMutant<Result>(
     for (const name of ['src', 'test', 'dev'])
       await cp(join(root, name), join(copy, name), { recursive: true, filter })
     for (const name of linked) await symlink(join(root, name), join(copy, name))
-    for (const each of edits) {
-      const path = join(copy, 'src', each[0])
-      await writeFile(path, edit(await readFile(path, 'utf8'), each))
+    if (mutant) {
+      const path = join(copy, 'src', mutant.file)
+      await writeFile(path, breakSource(await readFile(path, 'utf8'), mutant))
     }
     return await use(copy)
   } finally {
@@ -63,20 +63,19 @@ const passes = (test: string, project: string) =>
   )
 
 /** Whether a mutant is one of a file whose path has the text of `--only`. */
-const isAsked = ({ edits }: Mutant) => edits.some(([file]) => file.includes(values.only))
+const isAsked = ({ file }: Mutant) => file.includes(values.only)
 
 /** Prints what finds each mutant: how many seeds, or the test, which passes without it. */
 async function findMutants() {
-  for (const { name, foundBy, edits } of mutants.filter(isAsked)) {
-    const found = await withMutant({ edits }, async (project) => {
+  for (const mutant of mutants.filter(isAsked)) {
+    const { name, foundBy } = mutant
+    const found = await withMutant(mutant, async (project) => {
       if (typeof foundBy !== 'string') {
         const { seed } = await explore(seeds, { src: join(project, 'src'), breaks: foundBy })
         return seed === undefined ? undefined : (seed + 1).toLocaleString('en')
       }
       if (await passes(foundBy, project)) return undefined
-      return (await withMutant({ edits: [] }, (whole) => passes(foundBy, whole)))
-        ? `\`${foundBy}\``
-        : undefined
+      return (await withMutant(undefined, (whole) => passes(foundBy, whole))) ? `\`${foundBy}\`` : undefined
     })
     console.log(`| ${name} | ${found ?? 'not found'} |`)
     if (found === undefined) process.exitCode = 1
