@@ -105,9 +105,9 @@ export class Queue<T extends Item, R> {
    * How many rows may go with this one. Those of a part that failed go on in smaller ones; the more succeed in a row, the
    * more go together, so that what all have met is soon over when it ends.
    */
-  #room(kind: Kind, { history: { company } }: Row<T, R>): number {
+  #room(kind: Kind, { history: { partRows } }: Row<T, R>): number {
     if (kind === 'fresh') return this.#limits.batchRows
-    return kind === 'find' ? this.#findRows : company * Math.max(1, Math.ceil(this.#successes[kind] / parts))
+    return kind === 'find' ? this.#findRows : partRows * Math.max(1, Math.ceil(this.#successes[kind] / parts))
   }
 
   /** Returns what a free lane takes: a first trial each second time, and between them the other kinds in turn. */

@@ -31,8 +31,10 @@ class History {
   mayBeStored = false
   /** Its next attempt is a look-up. */
   looksUp = false
-  /** How many rows its next insert may have. Infinity: it is no suspect. */
-  company = Number.POSITIVE_INFINITY
+  /** An insert with it has failed, perhaps because of it. */
+  isSuspect = false
+  /** How many rows the next insert of a suspect may have. */
+  partRows = 0
   /** Its next trial may take the shortest time, doubled this often. */
   slice = 0
   /** How often it has failed by chance, was left out by an insert, and rested. */
@@ -46,7 +48,7 @@ class History {
   cause: Error | undefined = undefined
   endRest: () => void = () => {}
 }
-const untroubled: Readonly<History> = new History()
+const noHistory: Readonly<History> = new History()
 
 /** A row's place among all rows that wait for their outcome. */
 export class Place<T extends Item, R> extends Link {
@@ -67,7 +69,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   readonly place: Place<T, R> = new Place(this)
   #state: State = 'new'
   #attempt: Attempt | undefined = undefined
-  #history: Readonly<History> = untroubled
+  #history: Readonly<History> = noHistory
   /** Those that wait for its id. */
   #behind: List<Row<T, R>> | undefined = undefined
 
@@ -92,9 +94,9 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return this.#history.mayBeStored
   }
   get kind(): Kind {
-    const { looksUp, company, slice } = this.#history
+    const { looksUp, isSuspect, slice } = this.#history
     if (looksUp) return 'find'
-    if (company === Number.POSITIVE_INFINITY) return 'fresh'
+    if (!isSuspect) return 'fresh'
     return slice === 0 ? 'first' : 'longer'
   }
 
@@ -104,8 +106,8 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#state = state
   }
 
-  #trouble(): History {
-    if (this.#history === untroubled) this.#history = new History()
+  #ownHistory(): History {
+    if (this.#history === noHistory) this.#history = new History()
     return this.#history
   }
 
@@ -121,7 +123,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** `end` ends its rest before its time. */
   rest(end: () => void) {
     this.#enter('resting')
-    const history = this.#trouble()
+    const history = this.#ownHistory()
     history.rests++
     history.endRest = end
   }
@@ -137,7 +139,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
   meet(result: Result, error?: Error): Next {
     const { rows } = this.#attempt as Attempt
-    const history = this.#trouble()
+    const history = this.#ownHistory()
     const { looksUp, misses } = history
     const isAlone = rows === 1
     if (result !== 'nothing') history.cause = error
@@ -147,17 +149,22 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     if (after.endsWith('find')) history.looksUp = true
     if (after === 'insert') history.looksUp = false
     if (looksUp) {
-      if (after === 'insert' && misses > 0) history.company = 1
+      if (after === 'insert' && misses > 0) this.#suspect(1)
     } else if (result === 'nothing') history.misses++
     else if (after === 'repeat') history.repeats++
     else if (after !== 'wait') this.#fail(rows, after === 'find' ? error : undefined)
     return after
   }
 
+  /** From now on it goes with fewer rows, and takes its turn among the suspects. */
+  #suspect(partRows: number) {
+    Object.assign(this.#ownHistory(), { isSuspect: true, partRows })
+  }
+
   /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
   #fail(rows: number, refusal: Error | undefined) {
-    const history = this.#trouble()
-    history.company = Math.max(1, Math.floor(rows / parts))
+    const history = this.#ownHistory()
+    this.#suspect(Math.max(1, Math.floor(rows / parts)))
     if (rows > 1) history.hasFailedOthers = true
     else {
       history.slice++
@@ -186,7 +193,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     if (next === undefined) return undefined
     next.unlink()
     next.#behind = this.#behind
-    if (this.#history.company === 1) next.#trouble().company = 1
+    if (this.#history.partRows === 1) next.#suspect(1)
     return next
   }
 }
