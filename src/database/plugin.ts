@@ -7,8 +7,8 @@ import { addCounter, addGauge } from '../metrics/metrics.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 import type { Check } from './checks.ts'
 import { Databases } from './pool.ts'
-import { findMissing } from './readiness.ts'
 import { type ConnectionOptions, parseDatabaseUrl } from './url.ts'
+import { findMissing } from './wait-for-database.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,7 +28,7 @@ interface Options {
 
 const tryMs = 5_000
 /** Not shorter, since PostgreSQL logs each try with a wrong password. */
-const pauseMs = 1_000
+const retryEveryMs = 1_000
 
 export default fp<Options>(
   async (app, { registry, initial, file, checks }) => {
@@ -55,7 +55,7 @@ export default fp<Options>(
         if (missing === undefined) break
         if (missing !== known) log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
         known = missing
-        await sleep(pauseMs, undefined, { ref: false })
+        await sleep(retryEveryMs, undefined, { ref: false })
       }
       databases.reconnect(next)
       warnOfClearText(next, log)

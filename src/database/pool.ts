@@ -8,7 +8,7 @@ import { onNotice, runStatement } from './statement.ts'
 import type { ConnectionOptions } from './url.ts'
 
 /** The most connections of a pool, and how long a statement may wait for one, and then take, in ms. */
-interface Limits {
+interface PoolLimits {
   readonly size: number
   readonly limitMs: number
 }
@@ -41,14 +41,14 @@ export class Databases {
   }
 
   /** Opens a pool. Statements that only read need one of their own: in the pool of writes, they would take the lanes' connections. */
-  open(limits: Limits): Database {
+  open(limits: PoolLimits): Database {
     const pool = new Pool(this, limits)
     this.#opened.push(pool)
     return pool
   }
 
   /** Makes a driver's pool of connections, which are opened when they are needed. */
-  createPool({ size, limitMs }: Limits): pg.Pool {
+  createPool({ size, limitMs }: PoolLimits): pg.Pool {
     const pool = new pg.Pool({
       ...this.#connection,
       Client: this.#Client,
@@ -112,14 +112,14 @@ export interface Database {
 
 class Pool implements Database {
   readonly #databases: Databases
-  readonly #limits: Limits
+  readonly #limits: PoolLimits
   #current: pg.Pool
   /** The statements that wait for a connection. */
   readonly #waits = new Set<Wait>()
   /** Connections that run a statement. If one ends, the error of its statement says so. */
   readonly #lent = new WeakSet<pg.PoolClient>()
 
-  constructor(databases: Databases, limits: Limits) {
+  constructor(databases: Databases, limits: PoolLimits) {
     this.#databases = databases
     this.#limits = limits
     this.#current = this.#createPool()

@@ -114,14 +114,14 @@ export async function runStatement(
   let isOver = false
   let isCancelled = false
   const silence = Promise.withResolvers<never>()
-  const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
+  const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
   const cancel = () => {
     // The signal belongs to a whole attempt, which may have reached a later statement.
     if (isOver) return
     isCancelled = true
     cancelStatement(client)
-    // If the server does not react, give up: its connection may take as long to end as TCP retries.
-    graceTimer ??= setTimeout(() => setImmediate(giveUp), cancelGraceMs)
+    // If the server does not react, wait no longer: its connection may take as long to end as TCP retries.
+    graceTimer ??= setTimeout(() => setImmediate(stopWaiting), cancelGraceMs)
   }
   // After a standstill of the process, timers run first, while the result may be waiting in the socket: read that first.
   const cancelSoon = () => void setImmediate(cancel)

@@ -4,7 +4,7 @@ import { NotCommitted } from '../shared/write-failure.ts'
 import { type CutOff, createCutOff } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
-import { createOutage, createPace, type Outage, type Pace, pauseMs } from './outage.ts'
+import { backoffMs, createOutage, createPace, type Outage, type Pace } from './outage.ts'
 import { Queue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
@@ -66,7 +66,7 @@ export class GroupCommit<T extends Item, R> {
       () => this.#onCommit()
     )
     this.#estimate = createEstimate(limits)
-    this.#deadlines = createDeadlines(limits.deadlineMs, clock, (row) => this.#giveUp(row), start)
+    this.#deadlines = createDeadlines(limits.deadlineMs, clock, (row) => this.#expire(row), start)
   }
 
   /**
@@ -178,7 +178,7 @@ export class GroupCommit<T extends Item, R> {
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
       const result = results[index]
-      if (row.state === 'done') this.#queue.release(row)
+      if (row.state === 'done') this.#queue.releaseId(row)
       else if (result === undefined) undecided.push(row)
       else this.#settle(row, result)
     }
@@ -193,7 +193,7 @@ export class GroupCommit<T extends Item, R> {
   #proceed(row: Row<T, R>, next: Next) {
     if (next === 'fail') this.#failLate(row)
     else if (next.startsWith('rest'))
-      this.#rest(row, pauseMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
+      this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
     else {
       if (next === 'wait') this.#pace.pause()
       this.#queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
@@ -211,7 +211,7 @@ export class GroupCommit<T extends Item, R> {
   #settle(row: Row<T, R>, outcome: R | Error) {
     this.#deadlines.remove(row)
     row.settle(outcome)
-    this.#queue.release(row)
+    this.#queue.releaseId(row)
   }
 
   /** Fails a row: late if it is at fault and others failed with it, so that its client cannot fail others all the time. */
@@ -225,7 +225,7 @@ export class GroupCommit<T extends Item, R> {
   }
 
   /** Rejects a row whose deadline has passed. */
-  #giveUp(row: Row<T, R>) {
+  #expire(row: Row<T, R>) {
     this.#outage.expired(row.deadline - this.#limits.deadlineMs)
     const { state, attempt, history } = row
     const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'

@@ -6,7 +6,7 @@ const longestPauseMs = 1000
 const probeEveryMs = 500
 
 /** Returns the pause after this many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter so that lanes and replicas spread. */
-export function pauseMs(failures: number, clock: Clock): number {
+export function backoffMs(failures: number, clock: Clock): number {
   return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
 }
 
@@ -49,7 +49,7 @@ export function createPace(clock: Clock, onDue: () => void) {
     },
     /** Begins a pause, if none is on. */
     pause() {
-      if (clock.now() >= pausedUntil) pausedUntil = clock.now() + pauseMs(pauses++, clock)
+      if (clock.now() >= pausedUntil) pausedUntil = clock.now() + backoffMs(pauses++, clock)
     },
     /** Something was written: attempts may come at any rate. */
     reset() {

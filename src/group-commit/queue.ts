@@ -78,7 +78,7 @@ export class Queue<T extends Item, R> {
   }
 
   /** Releases the id of a row: the next row of that id enters the queue. */
-  release(row: Row<T, R>) {
+  releaseId(row: Row<T, R>) {
     const next = row.handOn()
     if (!next) return void this.#holders.delete(row.item.id)
     this.#holders.set(row.item.id, next)
@@ -132,7 +132,7 @@ export class Queue<T extends Item, R> {
   /** Removes a row that has expired and is in no attempt. */
   withdraw(row: Row<T, R>) {
     row.unlink()
-    if (this.#holders.get(row.item.id) === row) this.release(row)
+    if (this.#holders.get(row.item.id) === row) this.releaseId(row)
   }
 
   /** Removes and returns rows of a kind for one attempt, sorted by id. */
