@@ -136,7 +136,8 @@ export class GroupCommit<T extends Item, R> {
     for (const row of rows) row.begin(attempt)
     // Suspects that go together have the same slice, and new rows the first.
     const { slice } = (rows[0] as Row<T, R>).history
-    const doublings = kind === 'find' ? Math.max(...rows.map(({ history }) => history.rests)) : slice
+    const doublings =
+      kind === 'find' ? rows.reduce((most, { history }) => Math.max(most, history.rests), 0) : slice
     const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublings)
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
