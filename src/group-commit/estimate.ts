@@ -57,12 +57,10 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
         const limitMs = limit(2 * usualMs, doublings)
         return { limitMs, lockMs: Math.ceil(Math.min(2 ** doublings, limitMs)) }
       }
-      const lockMs = Math.ceil(Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs)))
-      // The lock's time is over before a probe begins.
-      return {
-        limitMs: limit(4 * Math.max(shortestMs, slowMs), kind === 'find' ? doublings : doubts),
-        lockMs
-      }
+      const limitMs = limit(4 * Math.max(shortestMs, slowMs), kind === 'find' ? doublings : doubts)
+      // A wait for a lock ends in the first half of the limit, before the attempt is suspected of being slow (cut-off.ts).
+      const lockMs = Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs), limitMs / 2)
+      return { limitMs, lockMs: Math.ceil(lockMs) }
     }
   }
 }

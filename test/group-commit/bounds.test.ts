@@ -143,6 +143,18 @@ t.test('a lock is waited for as long as two slow writes take, from 25 to 250 ms'
   t.strictSame(locks, [25, 25, 25, 120, 100, 78, 250])
 })
 
+t.test('a lock is waited for half of the limit at most, where the deadline is short', async (t) => {
+  for (const deadlineMs of [1, 5, 100, 1_000]) {
+    const estimate = createEstimate({ ...roomy, deadlineMs })
+    for (const ms of [0, 10, 1_000]) {
+      estimate.learn(1, 1, ms)
+      const { lockMs, limitMs } = estimate.limitsOf('fresh', 0)
+      t.ok(lockMs <= Math.ceil(limitMs / 2), `${lockMs} of ${limitMs} ms`)
+      t.ok(Number.isInteger(lockMs) && lockMs >= 1, 'PostgreSQL takes 0 for no limit')
+    }
+  }
+})
+
 t.test(
   'a slice is twice what attempts take on average, at least 25 ms, and doubled up to a third of the deadline',
   async (t) => {
