@@ -192,18 +192,18 @@ export class GroupCommit<T extends Item, R> {
 
   /** Does with a row what comes next. */
   #proceed(row: Row<T, R>, next: Next) {
-    if (next === 'fail') this.#failLate(row)
-    else if (next.startsWith('rest'))
-      this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
-    else {
-      if (next === 'wait') this.#pace.pause()
-      this.#queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
-    }
+    if (next.attempt === 'none') return this.#failLate(row)
+    const { when } = next
+    if (when === 'after its rest')
+      return this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
+    if (when === 'after the pause') this.#pace.pause()
+    this.#queue.enter(row, when === 'last' ? 'push' : 'unshift')
   }
 
-  #rest(row: Row<T, R>, ms: number, end: () => void) {
+  /** Lets a row rest outside the lanes, and then calls `proceed`. */
+  #rest(row: Row<T, R>, ms: number, proceed: () => void) {
     const cancel = this.#clock.after(ms, () => {
-      end()
+      proceed()
       this.#start()
     })
     row.rest(cancel)
@@ -234,7 +234,7 @@ export class GroupCommit<T extends Item, R> {
     row.settle(new NotCommitted(reason, history.cause))
     // The attempt may still write the row, which therefore holds its id until the attempt has ended.
     if (state === 'tried') return attempt?.expire()
-    history.endRest()
+    history.cancelRest()
     this.#queue.withdraw(row)
   }
 

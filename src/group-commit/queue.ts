@@ -1,7 +1,9 @@
 /** The rows that wait for a lane, one of an id at a time, and which of them a free lane takes. */
 import { List } from '../shared/list.ts'
-import { type Kind, parts, type Row } from './row.ts'
+import type { Kind, Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
+
+const parts = 4
 
 /** Rows whose callers take turns. */
 class Turns<T extends Item, R> {

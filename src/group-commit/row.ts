@@ -1,7 +1,7 @@
 /** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
 import { Link, List } from '../shared/list.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
-import { type Next, next, type Result } from './table.ts'
+import { type Next, next, type Result, steps } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
 /** The states, and those from which each may be entered. */
@@ -23,11 +23,12 @@ type State = keyof typeof enteredFrom | 'new'
 /** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or one that may take longer. */
 export type Kind = 'fresh' | 'find' | 'first' | 'longer'
 
-/** Into how many parts rows that have failed together are split. */
-export const parts = 4
+/** Into how many parts rows are split that have failed together. */
+const partsOfAFailure = 4
 
-/** What a row has met. Few rows have: the others share one. */
+/** What has happened to a row. Most rows are written at once: they share an empty one. */
 class History {
+  /** An insert without a verdict may have stored it. */
   mayBeStored = false
   /** Its next attempt is a look-up. */
   looksUp = false
@@ -35,20 +36,24 @@ class History {
   isSuspect = false
   /** How many rows the next insert of a suspect may have. */
   partRows = 0
-  /** Its next trial may take the shortest time, doubled this often. */
+  /** How often the shortest time limit is doubled for its next trial. */
   slice = 0
-  /** How often it has failed by chance, was left out by an insert, and rested. */
+  /** How often it was repeated at once, because an insert had failed by chance. */
   repeats = 0
+  /** How often an insert has left it out. */
   misses = 0
+  /** How often it has rested. */
   rests = 0
-  /** Others have failed with it. */
+  /** An insert with it and others has failed. */
   hasFailedOthers = false
-  /** The error of its data, which its client gets unless its id is found; and the last of any attempt. */
+  /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
+  /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
-  endRest: () => void = () => {}
+  /** Ends its rest before its time. */
+  cancelRest: () => void = () => {}
 }
-const noHistory: Readonly<History> = new History()
+const noHistory: Readonly<History> = Object.freeze(new History())
 
 /** A row's place among all rows that wait for their outcome. */
 export class Place<T extends Item, R> extends Link {
@@ -120,12 +125,12 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#attempt = attempt
   }
 
-  /** `end` ends its rest before its time. */
-  rest(end: () => void) {
+  /** `cancel` ends its rest before its time. */
+  rest(cancel: () => void) {
     this.#enter('resting')
     const history = this.#ownHistory()
     history.rests++
-    history.endRest = end
+    history.cancelRest = cancel
   }
 
   /** Gives its caller the outcome. */
@@ -136,24 +141,28 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     else this.resolve(outcome, rows as number)
   }
 
-  /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
+  /** Records how its attempt ended, if that was not an outcome; returns what comes next. */
   meet(result: Result, error?: Error): Next {
     const { rows } = this.#attempt as Attempt
     const history = this.#ownHistory()
     const { looksUp, misses } = history
-    const isAlone = rows === 1
     if (result !== 'nothing') history.cause = error
-    // A look-up has written nothing, however it ended.
+    // A look-up writes nothing, however it ends.
     if (result === 'lost' && !looksUp) history.mayBeStored = true
-    const after = next({ ...history, isAlone }, result)
-    if (after.endsWith('find')) history.looksUp = true
-    if (after === 'insert') history.looksUp = false
-    if (looksUp) {
-      if (after === 'insert' && misses > 0) this.#suspect(1)
-    } else if (result === 'nothing') history.misses++
-    else if (after === 'repeat') history.repeats++
-    else if (after !== 'wait') this.#fail(rows, after === 'find' ? error : undefined)
-    return after
+    const step = next({ ...history, isAlone: rows === 1 }, result)
+    if (!looksUp) this.#countInsert(result, step)
+    else if (step.attempt === 'insert' && misses > 0) this.#suspect(1)
+    if (step.attempt === 'find') history.looksUp = true
+    else if (step.attempt === 'insert') history.looksUp = false
+    return step
+  }
+
+  /** Records what an insert has shown, and what comes after it. */
+  #countInsert(result: Result, step: Next) {
+    const history = this.#ownHistory()
+    if (result === 'nothing') history.misses++
+    else if (step === steps.repeat) history.repeats++
+    else if (step !== steps.wait) this.#fail(result)
   }
 
   /** From now on it goes with fewer rows, and takes its turn among the suspects. */
@@ -161,14 +170,15 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     Object.assign(this.#ownHistory(), { isSuspect: true, partRows })
   }
 
-  /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
-  #fail(rows: number, refusal: Error | undefined) {
+  /** Rows that have failed together go on in parts. One that has failed alone gets more time, or keeps the error of its data. */
+  #fail(result: Result) {
+    const { rows } = this.#attempt as Attempt
     const history = this.#ownHistory()
-    this.#suspect(Math.max(1, Math.floor(rows / parts)))
+    this.#suspect(Math.max(1, Math.floor(rows / partsOfAFailure)))
     if (rows > 1) history.hasFailedOthers = true
     else {
       history.slice++
-      history.refusal = refusal
+      history.refusal = result === 'broken' || result === 'refused' ? history.cause : undefined
     }
   }
 
