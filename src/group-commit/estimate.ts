@@ -53,11 +53,11 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
      * replica's write may have it; suspects 1 ms. Both double with the slice, and with the rests of a look-up.
      */
     limitsOf(kind: Kind, doublings: number) {
-      if (kind === 'first' || kind === 'longer') {
+      if (kind === 'firstTrial' || kind === 'longTrial') {
         const limitMs = limit(2 * usualMs, doublings)
         return { limitMs, lockMs: Math.ceil(Math.min(2 ** doublings, limitMs)) }
       }
-      const limitMs = limit(4 * Math.max(shortestMs, slowMs), kind === 'find' ? doublings : doubts)
+      const limitMs = limit(4 * Math.max(shortestMs, slowMs), kind === 'lookUp' ? doublings : doubts)
       // A wait for a lock ends in the first half of the limit, before the attempt is suspected of being slow (cut-off.ts).
       const lockMs = Math.min(longestLockMs, Math.max(shortestMs, 2 * slowMs), limitMs / 2)
       return { limitMs, lockMs: Math.ceil(lockMs) }

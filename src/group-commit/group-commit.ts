@@ -4,6 +4,7 @@ import { NotCommitted } from '../shared/write-failure.ts'
 import { type CutOff, createCutOff } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
+import { LanePolicy } from './lane-policy.ts'
 import { backoffMs, createOutage, createPace, type Outage, type Pace } from './outage.ts'
 import { Queue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
@@ -32,6 +33,7 @@ export class GroupCommit<T extends Item, R> {
   readonly #limits: Limits
   readonly #options: Options
   readonly #clock: Clock
+  readonly #policy: LanePolicy
   readonly #queue: Queue<T, R>
   readonly #pace: Pace
   readonly #outage: Outage
@@ -53,7 +55,8 @@ export class GroupCommit<T extends Item, R> {
     this.#limits = limits
     this.#options = options
     this.#clock = clock
-    this.#queue = new Queue(limits)
+    this.#policy = new LanePolicy(limits)
+    this.#queue = new Queue(limits, this.#policy)
     this.#pace = createPace(clock, start)
     this.#outage = createOutage(
       () => store.probe(),
@@ -117,7 +120,7 @@ export class GroupCommit<T extends Item, R> {
 
   #start() {
     while (this.#busyLanes < this.#limits.lanes) {
-      const kind = this.#queue.choose()
+      const kind = this.#policy.choose(this.#queue.isWaiting)
       if (kind === undefined || !this.#pace.admit()) break
       void this.#run(kind, this.#queue.take(kind))
     }
@@ -131,20 +134,21 @@ export class GroupCommit<T extends Item, R> {
   async #run(kind: Kind, rows: Row<T, R>[]) {
     const attempt = new Attempt(kind, rows.length, this.#clock.now())
     const { began, signal, cutOff } = attempt
+    this.#policy.begin(kind)
     this.#busyLanes++
     this.#newestBegan = began
     for (const row of rows) row.begin(attempt)
     // Suspects that go together have the same slice, and new rows the first.
     const { slice } = (rows[0] as Row<T, R>).history
     const doublings =
-      kind === 'find' ? rows.reduce((most, { history }) => Math.max(most, history.rests), 0) : slice
+      kind === 'lookUp' ? rows.reduce((most, { history }) => Math.max(most, history.rests), 0) : slice
     const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublings)
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
-    const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
+    const written = await (kind === 'lookUp' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     endWatch()
     this.#busyLanes--
-    this.#queue.leave(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
+    this.#policy.end(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
     this.#observe(attempt, rows, written)
     this.#apply(rows, written, signal.aborted)
     this.#start()
@@ -156,17 +160,17 @@ export class GroupCommit<T extends Item, R> {
     this.#options.onAttempt?.({
       rows: rows.length,
       ms,
-      outcome: failure?.kind ?? (kind === 'find' ? 'found' : 'written')
+      outcome: failure?.kind ?? (kind === 'lookUp' ? 'found' : 'written')
     })
     if (failure) {
       this.#pace.failed()
-      if (signal.aborted && kind === 'fresh') this.#estimate.doubt()
+      if (signal.aborted && kind === 'newRows') this.#estimate.doubt()
       // The database has processed the rows, if only to refuse them. What was given up says nothing.
       if (!signal.aborted && !/away|lost/.test(failure.kind)) this.#outage.signOfLife()
       return
     }
     // An insert that has left out all rows has committed nothing.
-    if (kind === 'fresh' && results.some((result) => result !== undefined)) {
+    if (kind === 'newRows' && results.some((result) => result !== undefined)) {
       const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
       this.#estimate.learn(rows.length, bytes, ms)
     }
@@ -197,7 +201,7 @@ export class GroupCommit<T extends Item, R> {
     if (when === 'after its rest')
       return this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
     if (when === 'after the pause') this.#pace.pause()
-    this.#queue.enter(row, when === 'last' ? 'push' : 'unshift')
+    this.#queue.enter(row, when === 'last' ? 'back' : 'front')
   }
 
   /** Lets a row rest outside the lanes, and then calls `proceed`. */

@@ -20,8 +20,8 @@ const enteredFrom = {
 
 type State = keyof typeof enteredFrom | 'new'
 
-/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or one that may take longer. */
-export type Kind = 'fresh' | 'find' | 'first' | 'longer'
+/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or a trial that may take longer. */
+export type Kind = 'newRows' | 'lookUp' | 'firstTrial' | 'longTrial'
 
 /** Into how many parts rows are split that have failed together. */
 const partsOfAFailure = 4
@@ -100,9 +100,9 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   }
   get kind(): Kind {
     const { looksUp, isSuspect, slice } = this.#history
-    if (looksUp) return 'find'
-    if (!isSuspect) return 'fresh'
-    return slice === 0 ? 'first' : 'longer'
+    if (looksUp) return 'lookUp'
+    if (!isSuspect) return 'newRows'
+    return slice === 0 ? 'firstTrial' : 'longTrial'
   }
 
   #enter(state: keyof typeof enteredFrom) {
@@ -190,8 +190,8 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
   }
 
-  /** Lets a row of the same id wait behind this one and those that wait already. */
-  follow(row: Row<T, R>) {
+  /** Lets a newer row with the same id wait behind this one, and behind those that wait already. */
+  letWaitBehind(row: Row<T, R>) {
     row.#enter('behind')
     this.#behind ??= new List()
     this.#behind.push(row)
