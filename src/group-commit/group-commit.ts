@@ -1,22 +1,25 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
+import assert from 'node:assert'
 import { type Clock, systemClock } from '../shared/clock.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
-import { type CutOff, createCutOff } from './cut-off.ts'
+import { createCutOff, type Watch } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
 import { LanePolicy } from './lane-policy.ts'
-import { backoffMs, createOutage, createPace, type Outage, type Pace } from './outage.ts'
+import { createOutage, type Outage } from './outage.ts'
+import { backoffMs, createPace, type Pace } from './pace.ts'
 import { Queue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
 import type { AttemptReport, Item, Limits, Store, Written } from './types.ts'
 
-/** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
+/** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
 /** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
-const lateness = 9
+const errorDelayFactor = 9
 
 interface Options {
+  /** Called when an attempt has ended. */
   onAttempt?: (report: AttemptReport) => void
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
@@ -37,7 +40,7 @@ export class GroupCommit<T extends Item, R> {
   readonly #queue: Queue<T, R>
   readonly #pace: Pace
   readonly #outage: Outage
-  readonly #watch: CutOff
+  readonly #watch: Watch
   readonly #estimate: Estimate
   readonly #deadlines: Deadlines<T, R>
   readonly #drained = Promise.withResolvers<void>()
@@ -64,12 +67,17 @@ export class GroupCommit<T extends Item, R> {
       (...change) => this.#onOutageChange(...change)
     )
     this.#watch = createCutOff(
-      () => store.commit(),
+      () => store.commitNothing(),
       clock,
       () => this.#onCommit()
     )
     this.#estimate = createEstimate(limits)
-    this.#deadlines = createDeadlines(limits.deadlineMs, clock, (row) => this.#expire(row), start)
+    this.#deadlines = createDeadlines(
+      limits.deadlineMs,
+      clock,
+      (row) => this.#expire(row),
+      () => this.#advance()
+    )
   }
 
   /**
@@ -103,8 +111,8 @@ export class GroupCommit<T extends Item, R> {
   }
 
   /**
-   * Returns why an item would be refused now, or undefined. The wait is shared like other budgets (shares.ts): a caller alone
-   * may fill half of the deadline, and one with a small `portion` of what waits may come after that.
+   * Returns why an item would be refused now, or undefined. Callers share the expected wait: one that has all of what waits
+   * (`portion` 1) may fill half of the deadline, and one that has nothing in it (0) may come until four fifths are filled.
    */
   refusal(portion = 1) {
     if (this.#closed) return 'closed'
@@ -118,12 +126,18 @@ export class GroupCommit<T extends Item, R> {
     return this.#estimate.expectMs(this.#deadlines.rows, this.#deadlines.bytes, busyMs)
   }
 
+  /** Begins the attempts that may begin now. */
   #start() {
     while (this.#busyLanes < this.#limits.lanes) {
       const kind = this.#policy.choose(this.#queue.isWaiting)
       if (kind === undefined || !this.#pace.admit()) break
       void this.#run(kind, this.#queue.take(kind))
     }
+  }
+
+  /** Call it when an attempt has ended or rows were settled: begins others, or ends a close that waits for nothing more. */
+  #advance() {
+    this.#start()
     if (!this.#closed || this.#busyLanes > 0 || this.#deadlines.rows > 0) return
     this.#deadlines.stop()
     this.#outage.stop()
@@ -138,20 +152,17 @@ export class GroupCommit<T extends Item, R> {
     this.#busyLanes++
     this.#newestBegan = began
     for (const row of rows) row.begin(attempt)
-    // Suspects that go together have the same slice, and new rows the first.
-    const { slice } = (rows[0] as Row<T, R>).history
-    const doublings =
-      kind === 'lookUp' ? rows.reduce((most, { history }) => Math.max(most, history.rests), 0) : slice
-    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublings)
+    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublingsOf(kind, rows))
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
     const written = await (kind === 'lookUp' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     endWatch()
     this.#busyLanes--
+    assert(this.#busyLanes >= 0, 'a lane ends its attempt once')
     this.#policy.end(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
     this.#observe(attempt, rows, written)
     this.#apply(rows, written, signal.aborted)
-    this.#start()
+    this.#advance()
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
@@ -164,9 +175,10 @@ export class GroupCommit<T extends Item, R> {
     })
     if (failure) {
       this.#pace.failed()
-      if (signal.aborted && kind === 'newRows') this.#estimate.doubt()
-      // The database has processed the rows, if only to refuse them. What was given up says nothing.
-      if (!signal.aborted && !/away|lost/.test(failure.kind)) this.#outage.signOfLife()
+      if (signal.aborted && kind === 'newRows') this.#estimate.noteCutOff()
+      const hasResponded = failure.kind !== 'away' && failure.kind !== 'lost'
+      // A database that refuses rows has processed them. What was cut off proves nothing.
+      if (hasResponded && !signal.aborted) this.#outage.signOfLife()
       return
     }
     // An insert that has left out all rows has committed nothing.
@@ -180,16 +192,17 @@ export class GroupCommit<T extends Item, R> {
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(rows: Row<T, R>[], { results, failure }: Written<R>, isCutOff: boolean) {
+    assert(failure || results.length === rows.length, 'each row has a result')
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
-      const result = results[index]
+      const result = results?.[index]
       if (row.state === 'done') this.#queue.releaseId(row)
       else if (result === undefined) undecided.push(row)
       else this.#settle(row, result)
     }
-    // Cut off before it had a connection: others may have one.
+    // An attempt that was cut off while it waited for a connection says nothing about the database: others may have one.
     const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
-    // What stays together goes back to the front, one by one.
+    // These rows stay together. They enter the queue at its front one by one, so the last one has to enter first.
     if (kind === 'away' || kind === 'chance') undecided.reverse()
     for (const row of undecided) this.#proceed(row, row.meet(kind ?? 'nothing', failure?.error))
   }
@@ -208,7 +221,7 @@ export class GroupCommit<T extends Item, R> {
   #rest(row: Row<T, R>, ms: number, proceed: () => void) {
     const cancel = this.#clock.after(ms, () => {
       proceed()
-      this.#start()
+      this.#advance()
     })
     row.rest(cancel)
   }
@@ -219,12 +232,12 @@ export class GroupCommit<T extends Item, R> {
     this.#queue.releaseId(row)
   }
 
-  /** Fails a row: late if it is at fault and others failed with it, so that its client cannot fail others all the time. */
+  /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
     const now = this.#clock.now()
     const arrival = row.deadline - this.#limits.deadlineMs
     const { refusal, hasFailedOthers } = row.history
-    const ms = Math.min((now - arrival) * lateness, (row.deadline - now) / 2)
+    const ms = Math.min((now - arrival) * errorDelayFactor, (row.deadline - now) / 2)
     if (this.#closed || refusal === undefined || !hasFailedOthers || ms <= 0) this.#settle(row, row.error)
     else this.#rest(row, ms, () => this.#settle(row, row.error))
   }
@@ -236,13 +249,13 @@ export class GroupCommit<T extends Item, R> {
     const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
     this.#deadlines.remove(row)
     row.settle(new NotCommitted(reason, history.cause))
-    // The attempt may still write the row, which therefore holds its id until the attempt has ended.
+    // The attempt may still write the row, so the row holds its id until the attempt has ended.
     if (state === 'tried') return attempt?.expire()
     history.cancelRest()
     this.#queue.withdraw(row)
   }
 
-  /** A probe has committed something. */
+  /** The store has committed nothing, which shows that it can commit. */
   #onCommit() {
     this.#pace.reset()
     this.#outage.signOfLife()
@@ -259,16 +272,16 @@ export class GroupCommit<T extends Item, R> {
   /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
   close() {
     this.#closed = true
-    this.#start()
+    this.#advance()
     return this.#drained.promise
   }
 
-  /** Call it when a probe has not found the database since a time, in ms of the clock. */
+  /** Call it when no probe has reached the database since a time, in ms of the clock. */
   noteAway(since: number) {
     if (this.#clock.now() - since >= this.#limits.deadlineMs) this.#outage.expired(since)
   }
 
-  /** Rows that wait for their outcome, their bytes, and what keeps them waiting. */
+  /** How many rows wait for their outcome, their bytes, and what they wait for. */
   get load() {
     const { rows, bytes } = this.#deadlines
     return {
@@ -279,4 +292,11 @@ export class GroupCommit<T extends Item, R> {
       databaseDown: this.#outage.databaseDown
     }
   }
+}
+
+/** Returns how often the time limit of an attempt with these rows is doubled. */
+function doublingsOf<T extends Item, R>(kind: Kind, rows: Row<T, R>[]): number {
+  if (kind === 'lookUp') return rows.reduce((most, { history }) => Math.max(most, history.rests), 0)
+  // Trials that go together have the same slice. New rows have none.
+  return (rows[0] as Row<T, R>).history.slice
 }

@@ -1,20 +1,21 @@
-/** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
+/** A row on its way to its outcome, whose fields only this file assigns; and an attempt with rows. */
+import assert from 'node:assert'
 import { Link, List } from '../shared/list.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
 import { type Next, next, type Result, steps } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
-/** The states, and those from which each may be entered. */
+/** The states of a row, and from which states each may be entered. */
 const enteredFrom = {
-  /** A row that came before it has its id. */
+  /** An older row holds its id. */
   behind: ['new'],
-  /** It has its id, and waits for a lane. */
+  /** It holds its id, and waits for a lane. */
   waiting: ['new', 'behind', 'tried', 'resting'],
   /** It is in an attempt. */
   tried: ['waiting'],
-  /** Its attempt has ended, and nothing is tried with it for a while. */
+  /** Its attempt has failed, and nothing is tried with it for a while. */
   resting: ['tried'],
-  /** Its caller has the outcome, though an attempt that still runs may hold it, and its id. */
+  /** Its caller has the outcome. If an attempt with it still runs, it holds its id until that has ended. */
   done: ['behind', 'waiting', 'tried', 'resting']
 } as const
 
@@ -55,8 +56,8 @@ class History {
 }
 const noHistory: Readonly<History> = Object.freeze(new History())
 
-/** A row's place among all rows that wait for their outcome. */
-export class Place<T extends Item, R> extends Link {
+/** Links a row among all rows that wait for their outcome; the row itself is a link of its queue. */
+export class DeadlineLink<T extends Item, R> extends Link {
   readonly row: Row<T, R>
 
   constructor(row: Row<T, R>) {
@@ -71,11 +72,11 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   readonly deadline: number
   readonly resolve: (result: R, rows: number) => void
   readonly reject: (error: unknown, rows?: number) => void
-  readonly place: Place<T, R> = new Place(this)
+  readonly deadlineLink: DeadlineLink<T, R> = new DeadlineLink(this)
   #state: State = 'new'
   #attempt: Attempt | undefined = undefined
   #history: Readonly<History> = noHistory
-  /** Those that wait for its id. */
+  /** The rows that wait for its id. */
   #behind: List<Row<T, R>> | undefined = undefined
 
   constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
@@ -182,11 +183,11 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     }
   }
 
-  /** What its client gets if nothing more is tried. */
+  /** The error that its client gets if nothing more is tried. */
   get error(): Error {
     const { mayBeStored, refusal, looksUp, cause } = this.#history
     if (mayBeStored) return new NotCommitted('unknown', cause)
-    // An error of the look-up says nothing of the data.
+    // The cause is then an error of the look-up, which says nothing about the data.
     return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
   }
 
@@ -197,7 +198,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#behind.push(row)
   }
 
-  /** Hands its id on, and returns the row that has it now. One that was tried alone is followed by one that is. */
+  /** Hands its id on to the next row, and returns that. After a row that was tried alone, the next one is tried alone, too. */
   handOn(): Row<T, R> | undefined {
     const next = this.#behind?.first
     if (next === undefined) return undefined
@@ -231,6 +232,8 @@ export class Attempt {
 
   /** One of its rows has expired. */
   expire() {
-    if (--this.#waiting === 0) this.cutOff()
+    this.#waiting--
+    assert(this.#waiting >= 0, 'each row expires once')
+    if (this.#waiting === 0) this.cutOff()
   }
 }

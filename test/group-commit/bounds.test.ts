@@ -239,9 +239,9 @@ t.test('deadlines', async (t) => {
 t.test('with the real clock, a row expires and names its last trouble', async (t) => {
   const failure = failureOf('away')
   const { error } = failure
-  const failing = async () => ({ results: [], failure })
+  const failing = async () => ({ failure })
   const group = new GroupCommit<Plant, string>(
-    { insert: failing, find: failing, commit: async () => {}, probe: async () => {} },
+    { insert: failing, find: failing, commitNothing: async () => {}, probe: async () => {} },
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()

@@ -325,7 +325,7 @@ t.test('a look-up may have more rows than a call has room for arguments', async 
     {
       insert: async (rows) => ({ results: rows.map(() => undefined) }),
       find: async (rows) => ({ results: rows.map(() => 'found') }),
-      commit: async () => {},
+      commitNothing: async () => {},
       probe: async () => {}
     },
     { ...roomy, batchRows: rows, batchBytes: rows }
