@@ -204,7 +204,7 @@ export class GroupCommit<T extends Item, R> {
     const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
     // These rows stay together. They enter the queue at its front one by one, so the last one has to enter first.
     if (kind === 'away' || kind === 'chance') undecided.reverse()
-    for (const row of undecided) this.#proceed(row, row.meet(kind ?? 'nothing', failure?.error))
+    for (const row of undecided) this.#proceed(row, row.record(kind ?? 'nothing', failure?.error))
   }
 
   /** Does with a row what comes next. */
@@ -238,8 +238,8 @@ export class GroupCommit<T extends Item, R> {
     const arrival = row.deadline - this.#limits.deadlineMs
     const { refusal, hasFailedOthers } = row.history
     const ms = Math.min((now - arrival) * errorDelayFactor, (row.deadline - now) / 2)
-    if (this.#closed || refusal === undefined || !hasFailedOthers || ms <= 0) this.#settle(row, row.error)
-    else this.#rest(row, ms, () => this.#settle(row, row.error))
+    if (this.#closed || refusal === undefined || !hasFailedOthers || ms <= 0) this.#settle(row, row.toError())
+    else this.#rest(row, ms, () => this.#settle(row, row.toError()))
   }
 
   /** Rejects a row whose deadline has passed. */

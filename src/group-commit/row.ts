@@ -69,7 +69,9 @@ export class DeadlineLink<T extends Item, R> extends Link {
 /** A submitted item, its callbacks and its deadline. */
 export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   readonly item: T
+  /** When it expires, in ms of the clock. */
   readonly deadline: number
+  /** Both get the number of rows in its last attempt. */
   readonly resolve: (result: R, rows: number) => void
   readonly reject: (error: unknown, rows?: number) => void
   readonly deadlineLink: DeadlineLink<T, R> = new DeadlineLink(this)
@@ -90,6 +92,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   get state() {
     return this.#state
   }
+  /** Its last attempt, which may still run. */
   get attempt() {
     return this.#attempt
   }
@@ -117,16 +120,18 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return this.#history
   }
 
+  /** It enters the queue. */
   wait() {
     this.#enter('waiting')
   }
 
+  /** An attempt with it begins. */
   begin(attempt: Attempt) {
     this.#enter('tried')
     this.#attempt = attempt
   }
 
-  /** `cancel` ends its rest before its time. */
+  /** Its rest begins; `cancel` ends it before its time. */
   rest(cancel: () => void) {
     this.#enter('resting')
     const history = this.#ownHistory()
@@ -137,54 +142,56 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** Gives its caller the outcome. */
   settle(outcome: R | Error) {
     this.#enter('done')
-    const { rows } = this.#attempt ?? {}
-    if (outcome instanceof Error) this.reject(outcome, rows)
-    else this.resolve(outcome, rows as number)
+    const size = this.#attempt?.size
+    if (outcome instanceof Error) this.reject(outcome, size)
+    else this.resolve(outcome, size as number)
   }
 
   /** Records how its attempt ended, if that was not an outcome; returns what comes next. */
-  meet(result: Result, error?: Error): Next {
-    const { rows } = this.#attempt as Attempt
+  record(result: Result, error?: Error): Next {
+    const { size } = this.#attempt as Attempt
     const history = this.#ownHistory()
     const { looksUp, misses } = history
     if (result !== 'nothing') history.cause = error
     // A look-up writes nothing, however it ends.
     if (result === 'lost' && !looksUp) history.mayBeStored = true
-    const step = next({ ...history, isAlone: rows === 1 }, result)
-    if (!looksUp) this.#countInsert(result, step)
+    const step = next({ ...history, isAlone: size === 1 }, result)
+    if (!looksUp) this.#countInsert(result, step, size)
+    // An insert has left it out, though its id is free: it must not hold up others.
     else if (step.attempt === 'insert' && misses > 0) this.#suspect(1)
     if (step.attempt === 'find') history.looksUp = true
     else if (step.attempt === 'insert') history.looksUp = false
     return step
   }
 
-  /** Records what an insert has shown, and what comes after it. */
-  #countInsert(result: Result, step: Next) {
+  /** Counts an insert with it, of so many rows, that has not decided it. */
+  #countInsert(result: Result, step: Next, size: number) {
     const history = this.#ownHistory()
     if (result === 'nothing') history.misses++
     else if (step === steps.repeat) history.repeats++
-    else if (step !== steps.wait) this.#fail(result)
-  }
-
-  /** From now on it goes with fewer rows, and takes its turn among the suspects. */
-  #suspect(partRows: number) {
-    Object.assign(this.#ownHistory(), { isSuspect: true, partRows })
+    else if (step !== steps.wait) this.#countFailure(result, size)
   }
 
   /** Rows that have failed together go on in parts. One that has failed alone gets more time, or keeps the error of its data. */
-  #fail(result: Result) {
-    const { rows } = this.#attempt as Attempt
+  #countFailure(result: Result, size: number) {
     const history = this.#ownHistory()
-    this.#suspect(Math.max(1, Math.floor(rows / partsOfAFailure)))
-    if (rows > 1) history.hasFailedOthers = true
+    this.#suspect(Math.max(1, Math.floor(size / partsOfAFailure)))
+    if (size > 1) history.hasFailedOthers = true
     else {
       history.slice++
       history.refusal = result === 'broken' || result === 'refused' ? history.cause : undefined
     }
   }
 
-  /** The error that its client gets if nothing more is tried. */
-  get error(): Error {
+  /** From now on its inserts have so many rows at most, and take turns with those of other suspects. */
+  #suspect(partRows: number) {
+    const history = this.#ownHistory()
+    history.isSuspect = true
+    history.partRows = partRows
+  }
+
+  /** Returns the error that its client gets if nothing more is tried. */
+  toError(): Error {
     const { mayBeStored, refusal, looksUp, cause } = this.#history
     if (mayBeStored) return new NotCommitted('unknown', cause)
     // The cause is then an error of the look-up, which says nothing about the data.
@@ -212,15 +219,17 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
 /** An attempt, which is cut off when no caller waits for any of its rows. */
 export class Attempt {
   readonly kind: Kind
-  readonly rows: number
+  /** How many rows it has. */
+  readonly size: number
+  /** When it began, in ms of the clock. */
   readonly began: number
   readonly #controller = new AbortController()
   /** How many of its rows have not expired. */
   #waiting: number
 
-  constructor(kind: Kind, rows: number, began: number) {
+  constructor(kind: Kind, size: number, began: number) {
     this.kind = kind
-    this.rows = this.#waiting = rows
+    this.size = this.#waiting = size
     this.began = began
   }
 
