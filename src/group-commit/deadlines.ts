@@ -5,6 +5,7 @@ import { List } from '../shared/list.ts'
 import type { DeadlineLink, Row } from './row.ts'
 import type { Item } from './types.ts'
 
+/** All rows that wait for their outcome. */
 export interface Deadlines<T extends Item, R> {
   /** How many rows wait for their outcome. */
   readonly rows: number
@@ -29,7 +30,7 @@ export function createDeadlines<T extends Item, R>(
   const links = new List<DeadlineLink<T, R>>()
   let cancel: (() => void) | undefined
 
-  /** After a standstill, timers ring before results are read that have reached the process in time: those are read first. */
+  /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
   function expireSoon() {
     clock.afterPoll(expire)
   }

@@ -2,12 +2,14 @@
 import type { Kind } from './row.ts'
 import type { Limits } from './types.ts'
 
-/** The weight of a full batch in the average. One slow row makes a batch slow: a few of them must not refuse all others. */
+/** The weight of a full batch in the average. One slow row makes a batch slow, and a few of them must not refuse all others. */
 const weights = { quicker: 1 / 4, slower: 1 / 16 }
-/** The shortest limit of a trial, and the shortest wait for a lock of other attempts, whose limit is four times as long. */
+/** The shortest limit of a trial, and the shortest wait of new rows for a lock, who have four times as long in all. */
 const shortestMs = 25
+/** The longest wait of new rows for a lock. */
 const longestLockMs = 250
 
+/** What was learned from attempts, and what follows for new ones. */
 export interface Estimate {
   /** Learns from an insert of new rows that were written. */
   learn(rows: number, bytes: number, ms: number): void
@@ -39,7 +41,7 @@ export function createEstimate({ lanes, batchRows, batchBytes, deadlineMs }: Lim
   let usualMs = 0
   /** How often new rows were cut off since some were written. */
   let cutOffsSinceSuccess = 0
-  /** The store's own limit, which leaves a repeat time before the deadline. */
+  /** The store's own limit of an attempt, which leaves time for a repeat. */
   const longestMs = deadlineMs / 3
 
   const limit = (ms: number, doublings: number) =>

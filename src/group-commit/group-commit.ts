@@ -36,7 +36,7 @@ export class GroupCommit<T extends Item, R> {
   readonly #limits: Limits
   readonly #options: Options
   readonly #clock: Clock
-  readonly #policy: LanePolicy
+  readonly #lanePolicy: LanePolicy
   readonly #queue: Queue<T, R>
   readonly #pace: Pace
   readonly #outage: Outage
@@ -58,13 +58,13 @@ export class GroupCommit<T extends Item, R> {
     this.#limits = limits
     this.#options = options
     this.#clock = clock
-    this.#policy = new LanePolicy(limits)
-    this.#queue = new Queue(limits, this.#policy)
+    this.#lanePolicy = new LanePolicy(limits)
+    this.#queue = new Queue(limits, this.#lanePolicy)
     this.#pace = createPace(clock, start)
     this.#outage = createOutage(
       () => store.probe(),
       clock,
-      (...change) => this.#onOutageChange(...change)
+      (databaseDown, cause) => this.#onOutageChange(databaseDown, cause)
     )
     this.#watch = createCutOff(
       () => store.commitNothing(),
@@ -129,7 +129,7 @@ export class GroupCommit<T extends Item, R> {
   /** Begins the attempts that may begin now. */
   #start() {
     while (this.#busyLanes < this.#limits.lanes) {
-      const kind = this.#policy.choose(this.#queue.isWaiting)
+      const kind = this.#lanePolicy.choose(this.#queue.isWaiting)
       if (kind === undefined || !this.#pace.admit()) break
       void this.#run(kind, this.#queue.take(kind))
     }
@@ -148,7 +148,7 @@ export class GroupCommit<T extends Item, R> {
   async #run(kind: Kind, rows: Row<T, R>[]) {
     const attempt = new Attempt(kind, rows.length, this.#clock.now())
     const { began, signal, cutOff } = attempt
-    this.#policy.begin(kind)
+    this.#lanePolicy.begin(kind)
     this.#busyLanes++
     this.#newestBegan = began
     for (const row of rows) row.begin(attempt)
@@ -159,7 +159,7 @@ export class GroupCommit<T extends Item, R> {
     endWatch()
     this.#busyLanes--
     assert(this.#busyLanes >= 0, 'a lane ends its attempt once')
-    this.#policy.end(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
+    this.#lanePolicy.end(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
     this.#observe(attempt, rows, written)
     this.#apply(rows, written, signal.aborted)
     this.#advance()

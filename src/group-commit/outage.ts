@@ -4,6 +4,7 @@ import type { Clock } from '../shared/clock.ts'
 /** While an outage lasts, a probe begins this long after the last one has failed. */
 const probePauseMs = 500
 
+/** Whether an outage is on, and the events that begin and end one. */
 export interface Outage {
   /** An outage has begun and not ended. */
   readonly databaseDown: boolean

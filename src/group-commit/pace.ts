@@ -14,14 +14,15 @@ export function backoffMs(earlierPauses: number, clock: Clock): number {
   return Math.min(longestPauseMs, firstPauseMs * 2 ** earlierPauses) * (0.5 + clock.random() / 2)
 }
 
+/** When attempts may begin. */
 export interface Pace {
-  /** Returns whether an attempt may begin now, and counts it; if not, calls back when one may. */
+  /** Returns whether an attempt may begin now, which the caller then begins. If not, calls back when one may. */
   admit(): boolean
   /** An attempt has failed, whatever its error. */
   failed(): void
   /** Nothing can be written for now: all lanes pause, for longer each time. Does nothing during a pause. */
   pause(): void
-  /** Something was written: attempts may come at any rate. */
+  /** An attempt has succeeded, or the database is back: attempts may come at any rate. */
   reset(): void
   /** Calls back no more. */
   stop(): void
@@ -29,11 +30,11 @@ export interface Pace {
 
 /** Takes a callback for when an attempt may begin that was not admitted. */
 export function createPace(clock: Clock, onDue: () => void): Pace {
-  /** Failures since something was written. */
+  /** Failures since the last reset. */
   let failures = 0
   /** When the next attempt may begin at the constant rate. */
   let nextAt = 0
-  /** Pauses since something was written. */
+  /** Pauses since the last reset. */
   let pauses = 0
   let pausedUntil = 0
   let cancel: (() => void) | undefined

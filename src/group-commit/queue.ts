@@ -51,7 +51,7 @@ const nextOf = <T extends Item, R>(rows: List<Row<T, R>> | Turns<T, R>) =>
  */
 export class Queue<T extends Item, R> {
   readonly #limits: Limits
-  readonly #policy: LanePolicy
+  readonly #lanePolicy: LanePolicy
   /** The row that holds each id. */
   #holders = new Map<bigint, Row<T, R>>()
   readonly #newRows = new List<Row<T, R>>()
@@ -62,9 +62,9 @@ export class Queue<T extends Item, R> {
   // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
   #addedToMap = 0
 
-  constructor(limits: Limits, policy: LanePolicy) {
+  constructor(limits: Limits, lanePolicy: LanePolicy) {
     this.#limits = limits
-    this.#policy = policy
+    this.#lanePolicy = lanePolicy
   }
 
   /** Returns the rows of a kind that a free lane takes from; undefined for long trials, if there are none. */
@@ -128,7 +128,7 @@ export class Queue<T extends Item, R> {
     let mostRows = this.#limits.batchRows
     let bytes = 0
     for (let row = nextOf(waiting); row; row = nextOf(waiting)) {
-      mostRows = Math.min(mostRows, this.#policy.mostRows(kind, row.history.partRows))
+      mostRows = Math.min(mostRows, this.#lanePolicy.mostRows(kind, row.history.partRows))
       // A look-up sends the id alone.
       if (kind !== 'lookUp') bytes += row.item.bytes
       if (rows.length >= mostRows || (bytes > this.#limits.batchBytes && rows.length > 0)) break

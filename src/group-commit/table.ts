@@ -12,6 +12,7 @@ export type Next =
 /** At the front or the back of its queue; once it has rested on its own, or once all lanes have paused. */
 export type When = 'first' | 'last' | 'after its rest' | 'after the pause'
 
+/** All that may come next, by its name in the tables. */
 export const steps = {
   /** All rows wait for the database together, then the same attempt again. */
   wait: { attempt: 'same', when: 'after the pause' },
@@ -21,6 +22,7 @@ export const steps = {
   part: { attempt: 'same', when: 'last' },
   /** The same statement alone, with more time. */
   rest: { attempt: 'same', when: 'after its rest' },
+  /** A look-up, with all that wait for one. */
   find: { attempt: 'find', when: 'last' },
   restFind: { attempt: 'find', when: 'after its rest' },
   /** With its part; alone if an insert has left it out. */
@@ -57,7 +59,7 @@ const afterFind: Table = {
   refused: [part, fail]
 }
 
-/** What is known of a row besides. */
+/** What else is known about the row. */
 export interface Facts {
   /** The attempt was a look-up. */
   readonly looksUp: boolean

@@ -20,10 +20,12 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
+/** For each row in order the caller's result, the caller's error, or undefined: nothing was written, or found. */
+export type Results<R> = readonly (R | Error | undefined)[]
+
 /** How an attempt ended: with a result for each row, or with the failure of all. */
 export type Written<R> =
-  /** In the order of the rows the caller's result, the caller's error, or undefined: nothing was written, or found. */
-  | { readonly results: readonly (R | Error | undefined)[]; readonly failure?: undefined }
+  | { readonly results: Results<R>; readonly failure?: undefined }
   | { readonly results?: undefined; readonly failure: WriteFailure }
 
 /**

@@ -1,7 +1,7 @@
 /** The SQL store that group commit writes to: runs the statements, and says what became of each plant, by its write id. */
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
-import type { AttemptRow, Store, Written } from '../group-commit/types.ts'
+import type { AttemptRow, Results, Store, Written } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
 import { checkReadiness } from './probe.ts'
 import {
@@ -65,7 +65,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
 }
 
 /** Turns a rejection into the failure of all rows. */
-const settled = (attempt: () => Promise<NonNullable<Written<Stored>['results']>>): Promise<Written<Stored>> =>
+const settled = (attempt: () => Promise<Results<Stored>>): Promise<Written<Stored>> =>
   attempt().then(
     (results) => ({ results }),
     (error: unknown) => ({ failure: diagnose(error) })

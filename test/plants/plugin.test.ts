@@ -90,7 +90,7 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   await areRunning(1, 'join plants')
   controller.abort()
   await areRunning(0, 'join plants')
-  t.match(await found, { results: [], failure: { error: { code: '57014' }, kind: 'busy' } })
+  t.match(await found, { failure: { error: { code: '57014' }, kind: 'busy' } })
 })
 
 t.test('a repository that is given takes the creates, without a database', async (t) => {
