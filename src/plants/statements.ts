@@ -80,7 +80,7 @@ export const comparePlants = (plants: readonly NewPlant[]) => ({
 })
 
 /** Commits as a create does, without a plant. */
-export const commitNothing = { name: 'commit', text: insertNothing }
+export const commitNothing = { name: 'commit nothing', text: insertNothing }
 
 const read = `${written}, created_at`
 
