@@ -9,10 +9,10 @@ const otherKinds: readonly Kind[] = ['lookUp', 'newRows', 'longTrial']
 const successesPerPart = 4
 /** A look-up that has failed goes on with a quarter of its rows; each success lets four times as many go together. */
 const lookUpFactor = 4
-/** While others wait, long trials get a quarter of the time that the others get. */
-const timeOfOthers = 4
+/** After a long trial, the rows that it holds up get four times as much time before the next one. */
+const timeOfOthersFactor = 4
 
-/** Decides from how earlier attempts have ended. It knows no rows. */
+/** Decides by what waits, what runs, and how earlier attempts have ended. It knows no rows. */
 export class LanePolicy {
   readonly #limits: Pick<Limits, 'lanes' | 'batchRows'>
   /** How many lanes have a batch of each kind. */
@@ -50,14 +50,15 @@ export class LanePolicy {
     const { lanes } = this.#limits
     const hasLane = this.#busy.firstTrial + this.#busy.longTrial < Math.max(1, lanes - 1)
     if (!hasLane || kind === 'firstTrial') return hasLane
-    const holdsUp = isWaiting('firstTrial') || (lanes === 1 && (isWaiting('newRows') || isWaiting('lookUp')))
-    return this.#busy.longTrial === 0 && (this.#debtMs <= 0 || !holdsUp)
+    const holdsUpOthers =
+      isWaiting('firstTrial') || (lanes === 1 && (isWaiting('newRows') || isWaiting('lookUp')))
+    return this.#busy.longTrial === 0 && (this.#debtMs <= 0 || !holdsUpOthers)
   }
 
   /**
-   * Returns how many rows an attempt with a row may have; `partRows` is that of a suspect. The parts of a failed batch are
-   * tried one by one. The more trials succeed in a row, the more parts go together: if all rows had met the same trouble,
-   * it is over, and they are soon written.
+   * Returns how many rows an attempt may have with a row of this kind; `partRows` counts for suspects. The parts of a failed
+   * batch are tried one by one at first. The more trials succeed in a row, the more parts go together: if all rows had met
+   * the same trouble, it is over, and they are soon written.
    */
   mostRows(kind: Kind, partRows: number): number {
     if (kind === 'newRows') return this.#limits.batchRows
@@ -76,7 +77,7 @@ export class LanePolicy {
   end(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
     this.#busy[kind]--
     assert(this.#busy[kind] >= 0, 'an attempt ends once')
-    this.#debtMs = kind === 'longTrial' ? timeOfOthers * ms : this.#debtMs - ms
+    this.#debtMs = kind === 'longTrial' ? timeOfOthersFactor * ms : this.#debtMs - ms
     if (kind === 'lookUp')
       this.#lookUpRows = isSuccess
         ? Math.min(this.#limits.batchRows, this.#lookUpRows * lookUpFactor)

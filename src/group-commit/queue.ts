@@ -58,8 +58,11 @@ export class Queue<T extends Item, R> {
   readonly #lookUps = new Turns<T, R>()
   /** Suspects, by their slices; rows with a lower slice go first. */
   readonly #trials: Turns<T, R>[] = [new Turns()]
-  // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
-  // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
+  /**
+   * Ids added since the Map of holders was made. When a V8 Map grows or compacts, its old table refers to the new one. Once a
+   * table is in the old generation, all later ones survive minor garbage collections, which took 30 times longer. So a new
+   * Map, without that chain, replaces it now and then.
+   */
   #addedToMap = 0
 
   constructor(limits: Limits, lanePolicy: LanePolicy) {
@@ -81,7 +84,7 @@ export class Queue<T extends Item, R> {
     return rows !== undefined && nextOf(rows) !== undefined
   }
 
-  /** Takes in a row that no other keeps from its id. */
+  /** Adds a row that holds its id. */
   enter(row: Row<T, R>, end: End = 'back') {
     row.wait()
     const { kind, history } = row
@@ -90,7 +93,7 @@ export class Queue<T extends Item, R> {
     else (kind === 'lookUp' ? this.#lookUps : this.#trials[history.slice])?.add(row, end)
   }
 
-  /** Takes in a new row: it enters, or waits behind the holder of its id. */
+  /** Adds a new row, which waits behind the holder of its id, if there is one. */
   add(row: Row<T, R>) {
     const holder = this.#holders.get(row.item.id)
     if (holder !== undefined) return holder.letWaitBehind(row)
@@ -102,7 +105,7 @@ export class Queue<T extends Item, R> {
     this.enter(row)
   }
 
-  /** Releases the id of its holder. The next row of that id enters. */
+  /** Releases the id of its holder; the next row of that id enters the queue. */
   releaseId(holder: Row<T, R>) {
     const next = holder.handOn()
     if (next) {
