@@ -5,7 +5,7 @@ import { isTracingOn, readConfig } from './config/config.ts'
 import { checkInternals } from './connections/internals.ts'
 import { spareConnections } from './connections/room.ts'
 import { checkKernel } from './connections/send-queues.ts'
-import { waitForDatabase } from './database/readiness.ts'
+import { waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/failure.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/statements.ts'
@@ -51,10 +51,10 @@ try {
     await app.close()
     throw error
   }
-  const left = ({ size, pending } = app.connections) => ({ connections: size, requests: pending })
+  const left = () => ({ connections: app.connections.size, requests: app.connections.pending })
   // Before the log's own listener writes what is left: a process that is cut off has closed nothing.
   process.prependOnceListener('exit', () => app.logUnlogged())
-  // Not earlier: a process that cannot listen would end with exit code 0.
+  // Not earlier: once this is installed, a process that fails to listen, and so has nothing left to do, would end with 0.
   closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,

@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
 import { checkNone, sayGrants, settingChecks } from '../database/checks.ts'
 import { connect } from '../database/hosts.ts'
-import { waitForDatabase } from '../database/readiness.ts'
 import type { ConnectionOptions } from '../database/url.ts'
+import { waitForDatabase } from '../database/wait-for-database.ts'
 import { StartupFault } from '../failures/failure.ts'
 
 /** What to migrate, how long to wait for it and then for locks, and a callback that gets what it waits for. */

@@ -37,14 +37,14 @@ export class Backpressure {
     const bytes = Number(response.getHeader('content-length') ?? 0)
     this.#owe(1 + Math.floor(bytes / bytesEach))
     if (this.#debt <= perTurn || connection === undefined) return
-    const hold = () => {
-      if (!connection.hold()) return
+    const pause = () => {
+      if (!connection.pauseReading()) return
       ;(connection.isTrusted ? this.#trusted : this.#others).add(connection)
       this.#endTurnSoon()
     }
     // Until a refused body has arrived completely, Node would resume the socket.
-    if (raw.complete) hold()
-    else raw.once('end', hold)
+    if (raw.complete) pause()
+    else raw.once('end', pause)
   }
 
   /** Reads from every client again. */
@@ -84,6 +84,6 @@ export class Backpressure {
 
   #resume(connection: Connection) {
     this.remove(connection)
-    connection.letGo()
+    connection.resumeReading()
   }
 }

@@ -67,7 +67,7 @@ export class Connection extends Link {
   /** Bytes that certainly belong to the newest request's body: they hold no other request. */
   #bodyBytes = 0
   #awaits100 = false
-  #isHeld = false
+  #isReadingPaused = false
   /** It is read on in the next turn. */
   #isPaced = false
   /** From this time on (ms), its next response is its last. */
@@ -149,18 +149,18 @@ export class Connection extends Link {
     return isLast
   }
 
-  /** Leaves what comes after the newest request unread, until it is let go. Returns whether: a body is read to its end. */
-  hold(): boolean {
+  /** Leaves what comes after the newest request unread, until `resumeReading`. Returns whether: a body is read to its end. */
+  pauseReading(): boolean {
     if (this.isArriving || this.isOver) return false
-    this.#isHeld = true
+    this.#isReadingPaused = true
     this.socket.pause()
     // Its next request may have come.
     this.#observer.onBegun(this)
     return true
   }
 
-  letGo(): void {
-    this.#isHeld = false
+  resumeReading(): void {
+    this.#isReadingPaused = false
     this.socket.resume()
     this.#observer.onServed(this)
   }
@@ -277,7 +277,7 @@ export class Connection extends Link {
     for (let from = 0; from < chunk.length; ) {
       if (this.isOver || socket.destroyed) return
       const room = findRoom(this.#pending.size, this.#isTrusted, this.#shared.pending)
-      if (((room <= 0 || this.#isHeld) && !this.isArriving) || isPausedByNode(socket)) socket.pause()
+      if (((room <= 0 || this.#isReadingPaused) && !this.isArriving) || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
       const bytes = findPieceBytes(room, this.#pending.size === 0 && this.isArriving)
       const to = from + Math.max(bytes, this.#bodyBytes)
@@ -294,7 +294,7 @@ export class Connection extends Link {
     this.#isPaced = true
     pauseForTurn(this.socket, () => {
       this.#isPaced = false
-      if (!this.#isHeld) this.socket.resume()
+      if (!this.#isReadingPaused) this.socket.resume()
     })
   }
 
@@ -304,7 +304,7 @@ export class Connection extends Link {
     this.#shared.pending--
     const { size } = this.#pending
     const isHalf = size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2
-    if ((isHalf || size === 0) && !this.#isHeld) this.socket.resume()
+    if ((isHalf || size === 0) && !this.#isReadingPaused) this.socket.resume()
     this.#forgetNewest()
     if (size === 0 && this.#state === 'over') this.finish()
     this.#observer.onServed(this)

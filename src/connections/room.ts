@@ -1,4 +1,4 @@
-/** Room for connections: how many there may be, and which one is given up for a new one. */
+/** Room for connections: how many there may be, and which one is evicted for a new one. */
 import { List } from '../shared/list.ts'
 import type { Connection } from './connection.ts'
 import { reset } from './internals.ts'
@@ -7,7 +7,7 @@ import { reset } from './internals.ts'
 export const spareConnections = 1_000
 
 /**
- * Given up in constant time, for a new connection, is the one that has been in its state for the longest time:
+ * Evicted in constant time, for a new connection, is the one that has been in its state for the longest time:
  * 1. of those without a valid token that are idle;
  * 2. of the others without one: their requests are decided at once, so all that they can wait for is their client;
  * 3. of the trusted ones that are idle.
@@ -19,10 +19,10 @@ export class Room {
   readonly #busyUnknown = new List<Connection>()
   readonly #idleTrusted = new List<Connection>()
   readonly #excess = new List<Connection>()
-  /** The connections that count. One that was given up does not, although it has not closed yet. */
+  /** The connections that count. One that was evicted does not, although it has not closed yet. */
   readonly #ordinary = new Set<Connection>()
   readonly #excessive = new Set<Connection>()
-  /** How many were given up, by whether a request of them had a valid token. */
+  /** How many were evicted, by whether a request of them had a valid token. */
   readonly evicted = { none: 0, valid: 0 }
   /** How many that were one too many made room for another such. */
   dropped = 0
@@ -34,10 +34,10 @@ export class Room {
   /** Makes room for one more, if that can be; returns whether it is one too many. */
   make(): boolean {
     if (this.#ordinary.size < this.limit) return false
-    const given = this.#idleUnknown.first ?? this.#busyUnknown.first ?? this.#idleTrusted.first
-    if (given !== undefined) {
-      this.evicted[given.isTrusted ? 'valid' : 'none']++
-      this.#evict(given)
+    const chosen = this.#idleUnknown.first ?? this.#busyUnknown.first ?? this.#idleTrusted.first
+    if (chosen !== undefined) {
+      this.evicted[chosen.isTrusted ? 'valid' : 'none']++
+      this.#evict(chosen)
       return false
     }
     const oldest = this.#excess.first
@@ -65,7 +65,7 @@ export class Room {
     if (this.#ordinary.has(connection)) this.move(connection, true)
   }
 
-  /** Returns the list that a connection belongs to; none if it was given up, or is trusted and busy. */
+  /** Returns the list that a connection belongs to; none if it was evicted, or is trusted and busy. */
   #listOf(connection: Connection, isBusy: boolean): List<Connection> | undefined {
     if (this.#excessive.has(connection)) return this.#excess
     if (!this.#ordinary.has(connection)) return undefined
@@ -73,7 +73,7 @@ export class Room {
     return isBusy ? undefined : this.#idleTrusted
   }
 
-  /** Forgets a connection that has closed or is given up. */
+  /** Forgets a connection that has closed or is evicted. */
   remove(connection: Connection): void {
     connection.unlink()
     this.#ordinary.delete(connection)

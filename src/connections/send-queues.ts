@@ -42,30 +42,34 @@ export async function askKernel(connections: Iterable<Connection>, tables = allT
   return held
 }
 
-const add = (sum: number, bytes: number) => sum + bytes
+const groupOf = ({ isTrusted }: Connection) => (isTrusted ? 'trusted' : 'unknown')
 
-/** Returns whether the kernel may hold more than is allowed, as far as is known without asking it. */
-export function mayExceedBound(connections: Connection[]): boolean {
-  const owing = connections.filter(({ patience }) => patience.isOwing)
-  const sumOf = (of: Connection[]) => of.map(({ patience }) => patience.unreadBytes).reduce(add, 0)
-  const { unknown = [], trusted = [] } = Object.groupBy(owing, groupOf)
-  return sumOf(unknown) > maximumHeldBytes.unknown || sumOf(trusted) > maximumHeldBytes.trusted
+/** Sums the bytes of those without a valid token, and of all others. */
+function sumByGroup(entries: readonly (readonly [Connection, number])[]) {
+  const sums = { unknown: 0, trusted: 0 }
+  for (const [connection, bytes] of entries) sums[groupOf(connection)] += bytes
+  return sums
 }
 
-const groupOf = ({ isTrusted }: Connection) => (isTrusted ? 'trusted' : 'unknown')
+/** Returns whether the kernel may hold more than is allowed, as far as is known without asking it. */
+export function mayExceedBound(connections: readonly Connection[]): boolean {
+  const owing = connections.filter(({ patience }) => patience.isOwing)
+  const { unknown, trusted } = sumByGroup(owing.map((each) => [each, each.patience.unreadBytes]))
+  return unknown > maximumHeldBytes.unknown || trusted > maximumHeldBytes.trusted
+}
 
 /** Returns the connections to cut off, so that the kernel holds no more than is allowed: where it does, three quarters of that. */
 export function findGreedy(held: ReadonlyMap<Connection, number>): Connection[] {
   const open = [...held].filter(([{ socket }]) => !socket.destroyed)
-  const groups = Map.groupBy(open, ([connection]) => groupOf(connection))
-  return [...groups].flatMap(([group, holders]) => {
-    let sum = holders.map(([, bytes]) => bytes).reduce(add, 0)
-    if (sum <= maximumHeldBytes[group]) return []
-    const sorted = holders.toSorted(([, one], [, other]) => other - one)
-    return sorted.flatMap(([connection, bytes]) => {
-      if (sum <= 0.75 * maximumHeldBytes[group]) return []
-      sum -= bytes
-      return connection
-    })
+  const left = sumByGroup(open)
+  const aimOf = (group: keyof typeof left) =>
+    left[group] > maximumHeldBytes[group] ? 0.75 * maximumHeldBytes[group] : left[group]
+  const aims = { unknown: aimOf('unknown'), trusted: aimOf('trusted') }
+  const greediestFirst = open.toSorted(([, one], [, other]) => other - one)
+  return greediestFirst.flatMap(([connection, bytes]) => {
+    const group = groupOf(connection)
+    if (left[group] <= aims[group]) return []
+    left[group] -= bytes
+    return connection
   })
 }

@@ -29,30 +29,36 @@ const meanings: [codes: RegExp, kind: FailureKind][] = [
   // The data is at fault.
   [/^/, 'refused']
 ]
-/** What some errors mean whose code has other meanings: a stale plan, and a row that a policy of the table refuses. */
+/** Errors whose code means something else as a rule: a stale plan (0A000), and a row that a policy refuses (42501). */
 const ofRoutines: Partial<Record<string, FailureKind>> = {
   RevalidateCachedQuery: 'away',
   ExecWithCheckOptions: 'refused'
 }
-/** What the failures of all rows mean where a function that one row has called, such as a trigger, has met them. */
+/**
+ * What these kinds become where the error names a function that was running, such as a trigger's: then one row has caused it, and
+ * the others may succeed without that row.
+ */
 const ofFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
 
-/** A connection exception, a server that stops, an unknown completion. If this session survives, another one has met it. */
-const open = /^(08...|25P04|40003|57P0[1-5])$/
+/**
+ * After these, the outcome of a statement is open: a connection exception, a server that stops, an unknown completion. Where the
+ * session can still be used, the error came from another one, such as a worker's or a dblink's.
+ */
+const openCodes = /^(08...|25P04|40003|57P0[1-5])$/
 /**
  * The source files in which Citus communicates with its workers. When such a connection breaks in a transaction, Citus
  * reports no better codes than those of an internal error and of an I/O error.
  */
-const broken = /^(XX000|58030)$/
-const onWorkers =
+const workerCodes = /^(XX000|58030)$/
+const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
 /**
  * Bad data, a constraint, a trigger, a view's check, a value that is too large. The single characters are
  * classes that PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE").
  */
-const refused = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
+const ruleCodes = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
 /** A session that has lost its prepared statements, or whose server is not the primary. */
-const stale = /^(25006|26000|42P05)$/
+const staleCodes = /^(25006|26000|42P05)$/
 
 type Report = Partial<DatabaseError>
 
@@ -69,7 +75,7 @@ export const isReported = (error: unknown): boolean => codeOf(error) !== undefin
 export function isStale(error: unknown): boolean {
   const { routine, where } = error as Report
   const isPlan = routine === 'RevalidateCachedQuery'
-  return where === undefined && (isPlan || stale.test(codeOf(error) ?? ''))
+  return where === undefined && (isPlan || staleCodes.test(codeOf(error) ?? ''))
 }
 
 /** Returns whether a session ended by a time-out of its own, which says nothing about others. */
@@ -77,7 +83,7 @@ export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test
 
 /** Returns whether the data of a row breaks a rule of the table. */
 export const breaksRule = (error: unknown): boolean =>
-  refused.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
+  ruleCodes.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
 
 /** Returns what an error means for the rows of its statement. */
 export const diagnose = (error: unknown): WriteFailure => ({
@@ -87,11 +93,12 @@ export const diagnose = (error: unknown): WriteFailure => ({
 
 function kindOf(error: Report): FailureKind {
   const { routine = '', where, file = '' } = error
-  // Near the wraparound of transaction ids, nothing is written until the operator vacuums. The code is that of too much data.
+  // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums. It reports 54000, the code of
+  // data that is too large, so only the routine tells.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
-  if (code === undefined || open.test(code)) return 'lost'
-  if (broken.test(code) && onWorkers.test(file)) return 'lost'
+  if (code === undefined || openCodes.test(code)) return 'lost'
+  if (workerCodes.test(code) && workerFiles.test(file)) return 'lost'
   const [, ofCode] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
   const kind = ofRoutines[routine] ?? ofCode
   return where === undefined ? kind : (ofFunctions[kind] ?? kind)

@@ -92,6 +92,17 @@ async function hasEnded(client: pg.ClientBase): Promise<boolean> {
   return result
 }
 
+/** What is left after a statement: a session for the next one, none, or not even a server that other sessions can use. */
+type Left = 'session' | 'no session' | 'no server'
+
+/** Returns what an error has left, and what it says about the statement. */
+async function judge(client: pg.ClientBase, cause: unknown): Promise<{ left: Left; error: unknown }> {
+  if (!isReported(cause)) return { left: 'no server', error: cause }
+  if (!(await hasEnded(client))) return { left: isStale(cause) ? 'no server' : 'session', error: cause }
+  const error = new OutcomeUnknown('the session has ended', { cause })
+  return { left: isTimedOut(cause) ? 'no session' : 'no server', error }
+}
+
 /** Runs a statement on a connection, and releases the connection, or ends it if it cannot be used again. */
 export async function runStatement(
   client: pg.PoolClient,
@@ -103,14 +114,14 @@ export async function runStatement(
   let isOver = false
   let isCancelled = false
   const silence = Promise.withResolvers<never>()
-  const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
+  const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
   const cancel = () => {
     // The signal belongs to a whole attempt, which may have reached a later statement.
     if (isOver) return
     isCancelled = true
     cancelStatement(client)
-    // If the server does not react, give up: its connection may take as long to end as TCP retries.
-    graceTimer ??= setTimeout(() => setImmediate(giveUp), cancelGraceMs)
+    // If the server does not react, wait no longer: its connection may take as long to end as TCP retries.
+    graceTimer ??= setTimeout(() => setImmediate(stopWaiting), cancelGraceMs)
   }
   // After a standstill of the process, timers run first, while the result may be waiting in the socket: read that first.
   const cancelSoon = () => void setImmediate(cancel)
@@ -118,22 +129,20 @@ export async function runStatement(
   signal?.addEventListener('abort', cancelSoon)
   let result: pg.QueryResult | undefined
   let error: unknown
-  let isServerLost = false
-  let isLost = false
+  let left: Left = 'session'
   try {
     result = await Promise.race([client.query(statement), silence.promise])
   } catch (cause) {
-    error = cause
-    isLost = !isReported(cause) || (await hasEnded(client))
-    isServerLost = isLost ? !isTimedOut(cause) : isStale(cause)
-    if (isLost && isReported(cause)) error = new OutcomeUnknown('the session has ended', { cause })
+    ;({ left, error } = await judge(client, cause))
   }
   isOver = true
   clearTimeout(timer)
   clearTimeout(graceTimer)
   // After a cancel, too: a late cancel request would cancel the next statement of this connection.
-  client.release(isLost || isServerLost || isCancelled)
-  // A success after a cancel may be such a commit, too, even without the notice.
-  if (!unreplicated.delete(client) && !(isCancelled && result)) return { result, error, isServerLost }
+  client.release(left !== 'session' || isCancelled)
+  const isServerLost = left === 'no server'
+  const hasNotice = unreplicated.delete(client)
+  // A commit that was cancelled while it waited for its standby reports success, and the notice may have been suppressed.
+  if (!hasNotice && !(isCancelled && result)) return { result, error, isServerLost }
   return { result: undefined, error: new OutcomeUnknown('the commit is not replicated'), isServerLost }
 }

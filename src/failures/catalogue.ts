@@ -14,9 +14,14 @@ export interface Entry {
   readonly isForOperator?: true
   /** Which requests can meet it. Absent if each operation that can meet it declares it. */
   readonly scope?:
-    | `any ${'request' | 'operation'}`
-    | `requests ${'for other paths' | 'with other methods' | 'for /readyz'}`
-    | `operations ${'that write' | 'with a body' | 'with a body or parameters'}`
+    | 'any request'
+    | 'any operation'
+    | 'requests for other paths'
+    | 'requests with other methods'
+    | 'requests for /readyz'
+    | 'operations that write'
+    | 'operations with a body'
+    | 'operations with a body or parameters'
   /** What an operation that writes has stored: nothing, so that the request can be repeated, or perhaps its row. */
   readonly outcome?: 'none' | 'unknown'
   /** One that is `unknown` by itself may be known to have stored nothing. */

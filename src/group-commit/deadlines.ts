@@ -1,21 +1,36 @@
 /** The deadlines of the rows that wait for their outcome, and how many rows and bytes wait. */
+import assert from 'node:assert'
 import type { Clock } from '../shared/clock.ts'
 import { List } from '../shared/list.ts'
-import type { Place, Row } from './row.ts'
+import type { DeadlineLink, Row } from './row.ts'
 import type { Item } from './types.ts'
 
-/** Makes an empty list. When deadlines pass, `onExpired` has to settle each row, then `onEnd` is called. */
+/** All rows that wait for their outcome. */
+export interface Deadlines<T extends Item, R> {
+  /** How many rows wait for their outcome. */
+  readonly rows: number
+  /** Their bytes. */
+  readonly bytes: number
+  /** Adds a new row. */
+  add(row: Row<T, R>): void
+  /** Removes a row whose caller gets the outcome. */
+  remove(row: Row<T, R>): void
+  /** Stops the timer; call it when no row waits. */
+  stop(): void
+}
+
+/** Makes an empty list. When deadlines pass, `onExpired` has to remove each row; then `onEnd` is called. */
 export function createDeadlines<T extends Item, R>(
   deadlineMs: number,
   clock: Clock,
   onExpired: (row: Row<T, R>) => void,
   onEnd: () => void
-) {
-  /** In order of arrival, and so in order of their deadlines: one timer, for the first, is enough. */
-  const places = new List<Place<T, R>>()
+): Deadlines<T, R> {
+  /** In the order of arrival, and so of their deadlines: one timer, for the first row, is enough. */
+  const links = new List<DeadlineLink<T, R>>()
   let cancel: (() => void) | undefined
 
-  /** Results that have reached the process by now are in time: after a standstill they are read only after the timers. */
+  /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
   function expireSoon() {
     clock.afterPoll(expire)
   }
@@ -23,13 +38,14 @@ export function createDeadlines<T extends Item, R>(
   function expire() {
     cancel = undefined
     const now = clock.now()
-    for (let place = places.first; place; place = places.first) {
-      const { row } = place
+    for (let link = links.first; link; link = links.first) {
+      const { row } = link
       if (row.deadline > now) {
         cancel = clock.after(row.deadline - now, expireSoon)
         break
       }
       onExpired(row)
+      assert(links.first !== link, 'a row that has expired is removed')
     }
     onEnd()
   }
@@ -39,15 +55,14 @@ export function createDeadlines<T extends Item, R>(
     bytes: 0,
 
     add(row: Row<T, R>) {
-      places.push(row.place)
+      links.push(row.deadlineLink)
       waiting.rows++
       waiting.bytes += row.item.bytes
       cancel ??= clock.after(deadlineMs, expireSoon)
     },
 
-    /** Removes a row whose caller gets the outcome. */
     remove(row: Row<T, R>) {
-      row.place.unlink()
+      row.deadlineLink.unlink()
       waiting.rows--
       waiting.bytes -= row.item.bytes
     },
@@ -58,5 +73,3 @@ export function createDeadlines<T extends Item, R>(
   }
   return waiting
 }
-
-export type Deadlines<T extends Item, R> = ReturnType<typeof createDeadlines<T, R>>

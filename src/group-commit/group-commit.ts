@@ -1,21 +1,25 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
+import assert from 'node:assert'
 import { type Clock, systemClock } from '../shared/clock.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
-import { type CutOff, createCutOff } from './cut-off.ts'
+import { createCutOff, type Watch } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
-import { createOutage, createPace, type Outage, type Pace, pauseMs } from './outage.ts'
+import { LanePolicy } from './lane-policy.ts'
+import { createOutage, type Outage } from './outage.ts'
+import { backoffMs, createPace, type Pace } from './pace.ts'
 import { Queue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
 import type { AttemptReport, Item, Limits, Store, Written } from './types.ts'
 
-/** New rows are refused while the waiting ones would take more than this share of the deadline: they would come too late. */
+/** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
 /** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
-const lateness = 9
+const errorDelayFactor = 9
 
 interface Options {
+  /** Called when an attempt has ended. */
   onAttempt?: (report: AttemptReport) => void
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
@@ -32,10 +36,11 @@ export class GroupCommit<T extends Item, R> {
   readonly #limits: Limits
   readonly #options: Options
   readonly #clock: Clock
+  readonly #lanePolicy: LanePolicy
   readonly #queue: Queue<T, R>
   readonly #pace: Pace
   readonly #outage: Outage
-  readonly #watch: CutOff
+  readonly #watch: Watch
   readonly #estimate: Estimate
   readonly #deadlines: Deadlines<T, R>
   readonly #drained = Promise.withResolvers<void>()
@@ -53,20 +58,26 @@ export class GroupCommit<T extends Item, R> {
     this.#limits = limits
     this.#options = options
     this.#clock = clock
-    this.#queue = new Queue(limits)
+    this.#lanePolicy = new LanePolicy(limits)
+    this.#queue = new Queue(limits, this.#lanePolicy)
     this.#pace = createPace(clock, start)
     this.#outage = createOutage(
       () => store.probe(),
       clock,
-      (...change) => this.#onOutageChange(...change)
+      (databaseDown, cause) => this.#onOutageChange(databaseDown, cause)
     )
     this.#watch = createCutOff(
-      () => store.commit(),
+      () => store.commitNothing(),
       clock,
       () => this.#onCommit()
     )
     this.#estimate = createEstimate(limits)
-    this.#deadlines = createDeadlines(limits.deadlineMs, clock, (row) => this.#giveUp(row), start)
+    this.#deadlines = createDeadlines(
+      limits.deadlineMs,
+      clock,
+      (row) => this.#expire(row),
+      () => this.#advance()
+    )
   }
 
   /**
@@ -100,8 +111,8 @@ export class GroupCommit<T extends Item, R> {
   }
 
   /**
-   * Returns why an item would be refused now, or undefined. The wait is shared like other budgets (shares.ts): a caller alone
-   * may fill half of the deadline, and one with a small `portion` of what waits may come after that.
+   * Returns why an item would be refused now, or undefined. Callers share the expected wait: one that has all of what waits
+   * (`portion` 1) may fill half of the deadline, and one that has nothing in it (0) may come until four fifths are filled.
    */
   refusal(portion = 1) {
     if (this.#closed) return 'closed'
@@ -115,12 +126,18 @@ export class GroupCommit<T extends Item, R> {
     return this.#estimate.expectMs(this.#deadlines.rows, this.#deadlines.bytes, busyMs)
   }
 
+  /** Begins the attempts that may begin now. */
   #start() {
     while (this.#busyLanes < this.#limits.lanes) {
-      const kind = this.#queue.choose()
+      const kind = this.#lanePolicy.choose(this.#queue.isWaiting)
       if (kind === undefined || !this.#pace.admit()) break
       void this.#run(kind, this.#queue.take(kind))
     }
+  }
+
+  /** Call it when an attempt has ended or rows were settled: begins others, or ends a close that waits for nothing more. */
+  #advance() {
+    this.#start()
     if (!this.#closed || this.#busyLanes > 0 || this.#deadlines.rows > 0) return
     this.#deadlines.stop()
     this.#outage.stop()
@@ -131,22 +148,21 @@ export class GroupCommit<T extends Item, R> {
   async #run(kind: Kind, rows: Row<T, R>[]) {
     const attempt = new Attempt(kind, rows.length, this.#clock.now())
     const { began, signal, cutOff } = attempt
+    this.#lanePolicy.begin(kind)
     this.#busyLanes++
     this.#newestBegan = began
     for (const row of rows) row.begin(attempt)
-    // Suspects that go together have the same slice, and new rows the first.
-    const { slice } = (rows[0] as Row<T, R>).history
-    const doublings = kind === 'find' ? Math.max(...rows.map(({ history }) => history.rests)) : slice
-    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublings)
+    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublingsOf(kind, rows))
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
-    const written = await (kind === 'find' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
+    const written = await (kind === 'lookUp' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     endWatch()
     this.#busyLanes--
-    this.#queue.leave(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
+    assert(this.#busyLanes >= 0, 'a lane ends its attempt once')
+    this.#lanePolicy.end(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
     this.#observe(attempt, rows, written)
     this.#apply(rows, written, signal.aborted)
-    this.#start()
+    this.#advance()
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
@@ -155,17 +171,18 @@ export class GroupCommit<T extends Item, R> {
     this.#options.onAttempt?.({
       rows: rows.length,
       ms,
-      outcome: failure?.kind ?? (kind === 'find' ? 'found' : 'written')
+      outcome: failure?.kind ?? (kind === 'lookUp' ? 'found' : 'written')
     })
     if (failure) {
       this.#pace.failed()
-      if (signal.aborted && kind === 'fresh') this.#estimate.doubt()
-      // The database has processed the rows, if only to refuse them. What was given up says nothing.
-      if (!signal.aborted && !/away|lost/.test(failure.kind)) this.#outage.signOfLife()
+      if (signal.aborted && kind === 'newRows') this.#estimate.noteCutOff()
+      const hasResponded = failure.kind !== 'away' && failure.kind !== 'lost'
+      // A database that refuses rows has processed them. What was cut off proves nothing.
+      if (hasResponded && !signal.aborted) this.#outage.signOfLife()
       return
     }
     // An insert that has left out all rows has committed nothing.
-    if (kind === 'fresh' && results.some((result) => result !== undefined)) {
+    if (kind === 'newRows' && results.some((result) => result !== undefined)) {
       const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
       this.#estimate.learn(rows.length, bytes, ms)
     }
@@ -175,35 +192,36 @@ export class GroupCommit<T extends Item, R> {
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(rows: Row<T, R>[], { results, failure }: Written<R>, isCutOff: boolean) {
+    assert(failure || results.length === rows.length, 'each row has a result')
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
-      const result = results[index]
-      if (row.state === 'done') this.#queue.release(row)
+      const result = results?.[index]
+      if (row.state === 'done') this.#queue.releaseId(row)
       else if (result === undefined) undecided.push(row)
       else this.#settle(row, result)
     }
-    // Cut off before it had a connection: others may have one.
+    // An attempt that was cut off while it waited for a connection says nothing about the database: others may have one.
     const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
-    // What stays together goes back to the front, one by one.
+    // These rows stay together. They enter the queue at its front one by one, so the last one has to enter first.
     if (kind === 'away' || kind === 'chance') undecided.reverse()
-    for (const row of undecided) this.#proceed(row, row.meet(kind ?? 'nothing', failure?.error))
+    for (const row of undecided) this.#proceed(row, row.record(kind ?? 'nothing', failure?.error))
   }
 
   /** Does with a row what comes next. */
   #proceed(row: Row<T, R>, next: Next) {
-    if (next === 'fail') this.#failLate(row)
-    else if (next.startsWith('rest'))
-      this.#rest(row, pauseMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
-    else {
-      if (next === 'wait') this.#pace.pause()
-      this.#queue.enter(row, next === 'wait' || next === 'repeat' ? 'unshift' : 'push')
-    }
+    if (next.attempt === 'none') return this.#failLate(row)
+    const { when } = next
+    if (when === 'after its rest')
+      return this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
+    if (when === 'after the pause') this.#pace.pause()
+    this.#queue.enter(row, when === 'last' ? 'back' : 'front')
   }
 
-  #rest(row: Row<T, R>, ms: number, end: () => void) {
+  /** Lets a row rest outside the lanes, and then calls `proceed`. */
+  #rest(row: Row<T, R>, ms: number, proceed: () => void) {
     const cancel = this.#clock.after(ms, () => {
-      end()
-      this.#start()
+      proceed()
+      this.#advance()
     })
     row.rest(cancel)
   }
@@ -211,33 +229,33 @@ export class GroupCommit<T extends Item, R> {
   #settle(row: Row<T, R>, outcome: R | Error) {
     this.#deadlines.remove(row)
     row.settle(outcome)
-    this.#queue.release(row)
+    this.#queue.releaseId(row)
   }
 
-  /** Fails a row: late if it is at fault and others failed with it, so that its client cannot fail others all the time. */
+  /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
     const now = this.#clock.now()
     const arrival = row.deadline - this.#limits.deadlineMs
     const { refusal, hasFailedOthers } = row.history
-    const ms = Math.min((now - arrival) * lateness, (row.deadline - now) / 2)
-    if (this.#closed || refusal === undefined || !hasFailedOthers || ms <= 0) this.#settle(row, row.error)
-    else this.#rest(row, ms, () => this.#settle(row, row.error))
+    const ms = Math.min((now - arrival) * errorDelayFactor, (row.deadline - now) / 2)
+    if (this.#closed || refusal === undefined || !hasFailedOthers || ms <= 0) this.#settle(row, row.toError())
+    else this.#rest(row, ms, () => this.#settle(row, row.toError()))
   }
 
   /** Rejects a row whose deadline has passed. */
-  #giveUp(row: Row<T, R>) {
+  #expire(row: Row<T, R>) {
     this.#outage.expired(row.deadline - this.#limits.deadlineMs)
     const { state, attempt, history } = row
     const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
     this.#deadlines.remove(row)
     row.settle(new NotCommitted(reason, history.cause))
-    // The attempt may still write the row, which therefore holds its id until the attempt has ended.
+    // The attempt may still write the row, so the row holds its id until the attempt has ended.
     if (state === 'tried') return attempt?.expire()
-    history.endRest()
+    history.cancelRest()
     this.#queue.withdraw(row)
   }
 
-  /** A probe has committed something. */
+  /** The store has committed nothing, which shows that it can commit. */
   #onCommit() {
     this.#pace.reset()
     this.#outage.signOfLife()
@@ -254,16 +272,16 @@ export class GroupCommit<T extends Item, R> {
   /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
   close() {
     this.#closed = true
-    this.#start()
+    this.#advance()
     return this.#drained.promise
   }
 
-  /** Call it when a probe has not found the database since a time, in ms of the clock. */
+  /** Call it when no probe has reached the database since a time, in ms of the clock. */
   noteAway(since: number) {
     if (this.#clock.now() - since >= this.#limits.deadlineMs) this.#outage.expired(since)
   }
 
-  /** Rows that wait for their outcome, their bytes, and what keeps them waiting. */
+  /** How many rows wait for their outcome, their bytes, and what they wait for. */
   get load() {
     const { rows, bytes } = this.#deadlines
     return {
@@ -274,4 +292,11 @@ export class GroupCommit<T extends Item, R> {
       databaseDown: this.#outage.databaseDown
     }
   }
+}
+
+/** Returns how often the time limit of an attempt with these rows is doubled. */
+function doublingsOf<T extends Item, R>(kind: Kind, rows: Row<T, R>[]): number {
+  if (kind === 'lookUp') return rows.reduce((most, { history }) => Math.max(most, history.rests), 0)
+  // Trials that go together have the same slice. New rows have none.
+  return (rows[0] as Row<T, R>).history.slice
 }

@@ -1,76 +1,31 @@
-/** A database that does not serve: attempts at a pace, and after a whole deadline the probe that detects its return. */
+/** Detects an outage: a database that stays silent for a whole write deadline, and then fails a probe. */
 import type { Clock } from '../shared/clock.ts'
 
-const shortestPauseMs = 20
-const longestPauseMs = 1000
-const probeEveryMs = 500
+/** While an outage lasts, a probe begins this long after the last one has failed. */
+const probePauseMs = 500
 
-/** Returns the pause after this many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter so that lanes and replicas spread. */
-export function pauseMs(failures: number, clock: Clock): number {
-  return Math.min(longestPauseMs, shortestPauseMs * 2 ** failures) * (0.5 + clock.random() / 2)
-}
-
-/** After so many failures in a row, attempts come at a constant rate: each so many ms. */
-const mostFailures = 50
-const paceMs = 5
-
-/**
- * Makes the pace of attempts while all of them fail, which bounds what that costs, whatever the errors say. Where nothing
- * can be written for now, all lanes pause, for longer each time. Calls back when an attempt may begin that could not.
- */
-export function createPace(clock: Clock, onDue: () => void) {
-  let failures = 0
-  let nextAt = 0
-  let pauses = 0
-  let pausedUntil = 0
-  let cancel: (() => void) | undefined
-
-  function stop() {
-    cancel?.()
-    cancel = undefined
-  }
-
-  return {
-    /** Returns whether an attempt may begin now; if not, calls back when one may. */
-    admit(): boolean {
-      const waitMs = Math.max(nextAt, pausedUntil) - clock.now()
-      if (waitMs > 0) {
-        cancel ??= clock.after(waitMs, () => {
-          cancel = undefined
-          onDue()
-        })
-        return false
-      }
-      if (failures >= mostFailures) nextAt = clock.now() + paceMs
-      return true
-    },
-    failed() {
-      failures++
-    },
-    /** Begins a pause, if none is on. */
-    pause() {
-      if (clock.now() >= pausedUntil) pausedUntil = clock.now() + pauseMs(pauses++, clock)
-    },
-    /** Something was written: attempts may come at any rate. */
-    reset() {
-      failures = nextAt = pauses = pausedUntil = 0
-      stop()
-    },
-    stop
-  }
+/** Whether an outage is on, and the events that begin and end one. */
+export interface Outage {
+  /** An outage has begun and not ended. */
+  readonly databaseDown: boolean
+  /** A row that arrived at this time, in ms of the clock, has expired. Suspects an outage if the database was silent since. */
+  expired(arrival: number): void
+  /** The database has responded, if only with an error: ends an outage, or the suspicion of one. */
+  signOfLife(): void
+  /** Stops probing, without a sign of life. */
+  stop(): void
 }
 
 /**
- * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If
- * the database gave no sign of life during the whole time of a row that has expired, an outage is suspected: perhaps only
- * that row lost its sessions. It begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there
- * is another sign of life.
+ * Takes the probe, which rejects while the database is down, and a callback for the beginning and the end of an outage, which
+ * gets the error of the probe. Silence alone is only a suspicion, because the row that expired may itself have cost its
+ * sessions. A probe that fails confirms it. Probes then go on until one succeeds or there is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,
   clock: Clock,
   onChange: (databaseDown: boolean, cause?: unknown) => void
-) {
+): Outage {
   let state: 'none' | 'suspected' | 'on' = 'none'
   let isProbing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
@@ -80,14 +35,13 @@ export function createOutage(
     isProbing = true
     await probe().then(signOfLife, (cause: unknown) => {
       if (state === 'none') return
-      cancelProbe = clock.after(probeEveryMs, look)
+      cancelProbe = clock.after(probePauseMs, look)
       if (state === 'suspected') onChange(true, cause)
       state = 'on'
     })
     isProbing = false
   }
 
-  /** The database has responded, if only with an error. */
   function signOfLife() {
     lastSignOfLife = clock.now()
     stop()
@@ -104,18 +58,13 @@ export function createOutage(
     get databaseDown() {
       return state === 'on'
     },
-    /** A row that arrived at this time, in ms of the clock, has expired. */
-    expired(arrival: number) {
+    expired(arrival) {
       if (state !== 'none' || lastSignOfLife >= arrival) return
       state = 'suspected'
-      // A probe that is under way already serves this suspicion, too.
+      // A probe that still runs serves the new suspicion as well.
       if (!isProbing) void look()
     },
     signOfLife,
-    /** Stops probing, without a sign of life. */
     stop
   }
 }
-
-export type Pace = ReturnType<typeof createPace>
-export type Outage = ReturnType<typeof createOutage>

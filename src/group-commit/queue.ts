@@ -1,20 +1,32 @@
-/** The rows that wait for a lane, one of an id at a time, and which of them a free lane takes. */
+/** The rows that wait for a lane, in the order in which lanes take them; of those with one id only the first. */
+import assert from 'node:assert'
 import { List } from '../shared/list.ts'
-import { type Kind, parts, type Row } from './row.ts'
+import type { LanePolicy } from './lane-policy.ts'
+import type { Kind, Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
+
+/** The end of a list at which a row enters. */
+type End = 'front' | 'back'
+
+function insert<T extends Item, R>(list: List<Row<T, R>>, row: Row<T, R>, end: End) {
+  if (end === 'front') list.unshift(row)
+  else list.push(row)
+}
 
 /** Rows whose callers take turns. */
 class Turns<T extends Item, R> {
+  /** The rows of each caller; the callers in the order of their turns. */
   readonly #lists = new Map<string, List<Row<T, R>>>()
 
-  add(row: Row<T, R>, place: 'push' | 'unshift') {
+  add(row: Row<T, R>, end: End) {
     const { caller = '' } = row.item
     const list = this.#lists.get(caller) ?? new List()
     this.#lists.set(caller, list)
-    list[place](row)
+    insert(list, row, end)
   }
 
-  get first(): Row<T, R> | undefined {
+  /** Returns the row whose turn it is. Forgets callers without rows. */
+  next(): Row<T, R> | undefined {
     for (const [caller, { first }] of this.#lists) {
       if (first) return first
       this.#lists.delete(caller)
@@ -22,105 +34,69 @@ class Turns<T extends Item, R> {
     return undefined
   }
 
-  /** The caller of this row, which has gone last, comes after all others. */
-  turn({ item: { caller = '' } }: Row<T, R>) {
+  /** Ends the turn of the caller of a row: its other rows come after those of all other callers. */
+  endTurn({ item: { caller = '' } }: Row<T, R>) {
     const list = this.#lists.get(caller)
     this.#lists.delete(caller)
     if (list?.first) this.#lists.set(caller, list)
   }
 }
 
-/** The kinds but first trials, in the order in which they take turns. */
-const others: readonly Kind[] = ['find', 'fresh', 'longer']
+const nextOf = <T extends Item, R>(rows: List<Row<T, R>> | Turns<T, R>) =>
+  rows instanceof Turns ? rows.next() : rows.first
 
 /**
- * A queue. Each operation takes constant time, `take` time for what it returns. The first row of an id
- * holds the id, in the queue and in a lane, until it is released; the others wait for it, outside of the lists.
+ * A queue. Each operation takes constant time, `take` time for what it returns. The first row of an id holds the id, in the
+ * queue and in a lane, until it is released. The others wait behind it, in none of the lists.
  */
 export class Queue<T extends Item, R> {
   readonly #limits: Limits
+  readonly #lanePolicy: LanePolicy
+  /** The row that holds each id. */
   #holders = new Map<bigint, Row<T, R>>()
-  readonly #fresh = new List<Row<T, R>>()
-  readonly #find = new Turns<T, R>()
-  /** Suspects, by their slices: those of a shorter one go first. */
-  readonly #slices: Turns<T, R>[] = [new Turns()]
-  /** How many lanes have a batch of a kind; and how many of suspects have succeeded since one has failed, or one of new rows. */
-  readonly #busy = { find: 0, fresh: 0, first: 0, longer: 0 }
-  readonly #successes = { first: 0, longer: 0 }
-  /** How many look-ups go together: a quarter of those that have failed, four times as many after each success. */
-  #findRows: number
-  /** How much time the others are to have before rows that may take longer have some again, in ms. */
-  #debtMs = 0
-  #last: Kind = 'longer'
-  #lastOther: Kind = 'longer'
-  // A V8 Map that grows or drops its holes links its old table to the new one: once a table is old, every
-  // later one outlives minor garbage collections (they took 30 times longer). A new Map has no such chain.
+  readonly #newRows = new List<Row<T, R>>()
+  readonly #lookUps = new Turns<T, R>()
+  /** Suspects, by their slices; rows with a lower slice go first. */
+  readonly #trials: Turns<T, R>[] = [new Turns()]
+  /**
+   * Ids added since the Map of holders was made. When a V8 Map grows or compacts, its old table refers to the new one. Once a
+   * table is in the old generation, all later ones survive minor garbage collections, which took 30 times longer. So a new
+   * Map, without that chain, replaces it now and then.
+   */
   #addedToMap = 0
 
-  constructor(limits: Limits) {
+  constructor(limits: Limits, lanePolicy: LanePolicy) {
     this.#limits = limits
-    this.#findRows = limits.batchRows
+    this.#lanePolicy = lanePolicy
   }
 
-  /** Returns the list that a free lane takes rows of a kind from. */
-  #listOf(kind: Kind): List<Row<T, R>> | Turns<T, R> | undefined {
-    if (kind === 'fresh') return this.#fresh
-    if (kind === 'find') return this.#find
-    return kind === 'first' ? this.#slices[0] : this.#slices.find((turns, slice) => slice > 0 && turns.first)
+  /** Returns the rows of a kind that a free lane takes from; undefined for long trials, if there are none. */
+  #rowsOf(kind: Kind): List<Row<T, R>> | Turns<T, R> | undefined {
+    if (kind === 'newRows') return this.#newRows
+    if (kind === 'lookUp') return this.#lookUps
+    if (kind === 'firstTrial') return this.#trials[0]
+    return this.#trials.find((turns, slice) => slice > 0 && turns.next())
   }
 
-  enter(row: Row<T, R>, place: 'push' | 'unshift' = 'push') {
+  /** Returns whether rows of a kind wait. A field, so that it can be passed on. */
+  readonly isWaiting = (kind: Kind): boolean => {
+    const rows = this.#rowsOf(kind)
+    return rows !== undefined && nextOf(rows) !== undefined
+  }
+
+  /** Adds a row that holds its id. */
+  enter(row: Row<T, R>, end: End = 'back') {
     row.wait()
     const { kind, history } = row
-    while (this.#slices.length <= history.slice) this.#slices.push(new Turns())
-    if (kind === 'fresh') this.#fresh[place](row)
-    else (kind === 'find' ? this.#find : this.#slices[history.slice])?.add(row, place)
+    while (this.#trials.length <= history.slice) this.#trials.push(new Turns())
+    if (kind === 'newRows') insert(this.#newRows, row, end)
+    else (kind === 'lookUp' ? this.#lookUps : this.#trials[history.slice])?.add(row, end)
   }
 
-  /** Releases the id of a row: the next row of that id enters the queue. */
-  release(row: Row<T, R>) {
-    const next = row.handOn()
-    if (!next) return void this.#holders.delete(row.item.id)
-    this.#holders.set(row.item.id, next)
-    this.enter(next)
-  }
-
-  /**
-   * Suspects leave a lane to the others. Those that may take longer have one at most, and while first trials wait (in a
-   * single lane, while anything waits) a quarter of the time that the others have.
-   */
-  #mayStart(kind: Kind): boolean {
-    if (!this.#listOf(kind)?.first) return false
-    if (kind === 'fresh') return true
-    if (kind === 'find') return this.#busy.find === 0
-    const { lanes } = this.#limits
-    const isFree = this.#busy.first + this.#busy.longer < Math.max(1, lanes - 1)
-    if (!isFree || kind === 'first') return isFree
-    const isWaitedFor =
-      this.#listOf('first')?.first || (lanes === 1 && (this.#fresh.first || this.#find.first))
-    return this.#busy.longer === 0 && (this.#debtMs <= 0 || !isWaitedFor)
-  }
-
-  /**
-   * How many rows may go with this one. Those of a part that failed go on in smaller ones; the more succeed in a row, the
-   * more go together, so that what all have met is soon over when it ends.
-   */
-  #room(kind: Kind, { history: { company } }: Row<T, R>): number {
-    if (kind === 'fresh') return this.#limits.batchRows
-    return kind === 'find' ? this.#findRows : company * Math.max(1, Math.ceil(this.#successes[kind] / parts))
-  }
-
-  /** Returns what a free lane takes: a first trial each second time, and between them the other kinds in turn. */
-  choose(): Kind | undefined {
-    const turn = others.indexOf(this.#lastOther) + 1
-    const inTurn = [...others.slice(turn), ...others.slice(0, turn)]
-    const kinds: Kind[] = this.#last === 'first' ? [...inTurn, 'first'] : ['first', ...inTurn]
-    return kinds.find((kind) => this.#mayStart(kind))
-  }
-
+  /** Adds a new row, which waits behind the holder of its id, if there is one. */
   add(row: Row<T, R>) {
     const holder = this.#holders.get(row.item.id)
-    if (holder !== undefined) return holder.follow(row)
+    if (holder !== undefined) return holder.letWaitBehind(row)
     if (++this.#addedToMap > 1024 + 4 * this.#holders.size) {
       this.#holders = new Map(this.#holders)
       this.#addedToMap = 0
@@ -129,44 +105,42 @@ export class Queue<T extends Item, R> {
     this.enter(row)
   }
 
+  /** Releases the id of its holder; the next row of that id enters the queue. */
+  releaseId(holder: Row<T, R>) {
+    const next = holder.handOn()
+    if (next) {
+      this.#holders.set(holder.item.id, next)
+      this.enter(next)
+      return
+    }
+    const hadHolder = this.#holders.delete(holder.item.id)
+    assert(hadHolder, 'an id is released once')
+  }
+
   /** Removes a row that has expired and is in no attempt. */
   withdraw(row: Row<T, R>) {
     row.unlink()
-    if (this.#holders.get(row.item.id) === row) this.release(row)
+    if (this.#holders.get(row.item.id) === row) this.releaseId(row)
   }
 
   /** Removes and returns rows of a kind for one attempt, sorted by id. */
   take(kind: Kind): Row<T, R>[] {
-    const list = this.#listOf(kind)
+    const waiting = this.#rowsOf(kind)
+    assert(waiting, 'a lane takes rows that wait')
     const rows: Row<T, R>[] = []
-    let most = this.#limits.batchRows
+    let mostRows = this.#limits.batchRows
     let bytes = 0
-    for (let row = list?.first; row; row = list?.first) {
-      most = Math.min(most, this.#room(kind, row))
+    for (let row = nextOf(waiting); row; row = nextOf(waiting)) {
+      mostRows = Math.min(mostRows, this.#lanePolicy.mostRows(kind, row.history.partRows))
       // A look-up sends the id alone.
-      if (kind !== 'find') bytes += row.item.bytes
-      if (rows.length >= most || (bytes > this.#limits.batchBytes && rows.length > 0)) break
+      if (kind !== 'lookUp') bytes += row.item.bytes
+      if (rows.length >= mostRows || (bytes > this.#limits.batchBytes && rows.length > 0)) break
       row.unlink()
       rows.push(row)
     }
-    if (list instanceof Turns) list.turn(rows.at(-1) as Row<T, R>)
-    // In one order everywhere: two services cannot deadlock.
+    if (waiting instanceof Turns) waiting.endTurn(rows.at(-1) as Row<T, R>)
+    // All processes lock ids in the same order, so that none deadlocks with another.
     rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    this.#last = kind
-    if (kind !== 'first') this.#lastOther = kind
-    this.#busy[kind]++
     return rows
-  }
-
-  /** An attempt with so many rows of a kind has ended after so long. */
-  leave(kind: Kind, rows: number, isSuccess: boolean, ms: number) {
-    this.#busy[kind]--
-    this.#debtMs = kind === 'longer' ? parts * ms : this.#debtMs - ms
-    if (kind === 'find')
-      this.#findRows = isSuccess
-        ? Math.min(this.#limits.batchRows, this.#findRows * parts)
-        : Math.ceil(rows / parts)
-    else if (!isSuccess) this.#successes.first = this.#successes.longer = 0
-    else if (kind !== 'fresh') this.#successes[kind]++
   }
 }

@@ -1,55 +1,63 @@
-/** A row on its way to its outcome, the only file that assigns its fields; and an attempt with rows. */
+/** A row on its way to its outcome, whose fields only this file assigns; and an attempt with rows. */
+import assert from 'node:assert'
 import { Link, List } from '../shared/list.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
-import { type Next, next, type Result } from './table.ts'
+import { type Next, next, type Result, steps } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
-/** The states, and those from which each may be entered. */
+/** The states of a row, and from which states each may be entered. */
 const enteredFrom = {
-  /** A row that came before it has its id. */
+  /** An older row holds its id. */
   behind: ['new'],
-  /** It has its id, and waits for a lane. */
+  /** It holds its id, and waits for a lane. */
   waiting: ['new', 'behind', 'tried', 'resting'],
   /** It is in an attempt. */
   tried: ['waiting'],
-  /** Its attempt has ended, and nothing is tried with it for a while. */
+  /** Its attempt has failed, and nothing is tried with it for a while. */
   resting: ['tried'],
-  /** Its caller has the outcome, though an attempt that still runs may hold it, and its id. */
+  /** Its caller has the outcome. If an attempt with it still runs, it holds its id until that has ended. */
   done: ['behind', 'waiting', 'tried', 'resting']
 } as const
 
 type State = keyof typeof enteredFrom | 'new'
 
-/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or one that may take longer. */
-export type Kind = 'fresh' | 'find' | 'first' | 'longer'
+/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or a trial that may take longer. */
+export type Kind = 'newRows' | 'lookUp' | 'firstTrial' | 'longTrial'
 
-/** Into how many parts rows that have failed together are split. */
-export const parts = 4
+/** Into how many parts rows are split that have failed together. */
+const partsOfAFailure = 4
 
-/** What a row has met. Few rows have: the others share one. */
+/** What has happened to a row. Most rows are written at once: they share an empty one. */
 class History {
+  /** An insert without a verdict may have stored it. */
   mayBeStored = false
   /** Its next attempt is a look-up. */
   looksUp = false
-  /** How many rows its next insert may have. Infinity: it is no suspect. */
-  company = Number.POSITIVE_INFINITY
-  /** Its next trial may take the shortest time, doubled this often. */
+  /** An insert with it has failed, perhaps because of it. */
+  isSuspect = false
+  /** How many rows the next insert of a suspect may have. */
+  partRows = 0
+  /** How often the shortest time limit is doubled for its next trial. */
   slice = 0
-  /** How often it has failed by chance, was left out by an insert, and rested. */
+  /** How often it was repeated at once, because an insert had failed by chance. */
   repeats = 0
+  /** How often an insert has left it out. */
   misses = 0
+  /** How often it has rested. */
   rests = 0
-  /** Others have failed with it. */
+  /** An insert with it and others has failed. */
   hasFailedOthers = false
-  /** The error of its data, which its client gets unless its id is found; and the last of any attempt. */
+  /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
+  /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
-  endRest: () => void = () => {}
+  /** Ends its rest before its time. */
+  cancelRest: () => void = () => {}
 }
-const untroubled: Readonly<History> = new History()
+const noHistory: Readonly<History> = Object.freeze(new History())
 
-/** A row's place among all rows that wait for their outcome. */
-export class Place<T extends Item, R> extends Link {
+/** Links a row among all rows that wait for their outcome; the row itself is a link of its queue. */
+export class DeadlineLink<T extends Item, R> extends Link {
   readonly row: Row<T, R>
 
   constructor(row: Row<T, R>) {
@@ -61,14 +69,16 @@ export class Place<T extends Item, R> extends Link {
 /** A submitted item, its callbacks and its deadline. */
 export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   readonly item: T
+  /** When it expires, in ms of the clock. */
   readonly deadline: number
+  /** Both get the number of rows in its last attempt. */
   readonly resolve: (result: R, rows: number) => void
   readonly reject: (error: unknown, rows?: number) => void
-  readonly place: Place<T, R> = new Place(this)
+  readonly deadlineLink: DeadlineLink<T, R> = new DeadlineLink(this)
   #state: State = 'new'
   #attempt: Attempt | undefined = undefined
-  #history: Readonly<History> = untroubled
-  /** Those that wait for its id. */
+  #history: Readonly<History> = noHistory
+  /** The rows that wait for its id. */
   #behind: List<Row<T, R>> | undefined = undefined
 
   constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
@@ -82,6 +92,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   get state() {
     return this.#state
   }
+  /** Its last attempt, which may still run. */
   get attempt() {
     return this.#attempt
   }
@@ -92,10 +103,10 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return this.#history.mayBeStored
   }
   get kind(): Kind {
-    const { looksUp, company, slice } = this.#history
-    if (looksUp) return 'find'
-    if (company === Number.POSITIVE_INFINITY) return 'fresh'
-    return slice === 0 ? 'first' : 'longer'
+    const { looksUp, isSuspect, slice } = this.#history
+    if (looksUp) return 'lookUp'
+    if (!isSuspect) return 'newRows'
+    return slice === 0 ? 'firstTrial' : 'longTrial'
   }
 
   #enter(state: keyof typeof enteredFrom) {
@@ -104,89 +115,103 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#state = state
   }
 
-  #trouble(): History {
-    if (this.#history === untroubled) this.#history = new History()
+  #ownHistory(): History {
+    if (this.#history === noHistory) this.#history = new History()
     return this.#history
   }
 
+  /** It enters the queue. */
   wait() {
     this.#enter('waiting')
   }
 
+  /** An attempt with it begins. */
   begin(attempt: Attempt) {
     this.#enter('tried')
     this.#attempt = attempt
   }
 
-  /** `end` ends its rest before its time. */
-  rest(end: () => void) {
+  /** Its rest begins; `cancel` ends it before its time. */
+  rest(cancel: () => void) {
     this.#enter('resting')
-    const history = this.#trouble()
+    const history = this.#ownHistory()
     history.rests++
-    history.endRest = end
+    history.cancelRest = cancel
   }
 
   /** Gives its caller the outcome. */
   settle(outcome: R | Error) {
     this.#enter('done')
-    const { rows } = this.#attempt ?? {}
-    if (outcome instanceof Error) this.reject(outcome, rows)
-    else this.resolve(outcome, rows as number)
+    const size = this.#attempt?.size
+    if (outcome instanceof Error) this.reject(outcome, size)
+    else this.resolve(outcome, size as number)
   }
 
-  /** Takes what its attempt has shown, other than an outcome; returns what comes next. */
-  meet(result: Result, error?: Error): Next {
-    const { rows } = this.#attempt as Attempt
-    const history = this.#trouble()
+  /** Records how its attempt ended, if that was not an outcome; returns what comes next. */
+  record(result: Result, error?: Error): Next {
+    const { size } = this.#attempt as Attempt
+    const history = this.#ownHistory()
     const { looksUp, misses } = history
-    const isAlone = rows === 1
     if (result !== 'nothing') history.cause = error
-    // A look-up has written nothing, however it ended.
+    // A look-up writes nothing, however it ends.
     if (result === 'lost' && !looksUp) history.mayBeStored = true
-    const after = next({ ...history, isAlone }, result)
-    if (after.endsWith('find')) history.looksUp = true
-    if (after === 'insert') history.looksUp = false
-    if (looksUp) {
-      if (after === 'insert' && misses > 0) history.company = 1
-    } else if (result === 'nothing') history.misses++
-    else if (after === 'repeat') history.repeats++
-    else if (after !== 'wait') this.#fail(rows, after === 'find' ? error : undefined)
-    return after
+    const step = next({ ...history, isAlone: size === 1 }, result)
+    if (!looksUp) this.#countInsert(result, step, size)
+    // An insert has left it out, though its id is free: it must not hold up others.
+    else if (step.attempt === 'insert' && misses > 0) this.#suspect(1)
+    if (step.attempt === 'find') history.looksUp = true
+    else if (step.attempt === 'insert') history.looksUp = false
+    return step
   }
 
-  /** Rows that have failed together go on in parts; one that has failed alone gets more time, or its error is held. */
-  #fail(rows: number, refusal: Error | undefined) {
-    const history = this.#trouble()
-    history.company = Math.max(1, Math.floor(rows / parts))
-    if (rows > 1) history.hasFailedOthers = true
+  /** Counts an insert with it, of so many rows, that has not decided it. */
+  #countInsert(result: Result, step: Next, size: number) {
+    const history = this.#ownHistory()
+    if (result === 'nothing') history.misses++
+    else if (step === steps.repeat) history.repeats++
+    else if (step !== steps.wait) this.#countFailure(result, size)
+  }
+
+  /** Rows that have failed together go on in parts. One that has failed alone gets more time, or keeps the error of its data. */
+  #countFailure(result: Result, size: number) {
+    const history = this.#ownHistory()
+    this.#suspect(Math.max(1, Math.floor(size / partsOfAFailure)))
+    if (size > 1) history.hasFailedOthers = true
     else {
       history.slice++
-      history.refusal = refusal
+      history.refusal = result === 'broken' || result === 'refused' ? history.cause : undefined
     }
   }
 
-  /** What its client gets if nothing more is tried. */
-  get error(): Error {
+  /** From now on its inserts have so many rows at most, and take turns with those of other suspects. */
+  #suspect(partRows: number) {
+    const history = this.#ownHistory()
+    history.isSuspect = true
+    history.partRows = partRows
+  }
+
+  /** Returns the error that its client gets if nothing more is tried. */
+  toError(): Error {
     const { mayBeStored, refusal, looksUp, cause } = this.#history
     if (mayBeStored) return new NotCommitted('unknown', cause)
-    // An error of the look-up says nothing of the data.
+    // The cause is then an error of the look-up, which says nothing about the data.
     return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
   }
 
-  /** Lets a row of the same id wait behind this one and those that wait already. */
-  follow(row: Row<T, R>) {
+  /** Lets a newer row with the same id wait behind this one, and behind those that wait already. */
+  letWaitBehind(row: Row<T, R>) {
     row.#enter('behind')
     this.#behind ??= new List()
     this.#behind.push(row)
   }
 
-  /** Hands its id on, and returns the row that has it now. One that was tried alone is followed by one that is. */
+  /** Hands its id on to the next row, and returns that. After a row that was tried alone, the next one is tried alone, too. */
   handOn(): Row<T, R> | undefined {
     const next = this.#behind?.first
     if (next === undefined) return undefined
     next.unlink()
     next.#behind = this.#behind
-    if (this.#history.company === 1) next.#trouble().company = 1
+    if (this.#history.partRows === 1) next.#suspect(1)
     return next
   }
 }
@@ -194,15 +219,17 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
 /** An attempt, which is cut off when no caller waits for any of its rows. */
 export class Attempt {
   readonly kind: Kind
-  readonly rows: number
+  /** How many rows it has. */
+  readonly size: number
+  /** When it began, in ms of the clock. */
   readonly began: number
   readonly #controller = new AbortController()
   /** How many of its rows have not expired. */
   #waiting: number
 
-  constructor(kind: Kind, rows: number, began: number) {
+  constructor(kind: Kind, size: number, began: number) {
     this.kind = kind
-    this.rows = this.#waiting = rows
+    this.size = this.#waiting = size
     this.began = began
   }
 
@@ -214,6 +241,8 @@ export class Attempt {
 
   /** One of its rows has expired. */
   expire() {
-    if (--this.#waiting === 0) this.cutOff()
+    this.#waiting--
+    assert(this.#waiting >= 0, 'each row expires once')
+    if (this.#waiting === 0) this.cutOff()
   }
 }

@@ -1,15 +1,15 @@
-/** What group commit takes and reports: items, the store that writes them, limits, and attempts. */
+/** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
 import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
 
 /** What a caller submits; the store gets it unchanged. */
 export interface Item {
   /** Two items with one id are never written at the same time. */
   readonly id: bigint
-  /** What it counts for in the byte limits. */
+  /** How many bytes it counts as in the byte limits. */
   readonly bytes: number
   /** Rows that have failed take turns by their callers. */
   readonly caller?: string
-  /** Its caller's part of all that waits, 0 to 1. */
+  /** Its caller's part of all that waits, 0 to 1; without it, all. */
   readonly portion?: number
 }
 
@@ -20,43 +20,46 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/** The outcome of an attempt. */
-export interface Written<R> {
-  /** For each row in order the caller's result, the caller's error, or undefined: nothing was written, or found. */
-  readonly results: readonly (R | Error | undefined)[]
-  /** Why the attempt has no results. */
-  readonly failure?: WriteFailure
-}
+/** For each row in order the caller's result, the caller's error, or undefined: nothing was written, or found. */
+export type Results<R> = readonly (R | Error | undefined)[]
+
+/** How an attempt ended: with a result for each row, or with the failure of all. */
+export type Written<R> =
+  | { readonly results: Results<R>; readonly failure?: undefined }
+  | { readonly results?: undefined; readonly failure: WriteFailure }
 
 /**
- * What the rows are written to. Its methods for rows, sorted by id, never reject. When nobody waits for an attempt any
- * more, or it takes too long, the signal aborts, and the promise must settle soon after: the lane stays taken until
- * then, so that abandoned attempts do not pile up.
+ * What the rows are written to. `insert` and `find` get rows sorted by id, and never reject. The signal aborts when nobody
+ * waits for the attempt any more, or it takes too long. Then the promise must settle soon: the lane stays taken until it does,
+ * so that abandoned attempts do not pile up.
  */
 export interface Store<T extends Item, R> {
-  /** Inserts the rows whose ids are free, in one durable transaction; a lock is waited for `lockMs` at most. */
+  /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
   insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<Written<R>>
-  /** Finds out what the ids of the rows have; what it finds is as durable as what `insert` has written. */
+  /** Looks the ids of the rows up; what it finds is as durable as what `insert` has written. */
   find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Written<R>>
-  /** Resolves when it has committed something that needs all that `insert` needs, but no row; settles in bounded time. */
-  commit(): Promise<unknown>
+  /** Commits a transaction without a row that needs all that `insert` needs; settles in bounded time. */
+  commitNothing(): Promise<unknown>
   /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */
   probe(): Promise<unknown>
 }
 
-/** Integers from 1; lanes are attempts at the same time. */
+/** Limits of group commit, integers from 1. */
 export interface Limits {
+  /** How many attempts run at the same time. */
   readonly lanes: number
+  /** The most rows of a batch. */
   readonly batchRows: number
-  /** A single row may be larger: it goes alone. */
+  /** The most bytes of a batch. A single row may be larger: it goes alone. */
   readonly batchBytes: number
   /** How long a row waits for its outcome. */
   readonly deadlineMs: number
 }
 
-/** One attempt, as it ended: an insert, a look-up, or why either has failed. */
+/** A report of an attempt that has ended. */
 export interface AttemptReport {
   readonly rows: number
   readonly ms: number
+  /** Whether it was an insert or a look-up that succeeded, or why it has failed. */
   readonly outcome: 'written' | 'found' | FailureKind
 }

@@ -40,7 +40,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
   async (app, { registry, basePath, bodyMemoryBytes }) => {
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
     const bodies = new Shares(bodyMemoryBytes)
-    let added: RegisteredOperation | undefined
+    const declarations = new WeakSet<RegisteredOperation>()
     addGauge(registry, 'http_body_bytes', 'Bytes held for the bodies that are arriving', () => bodies.held)
     addGauge(registry, 'http_body_bytes_limit', 'BODY_MEMORY_BYTES', () => bodyMemoryBytes)
     app.removeAllContentTypeParsers()
@@ -48,12 +48,13 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
     app.decorateRequest('idempotencyKey', undefined)
     app.decorateRequest('batchRows', undefined)
     app.addHook('onRoute', ({ method, url, config: { isInternal, operation } = {} }) => {
-      if (isInternal || (operation && operation === added)) return
+      if (isInternal || (operation && declarations.has(operation))) return
       throw new Error(`${method} ${url} is neither a declared operation nor internal`)
     })
     app.decorate('addOperation', (declared) => {
       const { method, path, writes, params, body, success } = declared
       const operation = { ...declared, url: basePath + path.replaceAll(/{(\w+)}/g, ':$1') }
+      declarations.add(operation)
       const integers = params ? namesOfIntegers(params) : []
       const response = { 200: success.schema }
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
@@ -63,12 +64,12 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
         for (const name of integers)
           if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
         if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
-        done(
-          (body && checkBodyHead(headers, bodyLimit)) ??
-            (connection?.isExcess ? tooManyConnections() : undefined) ??
-            operation.admit(request) ??
-            (body && checkRoom(headers, bodies, caller))
-        )
+        // The order is part of the contract: the failure of a request depends on it.
+        let failure = body && checkBodyHead(headers, bodyLimit)
+        if (connection?.isExcess) failure ??= tooManyConnections()
+        failure ??= operation.admit(request)
+        if (body) failure ??= checkRoom(headers, bodies, caller)
+        done(failure)
       }
       app.register(async (scope) => {
         // A getter costs a request nothing.
@@ -80,7 +81,6 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
             releaseHead(request)
           })
         }
-        added = operation
         scope.route({
           method,
           url: operation.url,
@@ -90,7 +90,6 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
           onRequest: [app.authenticate, admit],
           handler: operation.handle
         })
-        added = undefined
       })
     })
   },

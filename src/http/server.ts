@@ -51,8 +51,8 @@ interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'ke
 
 /** A path that no route can have. */
 const noPath = '//'
-/** What stands for a path that cannot be decoded: no client can send a space in one. */
-const badPath = '/ /'
+/** Requests whose path cannot be decoded. */
+const undecodable = new WeakSet<IncomingMessage>()
 const nothing = {}
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
@@ -76,9 +76,10 @@ export async function createServer(
     routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
     http: { requireHostHeader: false },
     return503OnClosing: false,
-    // For a path that cannot be decoded; Fastify itself would run no hooks.
+    // For a path that cannot be decoded, Fastify itself would run no hooks: it is routed again, to no route.
     frameworkErrors: (_, { raw: request }, { raw: response }) => {
-      request.url = badPath
+      undecodable.add(request)
+      request.url = noPath
       app.routing(request, response)
     },
     clientErrorHandler: (error, socket) => rejectUnreadable(error, socket),
@@ -105,7 +106,7 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
   server.prependListener('request', (request: IncomingMessage) => {
     request.on('error', ignore)
     // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with the responses
-    // that it still owes. For the others, Fastify has no response.
+    // that it still owes, and Fastify responds to none of the others. So each becomes one that Fastify knows and no route has.
     if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
   })
   // Node would respond to both at once. They are judged later, after the requests before them.
@@ -142,7 +143,7 @@ function addHooks(app: FastifyInstance) {
     // Not in the handler: before it, Fastify would read and validate the body.
     const fault = checkHead(raw)
     if (fault || !request.is404) done(fault)
-    else done(new Failure(raw.url === badPath ? 'MalformedRequest' : 'NotFound'))
+    else done(new Failure(undecodable.has(raw) ? 'MalformedRequest' : 'NotFound'))
   })
   app.addHook('preParsing', ({ raw, connection, awaits100 }, reply, _, done) => {
     const failure = connection?.failureOf(raw)
@@ -160,14 +161,14 @@ function addHooks(app: FastifyInstance) {
     if (!raw.complete || raw.readableLength > 0) dropBody(raw, connection)
     // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
     const isLast = connection?.endAfter(raw, awaits100 && !raw.complete) === true
+    // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would lose the
+    // later responses: what the field says is decided here alone.
+    if (reply.hasHeader('connection') || app.connections.shared.isClosing) reply.removeHeader('connection')
     // Node would close after a body that was sent without waiting for 100, and lose the later responses. A client of HTTP/1.0
     // closes unless it is told otherwise.
     const isKept = reply.raw.shouldKeepAlive && (awaits100 || raw.httpVersion === '1.0')
-    if (isLast || isKept) reply.header('connection', isLast ? 'close' : 'keep-alive')
-    // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would
-    // lose the later responses. Instead, the rest of the body is read and dropped.
-    else if (reply.hasHeader('connection') || app.connections.shared.isClosing)
-      reply.removeHeader('connection')
+    if (isLast) reply.header('connection', 'close')
+    else if (isKept) reply.header('connection', 'keep-alive')
     // A text that waits in the connection can take twice its bytes.
     const isLarge = typeof payload === 'string' && payload.length > largeLength
     done(null, isLarge ? Buffer.from(payload) : payload)

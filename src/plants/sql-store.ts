@@ -1,11 +1,11 @@
 /** The SQL store that group commit writes to: runs the statements, and says what became of each plant, by its write id. */
 import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/pool.ts'
-import type { AttemptRow, Store, Written } from '../group-commit/types.ts'
+import type { AttemptRow, Results, Store, Written } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
 import { checkReadiness } from './probe.ts'
 import {
-  commit,
+  commitNothing,
   comparePlants,
   createPlants,
   findPlants,
@@ -59,14 +59,14 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
         })
       }),
 
-    commit: () => database.query(commit),
+    commitNothing: () => database.query(commitNothing),
     probe: () => checkReadiness(database, selectRequired)
   }
 }
 
 /** Turns a rejection into the failure of all rows. */
-const settled = (attempt: () => Promise<Written<Stored>['results']>): Promise<Written<Stored>> =>
+const settled = (attempt: () => Promise<Results<Stored>>): Promise<Written<Stored>> =>
   attempt().then(
     (results) => ({ results }),
-    (error: unknown) => ({ results: [], failure: diagnose(error) })
+    (error: unknown) => ({ failure: diagnose(error) })
   )

@@ -54,7 +54,7 @@ const compare = `
   join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
 
 // Inserts nothing, for which it needs the same lock of the table as an insert.
-const commitNothing = `
+const insertNothing = `
   with none as (insert into plants (${written}) select ${written} from plants limit 0)
   select ${waitForStandby}, ${settings(`'25ms'`)}`
 
@@ -80,7 +80,7 @@ export const comparePlants = (plants: readonly NewPlant[]) => ({
 })
 
 /** Commits as a create does, without a plant. */
-export const commit = { name: 'commit', text: commitNothing }
+export const commitNothing = { name: 'commit nothing', text: insertNothing }
 
 const read = `${written}, created_at`
 
@@ -145,5 +145,5 @@ export const databaseChecks = makeChecks(selectRequired, selectMissingRights, se
   createPlants([], 25),
   findPlants([]),
   comparePlants([]),
-  commit
+  commitNothing
 ])

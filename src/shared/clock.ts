@@ -1,12 +1,14 @@
-/** Time and chance, which tests replace. */
+/** A source of time and chance, which tests replace. */
 
-/** Time, in ms and never going back, and chance, from 0 up to 1. */
+/** A clock. */
 export interface Clock {
+  /** Returns the time in ms, which never goes back. */
   now(): number
+  /** Returns a number from 0 up to, but not including, 1. */
   random(): number
-  /** Calls back once, after what has reached the process by now was read. */
+  /** Calls back once, after Node has read what has reached the process by now. */
   afterPoll(callback: () => void): void
-  /** Calls back once after `ms`, unless the function that it returns is called before. */
+  /** Calls back once after `ms`. The function that it returns cancels that. */
   after(ms: number, callback: () => void): () => void
 }
 

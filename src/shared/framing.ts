@@ -1,4 +1,4 @@
-/** Where a request ends, and what it waits for before its body, as its header says. */
+/** What a request's header says about its body: where it ends, and whether the client waits before it sends it. */
 import type { IncomingMessage } from 'node:http'
 
 const endsChunked = /(?:^|[,\s])chunked$/i
@@ -9,7 +9,7 @@ export function isFramingFaulty({ headers, httpVersion }: Pick<IncomingMessage, 
   return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
 }
 
-/** Whether a client may wait for 100 before it sends its body; in HTTP/1.0 that must be ignored (RFC 9110, section 10.1.1). */
+/** Returns whether a client may wait for a 100 before it sends its body. HTTP/1.0 has no 100 (RFC 9110, section 10.1.1). */
 export function awaits100({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion === '1.1'
 }

@@ -1,11 +1,14 @@
-/** A doubly linked list whose elements are its links: any element leaves it in constant time. */
+/** A doubly linked list whose elements are its links, so that any element leaves it in constant time. */
 
-/** An element. It is in one list at most; in none, it is linked to itself. */
+/** An element. It is in one list at most. In none, it is linked to itself. */
 export class Link {
   before: Link = this
   after: Link = this
 
-  /** Leaves its list, if it is in one. An old link that kept younger ones would keep them from minor garbage collections. */
+  /**
+   * Leaves its list, if it is in one. It refers to no other link afterwards: V8's minor garbage collections keep whatever an
+   * old object refers to, even if that object is garbage itself.
+   */
   unlink() {
     this.before.after = this.after
     this.after.before = this.before
@@ -13,7 +16,9 @@ export class Link {
   }
 }
 
+/** A list, empty at first. */
 export class List<E extends Link> {
+  /** A link before the first element and after the last one. */
   readonly #ends = new Link()
 
   get first(): E | undefined {
@@ -21,17 +26,18 @@ export class List<E extends Link> {
     return after === this.#ends ? undefined : (after as E)
   }
 
-  /** Adds an element at the end; `unshift` at the beginning. */
+  /** Adds an element, which is in no list, at the end. */
   push(element: E) {
-    insert(element, this.#ends.before)
+    insertAfter(this.#ends.before, element)
   }
 
+  /** Adds an element, which is in no list, at the beginning. */
   unshift(element: E) {
-    insert(element, this.#ends)
+    insertAfter(this.#ends, element)
   }
 }
 
-function insert(element: Link, before: Link) {
+function insertAfter(before: Link, element: Link) {
   element.before = before
   element.after = before.after
   before.after.before = element

@@ -1,9 +1,9 @@
 import assert from 'node:assert'
 
 /**
- * A budget of rows or bytes that callers share, so that none of them can use it up. A caller that holds less than
- * what is still free may take more (dynamic thresholds, Choudhury and Hahne 1998). Alone it gets half of the budget, and
- * the rest of what it takes last; two callers get a third each.
+ * A budget of rows or bytes that callers share, so that none of them can use it up. A caller may take more as long as it
+ * holds less than what is free (dynamic thresholds, Choudhury and Hahne 1998). So a caller alone gets half of the budget, and
+ * two get a third each. What a caller takes last may exceed that.
  */
 export class Shares {
   readonly #limit: number

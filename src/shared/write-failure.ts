@@ -1,19 +1,19 @@
-/** Why a write has failed: what the database says of it, and group commit acts on; and why a row has no outcome. */
+/** Why a write has failed, by what the database says; and why a row has no outcome of the database. */
 import { StacklessError } from './stackless-error.ts'
 
-/** What comes next after each: ../group-commit/table.ts. */
+/** What group commit does after each is in ../group-commit/table.ts. */
 export type FailureKind =
-  /** Nothing was sent or kept, whatever the rows: no connection, a read-only server, a full disk, a locked table. */
+  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk, a locked table. */
   | 'away'
   /** A table, a column, a function or a right is missing, for every row. */
   | 'gone'
   /** A serialization failure or a deadlock: the same rows may succeed at once. */
   | 'chance'
-  /** A row's lock, a time limit, too few resources: the same row may succeed later. */
+  /** A row's lock, a time limit or too few resources: the same rows may succeed later. */
   | 'busy'
-  /** There is no verdict, and the rows may be stored. */
+  /** There is no verdict, as after a lost connection: the rows may be stored. */
   | 'lost'
-  /** A damaged page, an I/O error, an internal error: the same row fails again. */
+  /** A damaged page, an I/O error or an internal error: the same rows fail again. */
   | 'broken'
   /** The data of a row breaks a rule. */
   | 'refused'
@@ -24,18 +24,18 @@ export interface WriteFailure {
   readonly kind: FailureKind
 }
 
-/** Why the store decided nothing about a row, and whether the row may be stored. */
+/** Why the database has decided nothing about a row, and whether the row may be stored; for logs. */
 export const reasons = {
-  full: 'the rows that wait will take too long; the row was not tried',
+  full: 'the expected wait is too long; the row was not tried',
   closed: 'the service is closing; the row was not tried',
-  databaseDown: 'the database has been down for long; the row was not tried',
+  databaseDown: 'the database has been down for a whole deadline; the row was not tried',
   expired: 'the deadline has passed; the row is not stored',
-  unknown: 'the outcome of an attempt is open; the row may be stored',
+  unknown: 'the outcome of an attempt is unknown; the row may be stored',
   missing:
-    'the row is neither written nor found: a trigger returns null, array_nulls is off, or the look-up fails for the cause'
+    'the row was neither written nor found: a trigger returns null, array_nulls is off, or the look-up failed, as the cause says'
 } as const
 
-/** Rejects a submission that the store has not decided; the cause is the row's last failure, where it had one. */
+/** Rejects a row that the database has not decided. The cause is the row's last failure, if it had one. */
 export class NotCommitted extends StacklessError {
   override readonly name = 'NotCommitted'
   readonly reason: keyof typeof reasons

@@ -153,7 +153,7 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   return {
     insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
     find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal)),
-    commit: () => context.with(ROOT_CONTEXT, () => store.commit()),
+    commitNothing: () => context.with(ROOT_CONTEXT, () => store.commitNothing()),
     probe: () => context.with(ROOT_CONTEXT, () => store.probe())
   }
 }

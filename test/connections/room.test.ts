@@ -80,11 +80,11 @@ t.test('a trusted connection that is held back makes no room until it is let go'
   while (clients.length < limit) clients.push(await connect(t, service, create()))
   const [held, idle] = clients as [Client, Client]
   const [connection] = service.app.connections.all()
-  t.ok(connection?.hold())
+  t.ok(connection?.pauseReading())
   const newest = await connect(t, service, create())
   await closed(idle)
   t.ok(isOpen(held))
-  connection?.letGo()
+  connection?.resumeReading()
   for (const client of [...clients.slice(2), newest]) {
     client.send(create())
     await client.responses(2)

@@ -1,7 +1,7 @@
 /** One owner of all pools: a new URL, the measurements and the end concern each of them. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
-import { createDatabases } from '../../src/database/pool.ts'
+import { Databases } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 
@@ -12,7 +12,7 @@ const withName = (name: string) => ({ ...parseDatabaseUrl(url), options: `-c pla
 const whoAmI = { text: `select current_setting('plant.name') as name` }
 
 t.test('a new URL, the measurements and the end concern each pool', async (t) => {
-  const databases = createDatabases(withName('old'), log)
+  const databases = new Databases(withName('old'), log)
   const pools = [databases.open({ size: 2, limitMs }), databases.open({ size: 1, limitMs })]
   const names = async (all = pools) =>
     (await Promise.all(all.map((pool) => pool.query(whoAmI)))).map(({ rows }) => rows[0]?.name)

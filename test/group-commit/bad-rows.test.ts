@@ -81,7 +81,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
     const ms = wrong === 'never ends' ? Number.POSITIVE_INFINITY : attemptMs(rows.length)
     const isDone = await take(ms, signal)
     const trouble = weather(rows) ?? (isDone ? undefined : 'busy') ?? (wrong && troubles[wrong])
-    if (trouble) return { results: [], failure: failureOf(trouble) }
+    if (trouble) return { failure: failureOf(trouble) }
     for (const { item } of rows) stored.add(item.id)
     return { results: rows.map(() => 'stored') }
   }
@@ -89,17 +89,17 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
   async function find(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<Written<string>> {
     const isDone = await take(attemptMs(rows.length), signal)
     const trouble = weather(rows) ?? (isDone ? undefined : 'busy')
-    if (trouble) return { results: [], failure: failureOf(trouble) }
+    if (trouble) return { failure: failureOf(trouble) }
     return { results: rows.map(({ item }) => (stored.has(item.id) ? 'stored' : undefined)) }
   }
 
-  async function commit() {
+  async function commitNothing() {
     const isDone = await take(attemptMs(0))
     if (!isDone || weather([])) throw new Error('no commit')
   }
 
   const group = new GroupCommit<Plant, string>(
-    { insert, find, commit, probe: async () => {} },
+    { insert, find, commitNothing, probe: async () => {} },
     { lanes, batchRows, batchBytes: 1_000_000, deadlineMs },
     { clock }
   )

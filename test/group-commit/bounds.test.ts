@@ -134,20 +134,33 @@ t.test(
 t.test('a lock is waited for as long as two slow writes take, from 25 to 250 ms', async (t) => {
   const estimate = createEstimate({ ...roomy, lanes: 3 })
   const locks = [1, 1, 60, 20, 5, 100_000, 5].map((ms) => {
-    const { lockMs, limitMs } = estimate.limitsOf('fresh', 0)
+    const { lockMs, limitMs } = estimate.limitsOf('newRows', 0)
     t.ok(lockMs <= Math.ceil(limitMs / 2), 'it is not cut off before')
-    t.equal(estimate.limitsOf('find', 1).limitMs, Math.min(2 * limitMs, 10_000 / 3))
+    t.equal(estimate.limitsOf('lookUp', 1).limitMs, Math.min(2 * limitMs, 10_000 / 3))
     estimate.learn(1, 1, ms)
     return lockMs
   })
   t.strictSame(locks, [25, 25, 25, 120, 100, 78, 250])
 })
 
+t.test('a lock is waited for half of the limit at most, where the deadline is short', async (t) => {
+  for (const deadlineMs of [1, 5, 100, 1_000]) {
+    const estimate = createEstimate({ ...roomy, deadlineMs })
+    for (const ms of [0, 10, 1_000]) {
+      estimate.learn(1, 1, ms)
+      const { lockMs, limitMs } = estimate.limitsOf('newRows', 0)
+      t.ok(lockMs <= Math.ceil(limitMs / 2), `${lockMs} of ${limitMs} ms`)
+      t.ok(Number.isInteger(lockMs) && lockMs >= 1, 'PostgreSQL takes 0 for no limit')
+    }
+  }
+})
+
 t.test(
   'a slice is twice what attempts take on average, at least 25 ms, and doubled up to a third of the deadline',
   async (t) => {
     const estimate = createEstimate({ ...roomy, lanes: 3 })
-    const slices = (...numbers: number[]) => numbers.map((slice) => estimate.limitsOf('first', slice).limitMs)
+    const slices = (...numbers: number[]) =>
+      numbers.map((slice) => estimate.limitsOf('firstTrial', slice).limitMs)
     t.strictSame(slices(0, 1, 7, 100), [25, 50, 3_200, 10_000 / 3])
     for (const ms of [100, 20]) estimate.learn(1, 1, ms)
     t.strictSame(slices(0, 1, 100), [180, 360, 10_000 / 3])
@@ -226,9 +239,9 @@ t.test('deadlines', async (t) => {
 t.test('with the real clock, a row expires and names its last trouble', async (t) => {
   const failure = failureOf('away')
   const { error } = failure
-  const failing = async () => ({ results: [], failure })
+  const failing = async () => ({ failure })
   const group = new GroupCommit<Plant, string>(
-    { insert: failing, find: failing, commit: async () => {}, probe: async () => {} },
+    { insert: failing, find: failing, commitNothing: async () => {}, probe: async () => {} },
     { ...roomy, deadlineMs: 50 }
   )
   const began = performance.now()

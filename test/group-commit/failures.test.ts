@@ -1,6 +1,8 @@
 /** What a failed attempt means for its rows. The store's attempts are ended by hand. */
 import t from 'tap'
-import { nothing, setUp } from '../support/scripted-store.ts'
+import { GroupCommit } from '../../src/group-commit/group-commit.ts'
+import { nothing, type Plant, roomy, setUp } from '../support/scripted-store.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 
 t.test('a database that does not serve', async (t) => {
   t.test('the rows stay together, in order, and nothing is tried in pauses that grow', async (t) => {
@@ -315,4 +317,30 @@ t.test('a missing row is tried three times more, then fails', async (t) => {
   await last().succeed(nothing)
   t.equal(outcomes['1'], 'missing')
   t.same(log(), ['0', '1 2', 'find 1', '1', 'find 1', '1', 'find 1', '1', 'find 1'])
+})
+
+t.test('a look-up may have more rows than a call may have arguments', async (t) => {
+  const rows = 200_000
+  let found = 0
+  const clock = createVirtualClock()
+  const group = new GroupCommit<Plant, string>(
+    {
+      insert: async (rows) => ({ results: rows.map(() => undefined) }),
+      find: async (rows) => ({ results: rows.map(() => 'found') }),
+      commitNothing: async () => {},
+      probe: async () => {}
+    },
+    { ...roomy, batchRows: rows, batchBytes: rows },
+    { clock }
+  )
+  for (let id = 0; id < rows; id++) {
+    const item = { id: BigInt(id), bytes: 1, label: '' }
+    group.submit(
+      item,
+      () => found++,
+      () => {}
+    )
+  }
+  await clock.settle()
+  t.equal(found, rows)
 })

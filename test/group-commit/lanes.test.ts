@@ -172,8 +172,10 @@ t.test('each attempt is reported', async (t) => {
   await last().succeed()
   await clock.move(4)
   await last().fail('lost')
+  await last().succeed()
   t.same(reports, [
     { rows: 1, ms: 3, outcome: 'written' },
-    { rows: 2, ms: 4, outcome: 'lost' }
+    { rows: 2, ms: 4, outcome: 'lost' },
+    { rows: 2, ms: 0, outcome: 'found' }
   ])
 })

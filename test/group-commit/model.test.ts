@@ -182,7 +182,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     const fail = (kind: FailureKind) => {
       failedAt = clock.now()
       for (const { item } of rows) troubled.add(item.id)
-      return { results: [], failure: failureOf(kind) }
+      return { failure: failureOf(kind) }
     }
     try {
       begin(rows, isFind)
@@ -225,7 +225,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     {
       insert: (rows, _, signal) => attempt(rows, false, signal),
       find: (rows, signal) => attempt(rows, true, signal),
-      commit: answer,
+      commitNothing: answer,
       probe: answer
     },
     limits,

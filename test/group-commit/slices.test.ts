@@ -140,7 +140,7 @@ t.test('slices', async (t) => {
 })
 
 t.test('an attempt is cut off only once something is committed that began later', async (t) => {
-  t.test('while nothing is, one probe asks', async (t) => {
+  t.test('while nothing is, one commit runs', async (t) => {
     const { submit, attempts, clock, commits } = setUp({ lanes: 3 })
     submit('1', '2', '3')
     await clock.move(9_000)
@@ -152,7 +152,7 @@ t.test('an attempt is cut off only once something is committed that began later'
     for (const { signal } of attempts) t.ok(signal.aborted)
   })
 
-  t.test('a probe that fails cuts nothing off', async (t) => {
+  t.test('a commit that fails cuts nothing off', async (t) => {
     const { submit, last, clock, commits } = setUp()
     submit('1')
     await clock.move(25)
@@ -162,7 +162,7 @@ t.test('an attempt is cut off only once something is committed that began later'
     t.equal(commits.length, 1)
   })
 
-  t.test('what became late while a probe ran has one of its own', async (t) => {
+  t.test('what became late while a commit ran has one of its own', async (t) => {
     const { submit, attempts, clock, commits } = setUp({ lanes: 2 })
     submit('1')
     await clock.move(10)

@@ -4,7 +4,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { createDatabases } from '../../src/database/pool.ts'
+import { Databases } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
@@ -50,7 +50,7 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
   const many = 1_000_000
   const write = { lanes: 2, batchRows: 100, batchBytes: many, queueRows: many, queueBytes: many }
   const log = { warn() {}, error() {}, info() {} } as never
-  const databases = createDatabases(connection, log)
+  const databases = new Databases(connection, log)
   const { database, close } = openRepository(
     databases,
     { write: { ...write, deadlineMs: scaled(60_000) } },
@@ -77,7 +77,7 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   await run(`create policy may_read on plants for select using (name <> 'theirs' or pass_gate())`)
   const log = { warn() {} }
   const limited = { ...connection, user, password: 'secret' }
-  const pools = createDatabases(limited, log)
+  const pools = new Databases(limited, log)
   t.teardown(async () => {
     await open()
     await pools.end()
@@ -90,7 +90,7 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   await areRunning(1, 'join plants')
   controller.abort()
   await areRunning(0, 'join plants')
-  t.match(await found, { results: [], failure: { error: { code: '57014' }, kind: 'busy' } })
+  t.match(await found, { failure: { error: { code: '57014' }, kind: 'busy' } })
 })
 
 t.test('a repository that is given takes the creates, without a database', async (t) => {

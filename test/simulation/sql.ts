@@ -43,7 +43,7 @@ export type Command =
       /** It writes to the log where it finds something. */
       writes: boolean
     })
-  | (Common & { kind: 'commit' })
+  | (Common & { kind: 'commitNothing' })
   | (Common & { kind: 'readiness' })
 
 type Values = readonly (string | null)[]
@@ -66,7 +66,7 @@ function split(list: string): string[] {
 
 const insert =
   /^insert into (?:\w+\.)?plants(?: as \w+)? \((?<into>[^)]+)\) (?:select .* from unnest\((?<arrays>[^)]+)\)|select (?<one>\$.+?) from|values \((?<values>.+?)\)).* on conflict \(id\) do (?<conflict>nothing|update set .*? where .*?write_id = excluded\.write_id) returning (?<returning>.+)$/
-const commit = /^with \w+ as \(insert into plants \(.* limit 0\) select pg_logical_emit_message\(true,/
+const commitNothing = /^with \w+ as \(insert into plants \(.* limit 0\) select pg_logical_emit_message\(true,/
 const find = /^select (?<returning>.+?) from (?<from>.*\bplants\b.*)$/
 const byIds = /id = any ?\(\$(\d+)::bigint\[\]\)|unnest\(\$(\d+)::bigint\[\]\) as \w+ \(id\)/
 const setting = /set_config\('(\w+)', (?:'([^']*)'|\$(\d+)|case when .*? then '(\w+)' else .*? end), true\)/g
@@ -139,7 +139,8 @@ function parse(text: string): Bind {
     const returning = as === undefined ? [] : [fromRow(as, 'transaction_read_only')]
     return (values) => ({ kind: 'readiness', settings: settingsOf(values), returning })
   }
-  if (commit.test(text)) return (values) => ({ kind: 'commit', settings: settingsOf(values), returning: [] })
+  if (commitNothing.test(text))
+    return (values) => ({ kind: 'commitNothing', settings: settingsOf(values), returning: [] })
   return parseInsert(text, settingsOf) ?? parseFind(text, settingsOf)
 }
 

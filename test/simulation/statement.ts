@@ -101,9 +101,9 @@ export class Statement {
       this.#finish()
     } else if (command.kind === 'find') this.#find(command)
     else if (!isPrimary) this.#fail({ code: '25006' })
-    else if (denied === 'insert' || (command.kind === 'commit' && denied === 'message'))
+    else if (denied === 'insert' || (command.kind === 'commitNothing' && denied === 'message'))
       this.#fail({ code: '42501' })
-    else if (command.kind === 'commit') this.#commit()
+    else if (command.kind === 'commitNothing') this.#commit()
     else this.#insert(0)
   }
 
@@ -293,7 +293,7 @@ const rowLocked = { code: '55P03', where: 'while inserting index tuple (0,1) in 
 const unreplicated = messages.warning('SyncRepWaitForLSN')
 
 function describe(command: Command): string {
-  if (command.kind === 'readiness' || command.kind === 'commit') return command.kind
+  if (command.kind === 'readiness' || command.kind === 'commitNothing') return command.kind
   if (command.kind === 'find') return `find ${command.ids.join(' ')}`
   return `insert, on conflict ${command.onConflict}: ${command.rows.map(({ id }) => id).join(' ')}`
 }

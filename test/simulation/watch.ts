@@ -88,7 +88,7 @@ export class Watch {
   }
 
   #begin(watched: Watched, command: Command) {
-    if (command.kind === 'readiness' || command.kind === 'commit') return
+    if (command.kind === 'readiness' || command.kind === 'commitNothing') return
     const others = [...this.#open].flatMap((other) => (other !== watched && other.waiting) || [])
     watched.waiting = command
     watched.arrived = 0

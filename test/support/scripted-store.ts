@@ -73,7 +73,7 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
         const results = rows.map(({ item }, index) => given[index] ?? `stored ${item.label}`)
         return end({ results: results.map((result) => (result === nothing ? undefined : result)) })
       },
-      fail: (kind) => end({ results: [], failure: failureOf(kind) })
+      fail: (kind) => end({ failure: failureOf(kind) })
     })
     return promise
   }
@@ -96,7 +96,7 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
     {
       insert: begin,
       find: (rows, signal) => begin(rows, undefined, signal),
-      commit: () => add(commits, 'no commit'),
+      commitNothing: () => add(commits, 'no commit'),
       probe: () => add(probes, 'databaseDown')
     },
     { ...roomy, ...limits },

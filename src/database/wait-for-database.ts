@@ -37,7 +37,7 @@ export async function findMissing(options: ConnectionOptions, timeoutMs: number,
   return missing
 }
 
-const pauseMs = 250
+const retryEveryMs = 250
 /** A server that does not respond for this long is reported. An attempt with less than a third of it is short. */
 const tryMs = 30_000
 /** What the driver says when a connection or a statement took too long. */
@@ -67,12 +67,12 @@ export async function waitForDatabase(
     // With little time left, an attempt that ends by our own limit says less than the one before.
     const isShort = limitMs < Math.min(tryMs / 3, timeoutMs / 2)
     if (known !== undefined && isShort && ownLimit.test(missing)) missing = known
-    if (deadline - now < pauseMs) throw new StartupFault([missing])
+    if (deadline - now < retryEveryMs) throw new StartupFault([missing])
     if (missing !== known || now - toldAt >= reminderMs) {
       tell(missing)
       toldAt = now
     }
     known = missing
-    await sleep(pauseMs)
+    await sleep(retryEveryMs)
   }
 }
