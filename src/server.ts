@@ -38,7 +38,7 @@ try {
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(
-      () => app.databases.connection,
+      () => app.database.options,
       config.STARTUP_TIMEOUT_MS,
       databaseChecks,
       (missing) => logger.warn({ missing }, 'waiting for the database')

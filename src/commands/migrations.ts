@@ -2,15 +2,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { checkNone, sayGrants, settingChecks } from '../database/checks.ts'
-import { connect } from '../database/hosts.ts'
-import type { ConnectionOptions } from '../database/url.ts'
+import { checkNoRow, describeGrants, settingChecks } from '../database/checks.ts'
+import { openSession } from '../database/hosts.ts'
+import type { DatabaseOptions } from '../database/url.ts'
 import { waitForDatabase } from '../database/wait-for-database.ts'
 import { StartupFault } from '../failures/failure.ts'
 
 /** What to migrate, how long to wait for it and then for locks, and a callback that gets what it waits for. */
 interface MigrationOptions {
-  readonly database: ConnectionOptions
+  readonly database: DatabaseOptions
   readonly startupTimeoutMs: number
   readonly tell?: (missing: string) => void
 }
@@ -38,7 +38,7 @@ export async function migrate(
 ): Promise<string[]> {
   await waitForDatabase(() => database, startupTimeoutMs, settingChecks, tell)
   const deadline = performance.now() + startupTimeoutMs
-  const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
+  const client = await openSession(database, { connectionTimeoutMillis: startupTimeoutMs })
   const options = {
     dbClient: client,
     dir,
@@ -62,9 +62,9 @@ export async function migrate(
         await client.query('rollback')
         if (code !== '55P03') {
           // The library reports a missing right in a text, with a stack.
-          const missing = await checkNone(selectMissingRights, sayGrants)(client)
+          const missing = await checkNoRow(selectMissingRights, describeGrants)(client)
           if (missing)
-            throw new StartupFault([`${missing} Or run the migrations as the owner of the tables.`])
+            throw new StartupFault([`${missing} or run the migrations as the owner of the tables.`])
           if (code === '42501')
             throw new StartupFault([`${message}: run the migrations as the owner of the tables`])
           throw error

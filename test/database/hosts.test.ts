@@ -83,7 +83,7 @@ t.test('a silent host delays only the first connection, for its part of the limi
   const { pool, ask } = open(t, urlOf([host, primary.host]), limitMs)
   t.equal(await ask(), portOf(primary.host))
   await pool.query({ text: 'select pg_terminate_backend(pg_backend_pid())' }).catch(() => {})
-  await until('the connections are replaced', () => pool.state.resets, Boolean)
+  await until('the connections are replaced', () => pool.state.replacements, Boolean)
   t.equal(await ask(), portOf(primary.host))
   t.equal(taken.length, 1)
 })

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import t from 'tap'
-import { type ConnectionOptions, parseDatabaseUrl, urlParameters } from '../../src/database/url.ts'
+import { type DatabaseOptions, parseDatabaseUrl, urlParameters } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/failure.ts'
 
 const pem = '-----BEGIN '
@@ -102,7 +102,7 @@ for (const [url, options] of read)
 
 t.test('require and verify-ca accept any host name', async (t) => {
   for (const mode of ['require', 'verify-ca']) {
-    const { ssl } = parseDatabaseUrl(withQuery(`sslmode=${mode}&${ca}`)) as { ssl: ConnectionOptions['ssl'] }
+    const { ssl } = parseDatabaseUrl(withQuery(`sslmode=${mode}&${ca}`)) as { ssl: DatabaseOptions['ssl'] }
     t.equal((ssl as { checkServerIdentity(): unknown }).checkServerIdentity(), undefined)
   }
 })
