@@ -14,7 +14,7 @@ const longestOfSeveralMs = 5_000
  */
 export function createClientClass(options: DatabaseOptions) {
   const { hosts = [options], target_session_attrs, requiresChannelBinding, connectTimeoutMs } = options
-  let current = 0
+  let currentIndex = 0
 
   return class HostClient extends pg.Client {
     readonly #index: number
@@ -25,9 +25,9 @@ export function createClientClass(options: DatabaseOptions) {
       const shareMs =
         hosts.length === 1 ? limitMs : Math.ceil(Math.min(longestOfSeveralMs, limitMs / hosts.length))
       const hostLimitMs = Math.min(shareMs, connectTimeoutMs || shareMs)
-      const { host, port } = hosts[current] as DatabaseOptions
+      const { host, port } = hosts[currentIndex] as DatabaseOptions
       super({ ...config, host, port, password, connectionTimeoutMillis: hostLimitMs })
-      this.#index = current
+      this.#index = currentIndex
       // The pool listens only once the client has connected. Without a listener, an error before would end the process.
       this.on('error', () => {})
       if (requiresChannelBinding) requireChannelBinding(this)
@@ -49,7 +49,7 @@ export function createClientClass(options: DatabaseOptions) {
         return this
       } catch (error) {
         // Another client may have moved on already, to a host that serves.
-        if (current === this.#index) current = (current + 1) % hosts.length
+        if (currentIndex === this.#index) currentIndex = (currentIndex + 1) % hosts.length
         // Not awaited: a server that refuses a session may keep its socket open.
         void this.end()
         throw clarify(error, options.ssl)

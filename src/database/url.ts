@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import type pg from 'pg'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 
 /** Where and how to open sessions: the driver's options for a client, and those of hosts.ts. */
 export interface DatabaseOptions extends pg.ClientConfig {
@@ -18,7 +18,7 @@ export interface DatabaseOptions extends pg.ClientConfig {
   readonly exposedHost?: string | undefined
 }
 
-/** What a value must match, and the rule that completes "must have as its NAME …". */
+/** What a value must match, and the rule that completes "must set NAME to …". */
 type Parameter = readonly [pattern: RegExp, rule: string]
 
 const oneOf = (...values: string[]): Parameter => [
@@ -69,7 +69,7 @@ const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?
 export function parseDatabaseUrl(url: string): DatabaseOptions {
   const match = parts.exec(url.trim())
   if (!match) throw fault(form)
-  if (url.includes('%00')) throw fault('must not have %00') // NUL would end a field of the driver's first message
+  if (url.includes('%00')) throw fault('must not contain %00') // NUL would end a field of the driver's first message
   const [, credentials, list = '', database = '', query = '', rest] = match
   // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
@@ -80,9 +80,9 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
   const hosts = readHosts(list, values)
   const ssl = readTls(values)
   if (values.channel_binding === 'require' && !ssl)
-    throw fault('must have an sslmode for channel_binding require')
+    throw fault('must set an sslmode for channel_binding=require')
   if (ssl && hosts.some(({ host }) => host.startsWith('/')))
-    throw fault('must have sslmode disable, or none, for a Unix socket: it is never encrypted')
+    throw fault('must set sslmode to disable or not at all for a Unix socket, which is never encrypted')
   return {
     user: values.user ?? decode(user),
     password: values.password ?? decode(password),
@@ -109,9 +109,9 @@ function readParameters(query: string): Values {
     const [name, value] = split(pair, '=').map(decode) as [string, string]
     // After a password, an unknown name may be a part of it: do not show it.
     if (!Object.hasOwn(urlParameters, name)) throw fault(values.password ? escapes : describeUnknown(name))
-    if (name in values) throw fault(`must not have ${name} twice`)
+    if (name in values) throw fault(`must not set ${name} twice`)
     const [pattern, rule] = urlParameters[name as ParameterName]
-    if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
+    if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
     values[name as ParameterName] = value
   }
   return values
@@ -124,7 +124,7 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
   if (host === undefined && list === '')
     throw fault('must name a host, such as db:5432, or ?host= with the directory of a Unix socket')
   if (isList && (names.includes('') || host !== undefined || port !== undefined)) throw fault(listForm)
-  if (isList && attributes === 'any') throw fault('must have as its target_session_attrs read-write')
+  if (isList && attributes === 'any') throw fault('must set target_session_attrs to read-write')
   return names.map((name) => {
     const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*))(?::(.*))?$/s.exec(name)
     const [, bracketed, plain = '', given] = match ?? []
@@ -133,7 +133,7 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
     const ports = [given || '5432', port ?? '5432']
     const [pattern, rule] = urlParameters.port
     if (!ports.every((text) => pattern.test(text) && Number(text) >= 1 && Number(text) <= 65_535))
-      throw fault(`must have as its port ${rule}`)
+      throw fault(`must set port to ${rule}`)
     return { host: named, port: Number(port ?? ports[0]) }
   })
 }
@@ -142,11 +142,12 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
 function readTls({ sslmode, sslrootcert, sslcert, sslkey }: Values) {
   const mode = sslmode ?? (sslrootcert || sslcert || sslkey ? 'verify-full' : 'disable')
   if (mode === 'disable') return false
-  if (mode === 'verify-ca' && !sslrootcert) throw fault('must have an sslrootcert for sslmode verify-ca')
-  if (!sslcert !== !sslkey) throw fault('must have both sslcert and sslkey, or neither')
+  if (mode === 'verify-ca' && !sslrootcert) throw fault('must set sslrootcert for sslmode=verify-ca')
+  if (!sslcert !== !sslkey) throw fault('must set both sslcert and sslkey, or neither')
   const isSystem = sslrootcert === 'system'
   // As libpq: anybody can get a certificate from a public authority, for a host name of their own.
-  if (isSystem && mode !== 'verify-full') throw fault('must have sslmode verify-full for sslrootcert system')
+  if (isSystem && mode !== 'verify-full')
+    throw fault('must set sslmode to verify-full for sslrootcert=system')
   return {
     rejectUnauthorized: mode !== 'require' || sslrootcert !== undefined,
     ...(sslrootcert && { ca: isSystem ? getCACertificates('system') : read(sslrootcert) }),

@@ -1,16 +1,16 @@
-/** The catalogue of failures. */
+/** The catalogue of failures: what a client gets for each, and what it should do. */
 
 /** An entry of the catalogue. */
 export interface Entry {
   /** The number in the body, an int32: the HTTP status code that would name the failure best. */
   readonly error: number
-  /** The text in the body, or its beginning (`writeMessage`), unless a more exact one is known. */
+  /** The text in the body, or its beginning (`formatMessage`). A failure may have a more exact one. */
   readonly message: string
   /** What a client should do. */
   readonly advice: string
   /** Whether the same request can succeed later, and how long to repeat it. */
   readonly retry: 'never' | 'after Retry-After' | 'the same request, until it succeeds'
-  /** Only the store's operator can help. */
+  /** True if only the store's operator can help. */
   readonly isForOperator?: true
   /** Which requests can meet it. Absent if each operation that can meet it declares it. */
   readonly scope?:
@@ -22,14 +22,14 @@ export interface Entry {
     | 'operations that write'
     | 'operations with a body'
     | 'operations with a body or parameters'
-  /** What an operation that writes has stored: nothing, so that the request can be repeated, or perhaps its row. */
+  /** What an operation that writes has stored: nothing, or perhaps its row. Absent where that is evident. */
   readonly outcome?: 'none' | 'unknown'
-  /** One that is `unknown` by itself may be known to have stored nothing. */
+  /** True if a failure whose outcome is `unknown` here may be known to have stored nothing. */
   readonly mayBeNone?: boolean
   /** Header fields that are always sent with it. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Names of the header fields that are always sent with it, and whose values depend on the request. */
-  readonly fields?: readonly string[]
+  /** Names of further header fields that are always sent with it, whose values depend on the request. */
+  readonly varyingFields?: readonly string[]
 }
 
 const entry = (error: number, message: string, advice: string, others: Partial<Entry> = {}): Entry => ({
@@ -42,13 +42,14 @@ const entry = (error: number, message: string, advice: string, others: Partial<E
 
 const anyRequest = { scope: 'any request' } as const
 const anyOperation = { scope: 'any operation' } as const
-const challenge = { ...anyOperation, fields: ['www-authenticate'] } as const
+const challenge = { ...anyOperation, varyingFields: ['www-authenticate'] } as const
 const ofWrite = { scope: 'operations that write' } as const
 const ofBody = { scope: 'operations with a body' } as const
-/** RFC 9110, section 10.2.3: seconds. An outage or a full queue may be over by then. */
-const retryAfter = { retry: 'after Retry-After', headers: { 'retry-after': '1' } } as const
+/** In seconds (RFC 9110, section 10.2.3). A full queue may be empty by then, and an outage over. */
+const retryAfterField = { headers: { 'retry-after': '1' } } as const
+const retryAfter = { retry: 'after Retry-After', ...retryAfterField } as const
 const repeat = { retry: 'the same request, until it succeeds' } as const
-const later = { ...anyOperation, outcome: 'none', ...retryAfter } as const
+const later = { ...anyOperation, ...retryAfter, outcome: 'none' } as const
 const sendLater = 'Send it again after `Retry-After`.'
 
 /** Every failure that a client can meet. A message says what happened, then what to do. */
@@ -75,7 +76,7 @@ export const catalogue = {
   NotFound: entry(404, 'no such path', 'Correct the path.', { scope: 'requests for other paths' }),
   MethodNotAllowed: entry(405, 'this path does not support this method', 'Use a method in `Allow`.', {
     scope: 'requests with other methods',
-    fields: ['allow']
+    varyingFields: ['allow']
   }),
   RequestTimeout: entry(408, 'the request took too long to arrive; send it again', 'Send it again.', {
     ...anyRequest,
@@ -102,9 +103,7 @@ export const catalogue = {
     422,
     'the plant breaks a rule of this store',
     "Ask the store's operator for the rule.",
-    {
-      isForOperator: true
-    }
+    { isForOperator: true }
   ),
   ReusedKey: entry(
     422,
@@ -144,7 +143,7 @@ export const catalogue = {
     503,
     'the outcome is unknown: the plant may have been stored; repeat the same request',
     'Send it again after `Retry-After`. Without an `Idempotency-Key`, a stored plant gives 409.',
-    { ...ofWrite, outcome: 'unknown', ...retryAfter, ...repeat }
+    { ...ofWrite, ...repeat, ...retryAfterField, outcome: 'unknown' }
   ),
   NotReady: entry(503, 'the service is not ready', 'Ask again after `Retry-After`.', {
     scope: 'requests for /readyz',

@@ -7,7 +7,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
 
 const migrations = readdirSync(join(import.meta.dirname, '../../migrations'))
