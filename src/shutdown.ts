@@ -15,8 +15,9 @@ declare module 'fastify' {
   }
 }
 
-/** The shortest and the longest time in which every response is its connection's last. */
+/** The shortest time in which every response is its connection's last. */
 export const shortestNoticeMs = 1_000
+/** The longest such time. */
 export const longestNoticeMs = 3_000
 const checkEveryMs = 50
 

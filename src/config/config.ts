@@ -35,7 +35,7 @@ export function readConfig(env: Environment) {
   const spareMs = settings.SHUTDOWN_TIMEOUT_MS - shutdownRule.least(settings)
   return Object.freeze({
     ...settings,
-    /** How long each response ends its connection during the shutdown, in ms: longer where SHUTDOWN_TIMEOUT_MS has time to spare. */
+    /** How long, during the shutdown, every response ends its connection: longer if SHUTDOWN_TIMEOUT_MS leaves time. */
     noticeMs: Math.min(longestNoticeMs, Math.floor(shortestNoticeMs + spareMs)),
     /** Undefined where the metrics are off. */
     metrics: port === 'off' ? undefined : { host, port },

@@ -12,63 +12,38 @@ export class ResultUnknown extends Error {
   override readonly name = 'ResultUnknown'
 }
 
-/** What the codes mean that mean something else than their class. */
-export const byCode: Readonly<Partial<Record<string, FailureKind>>> = {
-  // A constraint by its class. But the null may be in a column that the service does not write.
-  '23502': 'broken',
-  // A read-only server.
-  '25006': 'away',
-  // A session that `transaction_timeout` has ended.
-  '25P04': 'lost',
-  // Prepared statements that are lost, or mixed up with others: a pooler.
-  '26000': 'away',
-  '42P05': 'away',
-  // A serialization failure, a deadlock.
-  '40001': 'chance',
-  '40P01': 'chance',
-  // A statement whose completion is unknown.
-  '40003': 'lost',
-  // A right, a table, a column, a function or a type is missing, or the table has a rule that excludes the statement.
-  '0A000': 'gone',
-  '3D000': 'gone',
-  '3F000': 'gone',
-  '42501': 'gone',
-  '42703': 'gone',
-  '42804': 'gone',
-  '42809': 'gone',
-  '42883': 'gone',
-  '42P01': 'gone',
-  '42P10': 'gone',
-  // A full disk, no session left.
-  '53100': 'away',
-  '53300': 'away',
-  // A lock, of the row or of a partition.
-  '55P03': 'busy',
-  // A cancel: by our own limit, the operator's statement_timeout, or by hand.
-  '57014': 'busy',
-  // A server that stops or starts, a database that was dropped, a session that was idle for too long.
-  '57P01': 'lost',
-  '57P02': 'lost',
-  '57P03': 'lost',
-  '57P04': 'lost',
-  '57P05': 'lost'
-}
-/** What a class of codes means, by its two characters. In every other class, the data is at fault. */
-export const byClass: Readonly<Partial<Record<string, FailureKind>>> = {
-  // A connection exception.
-  '08': 'lost',
-  // A node of Citus whose transaction was broken by the end of another node (citusdata/citus#7306).
-  '25': 'busy',
-  // An expression of the table that the row's text does not fit.
-  '42': 'broken',
-  // Too few resources.
-  '53': 'busy',
-  // An I/O error, a damaged page, a bug.
-  '58': 'broken',
-  XX: 'broken'
-}
+type Kinds = Readonly<Partial<Record<string, FailureKind>>>
+
+/** Makes a table from rows of one or more keys, separated by spaces. */
+const makeTable = (rows: [keys: string, kind: FailureKind][]): Kinds =>
+  Object.fromEntries(rows.flatMap(([keys, kind]) => keys.split(' ').map((key) => [key, kind])))
+
+/** What a code means that means something else than its class. */
+export const byCode = makeTable([
+  ['23502', 'broken'], // a null, which may be in a column that the service does not write
+  ['25006', 'away'], // a read-only server
+  ['26000 42P05', 'away'], // a prepared statement that a pooler has lost, or mixed up with another
+  ['40001 40P01', 'chance'], // a serialization failure, a deadlock
+  ['0A000', 'gone'], // a rule of the table that excludes the statement
+  ['3D000 3F000 42501 42703 42883 42P01 42P10', 'gone'], // a table, a column, a function, a right is missing
+  ['42804 42809', 'gone'], // a column or a table is of another type
+  ['53100 53300', 'away'], // a full disk, no session left
+  ['55P03', 'busy'], // a lock, of the row or of a partition
+  ['57014', 'busy'], // a cancel: by our own limit, the operator's statement_timeout, or by hand
+  ['40003', 'lost'], // a statement whose completion is unknown
+  ['25P04 57P05', 'lost'], // a session that a time-out of its own has ended
+  ['57P01 57P02 57P03 57P04', 'lost'] // a server that stops or starts, a database that was dropped
+])
+/** What a class means, by the two characters with which its codes begin. In any other class, the data is at fault. */
+export const byClass = makeTable([
+  ['08', 'lost'], // a connection exception
+  ['25', 'busy'], // on Citus, a transaction that the end of another node has broken (citusdata/citus#7306)
+  ['42', 'broken'], // an expression of the table that the row's text does not fit
+  ['53', 'busy'], // too few resources
+  ['58 XX', 'broken'] // an I/O error, a damaged page, a bug
+])
 /** Errors whose code means something else as a rule: a stale plan (0A000), and a row that a policy refuses (42501). */
-const byRoutine: Partial<Record<string, FailureKind>> = {
+const byRoutine: Kinds = {
   RevalidateCachedQuery: 'away',
   ExecWithCheckOptions: 'refused'
 }
@@ -76,7 +51,7 @@ const byRoutine: Partial<Record<string, FailureKind>> = {
  * What these kinds become where the error names a function that was running, such as a trigger's: then one row has caused
  * it, and the others may succeed without that row.
  */
-const inFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
+const inFunctions: Kinds = { away: 'busy', gone: 'broken' }
 
 /**
  * How Citus reports that it has lost a worker in a transaction: with the code of an internal or of an I/O error, so only

@@ -41,7 +41,7 @@ export class Database {
     return this.#options
   }
 
-  /** Opens a pool. Give statements that only read one of their own: in the pool of writes, they would take the lanes' sessions. */
+  /** Opens a pool. Statements that only read need one of their own: in that of the writes, they would take sessions of lanes. */
   openPool(limits: PoolLimits): Pool {
     const pool = new ReplaceablePool(this, limits)
     this.#pools.push(pool)
@@ -185,7 +185,7 @@ class ReplaceablePool implements Pool {
     return driverPool
   }
 
-  /** Borrows a session within the limit, unless the signal aborts. If the driver's pool is replaced meanwhile, from the new one. */
+  /** Borrows a session within the limit, unless the signal aborts, even if the driver's pool is replaced meanwhile. */
   async #borrow(signal: AbortSignal | undefined): Promise<Borrowed> {
     const wait = new Wait(this, this.#database)
     const fail = () => wait.fail(signal?.reason)

@@ -39,7 +39,7 @@ export async function readPage(directory: URL) {
 
 /** How many bytes of assets may wait in the memory of the process and of the kernel. */
 const waitingBytesLimit = 8 * 2 ** 20
-/** How long the bytes of a finished response still count: the kernel may have accepted all of them, and none was taken yet. */
+/** How long the bytes of a finished response still count: the kernel may hold all of them for the client. */
 export const lingerMs = 100
 /** A response that takes longer is ended when another one needs its room. */
 export const slowMs = 5_000

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib'
 import type { FastifyPluginAsync } from 'fastify'
 import { createSender, readPage } from './assets.ts'
 
-/** The page may load files of this origin alone, with no script or style inline. Swagger UI's style sheet has its icons in data URLs. */
+/** Nothing inline, and nothing of another origin; only icons may be data URLs, as in Swagger UI's style sheet. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -24,13 +24,14 @@ export interface Created {
   release(): void
 }
 
+/** Where plants are stored. */
 export interface PlantRepository {
   /**
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, context: WriteContext): Promise<Created>
-  /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
+  /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   writeRefusal(caller: string): Failure | undefined
   /**
    * Call it while probes do not reach the database, with the time since when, by `performance.now()`. After a whole write
@@ -72,9 +73,11 @@ const failureNames: Record<keyof typeof reasons, FailureName> = {
   missing: 'Internal'
 }
 
-/** The limits of group commit, and what may wait for a response: rows, and their bytes. */
+/** The limits of creates. */
 export interface WriteLimits extends Limits {
+  /** Plants that wait for their result. */
   readonly queueRows: number
+  /** Bytes of the plants whose response is not taken. */
   readonly queueBytes: number
 }
 

@@ -14,6 +14,7 @@ import {
 } from './statements.ts'
 import { isFormer, outcomeOf, type Stored, type WriteContext } from './write-id.ts'
 
+/** A create as group commit takes it. */
 export interface PlantItem extends TracedItem, PlantWrite, WriteContext {
   readonly caller: string
 }
