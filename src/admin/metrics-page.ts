@@ -4,13 +4,13 @@ import { Registry } from '@prometheus-io/client'
 
 const { PROMETHEUS_CONTENT_TYPE: text, OPENMETRICS_CONTENT_TYPE: openMetrics } = Registry
 
-type Type = typeof text | typeof openMetrics
+type MediaType = typeof text | typeof openMetrics
 
 /** The shortest time between the starts of two pages. */
 const shortestPauseMs = 100
 
 interface Page {
-  readonly type: Type
+  readonly type: MediaType
   readonly startedAt: number
   readonly bytes: Buffer
 }
@@ -23,11 +23,11 @@ export type Source = Pick<Registry, 'getMetricsAsArray' | 'metrics' | 'setConten
  * and the client prefers that to the text format, which has no exemplars.
  */
 export function createMetricsPage(registry: Source, hasExemplars: boolean) {
-  const newest: Partial<Record<Type, Page>> = {}
+  const newest: Partial<Record<MediaType, Page>> = {}
   let startedAt = Number.NEGATIVE_INFINITY
-  let last: Promise<unknown> = Promise.resolve()
+  let previous: Promise<unknown> = Promise.resolve()
 
-  async function make(type: Type): Promise<Page> {
+  async function make(type: MediaType): Promise<Page> {
     const waitMs = startedAt + shortestPauseMs - performance.now()
     if (waitMs > 0) await sleep(waitMs)
     startedAt = performance.now()
@@ -41,7 +41,7 @@ export function createMetricsPage(registry: Source, hasExemplars: boolean) {
   }
 
   /** Returns a page that was begun after it was asked for. Requests that come together share one. */
-  async function read(type: Type, askedAt: number): Promise<Page> {
+  async function read(type: MediaType, askedAt: number): Promise<Page> {
     // One page in each turn of the event loop at most, so that a flood of scrapes leaves time for creates.
     await nextTurn()
     const page = newest[type]
@@ -53,8 +53,8 @@ export function createMetricsPage(registry: Source, hasExemplars: boolean) {
     const type = weight > 0 && weight >= weightOf('text/plain', accept) ? openMetrics : text
     const askedAt = performance.now()
     // One page after another: the format is a state of the registry.
-    const page = last.then(() => read(type, askedAt))
-    last = page.catch(() => {})
+    const page = previous.then(() => read(type, askedAt))
+    previous = page.catch(() => {})
     return page
   }
 }

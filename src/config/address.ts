@@ -28,8 +28,10 @@ export const isAddress = (text: string) => isIP(text) !== 0 && !text.includes('%
  * /readyz always is. Throws a StartupFault with one line for each bad value.
  */
 export function readProbeUrl(path: string, env: Record<string, string | undefined>): string {
-  const isOfMetrics = path === '/livez' && !['off', '0'].includes(env.METRICS_PORT ?? '')
-  const [HOST, PORT] = isOfMetrics ? (['METRICS_HOST', 'METRICS_PORT'] as const) : (['HOST', 'PORT'] as const)
+  const usesMetricsListener = path === '/livez' && !['off', '0'].includes(env.METRICS_PORT ?? '')
+  const [HOST, PORT] = usesMetricsListener
+    ? (['METRICS_HOST', 'METRICS_PORT'] as const)
+    : (['HOST', 'PORT'] as const)
   const host = env[HOST] || defaultAddress[HOST]
   const port = env[PORT] || String(defaultAddress[PORT])
   const faults: string[] = []

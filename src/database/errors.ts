@@ -108,9 +108,9 @@ function kindOf(error: Report): FailureKind {
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
   if (code === undefined || (workerCodes.test(code) && workerFiles.test(file))) return 'lost'
-  const ofCode = byCode[code] ?? byClass[code.slice(0, 2)] ?? 'refused'
+  const kindOfCode = byCode[code] ?? byClass[code.slice(0, 2)] ?? 'refused'
   // Even if the session survives: then another one met the error, such as a worker's or a dblink's.
-  if (ofCode === 'lost') return 'lost'
-  const kind = byRoutine[routine] ?? ofCode
+  if (kindOfCode === 'lost') return 'lost'
+  const kind = byRoutine[routine] ?? kindOfCode
   return where === undefined ? kind : (inFunctions[kind] ?? kind)
 }

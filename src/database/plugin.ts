@@ -93,18 +93,18 @@ function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: Pick<Fasti
 }
 
 function addDatabaseMetrics(registry: Registry, database: Database) {
-  const waiting = 'Statements that wait for a connection to the database'
-  addGauge(registry, 'pool_waiting', waiting, () => database.state.waiting)
-  const connections = 'Connections to the database; busy ones are being opened or run a statement'
-  const byState = () => {
+  const waitingHelp = 'Statements that wait for a connection to the database'
+  addGauge(registry, 'pool_waiting', waitingHelp, () => database.state.waiting)
+  const connectionsHelp = 'Connections to the database; busy ones are being opened or run a statement'
+  const countByState = () => {
     const { total, idle } = database.state
     return { idle, busy: total - idle }
   }
-  addGauge(registry, 'pool_connections', connections, byState, 'state')
-  const resets = 'Replacements of all connections to the database after one was lost'
-  addCounter(registry, 'pool_resets', resets, () => database.state.replacements)
-  const errors = 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE'
-  addCounter(registry, 'database_errors', errors, () => database.reports.counts, 'sqlstate')
-  const exhausted = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
-  addGauge(registry, 'database_exhausted', exhausted, () => +database.reports.isExhausted)
+  addGauge(registry, 'pool_connections', connectionsHelp, countByState, 'state')
+  const resetsHelp = 'Replacements of all connections to the database after one was lost'
+  addCounter(registry, 'pool_resets', resetsHelp, () => database.state.replacements)
+  const errorsHelp = 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE'
+  addCounter(registry, 'database_errors', errorsHelp, () => database.reports.counts, 'sqlstate')
+  const exhaustedHelp = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
+  addGauge(registry, 'database_exhausted', exhaustedHelp, () => +database.reports.isExhausted)
 }

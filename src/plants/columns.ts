@@ -75,12 +75,12 @@ export function countBytes(plant: NewPlant): { sent: number; held: number } {
   for (const field of textFields) {
     const text = plant[field] as string | undefined
     if (text === undefined) continue
-    const bytes = Buffer.byteLength(text)
+    const utf8Bytes = Buffer.byteLength(text)
     // V8 uses one byte for each character, or two for each if any is beyond Latin-1.
-    const inMemory = bytes === text.length ? bytes : 2 * text.length
-    const asJson = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : bytes
-    sent += bytes
-    held += Math.ceil((inMemory + asJson) / 2)
+    const stringBytes = utf8Bytes === text.length ? utf8Bytes : 2 * text.length
+    const jsonBytes = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : utf8Bytes
+    sent += utf8Bytes
+    held += Math.ceil((stringBytes + jsonBytes) / 2)
   }
   return { sent, held }
 }
