@@ -5,10 +5,10 @@ import admin from './admin/admin.ts'
 import { addLiveness, addReadiness } from './admin/probes.ts'
 import auth from './auth/auth.ts'
 import type { Config } from './config/config.ts'
-import databases from './database/plugin.ts'
+import database from './database/plugin.ts'
 import operation from './http/operation.ts'
 import { createServer } from './http/server.ts'
-import openapi from './openapi/page.ts'
+import openapi from './openapi/openapi.ts'
 import plantRepository from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
 import plants from './plants/route.ts'
@@ -49,8 +49,8 @@ export async function buildApp(
   addLiveness(app)
   addReadiness(app)
   await app.register(openapi, { basePath, docs: config.DOCS === 'on' })
-  const { database, databaseFile, write } = config
-  await app.register(databases, { registry, initial: database, file: databaseFile, checks: databaseChecks })
+  const { database: initial, databaseFile, write } = config
+  await app.register(database, { registry, initial, file: databaseFile, checks: databaseChecks })
   await app.register(plantRepository, { registry, write, tracing, repository })
   await app.register(plants)
   await app.register(telemetry, { registry })

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { StartupFault } from './failures/failure.ts'
+import { StartupFault } from './failures/startup-fault.ts'
 
 /** A file as it was when the settings were read. */
 export interface SecretFile {
@@ -11,17 +11,18 @@ export interface SecretFile {
   readonly digest: string
 }
 
-/** A change takes effect within two of these. */
+/** How often the file is read. A change takes effect within two of these periods. */
 const pollMs = 1_000
 
-/** Returns the SHA-256 digest of a file's text, which is kept in place of the text with its secrets. */
+/** Returns the SHA-256 digest of a file's text. It is kept in place of the text, which holds secrets. */
 export const digestOf = (text: string) => hash('sha256', text)
 
 /**
  * Watches the file that the setting `name` names, if any, and passes each new text to `use`, which returns what to log
  * about it. If the text is broken, `use` throws a StartupFault, and the earlier text stays in use.
- * The whole file is read every second. Unlike events and modification times, this notices a write in place, a rename and
- * a swapped link on every file system. A text takes effect when two reads agree: half of a secret can be valid, too.
+ *
+ * Reads the whole file every second. Unlike events and modification times, this notices a write in place, a rename and a
+ * swapped link on every file system. A text takes effect once two reads agree: half of a secret may be valid, too.
  */
 export function watchSecretFile(
   name: string,
@@ -34,6 +35,7 @@ export function watchSecretFile(
     return { isBroken: () => false, reload, close() {} }
   }
   const { path, digest } = file
+  // Versions of the file: the digest of its text, or the code of the error with which it cannot be read.
   let judged = digest
   let latest = digest
   let isBroken = false
@@ -41,22 +43,23 @@ export function watchSecretFile(
   let timer = setTimeout(poll, pollMs).unref()
 
   async function poll() {
-    await read((digest) => digest !== judged && digest === latest)
+    await read((version) => version !== judged && version === latest)
     if (!isClosed) timer = setTimeout(poll, pollMs).unref()
   }
 
-  async function read(isDue: (digest: string) => boolean) {
-    const text = await readFile(path, 'utf8').catch(
-      ({ code }) => new StartupFault([`cannot be read (${code})`])
+  /** Reads the file, and judges its text if its version is due. */
+  async function read(isDue: (version: string) => boolean) {
+    const { text, version } = await readFile(path, 'utf8').then(
+      (content) => ({ text: content.trim(), version: digestOf(content.trim()) }),
+      ({ code }) => ({ text: undefined, version: String(code) })
     )
-    const found = typeof text === 'string' ? digestOf(text.trim()) : text.message
-    const isJudged = isDue(found) && !isClosed
-    latest = found
-    if (!isJudged) return
-    judged = found
+    const mustJudge = isDue(version) && !isClosed
+    latest = version
+    if (!mustJudge) return
+    judged = version
     try {
-      if (typeof text !== 'string') throw text
-      log.info(use(text.trim()), `${name} was read`)
+      if (text === undefined) throw new StartupFault([`cannot be read (${version})`])
+      log.info(use(text), `${name} was read`)
       isBroken = false
     } catch (error) {
       isBroken = true

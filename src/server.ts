@@ -6,22 +6,22 @@ import { checkInternals } from './connections/internals.ts'
 import { spareConnections } from './connections/room.ts'
 import { checkKernel } from './connections/send-queues.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
-import { reportStartupFault } from './failures/failure.ts'
+import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/statements.ts'
 
-/** Besides the connections of clients: sessions, files, and what Node needs. */
+/** Open files besides the connections of clients: sessions of the database, files, and what Node itself opens. */
 const ownFiles = 100
 
-/** Returns how many files the process may have open (`ulimit -n`); NaN where that is not limited. */
+/** Returns how many files the process may have open (`ulimit -n`): Infinity where that is not limited. */
 function readFileLimit(): number {
-  // Looking up names would take time. Types of Node do not know it yet.
+  // Without `excludeNetwork`, which Node's types lack, the report would wait for the names of all peers.
   const { report } = process as { report: NodeJS.ProcessReport & { excludeNetwork?: boolean } }
   const { excludeNetwork = false } = report
   report.excludeNetwork = true
   const { userLimits } = report.getReport() as { userLimits?: { open_files: { soft: number | 'unlimited' } } }
   report.excludeNetwork = excludeNetwork
-  return Number(userLimits?.open_files.soft)
+  return Number(String(userLimits?.open_files.soft).replace(/unlimited|undefined/, 'Infinity'))
 }
 
 try {
@@ -38,7 +38,7 @@ try {
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(
-      () => app.databases.connection,
+      () => app.database.options,
       config.STARTUP_TIMEOUT_MS,
       databaseChecks,
       (missing) => logger.warn({ missing }, 'waiting for the database')
@@ -51,17 +51,18 @@ try {
     await app.close()
     throw error
   }
-  const left = () => ({ connections: app.connections.size, requests: app.connections.pending })
-  // Before the log's own listener writes what is left: a process that is cut off has closed nothing.
+  const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
+  // First, before the log's own listener flushes it: where the shutdown times out, nothing else logs these requests.
   process.prependOnceListener('exit', () => app.logUnlogged())
-  // Not earlier: once this is installed, a process that fails to listen, and so has nothing left to do, would end with 0.
+  // Only once the service listens: closeWithGrace makes a process that has nothing left to do exit with 0, and so one that
+  // has failed to listen.
   closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
       skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...left() }, 'shutdown timed out; exiting'),
-      onSecondSignal: (signal) => app.log.fatal({ signal, ...left() }, 'second signal; exiting now')
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...remaining() }, 'shutdown timed out; exiting'),
+      onSecondSignal: (signal) => app.log.fatal({ signal, ...remaining() }, 'second signal; exiting now')
     },
     async ({ signal, err }) => {
       if (err) app.log.fatal({ err }, 'uncaught error; shutting down')

@@ -7,17 +7,19 @@ declare module 'fastify' {
     /** The service is shutting down: it is no longer ready, but still serves. */
     isShuttingDown: boolean
     /**
-     * Serves for `delayMs` while balancers notice. In its second half, each connection ends with one of its responses, not
-     * all at the same time. Then serves for `noticeMs` in which every response is its connection's last, or until no
+     * Serves for `delayMs`, while balancers notice. From the middle on, connections end one by one, each with one of its
+     * responses. Then serves for `noticeMs`, in which every response is its connection's last, or until no
      * connection is left. Call `close` afterwards.
      */
     announceShutdown(delayMs: number, noticeMs: number): Promise<void>
   }
 }
 
-/** How long every response is its connection's last, at least and at most, in ms. */
-export const noticeMs = { least: 1_000, most: 3_000 }
-const lookEveryMs = 50
+/** The shortest time in which every response is its connection's last. */
+export const shortestNoticeMs = 1_000
+/** The longest such time. */
+export const longestNoticeMs = 3_000
+const checkEveryMs = 50
 
 export default fp(
   async (app) => {
@@ -27,12 +29,13 @@ export default fp(
       app.isShuttingDown = true
       app.log.info({ delayMs }, 'reporting not ready; still serving')
       await sleep(delayMs / 2)
-      // A balancer has noticed by now. Clients without one come back at once, and are served until the delay is over.
+      // Balancers have noticed by now. Connections get a quarter of the delay to end at different times, and the last
+      // quarter for the responses that tell their clients. Clients without a balancer come back at once, and are served.
       connections.leaveWithin(delayMs / 4)
       await sleep(delayMs / 2)
       connections.beginClosing()
       const end = performance.now() + noticeMs
-      while (connections.size > 0 && performance.now() < end) await sleep(lookEveryMs)
+      while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
     })
   },
   { name: 'shutdown' }

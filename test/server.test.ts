@@ -97,7 +97,7 @@ t.test('the service does not start on a database that is not migrated', async (t
 
 t.test('neither process accepts a database whose encoding is not UTF8', async (t) => {
   const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
-  const fault = refusal("the database's encoding must be UTF8, it is SQL_ASCII")
+  const fault = refusal("the database's encoding must be UTF8; it is SQL_ASCII")
   t.strictSame(await run(t, ['src/server.ts'], { ...settings, DATABASE_URL: url }), fault)
   t.strictSame(await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url }), fault)
 })

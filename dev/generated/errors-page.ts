@@ -1,6 +1,6 @@
 /** docs/errors.md: the catalogue of failures. */
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
-import { writeMessage } from '../../src/failures/failure.ts'
+import { formatMessage } from '../../src/failures/failure.ts'
 import { code, notice, table } from './markdown.ts'
 
 const entries = Object.entries(catalogue) as [FailureName, Entry][]
@@ -12,9 +12,9 @@ function fieldName(name: string): string {
 
 /** Returns the header fields of failures that have no column, each with its numbers. */
 function describeFields(): string {
-  const found = entries.flatMap(([, { error, headers = {}, fields = [] }]) => [
+  const found = entries.flatMap(([, { error, headers = {}, varyingFields = [] }]) => [
     ...Object.entries(headers).map(([name, value]) => ({ error, field: `${fieldName(name)}: ${value}` })),
-    ...fields.map((name) => ({ error, field: fieldName(name) }))
+    ...varyingFields.map((name) => ({ error, field: fieldName(name) }))
   ])
   return [...Map.groupBy(found, ({ field }) => field)]
     .map(
@@ -30,7 +30,7 @@ export function writeErrorsPage(): string {
   const rows = entries.map(([name, entry]) => [
     `${entry.error}`,
     `<a id="${name.toLowerCase()}"></a>${name}${entry.scope === 'requests for /readyz' ? ' (`/readyz`)' : ''}`,
-    code(writeMessage(entry, true)),
+    code(formatMessage(entry, true)),
     [entry.outcome ?? '', ...(entry.mayBeNone ? ['none'] : [])].map(code).join(' or '),
     describeRetry(entry),
     entry.advice

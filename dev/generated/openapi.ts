@@ -2,7 +2,7 @@
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { maximumValues } from '../../src/body/json.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
-import { writeMessage } from '../../src/failures/failure.ts'
+import { formatMessage } from '../../src/failures/failure.ts'
 import { version } from '../../src/metrics/metrics.ts'
 import type { Operation } from '../../src/operation.ts'
 import { ErrorBody } from '../../src/plants/schema.ts'
@@ -23,7 +23,7 @@ export function failuresOf({ writes, params, body, failures }: Operation) {
 
 /** Returns the messages of a failure by the names of their examples. An invalid value breaks a rule, or is missing from a body. */
 function messagesOf([name, entry]: Failures[number], { params, body, writes }: Operation) {
-  if (name !== 'InvalidPlant') return { [name]: writeMessage(entry, writes) }
+  if (name !== 'InvalidPlant') return { [name]: formatMessage(entry, writes) }
   const { properties, required = [] } = (body?.schema ?? params) as TObject
   const [[field, { rule }]] = Object.entries(properties) as [[string, TSchema]]
   const missing = body && { MissingField: `${required.at(-1)} is required` }
@@ -56,7 +56,7 @@ function tabulate(failures: Failures, { writes }: Operation): string {
       const rows = members.map(([name, entry]) => [
         `${entry.error}`,
         name,
-        writeMessage(entry, writes),
+        formatMessage(entry, writes),
         describeRetry(entry),
         entry.advice
       ])

@@ -35,7 +35,7 @@ const tenths = (value: number) => value.toFixed(1)
 /** Returns, for some rates, what the service and PostgreSQL need. */
 export async function writeSizing(): Promise<string> {
   const app = await buildDefault(createLogger('silent'))
-  const { size } = app.databases.state
+  const { size } = app.database.state
   await app.close()
   const lines = rates.map((rate) => {
     const replicas = Math.ceil((rate * basis.serverCpuUs) / 1e6 / busiest) + 1

@@ -1,4 +1,4 @@
-/** A second, small application: metrics and liveness, on a listener of its own. Its failures follow the contract, too. */
+/** A second, small application with a listener of its own: /metrics and /livez. Its failures follow the contract, too. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -6,12 +6,12 @@ import type { Config } from '../config/config.ts'
 import { toFailure } from '../failures/failure.ts'
 import { createServer } from '../http/server.ts'
 import { addProcessMetrics } from '../metrics/metrics.ts'
-import { createPage, type Source } from './page.ts'
+import { createMetricsPage, type Source } from './metrics-page.ts'
 import { addLiveness } from './probes.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Opens the listener of the metrics page, unless metrics are off. It closes with the application. */
+    /** Opens the listener of /metrics and /livez, unless metrics are off. It closes with the application. */
     listenForMetrics(): Promise<void>
   }
 }
@@ -20,7 +20,7 @@ interface Options {
   registry: Registry
   /** Undefined for no listener. */
   listen: Config['metrics']
-  /** Whether requests have trace ids. */
+  /** Whether the page may have exemplars: requests have trace ids. */
   hasExemplars: boolean
 }
 
@@ -28,7 +28,7 @@ export default fp<Options>(
   async (app, { registry, listen, hasExemplars }) => {
     if (listen) addProcessMetrics(registry)
     const admin = listen && (await buildAdminApp(registry, hasExemplars, app.log))
-    // Not in an `onListen` hook: Fastify only logs what fails there.
+    // Not a hook of `onListen`: Fastify would only log its failure, and the service start without metrics.
     app.decorate('listenForMetrics', async () => {
       await admin?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
     })
@@ -39,7 +39,7 @@ export default fp<Options>(
 
 /** Builds the application of /metrics and /livez. It does not listen yet. */
 export async function buildAdminApp(registry: Source, hasExemplars: boolean, logger: FastifyBaseLogger) {
-  // A scrape is one small packet.
+  // Short limits: a scrape's request is one small packet.
   const limits = {
     headersTimeoutMs: 5_000,
     requestTimeoutMs: 5_000,
@@ -51,7 +51,7 @@ export async function buildAdminApp(registry: Source, hasExemplars: boolean, log
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })
   addLiveness(app)
-  const readPage = createPage(registry, hasExemplars)
+  const readPage = createMetricsPage(registry, hasExemplars)
   app.get('/metrics', async ({ headers }, reply) => {
     const { type, bytes } = await readPage(headers.accept)
     return reply.type(type).send(bytes)

@@ -1,6 +1,6 @@
 /**
- * The probes for an orchestrator or a balancer. None queries the database: all replicas share it, so an outage would take
- * all of them out of service at once (docs/decisions/readiness-without-the-database.md).
+ * The probes of an orchestrator or a balancer. None queries the database: all replicas share it, and an outage of it would
+ * take all of them out of service at once (docs/decisions/readiness-without-the-database.md).
  */
 import type { FastifyInstance } from 'fastify'
 import { Failure } from '../failures/failure.ts'

@@ -1,6 +1,6 @@
 /** The access tokens: how they are written in the configuration or in a file, and how one is recognised. */
 import { hash, randomBytes } from 'node:crypto'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 
 /** The SHA-256 digest (hex) of each secret, with the caller's name. */
 export type Tokens = ReadonlyMap<string, string>

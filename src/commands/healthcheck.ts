@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { get } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { readProbeUrl } from '../config/address.ts'
-import { reportStartupFault, StartupFault } from '../failures/failure.ts'
+import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
 
 try {
   const path = process.argv[2] ?? '/livez'

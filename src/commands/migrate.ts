@@ -1,6 +1,6 @@
 /** The process that migrates the database. */
 import { readMigrationConfig } from '../config/config.ts'
-import { reportStartupFault, StartupFault } from '../failures/failure.ts'
+import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
 import { migrate } from './migrations.ts'
 
 try {

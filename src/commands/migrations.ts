@@ -2,20 +2,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { checkNone, sayGrants, settingChecks } from '../database/checks.ts'
-import { connect } from '../database/hosts.ts'
-import type { ConnectionOptions } from '../database/url.ts'
+import { checkNoRow, describeGrants, settingChecks } from '../database/checks.ts'
+import { openSession } from '../database/hosts.ts'
+import type { DatabaseOptions } from '../database/url.ts'
 import { waitForDatabase } from '../database/wait-for-database.ts'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 
-/** What to migrate, how long to wait for it and then for locks, and a callback that gets what it waits for. */
 interface MigrationOptions {
-  readonly database: ConnectionOptions
+  readonly database: DatabaseOptions
+  /** How long to wait for the database, and then as long again for locks. */
   readonly startupTimeoutMs: number
+  /** Called with what the database lacks while it is waited for. */
   readonly tell?: (missing: string) => void
 }
 
-/** The schema is the first that the role may use. */
+/** Lists the statements that grant the rights that the role lacks, in the first schema of its search path that it may use. */
 const selectMissingRights = `
   select format('grant usage, create on schema %I to %I', schema, current_user) as sql
   from coalesce(current_schema(), 'public') as schema
@@ -25,8 +26,10 @@ const selectMissingRights = `
   from pg_class where oid = to_regclass('migrations') and not has_table_privilege(oid, 'select')`
 
 const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
-/** A migration that waits for the table holds up every create: it gives up after this time, and tries again after the same. */
-const lockMs = 1_000
+/** How long a migration waits for a lock. Not longer: while it waits for the table's, every create waits behind it. */
+const lockLimitMs = 1_000
+/** How long creates are left alone before the next attempt. */
+const retryAfterMs = 1_000
 
 /**
  * Applies every migration that is missing (`up`) or reverts the newest one (`down`), and returns their names. Throws a
@@ -38,7 +41,7 @@ export async function migrate(
 ): Promise<string[]> {
   await waitForDatabase(() => database, startupTimeoutMs, settingChecks, tell)
   const deadline = performance.now() + startupTimeoutMs
-  const client = await connect(database, { connectionTimeoutMillis: startupTimeoutMs })
+  const client = await openSession(database, { connectionTimeoutMillis: startupTimeoutMs })
   const options = {
     dbClient: client,
     dir,
@@ -50,8 +53,8 @@ export async function migrate(
   }
   const names: string[] = []
   try {
-    // Bounds the advisory lock of node-pg-migrate, too, which has no time-out of its own.
-    await client.query(`set lock_timeout = ${lockMs}`)
+    // This limits the wait for node-pg-migrate's advisory lock, too, which has no time-out of its own.
+    await client.query(`set lock_timeout = ${lockLimitMs}`)
     for (;;)
       try {
         const [done] = await runner(options)
@@ -61,17 +64,17 @@ export async function migrate(
         const { code, message } = error as Error & { code?: string }
         await client.query('rollback')
         if (code !== '55P03') {
-          // The library reports a missing right in a text, with a stack.
-          const missing = await checkNone(selectMissingRights, sayGrants)(client)
+          // The library reports a missing right as a text with a stack: ask for the grant instead.
+          const missing = await checkNoRow(selectMissingRights, describeGrants)(client)
           if (missing)
-            throw new StartupFault([`${missing} Or run the migrations as the owner of the tables.`])
+            throw new StartupFault([`${missing} or run the migrations as the owner of the tables.`])
           if (code === '42501')
             throw new StartupFault([`${message}: run the migrations as the owner of the tables`])
           throw error
         }
         if (performance.now() > deadline)
           throw new StartupFault(['another migration or transaction on the table holds a lock for too long'])
-        await sleep(lockMs)
+        await sleep(retryAfterMs)
       }
   } finally {
     await client.end()

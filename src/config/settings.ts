@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 import { digestOf, type SecretFile } from '../secret-file.ts'
 import { defaultAddress, highestPort, hostRule, isAddress } from './address.ts'
 
@@ -18,7 +18,7 @@ const integer = (fallback: number, minimum: number, maximum: number, purpose: st
     purpose
   })
 
-/** The longest that Node's timers can wait. */
+/** The longest time that Node's timers can wait. */
 const maximumMs = 2 ** 31 - 1
 const milliseconds = (fallback: number, purpose: string) => integer(fallback, 1, maximumMs, purpose)
 
@@ -33,7 +33,7 @@ const address = (fallback: string, purpose: string) =>
     purpose
   })
 
-/** The plain settings; `description` completes the sentence "NAME must be …", `purpose` is a text of its own. */
+/** The settings that are no secrets. `description` completes the sentence "NAME must be …"; `purpose` says what it is for. */
 export const Settings = Type.Object({
   HOST: address(defaultAddress.HOST, 'IP address to listen on. `::` means IPv4 and IPv6.'),
   PORT: integer(defaultAddress.PORT, 0, highestPort, 'Port to listen on. 0 takes a free port.'),
@@ -66,24 +66,24 @@ export const Settings = Type.Object({
     0,
     0,
     1e6,
-    'Creates per second for each caller and replica, then 429. After a second of rest as many may come at once, and the next ones one by one: in any one second fewer than twice as many. 0 is no limit.'
+    'Creates per second for each caller and replica; more get 429. After a second of rest, a caller may send as many at once, so any one second has fewer than twice as many. 0 is no limit.'
   ),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30, 'Largest request body.'),
   BODY_MEMORY_BYTES: integer(
     2 ** 26,
     1,
     2 ** 34,
-    'Memory for arriving request bodies, then 503. One caller can use at most half of it.'
+    'Memory for request bodies that are arriving; one beyond it gets 503. One caller can use at most half.'
   ),
   MAX_CONNECTIONS: integer(
     3_072,
     1,
     1e6,
-    'Open connections. Then an idle one makes room for a new one, or it gets 503.'
+    'Open connections. A further one replaces an idle one; if none is idle, it gets 503.'
   ),
   HEADERS_TIMEOUT_MS: milliseconds(
     10_000,
-    'Time for the header of a request, and for the first byte of its body, to arrive.'
+    'Time for the header of a request to arrive, and then for the first byte of its body.'
   ),
   REQUEST_TIMEOUT_MS: milliseconds(
     30_000,
@@ -97,25 +97,28 @@ export const Settings = Type.Object({
     'Time to continue serving after SIGTERM or SIGINT, while `/readyz` fails.'
   ),
   SHUTDOWN_TIMEOUT_MS: milliseconds(30_000, 'Longest time from the signal to the exit.'),
-  WRITE_DEADLINE_MS: milliseconds(10_000, 'Time for a create from its complete request, then 503.'),
+  WRITE_DEADLINE_MS: milliseconds(
+    10_000,
+    'Time for a create after its request has arrived; then it gets 503.'
+  ),
   WRITE_LANES: integer(3, 1, 1e3, 'Concurrent transactions, each on a connection of its own.'),
   WRITE_BATCH_ROWS: integer(256, 1, 1e6, 'Plants in one transaction.'),
   WRITE_QUEUE_ROWS: integer(
     8_192,
     1,
     1e6,
-    'Plants that wait for their outcome, then 503; a caller alone gets half. Creates also get 503 while the expected wait exceeds half of `WRITE_DEADLINE_MS` (80 % for a caller with few waiting plants).'
+    'Plants that wait for their outcome; a further one gets 503. One caller can use half. Creates also get 503 while the expected wait exceeds half of `WRITE_DEADLINE_MS` (80 % for a caller with few waiting plants).'
   ),
   WRITE_QUEUE_BYTES: integer(
     2 ** 25,
     1,
     2 ** 34,
-    'Size of the plants whose response is not taken, then 503; a caller alone gets half.'
+    'Size of the plants whose response is not taken; a further one gets 503. One caller can use half.'
   )
 })
 export type Settings = Static<typeof Settings>
 
-/** Reads the settings; adds a line to `faults` for each bad one. */
+/** Reads the settings. Adds a line to `faults` for each bad one; the result is then of no use. */
 export function readSettings(env: Environment, faults: string[]): Settings {
   const entries = Object.entries(Settings.properties).map(([name, property]) => {
     const text = env[name] || undefined
@@ -156,20 +159,19 @@ export const findSecret = (env: Environment, names: readonly (keyof typeof secre
   names.find((name) => env[name] || env[`${name}_FILE`])
 
 /**
- * Reads the first of these secrets that is set; one is required.
- * Secrets never appear in the text of a fault. Adds a line to `faults` for each fault, also for those that `parse` throws;
- * the value is then undefined.
+ * Reads the first of these secrets that is set; one is required. Returns undefined, and adds a line to `faults`, if none is
+ * set or its text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
  */
 export function readSecret<T>(
   env: Environment,
   names: readonly (keyof typeof secrets)[],
   parse: (text: string) => T,
   faults: string[]
-): { value: T; file?: SecretFile | undefined } {
+): { value: T; file: SecretFile | undefined } | undefined {
   const name = findSecret(env, names)
   if (name === undefined) {
     faults.push(`${names.at(-1)} is required`)
-    return { value: undefined as never }
+    return undefined
   }
   const path = env[`${name}_FILE`]
   let text = env[name] ?? ''
@@ -181,6 +183,6 @@ export function readSecret<T>(
     const { code } = error as NodeJS.ErrnoException
     if (error instanceof StartupFault) faults.push(...error.faults.map((fault) => `${name} ${fault}`))
     else faults.push(`${name}_FILE names a file that cannot be read (${code})`)
-    return { value: undefined as never }
+    return undefined
   }
 }

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { Failure } from '../failures/failure.ts'
-import { type ParserError, toParserFailure, writeResponse } from '../failures/raw-response.ts'
+import { formatResponse, type ParserError, toParserFailure } from '../failures/raw-response.ts'
 import { Backpressure } from './backpressure.ts'
 import { Connection, type Observer } from './connection.ts'
 import { allowHalfOpen, reset } from './internals.ts'
@@ -107,7 +107,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   function rejectConnection(socket: Socket, failure: Failure) {
     const requestId = randomUUID()
     connections.bySocket.get(socket)?.refuse(failure, () => {
-      socket.write(writeResponse(failure, requestId))
+      socket.write(formatResponse(failure, requestId))
       server.emit('rejected', failure, { requestId, client: socket.remoteAddress })
     })
   }

@@ -2,88 +2,98 @@
 import type { DatabaseError } from 'pg'
 import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
 
-/** Thrown when no connection is available: no statement was sent. */
+/** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {
   override readonly name = 'NoConnection'
 }
 
 /** Thrown when a statement may have taken effect, but its result cannot be trusted, or there is none. */
-export class OutcomeUnknown extends Error {
-  override readonly name = 'OutcomeUnknown'
+export class ResultUnknown extends Error {
+  override readonly name = 'ResultUnknown'
 }
 
-/** What an error means for a statement that was rolled back; the first entry with its code counts. */
-const meanings: [codes: RegExp, kind: FailureKind][] = [
-  // A read-only server, no connection left, a prepared statement that is lost or mixed up, a full disk.
-  [/^(25006|26000|42P05|53300|53100)$/, 'away'],
-  // A serialization failure, a deadlock.
-  [/^(40001|40P01)$/, 'chance'],
-  // A lock, of the row or of a partition. Too few resources, a cancel: by our own limit, the operator's statement_timeout, or by hand. Class 25: a node
-  // of Citus whose transaction was broken by the end of another node (citusdata/citus#7306).
-  [/^(25...|53...|55P03|57014)$/, 'busy'],
-  // A table, a column, a function, a right is missing or of another type, or the table has a rule that excludes the statement.
-  [/^(0A000|42501|42703|42804|42809|42883|42P01|42P10|3D000|3F000)$/, 'gone'],
-  // A damaged page, an I/O error, a bug; a null, which may be in a column that the service does not write; an expression
-  // of the table that the row's text does not fit.
-  [/^(42...|58...|XX...|23502)$/, 'broken'],
-  // The data is at fault.
-  [/^/, 'refused']
-]
+type Kinds = Readonly<Partial<Record<string, FailureKind>>>
+
+/** Makes a table from rows of one or more keys, separated by spaces. */
+const makeTable = (rows: [keys: string, kind: FailureKind][]): Kinds =>
+  Object.fromEntries(rows.flatMap(([keys, kind]) => keys.split(' ').map((key) => [key, kind])))
+
+/** What a code means that means something else than its class. */
+export const byCode = makeTable([
+  ['23502', 'broken'], // a null, which may be in a column that the service does not write
+  ['25006', 'away'], // a read-only server
+  ['26000 42P05', 'away'], // a prepared statement that a pooler has lost, or mixed up with another
+  ['40001 40P01', 'chance'], // a serialization failure, a deadlock
+  ['0A000', 'gone'], // a rule of the table that excludes the statement
+  ['3D000 3F000 42501 42703 42883 42P01 42P10', 'gone'], // a table, a column, a function, a right is missing
+  ['42804 42809', 'gone'], // a column or a table is of another type
+  ['53100 53300', 'away'], // a full disk, no session left
+  ['55P03', 'busy'], // a lock, of the row or of a partition
+  ['57014', 'busy'], // a cancel: by our own limit, the operator's statement_timeout, or by hand
+  ['40003', 'lost'], // a statement whose completion is unknown
+  ['25P04 57P05', 'lost'], // a session that a time-out of its own has ended
+  ['57P01 57P02 57P03 57P04', 'lost'] // a server that stops or starts, a database that was dropped
+])
+/** What a class means, by the two characters with which its codes begin. In any other class, the data is at fault. */
+export const byClass = makeTable([
+  ['08', 'lost'], // a connection exception
+  ['25', 'busy'], // on Citus, a transaction that the end of another node has broken (citusdata/citus#7306)
+  ['42', 'broken'], // an expression of the table that the row's text does not fit
+  ['53', 'busy'], // too few resources
+  ['58 XX', 'broken'] // an I/O error, a damaged page, a bug
+])
 /** Errors whose code means something else as a rule: a stale plan (0A000), and a row that a policy refuses (42501). */
-const ofRoutines: Partial<Record<string, FailureKind>> = {
+const byRoutine: Kinds = {
   RevalidateCachedQuery: 'away',
   ExecWithCheckOptions: 'refused'
 }
 /**
- * What these kinds become where the error names a function that was running, such as a trigger's: then one row has caused it, and
- * the others may succeed without that row.
+ * What these kinds become where the error names a function that was running, such as a trigger's: then one row has caused
+ * it, and the others may succeed without that row.
  */
-const ofFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
+const inFunctions: Kinds = { away: 'busy', gone: 'broken' }
 
 /**
- * After these, the outcome of a statement is open: a connection exception, a server that stops, an unknown completion. Where the
- * session can still be used, the error came from another one, such as a worker's or a dblink's.
- */
-const openCodes = /^(08...|25P04|40003|57P0[1-5])$/
-/**
- * The source files in which Citus communicates with its workers. When such a connection breaks in a transaction, Citus
- * reports no better codes than those of an internal error and of an I/O error.
+ * How Citus reports that it has lost a worker in a transaction: with the code of an internal or of an I/O error, so only
+ * the source file tells.
  */
 const workerCodes = /^(XX000|58030)$/
 const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
 /**
- * Bad data, a constraint, a trigger, a view's check, a value that is too large. The single characters are
- * classes that PostgreSQL leaves to the authors of triggers (the SQL standard, "SQLSTATE").
+ * Bad data (22), a constraint (23), a trigger (38, P0), a view's check (44), a value that is too large (54), and the classes
+ * that the SQL standard ("SQLSTATE") leaves to authors of triggers: those from 6 to 9 and from I to Z but P and X.
  */
-const ruleCodes = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
-/** A session that has lost its prepared statements, or whose server is not the primary. */
+const ruleClasses = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
+/** A read-only server, and prepared statements that are lost or mixed up. */
 const staleCodes = /^(25006|26000|42P05)$/
+/** `idle_in_transaction_session_timeout`, `transaction_timeout`, `idle_session_timeout`. */
+const timeOutCodes = /^(25P03|25P04|57P05)$/
 
 type Report = Partial<DatabaseError>
 
-/** Errors that PostgreSQL itself reports have a severity; all others come from the connection and have none. */
+/** Returns the code of an error that PostgreSQL reports, which has a severity; undefined for one of the driver or the network. */
 function codeOf(error: unknown): string | undefined {
   const { code = '', severity } = (error ?? {}) as Report
   return severity === undefined ? undefined : code
 }
 
-/** Returns whether the server itself reported an error. If it is then ready for another statement, the session survives. */
+/** Returns whether PostgreSQL itself reported an error. The session survives it if it is then ready for another statement. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether this error makes a surviving session useless, and all other sessions of its server. */
+/** Returns whether an error makes its session useless although that survives, and all other sessions of its server. */
 export function isStale(error: unknown): boolean {
   const { routine, where } = error as Report
   const isPlan = routine === 'RevalidateCachedQuery'
   return where === undefined && (isPlan || staleCodes.test(codeOf(error) ?? ''))
 }
 
-/** Returns whether a session ended by a time-out of its own, which says nothing about others. */
-export const isTimedOut = (error: unknown): boolean => /^(25P0[34]|57P05)$/.test(codeOf(error) ?? '')
+/** Returns whether a session ended by a time-out of its own, which says nothing about other sessions. */
+export const isTimedOut = (error: unknown): boolean => timeOutCodes.test(codeOf(error) ?? '')
 
 /** Returns whether the data of a row breaks a rule of the table. */
 export const breaksRule = (error: unknown): boolean =>
-  ruleCodes.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
+  ruleClasses.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
 
 /** Returns what an error means for the rows of its statement. */
 export const diagnose = (error: unknown): WriteFailure => ({
@@ -93,13 +103,14 @@ export const diagnose = (error: unknown): WriteFailure => ({
 
 function kindOf(error: Report): FailureKind {
   const { routine = '', where, file = '' } = error
-  // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums. It reports 54000, the code of
-  // data that is too large, so only the routine tells.
+  // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums. It reports 54000, the
+  // code of data that is too large, so only the routine tells.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
-  if (code === undefined || openCodes.test(code)) return 'lost'
-  if (workerCodes.test(code) && workerFiles.test(file)) return 'lost'
-  const [, ofCode] = meanings.find(([codes]) => codes.test(code)) as (typeof meanings)[0]
-  const kind = ofRoutines[routine] ?? ofCode
-  return where === undefined ? kind : (ofFunctions[kind] ?? kind)
+  if (code === undefined || (workerCodes.test(code) && workerFiles.test(file))) return 'lost'
+  const kindOfCode = byCode[code] ?? byClass[code.slice(0, 2)] ?? 'refused'
+  // Even if the session survives: then another one met the error, such as a worker's or a dblink's.
+  if (kindOfCode === 'lost') return 'lost'
+  const kind = byRoutine[routine] ?? kindOfCode
+  return where === undefined ? kind : (inFunctions[kind] ?? kind)
 }

@@ -1,189 +1,193 @@
-/** The connections to the database: lent by pools, and all replaced when a server or the URL has changed. */
+/** The sessions of the database: pools lend them to statements, and all are replaced when a server or the URL changes. */
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
 import { createReportCounts } from '../metrics/reports.ts'
 import { isReported, isTimedOut, NoConnection } from './errors.ts'
 import { createClientClass } from './hosts.ts'
 import { onNotice, runStatement } from './statement.ts'
-import type { ConnectionOptions } from './url.ts'
+import type { DatabaseOptions } from './url.ts'
 
-/** The most connections of a pool, and how long a statement may wait for one, and then take, in ms. */
 interface PoolLimits {
+  /** The most sessions that are open at a time. */
   readonly size: number
+  /** How long a statement may wait for a session, and then how long it may take, in ms. */
   readonly limitMs: number
 }
 
-/** A connection, and the driver's pool that has lent it. */
-interface Lent {
-  readonly from: pg.Pool
+/** A session, and the driver's pool that it goes back to. */
+interface Borrowed {
+  readonly driverPool: pg.Pool
   readonly client: pg.PoolClient
 }
 
-/** The pools of the one database, none at first. They share its address, and a fault of one is a fault of all. */
-export class Databases {
+/** One database and its pools, none at first. Its pools share their options, and a fault of one is a fault of all. */
+export class Database {
   /** What PostgreSQL has reported, by SQLSTATE. */
   readonly reports = createReportCounts()
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
-  readonly #opened: Pool[] = []
-  #connection: ConnectionOptions
+  readonly #pools: ReplaceablePool[] = []
+  #options: DatabaseOptions
   #Client: ReturnType<typeof createClientClass>
-  #resets = 0
+  #replacements = 0
 
-  constructor(connection: ConnectionOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
+  constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
     this.#log = log
-    this.#connection = connection
-    this.#Client = createClientClass(connection)
+    this.#options = options
+    this.#Client = createClientClass(options)
   }
 
-  /** The options with which connections are opened now. */
-  get connection(): ConnectionOptions {
-    return this.#connection
+  /** The options of sessions that are opened from now on. */
+  get options(): DatabaseOptions {
+    return this.#options
   }
 
-  /** Opens a pool. Statements that only read need one of their own: in the pool of writes, they would take the lanes' connections. */
-  open(limits: PoolLimits): Database {
-    const pool = new Pool(this, limits)
-    this.#opened.push(pool)
+  /** Opens a pool. Statements that only read need one of their own: in that of the writes, they would take sessions of lanes. */
+  openPool(limits: PoolLimits): Pool {
+    const pool = new ReplaceablePool(this, limits)
+    this.#pools.push(pool)
     return pool
   }
 
-  /** Makes a driver's pool of connections, which are opened when they are needed. */
-  createPool({ size, limitMs }: PoolLimits): pg.Pool {
+  /** Makes a pool of the driver. It opens its sessions when statements need them. */
+  createDriverPool({ size, limitMs }: PoolLimits): pg.Pool {
     const pool = new pg.Pool({
-      ...this.#connection,
+      ...this.#options,
       Client: this.#Client,
       keepAlive: true,
       max: size,
       connectionTimeoutMillis: limitMs,
       maxLifetimeSeconds: 1_800
     })
-    // Without a listener, the failure of a connection would end the process.
+    // Without a listener, the failure of an idle session would end the process.
     pool.on('error', () => {})
     return pool
   }
 
-  /** In a failover, all connections will fail as this one did. A failure of a pool that has been replaced says nothing new. */
-  replaceAfter(failed: pg.Pool, error: unknown): void {
+  /** Replaces all sessions: in a failover, each will fail as this one did. A pool that is replaced already has no news. */
+  replaceAfterFailure(failed: pg.Pool, error: unknown): void {
     if (failed.ending) return
     this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
-    this.#resets++
-    for (const pool of this.#opened) pool.replace()
+    this.#replacements++
+    for (const pool of this.#pools) pool.replaceDriverPool()
   }
 
-  /** Uses these options from now on, in all pools. */
-  reconnect(next: ConnectionOptions): void {
-    this.#connection = next
+  /** Replaces all sessions by ones with these options. */
+  replaceOptions(next: DatabaseOptions): void {
+    this.#options = next
     this.#Client = createClientClass(next)
-    for (const pool of this.#opened) pool.replace()
+    for (const pool of this.#pools) pool.replaceDriverPool()
   }
 
-  /** Sums over all pools: the most connections, the open and the idle ones, the waiting statements, and the replacements. */
+  /** Sums over all pools: the most sessions, the open and the idle ones, the waiting statements; and the replacements. */
   get state() {
-    const state = { size: 0, total: 0, idle: 0, waiting: 0, resets: this.#resets }
-    for (const { size, current, waiting } of this.#opened) {
+    const state = { size: 0, total: 0, idle: 0, waiting: 0, replacements: this.#replacements }
+    for (const { size, driverPool, waiting } of this.#pools) {
       state.size += size
-      state.total += current.totalCount
-      state.idle += current.idleCount
+      state.total += driverPool.totalCount
+      state.idle += driverPool.idleCount
       state.waiting += waiting
     }
     return state
   }
 
-  /** Closes the connections, busy ones when they are returned. */
+  /** Ends the sessions, busy ones when their statements are over. */
   async end(): Promise<void> {
-    await Promise.all(this.#opened.map(({ current }) => current.end()))
+    await Promise.all(this.#pools.map(({ driverPool }) => driverPool.end()))
   }
 }
 
-/** Runs statements, each on a connection of its pool. */
-export interface Database {
+/** Runs statements, each in a session of its own. */
+export interface Pool {
   /**
-   * Runs one statement. When `signal` aborts, or when it takes longer than the limit, it is cancelled at the server,
-   * and the promise rejects within a second. While it waits for a connection, for which the same limit holds, the
-   * promise rejects at once. Rejects with what PostgreSQL or the driver reports.
+   * Runs one statement. When `signal` aborts, or when the statement takes longer than the limit, PostgreSQL is asked to
+   * cancel it, and the promise rejects within a second. While the statement waits for a session, for which the same limit
+   * holds, the promise rejects at once. Rejects with what PostgreSQL or the driver reports.
    */
   query<Row extends pg.QueryResultRow>(
     statement: pg.QueryConfig,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>>
-  /** Replaces all connections, because of a fault that was found through one of them. */
-  reset(cause: unknown): void
+  /** Replaces all sessions of the database, because of a fault that was found through one of this pool. */
+  replaceAll(cause: unknown): void
 }
 
-class Pool implements Database {
-  readonly #databases: Databases
+/** A pool that replaces its sessions by replacing the driver's pool as a whole. */
+class ReplaceablePool implements Pool {
+  readonly #database: Database
   readonly #limits: PoolLimits
-  #current: pg.Pool
-  /** The statements that wait for a connection. */
+  #driverPool: pg.Pool
+  /** The statements that wait for a session. */
   readonly #waits = new Set<Wait>()
-  /** Connections that run a statement. If one ends, the error of its statement says so. */
-  readonly #lent = new WeakSet<pg.PoolClient>()
+  /** Sessions with a statement. If one of them ends, the error of its statement says so. */
+  readonly #running = new WeakSet<pg.PoolClient>()
 
-  constructor(databases: Databases, limits: PoolLimits) {
-    this.#databases = databases
+  constructor(database: Database, limits: PoolLimits) {
+    this.#database = database
     this.#limits = limits
-    this.#current = this.#createPool()
+    this.#driverPool = this.#createDriverPool()
   }
 
-  /** The driver's pool, which is replaced as a whole. */
-  get current(): pg.Pool {
-    return this.#current
+  /** The driver's pool that lends sessions now. */
+  get driverPool(): pg.Pool {
+    return this.#driverPool
   }
 
   get size(): number {
     return this.#limits.size
   }
 
-  /** How many statements wait for a connection. */
+  /** How many statements wait for a session. */
   get waiting(): number {
     return this.#waits.size
   }
 
   async query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig, signal?: AbortSignal) {
-    const { reports } = this.#databases
-    const { from, client } = await this.#lend(signal)
-    this.#lent.add(client)
+    const { driverPool, client } = await this.#borrow(signal)
+    this.#running.add(client)
     const { error, result, isServerLost } = await runStatement(
       client,
       statement,
       this.#limits.limitMs,
       signal
     )
-    this.#lent.delete(client)
-    reports.add(error)
-    if (isServerLost) this.#databases.replaceAfter(from, error)
+    this.#running.delete(client)
+    this.#database.reports.add(error)
+    if (isServerLost) this.#database.replaceAfterFailure(driverPool, error)
     if (result === undefined) throw error
     return result as pg.QueryResult<Row>
   }
 
-  reset(cause: unknown): void {
-    this.#databases.replaceAfter(this.#current, cause)
+  replaceAll(cause: unknown): void {
+    this.#database.replaceAfterFailure(this.#driverPool, cause)
   }
 
-  /** Ends idle connections now, and busy ones when they are returned. */
-  replace(): void {
-    void this.#current.end()
-    this.#current = this.#createPool()
-    // The old pool lends no more connections.
+  /** Ends idle sessions now, and busy ones when their statements are over. */
+  replaceDriverPool(): void {
+    void this.#driverPool.end()
+    this.#driverPool = this.#createDriverPool()
+    // The old pool lends nothing more.
     for (const wait of this.#waits) wait.ask()
   }
 
-  #createPool(): pg.Pool {
-    const pool = this.#databases.createPool(this.#limits)
-    pool.on('connect', (client) => {
-      // The end of a closed connection means nothing, and may be reported a quarter of an hour later, when TCP gives up.
-      // `_ending` is pg's own mark of a connection that was ended on purpose.
+  #createDriverPool(): pg.Pool {
+    const driverPool = this.#database.createDriverPool(this.#limits)
+    driverPool.on('connect', (client) => {
+      // The error of a session that was ended on purpose says nothing about the server. It may come a quarter of an hour
+      // later, when TCP gives up. `_ending` is pg's own mark of such a session.
       const isHarmless = (error: Error) =>
-        this.#lent.has(client) || Reflect.get(client, '_ending') || isTimedOut(error)
-      client.on('error', (error) => isHarmless(error) || this.#databases.replaceAfter(pool, error))
+        this.#running.has(client) || Reflect.get(client, '_ending') || isTimedOut(error)
+      client.on(
+        'error',
+        (error) => isHarmless(error) || this.#database.replaceAfterFailure(driverPool, error)
+      )
       client.on('notice', ({ routine }) => onNotice(client, routine))
     })
-    return pool
+    return driverPool
   }
 
-  /** Lends a connection of the current pool, even if it is replaced meanwhile, within the limit and unless the signal aborts. */
-  async #lend(signal: AbortSignal | undefined): Promise<Lent> {
-    const wait = new Wait(this, this.#databases)
+  /** Borrows a session within the limit, unless the signal aborts, even if the driver's pool is replaced meanwhile. */
+  async #borrow(signal: AbortSignal | undefined): Promise<Borrowed> {
+    const wait = new Wait(this, this.#database)
     const fail = () => wait.fail(signal?.reason)
     const timer = setTimeout(
       () => wait.fail(new Error('no connection was free in time')),
@@ -203,49 +207,49 @@ class Pool implements Database {
   }
 }
 
-/** A statement that waits for a connection of the current pool, until its promise is settled. */
+/** A statement's wait for a session. It is over once its promise is settled. */
 class Wait {
-  readonly #pool: Pool
-  readonly #databases: Databases
-  readonly #lent = Promise.withResolvers<Lent>()
+  readonly #pool: ReplaceablePool
+  readonly #database: Database
+  readonly #borrowed = Promise.withResolvers<Borrowed>()
   #isOver = false
 
-  constructor(pool: Pool, databases: Databases) {
+  constructor(pool: ReplaceablePool, database: Database) {
     this.#pool = pool
-    this.#databases = databases
+    this.#database = database
   }
 
-  get promise(): Promise<Lent> {
-    return this.#lent.promise
+  get promise(): Promise<Borrowed> {
+    return this.#borrowed.promise
   }
 
-  /** Asks the current pool for a connection; each of the hosts is tried. */
+  /** Asks the driver's present pool for a session. If one host fails, the next is tried. */
   ask(): void {
-    this.#try(this.#databases.connection.hosts?.length ?? 1)
+    this.#tryHosts(this.#database.options.hosts?.length ?? 1)
   }
 
   fail(cause: unknown): void {
     this.#isOver = true
-    this.#lent.reject(new NoConnection('there is no connection to the database', { cause }))
+    this.#borrowed.reject(new NoConnection('there is no connection to the database', { cause }))
   }
 
-  /** Tries so many hosts, one after the other; `before` is the error of the one before. */
-  #try(hosts: number, before?: unknown) {
-    const from = this.#pool.current
-    const isAwaited = () => from === this.#pool.current && !this.#isOver
-    from.connect().then(
+  /** Tries this many hosts, one after the other; `earlier` is the error to report of those tried before. */
+  #tryHosts(count: number, earlier?: unknown) {
+    const { driverPool } = this.#pool
+    const isAwaited = () => driverPool === this.#pool.driverPool && !this.#isOver
+    driverPool.connect().then(
       (client) => {
         if (!isAwaited()) return client.release()
         this.#isOver = true
-        this.#lent.resolve({ from, client })
+        this.#borrowed.resolve({ driverPool, client })
       },
       (cause) => {
         if (!isAwaited()) return
-        this.#databases.reports.add(cause)
-        // What PostgreSQL has reported says more than that another host is a standby.
-        const told = isReported(before) ? before : cause
-        if (hosts > 1) this.#try(hosts - 1, told)
-        else this.fail(told)
+        this.#database.reports.add(cause)
+        // What PostgreSQL itself has reported explains more than a later host that is only a standby.
+        const error = isReported(earlier) ? earlier : cause
+        if (count > 1) this.#tryHosts(count - 1, error)
+        else this.fail(error)
       }
     )
   }

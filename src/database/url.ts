@@ -2,23 +2,23 @@
 import { readFileSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import type pg from 'pg'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 
-/** Where and how to connect: the driver's options for a client, and those of database/hosts. */
-export interface ConnectionOptions extends pg.ClientConfig {
-  /** In the order in which they are tried; none where there is only one. */
+/** Where and how to open sessions: the driver's options for a client, and those of hosts.ts. */
+export interface DatabaseOptions extends pg.ClientConfig {
+  /** All hosts, in the order in which they are tried; absent where there is only one. */
   readonly hosts?: readonly { host: string; port: number }[]
   /** `read-write` accepts only a server that accepts writes. */
   readonly target_session_attrs?: string | undefined
   /** Refuses a server that has not proved, by SCRAM-SHA-256-PLUS, that it is the other end of this TLS session. */
   readonly requiresChannelBinding?: boolean
-  /** How long each host may take to connect, in ms; 0 is the pool's limit. */
+  /** How long each host may take to connect, in ms; 0 for the pool's limit. */
   readonly connectTimeoutMs?: number
-  /** A host beyond this machine that is reached without TLS, although the URL does not ask for that. */
+  /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
   readonly exposedHost?: string | undefined
 }
 
-/** What a value must match, and the text that completes "must have as its NAME …". */
+/** What a value must match, and the rule that completes "must set NAME to …". */
 type Parameter = readonly [pattern: RegExp, rule: string]
 
 const oneOf = (...values: string[]): Parameter => [
@@ -42,7 +42,7 @@ export const urlParameters = {
   connect_timeout: text('an integer from 0 to 999999', /^\d{1,6}$/),
   options: text('a text'),
   target_session_attrs: oneOf('any', 'read-write'),
-  // These ask for what happens anyway.
+  // The service does these anyway, and nothing else.
   load_balance_hosts: oneOf('disable'),
   client_encoding: oneOf('UTF8', 'utf8'),
   gssencmode: oneOf('disable'),
@@ -59,36 +59,36 @@ const escapes =
   'must write @, /, ?, # and & within its user, password and values as %40, %2F, %3F, %23 and %26'
 
 const fault = (rule: string) => new StartupFault([rule])
-/** The parts: user and password, hosts, database, parameters, and what a URL of a database does not have. */
+/** The parts: user and password, hosts, database, parameters, and a fragment, which no URL of a database has. */
 const parts = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?(#.*)?$/s
 
 /**
  * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above; of several hosts, only one that
  * accepts writes is used. Throws a StartupFault that names the broken rule and holds no part of the password.
  */
-export function parseDatabaseUrl(url: string): ConnectionOptions {
+export function parseDatabaseUrl(url: string): DatabaseOptions {
   const match = parts.exec(url.trim())
   if (!match) throw fault(form)
-  if (url.includes('%00')) throw fault('must not have %00') // NUL would end a field of the driver's first message
+  if (url.includes('%00')) throw fault('must not contain %00') // NUL would end a field of the driver's first message
   const [, credentials, list = '', database = '', query = '', rest] = match
-  // The URL ends earlier than meant, and what follows would be shown as a host or a parameter.
+  // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
   if (rest !== undefined || `${database}?${query}`.includes('@')) throw fault(escapes)
   const values = readParameters(query)
-  // Else it would take a part of the password for a port.
+  // Without @, the password would be read as a port.
   if (credentials === undefined && list && values.host) throw fault('must have @ after user and password')
   const [user, password] = split(credentials ?? '', ':')
   const hosts = readHosts(list, values)
   const ssl = readTls(values)
   if (values.channel_binding === 'require' && !ssl)
-    throw fault('must have an sslmode for channel_binding require')
+    throw fault('must set an sslmode for channel_binding=require')
   if (ssl && hosts.some(({ host }) => host.startsWith('/')))
-    throw fault('must have sslmode disable, or none, for a Unix socket: it is never encrypted')
+    throw fault('must set sslmode to disable or not at all for a Unix socket, which is never encrypted')
   return {
     user: values.user ?? decode(user),
     password: values.password ?? decode(password),
     database: decode(database),
     ...hosts[0],
-    // Not undefined: the driver would ask the environment.
+    // False, not undefined, for none: with undefined, the driver would ask the environment.
     ssl,
     ...(values.options !== undefined && { options: values.options }),
     application_name: values.application_name ?? 'plant-store',
@@ -107,11 +107,11 @@ function readParameters(query: string): Values {
     if (pair === '') continue
     if (!pair.includes('=')) throw fault(escapes)
     const [name, value] = split(pair, '=').map(decode) as [string, string]
-    // After the password, it may be a part of it.
+    // After a password, an unknown name may be a part of it: do not show it.
     if (!Object.hasOwn(urlParameters, name)) throw fault(values.password ? escapes : describeUnknown(name))
-    if (name in values) throw fault(`must not have ${name} twice`)
+    if (name in values) throw fault(`must not set ${name} twice`)
     const [pattern, rule] = urlParameters[name as ParameterName]
-    if (!pattern.test(value)) throw fault(`must have as its ${name} ${rule}`)
+    if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
     values[name as ParameterName] = value
   }
   return values
@@ -124,7 +124,7 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
   if (host === undefined && list === '')
     throw fault('must name a host, such as db:5432, or ?host= with the directory of a Unix socket')
   if (isList && (names.includes('') || host !== undefined || port !== undefined)) throw fault(listForm)
-  if (isList && attributes === 'any') throw fault('must have as its target_session_attrs read-write')
+  if (isList && attributes === 'any') throw fault('must set target_session_attrs to read-write')
   return names.map((name) => {
     const match = /^(?:\[([^\]]*)\]|([^:[\]\s]*))(?::(.*))?$/s.exec(name)
     const [, bracketed, plain = '', given] = match ?? []
@@ -133,7 +133,7 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
     const ports = [given || '5432', port ?? '5432']
     const [pattern, rule] = urlParameters.port
     if (!ports.every((text) => pattern.test(text) && Number(text) >= 1 && Number(text) <= 65_535))
-      throw fault(`must have as its port ${rule}`)
+      throw fault(`must set port to ${rule}`)
     return { host: named, port: Number(port ?? ports[0]) }
   })
 }
@@ -142,11 +142,12 @@ function readHosts(list: string, { host, port, target_session_attrs: attributes 
 function readTls({ sslmode, sslrootcert, sslcert, sslkey }: Values) {
   const mode = sslmode ?? (sslrootcert || sslcert || sslkey ? 'verify-full' : 'disable')
   if (mode === 'disable') return false
-  if (mode === 'verify-ca' && !sslrootcert) throw fault('must have an sslrootcert for sslmode verify-ca')
-  if (!sslcert !== !sslkey) throw fault('must have both sslcert and sslkey, or neither')
+  if (mode === 'verify-ca' && !sslrootcert) throw fault('must set sslrootcert for sslmode=verify-ca')
+  if (!sslcert !== !sslkey) throw fault('must set both sslcert and sslkey, or neither')
   const isSystem = sslrootcert === 'system'
-  // As libpq: anybody can have a certificate that a public authority has signed, for a host name of his own.
-  if (isSystem && mode !== 'verify-full') throw fault('must have sslmode verify-full for sslrootcert system')
+  // As libpq: anybody can get a certificate from a public authority, for a host name of their own.
+  if (isSystem && mode !== 'verify-full')
+    throw fault('must set sslmode to verify-full for sslrootcert=system')
   return {
     rejectUnauthorized: mode !== 'require' || sslrootcert !== undefined,
     ...(sslrootcert && { ca: isSystem ? getCACertificates('system') : read(sslrootcert) }),
@@ -168,7 +169,7 @@ function read(path: string): string {
 
 const isLocal = (host: string) => host.startsWith('/') || /^(localhost|127\.[\d.]+|::1)$/i.test(host)
 
-/** Splits at the first separator; what is missing is empty. */
+/** Splits at the first separator. Without one, the second part is empty. */
 function split(text: string, separator: string): [string, string] {
   const at = text.indexOf(separator)
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)]

@@ -1,47 +1,67 @@
 /** Waiting for a database that passes its checks. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
+import { cancelStatement } from './cancel.ts'
 import type { Check } from './checks.ts'
 import { isReported } from './errors.ts'
-import { connect, messageOf } from './hosts.ts'
-import { cancelStatement } from './statement.ts'
-import type { ConnectionOptions } from './url.ts'
+import { messageOf, openSession } from './hosts.ts'
+import type { DatabaseOptions } from './url.ts'
+
+interface Finding {
+  /** What the database lacks, or why that could not be found out. */
+  readonly missing: string
+  /** It could not be found out within our own time limit. */
+  readonly isOurLimit: boolean
+}
+
+/** Returns whether a limit of ours ended a session or a query, or an attempt at one of several hosts: so the driver says. */
+const isOurLimit = (error: unknown): boolean =>
+  /^(timeout expired|Query read timeout)$/.test((error as Error).message) ||
+  (error instanceof AggregateError && error.errors.some(isOurLimit))
 
 /**
- * Connects and runs the checks, each query within `timeoutMs`; returns the first thing that is missing, or undefined.
- * Rejects with a StartupFault for what waiting cannot fix.
+ * Connects and runs the checks, each query within `limitMs`. Resolves with the first thing that is missing, or with
+ * undefined. Rejects with a StartupFault for what waiting cannot fix.
  */
-export async function findMissing(options: ConnectionOptions, timeoutMs: number, checks: Check[]) {
-  const limit = Math.max(1, Math.ceil(timeoutMs))
+export async function findMissing(
+  options: DatabaseOptions,
+  limitMs: number,
+  checks: Check[]
+): Promise<Finding | undefined> {
+  const limit = Math.max(1, Math.ceil(limitMs))
   const clients: pg.Client[] = []
   const open = async () => {
-    const client = await connect(options, { connectionTimeoutMillis: limit, query_timeout: limit })
+    const client = await openSession(options, { connectionTimeoutMillis: limit, query_timeout: limit })
     clients.push(client)
     return client
   }
-  let client: pg.Client | undefined
-  let missing: string | undefined
+  let finding: Finding | undefined
   try {
-    client = await open()
-    for (const check of checks) missing ??= await check(client, open)
+    const client = await open()
+    for (const check of checks) {
+      const missing = await check(client, open)
+      if (missing === undefined) continue
+      finding = { missing, isOurLimit: false }
+      break
+    }
   } catch (error) {
     if (error instanceof StartupFault) throw error
-    // A statement that waits, for a lock perhaps, would outlive its connection.
+    const [client] = clients
+    // A statement that waits, for a lock perhaps, would outlive its session.
     if (client && !isReported(error)) cancelStatement(client)
-    missing = `the database ${client ? 'could not be checked' : 'cannot be reached'}: ${messageOf(error)}`
+    const missing = `the database ${client ? 'could not be checked' : 'cannot be reached'}: ${messageOf(error)}`
+    finding = { missing, isOurLimit: isOurLimit(error) }
   } finally {
     // Not awaited: a stalled server would keep end() waiting.
     for (const client of clients) void client.end()
   }
-  return missing
+  return finding
 }
 
 const retryEveryMs = 250
-/** A server that does not respond for this long is reported. An attempt with less than a third of it is short. */
-const tryMs = 30_000
-/** What the driver says when a connection or a statement took too long. */
-const ownLimit = /\b(timeout expired|Query read timeout)$/
+/** An attempt ends after this time at the latest, so that a server that does not respond is reported. */
+const attemptLimitMs = 30_000
 /** What is still missing after this time is reported again. */
 const reminderMs = 60_000
 
@@ -51,7 +71,7 @@ const reminderMs = 60_000
  * StartupFault that says what was still missing at the end.
  */
 export async function waitForDatabase(
-  current: () => ConnectionOptions,
+  current: () => DatabaseOptions,
   timeoutMs: number,
   checks: Check[],
   tell: (missing: string) => void = () => {}
@@ -60,13 +80,13 @@ export async function waitForDatabase(
   let known: string | undefined
   let toldAt = 0
   for (;;) {
-    const limitMs = Math.min(tryMs, deadline - performance.now())
-    let missing = await findMissing(current(), limitMs, checks)
-    if (missing === undefined) return
+    const limitMs = Math.min(attemptLimitMs, deadline - performance.now())
+    const finding = await findMissing(current(), limitMs, checks)
+    if (finding === undefined) return
     const now = performance.now()
-    // With little time left, an attempt that ends by our own limit says less than the one before.
-    const isShort = limitMs < Math.min(tryMs / 3, timeoutMs / 2)
-    if (known !== undefined && isShort && ownLimit.test(missing)) missing = known
+    const isShort = limitMs < Math.min(attemptLimitMs / 3, timeoutMs / 2)
+    // A short attempt that our own limit has ended says less than the attempt before.
+    const missing = known !== undefined && isShort && finding.isOurLimit ? known : finding.missing
     if (deadline - now < retryEveryMs) throw new StartupFault([missing])
     if (missing !== known || now - toldAt >= reminderMs) {
       tell(missing)

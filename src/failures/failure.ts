@@ -1,4 +1,4 @@
-/** A failure of the catalogue, the one mapping from anything thrown to the interface's response, and faults at the start. */
+/** Failures of the catalogue: which one anything thrown is, and its response. No other file maps a failure to a response. */
 import { StacklessError } from '../shared/stackless-error.ts'
 import { catalogue, type Entry, type FailureName } from './catalogue.ts'
 
@@ -6,17 +6,17 @@ interface FailureDetails {
   message?: string
   headers?: Record<string, string>
   cause?: unknown
-  /** That it stored nothing, where the catalogue's entry may be so. */
+  /** `none` if it is known to have stored nothing, although the catalogue's entry is `unknown` (`mayBeNone`). */
   outcome?: 'none' | undefined
 }
 
-/** A failure of the catalogue, thrown anywhere and sent by the error handler; the cause is for the log. */
+/** A failure of the catalogue. It may be thrown anywhere; the error handler sends it. Its cause is for the log alone. */
 export class Failure extends StacklessError {
   override readonly name: FailureName
   readonly error: number
   readonly headers: Record<string, string>
   readonly outcome: Entry['outcome']
-  /** How many rows its last transaction had, for the log; undefined where it was in none. */
+  /** How many rows its create's last transaction had, for the log; undefined where there was none. */
   rows: number | undefined = undefined
 
   constructor(name: FailureName, { message, headers, cause, outcome }: FailureDetails = {}) {
@@ -29,7 +29,7 @@ export class Failure extends StacklessError {
   }
 }
 
-/** Returns the failure for anything thrown: internal, unless the client is known to be its cause. Never throws. */
+/** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. Never throws. */
 export function toFailure(thrown: unknown): Failure {
   try {
     if (thrown instanceof Failure) return thrown
@@ -37,15 +37,15 @@ export function toFailure(thrown: unknown): Failure {
     const isOfClient = code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
     return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
   } catch (error) {
-    // Inspecting what was thrown can throw, too.
+    // What was thrown may be an object that throws when it is inspected.
     return new Failure('Internal', { cause: error })
   }
 }
 
-/** Returns a failure's message as clients get it; `writes` says whether it comes from an operation that writes. */
-export function writeMessage(of: Entry | Failure, writes: boolean): string {
-  const { message } = of
-  const { outcome }: Entry = of instanceof Failure ? catalogue[of.name] : of
+/** Returns the message that clients get of a failure or an entry; `writes` says whether its operation writes. */
+export function formatMessage(failure: Entry | Failure, writes: boolean): string {
+  const { message } = failure
+  const { outcome }: Entry = failure instanceof Failure ? catalogue[failure.name] : failure
   if (outcome !== 'none') return message
   return `${message}${writes ? '; this request stored nothing' : ''}; retry later`
 }
@@ -57,23 +57,6 @@ export function writeMessage(of: Entry | Failure, writes: boolean): string {
 export function toResponse(failure: Failure, writes = false) {
   const { name, error, headers, outcome } = failure
   const fields = { 'error-name': name, ...headers, ...(writes && outcome && { 'write-outcome': outcome }) }
-  const body = JSON.stringify({ error, message: writeMessage(failure, writes) })
+  const body = JSON.stringify({ error, message: formatMessage(failure, writes) })
   return { status: 400, headers: fields, body } as const
-}
-
-/** Thrown before the service listens; `faults` holds a readable line for each fault, and no secret. */
-export class StartupFault extends Error {
-  readonly faults: readonly string[]
-
-  constructor(faults: readonly string[]) {
-    super(faults.join('\n'))
-    this.faults = faults
-  }
-}
-
-/** Writes a start-up failure to standard error as plain text and makes the process exit with code 1. */
-export function reportStartupFault(thrown: unknown): void {
-  const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown)]
-  for (const fault of faults) process.stderr.write(`plant-store: ${fault}\n`)
-  process.exitCode = 1
 }

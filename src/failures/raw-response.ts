@@ -1,18 +1,19 @@
-/** Responses to bytes that Fastify does not see: the failure that Node's parser means, and the whole response to it. */
+/** Responses to requests that Node's parser refuses, which Fastify never sees: the failure, and the whole response as text. */
+import { responseHeaders } from '../shared/response-headers.ts'
 import type { FailureName } from './catalogue.ts'
 import { Failure, toResponse } from './failure.ts'
 
 /** An error of Node's parser. */
 export type ParserError = NodeJS.ErrnoException & { reason?: string }
 
-/** Node's error codes that have a failure of their own; all others of its parser are a malformed request. */
+/** The parser's error codes that have a failure of their own. All others mean a malformed request. */
 const byParserCode: Record<string, FailureName> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
   HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
   HPE_INVALID_VERSION: 'VersionNotSupported',
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
 }
-/** Node's parser has the code HPE_INVALID_VERSION for this, too, such as for a line that ends with a bare LF. */
+/** The reason of an error whose code is HPE_INVALID_VERSION as well, although the line end is at fault, such as a bare LF. */
 const noLineEnd = 'Expected CRLF after version'
 
 /** Returns the failure for an error of Node's parser. */
@@ -22,18 +23,8 @@ export function toParserFailure({ code = '', reason }: ParserError): Failure {
   return new Failure('MalformedRequest', { message })
 }
 
-/**
- * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
- * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
- */
-export const responseHeaders = {
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-  'x-content-type-options': 'nosniff'
-}
-
-/** Writes the whole response to a request that Fastify does not see (RFC 9112, section 4). */
-export function writeResponse(failure: Failure, requestId: string): string {
+/** Returns the whole response to a request that Fastify does not see (RFC 9112, section 4). */
+export function formatResponse(failure: Failure, requestId: string): string {
   const { status, headers, body } = toResponse(failure)
   const fields = {
     'x-request-id': requestId,

@@ -13,9 +13,9 @@ import Fastify, {
 import type { Connection } from '../connections/connection.ts'
 import { addConnections, type ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
-import { responseHeaders } from '../failures/raw-response.ts'
 import type { RegisteredOperation } from '../operation.ts'
 import { awaits100 } from '../shared/framing.ts'
+import { responseHeaders } from '../shared/response-headers.ts'
 import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
 import { checkHead, maximumFields, releaseHead } from './head.ts'
 

@@ -1,9 +1,9 @@
-/** The columns that hold the fields of a plant: statements, parameters, write ids and readiness come from this list. */
+/** The columns that hold the fields of a plant: statements, parameters, write ids and the checks come from this list. */
 import type { NewPlant } from './schema.ts'
 
 /**
- * Writes an array literal (PostgreSQL manual, "Array Input and Output Syntax"), one parameter for a whole column, from
- * elements that are already written: in quotes, or plain if they need none, as numbers and uuids.
+ * Writes an array literal (PostgreSQL manual, "Array Input and Output Syntax"), which is one parameter for a whole column.
+ * The elements are in quotes already, unless they need none, as numbers and UUIDs.
  */
 export const toArray = (elements: readonly string[]): string => `{${elements.join(',')}}`
 
@@ -14,7 +14,7 @@ const specials = /["\\]/g
 const quoteElement = (text: string): string =>
   special.test(text) ? `"${text.replace(specials, '\\$&')}"` : `"${text}"`
 
-/** An SQL type, and how a value becomes a parameter. */
+/** An SQL type, and how its values are written. */
 interface ColumnType<Value extends bigint | boolean | number | string> {
   /** Its name in SQL. */
   readonly type: string
@@ -25,7 +25,7 @@ interface ColumnType<Value extends bigint | boolean | number | string> {
 const bigint: ColumnType<bigint> = { type: 'bigint', toElement: String }
 const text: ColumnType<string> = { type: 'text', toElement: quoteElement }
 
-/** The columns, by the names of their fields; that of an optional field may be null. */
+/** The columns, by the names of their fields. The column of an optional field may be null. */
 export const columns = {
   id: { name: 'id', ...bigint },
   name: { name: 'name', ...text },
@@ -50,38 +50,37 @@ const elementOf = (plant: NewPlant, [field, { toElement }]: (typeof entries)[num
 export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
   entries.map((entry) => toArray(plants.map((plant) => elementOf(plant, entry))))
 
-/** Writes what a plant holds: the same text for the same values, even if a later version has more optional fields. */
+/** Serialises a plant's content, for its write id. A new optional field does not change the text of plants without it. */
 export const writeContent = (plant: NewPlant): string =>
   entries
     .filter(([field]) => plant[field] !== undefined)
     .map((entry) => `${entry[0]}:${elementOf(plant, entry)}`)
     .join()
 
-/** What a row counts for besides its texts, in bytes: ids, values of a fixed size, and its place in memory. */
+/** The bytes that a row counts for besides its texts: its ids, values of a fixed size, and its objects in memory. */
 export const rowBytes = 64
 
-/** The fields that are texts. */
-const texts = entries.filter(([, { type }]) => type === 'text').map(([field]) => field)
+const textFields = entries.filter(([, { type }]) => type === 'text').map(([field]) => field)
 
-/** What JSON escapes, and some more control characters. */
+/** What JSON escapes; a few control characters that it does not escape are taken for escaped, too. */
 const escaped = /["\\\p{Cc}]/u
 
 /**
- * Returns what a plant counts for, in bytes: `sent`, those that are sent to the database in its batch, and `held`, half of
- * what its texts take as strings and as JSON until its response is taken.
+ * Returns the bytes that a plant counts for: `sent` are the bytes of its row in a batch; `held` is the memory until its
+ * response is taken, the average of its texts as strings and as JSON.
  */
 export function countBytes(plant: NewPlant): { sent: number; held: number } {
   let sent = rowBytes
   let held = rowBytes
-  for (const field of texts) {
+  for (const field of textFields) {
     const text = plant[field] as string | undefined
     if (text === undefined) continue
-    const bytes = Buffer.byteLength(text)
+    const utf8Bytes = Buffer.byteLength(text)
     // V8 uses one byte for each character, or two for each if any is beyond Latin-1.
-    const inMemory = bytes === text.length ? bytes : 2 * text.length
-    const asJson = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : bytes
-    sent += bytes
-    held += Math.ceil((inMemory + asJson) / 2)
+    const stringBytes = utf8Bytes === text.length ? utf8Bytes : 2 * text.length
+    const jsonBytes = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : utf8Bytes
+    sent += utf8Bytes
+    held += Math.ceil((stringBytes + jsonBytes) / 2)
   }
   return { sent, held }
 }

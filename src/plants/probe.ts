@@ -1,33 +1,31 @@
-/** The probe of the database: in an outage, and while no create would notice its loss. */
-import { readOnly } from '../database/checks.ts'
+/** The probe of the database: in an outage, and while no create would notice one. */
 import { diagnose } from '../database/errors.ts'
-import { isReadOnly } from '../database/hosts.ts'
-import type { Database } from '../database/pool.ts'
+import type { Pool } from '../database/pool.ts'
+import { isReadOnly, readOnly } from '../database/read-only.ts'
+
+/** The limit for both statements of a probe together. A cancelled one may take two seconds more. */
+const probeLimitMs = 2_000
 
 /**
- * Resolves when the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes;
- * rejects otherwise. Takes 4 s at most.
+ * Resolves if the database can be reached, has what `selectRequired` (a query without rows) names, and accepts writes.
+ * Rejects otherwise, within 4 s.
  */
-export async function checkReadiness(
-  database: Pick<Database, 'query' | 'reset'>,
-  selectRequired: string
-): Promise<void> {
-  // For both statements together; a cancelled one ends within two seconds more.
-  const signal = AbortSignal.timeout(2_000)
-  const query = (text: string) => database.query({ text }, signal)
+export async function probeDatabase(pool: Pool, selectRequired: string): Promise<void> {
+  const signal = AbortSignal.timeout(probeLimitMs)
+  const query = (text: string) => pool.query({ text }, signal)
   await query(selectRequired)
   if (!(await isReadOnly(query))) return
   const error = new Error(readOnly)
-  // The address may lead to the primary by now, but a connection that every probe uses would never be closed.
-  database.reset(error)
+  // The host's name may stand for the primary by now. Replace the session: every probe would use it, so it would never end.
+  pool.replaceAll(error)
   throw error
 }
 
 const idleProbeEveryMs = 5_000
 
 /**
- * Probes the database while no create would notice its loss. Calls `onAway` with the time, by
- * `performance.now()`, since when no probe has found it. Returns a function that stops it.
+ * Probes the database every 5 s while `isIdle`, when no create would notice an outage. As long as no probe succeeds, calls
+ * `onAway` with the time at which the first of them began, by `performance.now()`. Returns a function that stops it.
  */
 export function probeWhileIdle(
   probe: () => Promise<void>,
@@ -35,19 +33,19 @@ export function probeWhileIdle(
   onAway: (since: number) => void
 ): () => void {
   let awaySince: number | undefined
-  let timer = setTimeout(look, idleProbeEveryMs).unref()
+  let timer = setTimeout(probeIfIdle, idleProbeEveryMs).unref()
   let isClosed = false
 
-  async function look() {
+  async function probeIfIdle() {
     const began = performance.now()
-    // While a create waits, the last probe's finding stands: only a create that succeeds is a sign of life.
+    // While a create waits, the last probe's result stands. Only a create that succeeds refutes it.
     if (isIdle()) {
-      const isAway = await probe().then(() => false, isLost)
+      const isAway = await probe().then(() => false, isUnreachable)
       awaySince = isAway ? (awaySince ?? began) : undefined
     }
     if (isClosed) return
     if (awaySince !== undefined) onAway(awaySince)
-    timer = setTimeout(look, idleProbeEveryMs).unref()
+    timer = setTimeout(probeIfIdle, idleProbeEveryMs).unref()
   }
 
   return () => {
@@ -56,8 +54,8 @@ export function probeWhileIdle(
   }
 }
 
-/** A database that responds is not away, even if a table is missing, or locked until the probe was cancelled. */
-function isLost(error: unknown): boolean {
+/** Returns whether an error means an outage. A database that lacks a table responds, and so does one whose table is locked. */
+function isUnreachable(error: unknown): boolean {
   const { kind } = diagnose(error)
   return kind === 'lost' || kind === 'away'
 }

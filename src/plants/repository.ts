@@ -1,4 +1,5 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
+import assert from 'node:assert'
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
 import type { FailureName } from '../failures/catalogue.ts'
@@ -19,26 +20,42 @@ export interface Created {
   readonly stored: Stored
   /** How many plants were in its transaction. */
   readonly rows: number
-  /** Call it when its response no longer holds the plant's texts: until then, their bytes count. */
+  /** Call it once, when the response no longer holds the plant's texts: until then, their bytes count. */
   release(): void
 }
 
+/** Where plants are stored. */
 export interface PlantRepository {
   /**
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, context: WriteContext): Promise<Created>
-  /** Returns the Failure that any create of a caller would meet now, Overloaded, Unavailable or ShuttingDown; undefined for none. */
+  /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   writeRefusal(caller: string): Failure | undefined
-  /** Call it while the database cannot be reached, with the time since when, by `performance.now()`: a whole deadline is an outage. */
+  /**
+   * Call it while probes do not reach the database, with the time since when, by `performance.now()`. After a whole write
+   * deadline, creates are refused.
+   */
   noteAway(since: number): void
-  readonly load: QueueStats
+  readonly load: WriteLoad
+  /** Refuses new creates, and resolves when every other create has its result. */
   close(): Promise<void>
 }
 
-/** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
-export type QueueStats = GroupCommit<never, never>['load']
+/** What the repository has to do. */
+export interface WriteLoad {
+  /** Plants that wait for their result. */
+  readonly rows: number
+  /** Bytes of the plants whose response is not taken. */
+  readonly bytes: number
+  /** How long a new plant is expected to wait, in ms. */
+  readonly expectedMs: number
+  /** Lanes with an attempt. */
+  readonly busyLanes: number
+  /** Creates are refused because the database is unreachable. */
+  readonly databaseDown: boolean
+}
 
 /** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
@@ -46,7 +63,8 @@ export interface Observer {
   onAttempt(report: AttemptReport): void
 }
 
-const byReason: Record<keyof typeof reasons, FailureName> = {
+/** The failure for each reason why group commit has decided nothing about a plant. */
+const failureNames: Record<keyof typeof reasons, FailureName> = {
   full: 'Overloaded',
   closed: 'ShuttingDown',
   databaseDown: 'Unavailable',
@@ -55,9 +73,11 @@ const byReason: Record<keyof typeof reasons, FailureName> = {
   missing: 'Internal'
 }
 
-/** The limits of group commit, and what may wait for a response: rows, and their bytes. */
+/** The limits of creates. */
 export interface WriteLimits extends Limits {
+  /** Plants that wait for their result. */
   readonly queueRows: number
+  /** Bytes of the plants whose response is not taken. */
   readonly queueBytes: number
 }
 
@@ -69,13 +89,15 @@ export function createPlantRepository(
   { onStored, onAttempt }: Observer,
   tracing?: Tracing
 ): PlantRepository {
-  const away = 'the database is away for longer than the write deadline: creates are refused until it is back'
+  const downMessage =
+    'the database has been unreachable for the write deadline; refusing creates until it is back'
   const onOutage = (databaseDown: boolean, cause: unknown) =>
-    databaseDown ? log.error({ cause }, away) : log.info('the database is back')
+    databaseDown ? log.error({ cause }, downMessage) : log.info('the database is back')
   const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
   const queueRows = new Shares(limits.queueRows)
   const queueBytes = new Shares(limits.queueBytes)
 
+  /** A caller's part of all rows or of all bytes, whichever is larger. */
   const portionOf = (caller: string) => Math.max(queueRows.portion(caller), queueBytes.portion(caller))
 
   return {
@@ -88,8 +110,14 @@ export function createPlantRepository(
       const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey: key, span }
       if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
         return Promise.reject(new Failure('Overloaded'))
-      queueRows.take(caller, 1)
-      const release = () => queueBytes.release(caller, heldBytes)
+      const hasRow = queueRows.take(caller, 1)
+      assert(hasRow, 'a row that fits can be taken')
+      let isReleased = false
+      const release = () => {
+        assert(!isReleased, 'a create is released once')
+        isReleased = true
+        queueBytes.release(caller, heldBytes)
+      }
       const { promise, resolve, reject } = Promise.withResolvers<Created>()
       groupCommit.submit(
         item,
@@ -101,14 +129,16 @@ export function createPlantRepository(
         (error, rows) => {
           queueRows.release(caller, 1)
           release()
-          reject(Object.assign(toCreateFailure(error), { rows }))
+          const failure = toCreateFailure(error)
+          failure.rows = rows
+          reject(failure)
         }
       )
       return promise
     },
     writeRefusal(caller) {
       const reason = groupCommit.refusal(portionOf(caller))
-      if (reason) return new Failure(byReason[reason])
+      if (reason) return new Failure(failureNames[reason])
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
@@ -124,16 +154,16 @@ function toCreateFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
   if (error instanceof NotCommitted) {
     const outcome = error.reason === 'missing' ? 'none' : undefined
-    return new Failure(byReason[error.reason], { cause: error, outcome })
+    return new Failure(failureNames[error.reason], { cause: error, outcome })
   }
-  if (breaksRule(error) && !requiresOther(error)) return new Failure('RefusedPlant', { cause: error })
-  // What is final was reported by PostgreSQL, which has rolled back the only attempts that there were.
+  if (breaksRule(error) && !isOfUnwrittenColumn(error)) return new Failure('RefusedPlant', { cause: error })
+  // Group commit rejects with an error of PostgreSQL only if every attempt at the row was rolled back.
   return new Failure('Internal', { cause: error, outcome: 'none' })
 }
 
-/** Returns whether the table requires a column that the service does not write. */
-function requiresOther(error: unknown): boolean {
+/** Returns whether an error is that the table requires a column that the service does not write: the operator's fault. */
+function isOfUnwrittenColumn(error: unknown): boolean {
   const { code, column, where } = error as { code?: string; column?: string; where?: string }
-  // With a context, it is a statement of a trigger; without a column, a domain.
+  // An error with `where` comes from a statement of a trigger, one without `column` from a domain.
   return code === '23502' && where === undefined && column !== undefined && !writtenColumns.includes(column)
 }

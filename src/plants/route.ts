@@ -36,7 +36,7 @@ Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library t
       if (reply.raw.closed) release()
       else reply.raw.on('close', release)
       if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-      // The response's schema selects its fields.
+      // The response's schema is Plant: it leaves out the id, and the body has no other fields (`removeAdditional`).
       return request.body
     })
 }
@@ -48,5 +48,5 @@ export default fp(
   async (app) => {
     for (const operation of operations) app.addOperation(operation)
   },
-  { name: 'plants-route', dependencies: ['schema', 'operation', 'plants'] }
+  { name: 'plants-route', dependencies: ['schema', 'operation', 'plant-repository'] }
 )

@@ -18,7 +18,7 @@ const Text = (description: string) =>
     rule: 'a string without U+0000 and without lone surrogates'
   })
 
-/** The fields of a plant; `rule` completes the sentence "the field must be …", and the description in the document. */
+/** The fields of a plant. `rule` completes the sentence "the field must be …", and the description in the document. */
 const fields = {
   name: Text('The name of the plant'),
   tag: Type.Optional(Text('Tag that specifies the type of the plant'))
@@ -52,14 +52,14 @@ export const ErrorBody = Type.Object(
 )
 export type ErrorBody = Static<typeof ErrorBody>
 
-/** How the server validates: nothing is coerced, unknown properties are dropped, and `int64` is exact, which a JSON number is not. */
+/** How the server validates: it coerces nothing and drops unknown properties. `int64` is exact, unlike a JSON number. */
 export const ajv: FastifyServerOptions['ajv'] = {
   customOptions: {
     coerceTypes: false,
-    // So that a plant that waits holds nothing that is not stored.
+    // A plant that waits then holds nothing that will not be stored.
     removeAdditional: 'all',
     useDefaults: false,
-    // The schemas are all in this file, and checking them would take a tenth of the start-up time.
+    // The schemas are all our own, and checking them would take a tenth of the start-up time.
     validateSchema: false,
     verbose: true,
     keywords: ['rule']
@@ -82,7 +82,7 @@ export const ajv: FastifyServerOptions['ajv'] = {
 export default fp(
   async (app) => {
     app.setSchemaErrorFormatter((faults) => {
-      // Fastify keeps the faults with the failure, and Ajv those of the last body: they must not hold the body.
+      // Fastify keeps the faults with the failure, and Ajv keeps those of the last body. Neither may keep the body alive.
       for (const fault of faults) Reflect.deleteProperty(fault, 'data')
       const [fault] = faults
       const { keyword, instancePath, params, parentSchema } = fault as NonNullable<typeof fault> & {

@@ -1,9 +1,9 @@
-/** The SQL store that group commit writes to: runs the statements, and says what became of each plant, by its write id. */
+/** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import { diagnose } from '../database/errors.ts'
-import type { Database } from '../database/pool.ts'
+import type { Pool } from '../database/pool.ts'
 import type { AttemptRow, Results, Store, Written } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
-import { checkReadiness } from './probe.ts'
+import { probeDatabase } from './probe.ts'
 import {
   commitNothing,
   comparePlants,
@@ -14,23 +14,24 @@ import {
 } from './statements.ts'
 import { isFormer, outcomeOf, type Stored, type WriteContext } from './write-id.ts'
 
+/** A create as group commit takes it. */
 export interface PlantItem extends TracedItem, PlantWrite, WriteContext {
   readonly caller: string
 }
 
-/** The id is a number where the operator has made the column narrower. */
-type Found = { id: string | number; write_id: string }
+/** A row with a plant's id. The id is a number where the operator has made its column an integer. */
+type FoundRow = { id: string | number; write_id: string }
 
 type Row = AttemptRow<PlantItem>
 
 /** Makes the store over the database. */
-export function createSqlStore(database: Database): Store<PlantItem, Stored> {
-  /** Returns the ids of those rows of version 1.0.0 that hold what is asked for. */
-  async function compare(rows: readonly Row[], found: Map<string, string>, signal: AbortSignal) {
+export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
+  /** Returns the ids of those rows of version 1.0.0 whose content is that of the create. Others' content is in their write id. */
+  async function findSameContent(rows: readonly Row[], found: Map<string, string>, signal: AbortSignal) {
     const former = rows.filter(({ item }) => isFormer(item, found.get(String(item.id))))
     if (former.length === 0) return new Set<string>()
     const statement = comparePlants(former.map(({ item }) => item.plant))
-    const same = await database.query<Pick<Found, 'id'>>(statement, signal)
+    const same = await pool.query<Pick<FoundRow, 'id'>>(statement, signal)
     return new Set(same.rows.map(({ id }) => String(id)))
   }
 
@@ -41,7 +42,7 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
           rows.map(({ item }) => item),
           lockMs
         )
-        const written = await database.query<{ write_id: string }>(statement, signal)
+        const written = await pool.query<{ write_id: string }>(statement, signal)
         if (written.rows.length === rows.length) return rows.map(() => 'created')
         const made = new Set(written.rows.map(({ write_id }) => write_id))
         return rows.map(({ item }) => (made.has(item.writeId) ? 'created' : undefined))
@@ -50,21 +51,21 @@ export function createSqlStore(database: Database): Store<PlantItem, Stored> {
     find: (rows, signal) =>
       settled(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
-        const others = await database.query<Found>(statement, signal)
+        const others = await pool.query<FoundRow>(statement, signal)
         const found = new Map(others.rows.map(({ id, write_id }) => [String(id), write_id]))
-        const same = await compare(rows, found, signal)
+        const same = await findSameContent(rows, found, signal)
         return rows.map(({ item, mayBeStored }) => {
           const id = String(item.id)
           return outcomeOf(item, found.get(id), same.has(id), mayBeStored)
         })
       }),
 
-    commitNothing: () => database.query(commitNothing),
-    probe: () => checkReadiness(database, selectRequired)
+    commitNothing: () => pool.query(commitNothing),
+    probe: () => probeDatabase(pool, selectRequired)
   }
 }
 
-/** Turns a rejection into the failure of all rows. */
+/** Turns a rejection into the failure of all rows: a store's methods for rows do not reject. */
 const settled = (attempt: () => Promise<Results<Stored>>): Promise<Written<Stored>> =>
   attempt().then(
     (results) => ({ results }),

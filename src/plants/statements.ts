@@ -3,76 +3,83 @@ import { makeChecks } from '../database/checks.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
-/** A plant, and the id of its write, by which a repeat is recognised. */
+/** A plant, and the id of its write, which identifies a repeat. */
 export interface PlantWrite {
   readonly plant: NewPlant
   readonly writeId: string
 }
 
+/** The columns that a create writes, as SQL lists them. */
+const writtenList = `write_id, ${columnNames}`
 /** The columns that a create writes. */
-const written = `write_id, ${columnNames}`
-export const writtenColumns = written.split(', ')
+export const writtenColumns = writtenList.split(', ')
 
-const waiting = `current_setting('synchronous_commit')`
+const synchronousCommit = `current_setting('synchronous_commit')`
 
-// The statement itself has the settings: a pooler would lose a session's, or share them. A commit waits for the disk and,
-// if there is one, the synchronous standby. If the latter wait is cancelled, the only sign is a warning.
+// The statement makes the settings itself, for its transaction: a pooler would lose those of a session, or share them. A
+// commit must wait for the disk and for a synchronous standby. If an operator cancels the latter wait, the only sign is a
+// warning, so warnings must be sent.
 const settings = (lockTimeout: string) => `
   concat(
     set_config('lock_timeout', ${lockTimeout}, true),
     set_config('client_min_messages', 'warning', true),
-    set_config('synchronous_commit', case when ${waiting} in ('off', 'local') then 'on' else ${waiting} end, true)
+    set_config('synchronous_commit',
+      case when ${synchronousCommit} in ('off', 'local') then 'on' else ${synchronousCommit} end, true)
   )`
 
-/** The parameter after those of the columns. */
-const lockTimeout = `$${Object.keys(columns).length + 2}`
+/** How long a statement that inserts no row may wait for a lock. It needs none that others hold for long. */
+const lookupLockMs = 25
+const lookupSettings = settings(`'${lookupLockMs}ms'`)
 
-// It returns which writes were made, even if a trigger has changed the id. The server's own count is of no use: Citus reports
+/** The last parameter: $1 are the write ids, the next ones are the columns. */
+const lockTimeoutParameter = `$${Object.keys(columns).length + 2}`
+
+// Returns which writes were made, even if a trigger has changed the id. PostgreSQL's own count is of no use: Citus counts
 // all rows that were sent, even those whose id is taken (citusdata/citus#3377).
 //
-// With array_nulls off, an absent tag would become the text NULL: rather no row.
+// With array_nulls off, an absent tag would become the text NULL. Then no row is inserted.
 const insert = `
-  insert into plants (${written})
-  select ${written}
-  from unnest($1::uuid[], ${castParameters(2)}) as new (${written}), ${settings(lockTimeout)}
+  insert into plants (${writtenList})
+  select ${writtenList}
+  from unnest($1::uuid[], ${castParameters(2)}) as new (${writtenList}), ${settings(lockTimeoutParameter)}
   where current_setting('array_nulls') = 'on'
   on conflict (id) do nothing returning write_id`
 
-// A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. The
-// message makes this transaction one that writes, and its commit comes after that row's in the log.
+// A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. A message in
+// the log makes this transaction one that writes. Its commit follows that of the row in the log, so the standby has both.
 const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 
-// The content is neither sent nor read: it would be megabytes for each small request that names its id.
+// Neither sends nor reads the content: a small request that names the id of a large plant would cost megabytes.
 const find = `
   select plants.id, plants.write_id, ${waitForStandby}
-  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings(`'25ms'`)}`
+  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${lookupSettings}`
 
-// Version 1.0.0 stored no hash of the content.
+// Finds rows of version 1.0.0 by their content: their write ids hold no hash of it.
 const contentOf = (table: string) => `(${columnNames.replaceAll(/\w+/g, `${table}.$&`)})`
 const compare = `
   select plants.id from unnest(${castParameters(1)}) as asked (${columnNames})
   join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
 
-// Inserts nothing, for which it needs the same lock of the table as an insert.
+// Inserts no row, but needs the same lock of the table as an insert.
 const insertNothing = `
-  with none as (insert into plants (${written}) select ${written} from plants limit 0)
-  select ${waitForStandby}, ${settings(`'25ms'`)}`
+  with none as (insert into plants (${writtenList}) select ${writtenList} from plants limit 0)
+  select ${waitForStandby}, ${lookupSettings}`
 
-/** Returns the statement that creates plants; it returns the ids of the writes that were made, and waits so long for a lock. */
+/** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a lock. */
 export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
   const writeIds = toArray(writes.map(({ writeId }) => writeId))
   const plants = toArrayParameters(writes.map(({ plant }) => plant))
   return { name: 'create plants', text: insert, values: [writeIds, ...plants, `${lockMs}ms`] }
 }
 
-/** Returns the statement that finds the rows with these ids. What it finds is replicated when it ends. */
+/** Returns the statement that finds the rows with these ids. When it has ended, the standby has what it found. */
 export const findPlants = (ids: readonly bigint[]) => ({
   name: 'find plants',
   text: find,
   values: [toArray(ids.map(String))]
 })
 
-/** Returns the statement that finds those of these plants that are stored as they are. */
+/** Returns the statement that finds which of these plants are stored with this content. */
 export const comparePlants = (plants: readonly NewPlant[]) => ({
   name: 'compare plants',
   text: compare,
@@ -82,12 +89,12 @@ export const comparePlants = (plants: readonly NewPlant[]) => ({
 /** Commits as a create does, without a plant. */
 export const commitNothing = { name: 'commit nothing', text: insertNothing }
 
-const read = `${written}, created_at`
+const readList = `${writtenList}, created_at`
 
-/** Returns no row, and fails if the table lacks a column that this build needs. */
-export const selectRequired = `select ${read} from plants limit 0`
+/** Selects no row, and fails if the table lacks a column that this build needs. */
+export const selectRequired = `select ${readList} from plants limit 0`
 
-// A schema without the right to use it is left out of the search path, as if the table were not there.
+// The setting, not the schemas in effect: PostgreSQL leaves out those that the role may not use.
 const searchPath = `
   regexp_split_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', *')`
 
@@ -100,7 +107,7 @@ export const selectMissingRights = `
   union all
   select format('grant %s (%s) on %s.%I to %I', privilege, string_agg(quote_ident(attname), ', ' order by attnum),
     relnamespace::regnamespace, relname, current_user)
-  from (values ('select', '{${read}}'::name[]), ('insert', '{${written}}')) as needed (privilege, names)
+  from (values ('select', '{${readList}}'::name[]), ('insert', '{${writtenList}}')) as needed (privilege, names)
     join pg_attribute on attrelid = to_regclass('plants') and attname = any (names)
     join pg_class on pg_class.oid = attrelid
   where not has_column_privilege(attrelid, attnum, privilege)
@@ -110,7 +117,7 @@ export const selectMissingRights = `
   from pg_proc
   where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype and not has_function_privilege(oid, 'execute')`
 
-/** Lists what is wrong with the table that no empty statement shows, each with its remedy. */
+/** Lists the faults of the table that a statement without rows does not meet, each with its remedy. */
 export const selectMisfits = `
   with plants as (
     select oid, relpersistence, format('%I.%I', relnamespace::regnamespace, relname) as name
@@ -118,7 +125,7 @@ export const selectMisfits = `
   )
   select format('column %I of %s is required, but not written: alter table %2$s alter %1$I set default …', attname, name) as sql
   from plants join pg_attribute on attrelid = plants.oid join pg_type on pg_type.oid = atttypid
-  where attnum > 0 and not attisdropped and not atthasdef and attidentity = '' and attname <> all ('{${written}}')
+  where attnum > 0 and not attisdropped and not atthasdef and attidentity = '' and attname <> all ('{${writtenList}}')
     and typdefault is null
     -- A trigger before the insert of a row may set a column, but not one whose domain is not null.
     and (attnotnull and not exists (
@@ -141,9 +148,9 @@ export const selectMisfits = `
   where pg_class.relpersistence <> 'p'`
 
 /** What the database must pass before the service uses it: settings, rights, columns, the table, and the statements. */
-export const databaseChecks = makeChecks(selectRequired, selectMissingRights, selectMisfits, [
-  createPlants([], 25),
-  findPlants([]),
-  comparePlants([]),
-  commitNothing
-])
+export const databaseChecks = makeChecks({
+  selectRequired,
+  selectMissingRights,
+  selectMisfits,
+  statements: [createPlants([], lookupLockMs), findPlants([]), comparePlants([]), commitNothing]
+})

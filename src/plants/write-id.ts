@@ -1,4 +1,4 @@
-/** Write ids, which identify what a create has sent: each row stores that of its write (docs/decisions/write-id-in-the-row.md). */
+/** Write ids: each row stores the id of the create that wrote it (docs/decisions/write-id-in-the-row.md). */
 import { hash, randomUUID } from 'node:crypto'
 import { Failure } from '../failures/failure.ts'
 
@@ -8,7 +8,7 @@ export interface WriteContext {
   readonly idempotencyKey?: string | undefined
 }
 
-/** What became of a plant: stored for this request, or by an earlier one with its Idempotency-Key. */
+/** How a create succeeded: it stored the plant, or an earlier request with its Idempotency-Key did. */
 export type Stored = 'created' | 'replayed'
 
 /** Returns a unique write id, for a create that only the service repeats. */
@@ -24,7 +24,7 @@ export function deriveWriteId(caller: string, key: string, content: string): str
   return toUuid(`${keyed.slice(0, 12)}8${whole.slice(0, 3)}a${whole.slice(3, 18)}`)
 }
 
-/** Returns whether two write ids are of one caller and key. */
+/** Returns whether two write ids are of the same caller and key. */
 export const isOfSameKey = (one: string, other: string): boolean => keyOf(one) === keyOf(other)
 
 /** Returns the write id that version 1.0.0 gave to creates with this key, whatever their content. */
@@ -34,23 +34,23 @@ export function deriveFormerWriteId(caller: string, key: string): string {
   return toUuid(`${digits.slice(0, 12)}8${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
 }
 
-/** The lengths make the text that is hashed unambiguous. */
+/** Hashes both, with their lengths: without these, a longer caller and a shorter key could give the same text. */
 const hashKey = (caller: string, key: string) =>
   hash('sha256', `${caller.length}:${caller}${key.length}:${key}`)
 
 const toUuid = (digits: string) => digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 
-/** The part that the caller and the key determine, and the version, which differs from that of a random id. */
+/** The part that depends on the caller and the key alone, with the version, which differs from that of a random id. */
 const keyOf = (writeId: string) => writeId.slice(0, 'xxxxxxxx-xxxx-8'.length)
 
-/** Returns whether the row with this write id is one that version 1.0.0 has written with the create's key. */
+/** Returns whether version 1.0.0 wrote the row with this write id for the create's key. */
 export const isFormer = ({ caller, idempotencyKey: key }: WriteContext, found: string | undefined): boolean =>
   key !== undefined && found !== undefined && found === deriveFormerWriteId(caller, key)
 
 /**
- * Returns what became of a create that has inserted no row, given the write id of the row that has its id, if there is
- * one. `isSame` is whether version 1.0.0 has written that row with its key and content, `mayBeStored` whether an earlier
- * attempt may have made it.
+ * Returns what became of a create that has inserted no row. `found` is the write id of the row that has its id, if there is
+ * one; `isSame` is whether version 1.0.0 wrote that row for its key and content; `mayBeStored` is whether an earlier attempt
+ * at this create may have written it.
  */
 export function outcomeOf(
   create: WriteContext & { readonly writeId: string },
@@ -60,7 +60,7 @@ export function outcomeOf(
 ): Stored | Failure | undefined {
   if (found === undefined) return undefined
   const { idempotencyKey: key, writeId } = create
-  // A plant that our own earlier attempt stored is new to its client.
+  // A plant that an earlier attempt at this create stored is new to its client.
   if (found === writeId) return key === undefined || mayBeStored ? 'created' : 'replayed'
   if (isSame) return 'replayed'
   return new Failure(key !== undefined && isOfSameKey(found, writeId) ? 'ReusedKey' : 'DuplicatePlant')

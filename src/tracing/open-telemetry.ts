@@ -31,7 +31,7 @@ import {
 } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import { StartupFault } from '../failures/failure.ts'
+import { StartupFault } from '../failures/startup-fault.ts'
 import type { AttemptRow, Item, Store, Written } from '../group-commit/types.ts'
 
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */

@@ -4,7 +4,7 @@ import { Counter, Registry } from '@prometheus-io/client'
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
-import { createPage } from '../../src/admin/page.ts'
+import { createMetricsPage } from '../../src/admin/metrics-page.ts'
 import type { Created } from '../../src/plants/repository.ts'
 import { createDatabase } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
@@ -81,7 +81,7 @@ const accepts: [accept: string | undefined, type: string][] = [
 
 t.test('with exemplars, Accept chooses the format, and neither spoils the other', async (t) => {
   const { registry } = createRegistry()
-  const read = createPage(registry, true)
+  const read = createMetricsPage(registry, true)
   const pages = await Promise.all(accepts.map(([accept]) => read(accept)))
   for (const [index, [accept, type]] of accepts.entries()) {
     t.equal(pages[index]?.type, type, `${accept}`)
@@ -92,13 +92,13 @@ t.test('with exemplars, Accept chooses the format, and neither spoils the other'
 })
 
 t.test('without exemplars, the page is text whatever Accept says', async (t) => {
-  const read = createPage(createRegistry().registry, false)
+  const read = createMetricsPage(createRegistry().registry, false)
   for (const [accept] of accepts) t.equal((await read(accept)).type, text, `${accept}`)
 })
 
 t.test('scrapes that come together share a page; each has one that is begun after it came', async (t) => {
   const { registry, rendered } = createRegistry()
-  const read = createPage(registry, false)
+  const read = createMetricsPage(registry, false)
   const began = performance.now()
   await Promise.all(Array.from({ length: 200 }, () => read(undefined)))
   t.equal(rendered(), 1)
@@ -113,7 +113,7 @@ t.test('a page that cannot be made is made anew for the next scrape', async (t) 
   const { registry } = createRegistry()
   const { metrics } = registry
   registry.metrics = () => Promise.reject(new Error('not now'))
-  const read = createPage(registry, false)
+  const read = createMetricsPage(registry, false)
   await t.rejects(read(undefined), { message: 'not now' })
   registry.metrics = metrics
   t.equal((await read(undefined)).type, text)

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { createToken, isTokenShaped, parseTokens } from '../../src/auth/tokens.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 
 const secret = 'abcdefghijklmnop'
 const other = 'ponmlkjihgfedcba'

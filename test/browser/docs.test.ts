@@ -9,7 +9,7 @@ import { type BrowserContextOptions, chromium, type Page } from 'playwright-core
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
-import { writeMessage } from '../../src/failures/failure.ts'
+import { formatMessage } from '../../src/failures/failure.ts'
 import { startService, token } from '../support/service.ts'
 
 const limitMs = scaled(60_000)
@@ -224,7 +224,7 @@ t.test(
         'Retry',
         'Ask the operator'
       ])
-      const unavailable = groups.getByText(writeMessage(catalogue.Unavailable, true))
+      const unavailable = groups.getByText(formatMessage(catalogue.Unavailable, true))
       t.equal(await unavailable.isVisible(), width > 640)
       if (width < 640) await groups.getByText('Retry', { exact: true }).click()
       t.ok(await unavailable.isVisible())

@@ -7,7 +7,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
 
 const migrations = readdirSync(join(import.meta.dirname, '../../migrations'))
@@ -89,7 +89,7 @@ t.test('a role that lacks a right is told the grant, or to be the owner', async 
   const migrateBy = (direction: 'up' | 'down') =>
     migrate({ database: parseDatabaseUrl(own.href), startupTimeoutMs: scaled(30_000) }, direction)
   const grant = `grant usage, create on schema public to ${role.name};`
-  const fault = `the role lacks a right, grant it by: ${grant} Or run the migrations as the owner of the tables.`
+  const fault = `the role lacks rights; run: ${grant} or run the migrations as the owner of the tables.`
   await t.rejects(migrateBy('up'), new StartupFault([fault]))
   await query(url, grant)
   t.strictSame(await migrateBy('up'), migrations)
@@ -97,7 +97,7 @@ t.test('a role that lacks a right is told the grant, or to be the owner', async 
   const other = 'must be owner of table plants: run the migrations as the owner of the tables'
   await t.rejects(migrateBy('down'), new StartupFault([other]))
   await query(url, 'alter table migrations owner to current_user')
-  const unseen = `the role lacks a right, grant it by: grant select, insert, delete on migrations to ${role.name}; Or run the migrations as the owner of the tables.`
+  const unseen = `the role lacks rights; run: grant select, insert, delete on migrations to ${role.name}; or run the migrations as the owner of the tables.`
   await t.rejects(migrateBy('up'), new StartupFault([unseen]))
 })
 

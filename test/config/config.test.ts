@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 
 type Environment = Record<string, string | undefined>
 
@@ -245,7 +245,7 @@ t.test('several faults are reported at once, none with a secret or a password', 
     'LOG_LEVEL must be fatal, error, warn, info, debug, trace or silent',
     'BODY_LIMIT_BYTES must be an integer from 1 to 1073741824',
     'STARTUP_TIMEOUT_MS must be an integer from 1 to 2147483647',
-    'DATABASE_URL must have as its sslmode one of disable, require, verify-ca, verify-full',
+    'DATABASE_URL must set sslmode to one of disable, require, verify-ca, verify-full',
     'AUTH_TOKENS entry 2 repeats the secret of another name',
     'AUTH_TOKENS entry 3 must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end',
     'AUTH_TOKENS entry 4 has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'

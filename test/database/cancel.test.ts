@@ -6,7 +6,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { cancelStatement } from '../../src/database/statement.ts'
+import { cancelStatement } from '../../src/database/cancel.ts'
 
 /** Listens like PostgreSQL; returns all that the first client sends. */
 async function listen(t: Test, where: { host: string; port: number } | { path: string }) {

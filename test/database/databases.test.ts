@@ -1,7 +1,7 @@
 /** One owner of all pools: a new URL, the measurements and the end concern each of them. */
 import t from 'tap'
 import { until } from '../../dev/until.ts'
-import { Databases } from '../../src/database/pool.ts'
+import { Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createDatabase, query } from '../support/database.ts'
 
@@ -12,22 +12,22 @@ const withName = (name: string) => ({ ...parseDatabaseUrl(url), options: `-c pla
 const whoAmI = { text: `select current_setting('plant.name') as name` }
 
 t.test('a new URL, the measurements and the end concern each pool', async (t) => {
-  const databases = new Databases(withName('old'), log)
-  const pools = [databases.open({ size: 2, limitMs }), databases.open({ size: 1, limitMs })]
+  const database = new Database(withName('old'), log)
+  const pools = [database.openPool({ size: 2, limitMs }), database.openPool({ size: 1, limitMs })]
   const names = async (all = pools) =>
     (await Promise.all(all.map((pool) => pool.query(whoAmI)))).map(({ rows }) => rows[0]?.name)
   t.strictSame(await names(), ['old', 'old'])
-  t.strictSame(databases.state, { size: 3, total: 2, idle: 2, waiting: 0, resets: 0 })
+  t.strictSame(database.state, { size: 3, total: 2, idle: 2, waiting: 0, replacements: 0 })
 
   const next = withName('new')
-  databases.reconnect(next)
-  t.equal(databases.connection, next)
+  database.replaceOptions(next)
+  t.equal(database.options, next)
   t.strictSame(await names(), ['new', 'new'])
-  t.strictSame(await names([databases.open({ size: 1, limitMs })]), ['new'], 'a pool opened later, too')
+  t.strictSame(await names([database.openPool({ size: 1, limitMs })]), ['new'], 'a pool opened later, too')
 
-  pools[0]?.reset(new Error('the server has changed'))
-  t.equal(databases.state.resets, 1)
-  await databases.end()
+  pools[0]?.replaceAll(new Error('the server has changed'))
+  t.equal(database.state.replacements, 1)
+  await database.end()
   await until(
     'no connection is left',
     () =>

@@ -6,7 +6,7 @@ import {
   isStale,
   isTimedOut,
   NoConnection,
-  OutcomeUnknown
+  ResultUnknown
 } from '../../src/database/errors.ts'
 
 const where = 'PL/pgSQL function rule() line 1 at RAISE'
@@ -62,7 +62,7 @@ t.test("a rule that excludes creates is the operator's, and its sessions are goo
 
 t.test('an error of the connection leaves the outcome open, unless there was no connection', async (t) => {
   t.equal(meaning(new Error('Connection terminated unexpectedly')), 'lost')
-  t.equal(meaning(new OutcomeUnknown('the session has ended', { cause: report('22001') })), 'lost')
+  t.equal(meaning(new ResultUnknown('the session has ended', { cause: report('22001') })), 'lost')
   t.equal(meaning(new NoConnection('none', { cause: report('53300') })), 'away')
 })
 

@@ -7,7 +7,7 @@ import { until } from '../../dev/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 import { query } from '../support/database.ts'
 import { assertHistory } from '../support/history.ts'
 import { listen } from '../support/listen.ts'
@@ -83,7 +83,7 @@ t.test('a silent host delays only the first connection, for its part of the limi
   const { pool, ask } = open(t, urlOf([host, primary.host]), limitMs)
   t.equal(await ask(), portOf(primary.host))
   await pool.query({ text: 'select pg_terminate_backend(pg_backend_pid())' }).catch(() => {})
-  await until('the connections are replaced', () => pool.state.resets, Boolean)
+  await until('the connections are replaced', () => pool.state.replacements, Boolean)
   t.equal(await ask(), portOf(primary.host))
   t.equal(taken.length, 1)
 })

@@ -5,10 +5,10 @@ import { connect, type Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { until } from '../../dev/until.ts'
-import { NoConnection, OutcomeUnknown } from '../../src/database/errors.ts'
-import type { Database } from '../../src/database/pool.ts'
+import { NoConnection, ResultUnknown } from '../../src/database/errors.ts'
+import type { Pool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { checkReadiness } from '../../src/plants/probe.ts'
+import { probeDatabase } from '../../src/plants/probe.ts'
 import { createDatabase, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
 import { openPool } from '../support/pool.ts'
@@ -100,14 +100,14 @@ t.test('a connection that falls silent after an error is given up, and the pool 
   await pool.query({ text: 'select 1' })
   proxy.silenceAfterError()
   const began = performance.now()
-  await t.rejects(pool.query({ text: 'select 1 / 0' }), { name: 'OutcomeUnknown', cause: { code: '22012' } })
+  await t.rejects(pool.query({ text: 'select 1 / 0' }), { name: 'ResultUnknown', cause: { code: '22012' } })
   t.ok(performance.now() - began < 20_000)
-  t.equal(pool.state.resets, 1)
+  t.equal(pool.state.replacements, 1)
   t.equal((await pool.query({ text: 'select 3' })).rows.length, 1)
 })
 
 /** A statement that holds its connection; PostgreSQL may continue it after the connection is cut. */
-async function occupy(pool: Database, seconds: number) {
+async function occupy(pool: Pool, seconds: number) {
   const text = `select pg_sleep(${seconds})`
   const result = pool.query({ text })
   await until(
@@ -128,7 +128,7 @@ t.test('a statement that waits while its pool is replaced gets a connection of t
   await t.rejects(busy.result)
   for (const result of waiting) t.equal((await result).rows.length, 1)
   t.ok(performance.now() - began < 30_000, 'without waiting for the limit')
-  t.equal(pool.state.resets, 1)
+  t.equal(pool.state.replacements, 1)
 })
 
 /** Passes a connection on to PostgreSQL when it is opened. */
@@ -151,7 +151,7 @@ t.test('a connection that opens after its pool was replaced is not lent', async 
   const pool = openPool(t, { ...connection, ...first.host }, 60_000)
   const result = pool.query({ text: 'select current_database() as name' })
   const socket = await first.came
-  pool.reconnect({ ...other, ...second.host })
+  pool.replaceOptions({ ...other, ...second.host })
   await second.came
   const closed = once(socket, 'close')
   first.open()
@@ -189,7 +189,7 @@ t.test('a connection that was given up and fails long after resets no pool', asy
   t.notOk(socket?.closed)
   socket?.destroy(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }))
   t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
-  t.equal(pool.state.resets, 0)
+  t.equal(pool.state.replacements, 0)
 })
 
 t.test('a connection that its server refuses, and does not close, is closed', async (t) => {
@@ -208,14 +208,14 @@ t.test('a success after a cancel is not trusted', async (t) => {
   const { proxy, pool } = await createPoolBehind(t, 2_000)
   await pool.query({ text: 'select 1' })
   proxy.holdUntilCancelled()
-  await t.rejects(pool.query({ text: 'select 2' }), OutcomeUnknown)
+  await t.rejects(pool.query({ text: 'select 2' }), ResultUnknown)
 })
 
 t.test('an error that a trigger raises says nothing about its connection', async (t) => {
   const pool = openPool(t, connection)
   for (const code of ['25006', '0A000'])
     await t.rejects(pool.query({ text: `do $$ begin raise sqlstate '${code}'; end $$` }), { code })
-  t.strictSame(pool.state, { size: 1, total: 1, idle: 1, waiting: 0, resets: 0 })
+  t.strictSame(pool.state, { size: 1, total: 1, idle: 1, waiting: 0, replacements: 0 })
 })
 
 const isOld = (await query(url, `select from pg_settings where name = 'transaction_timeout'`)).length === 0
@@ -227,9 +227,9 @@ t.test(
     await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
     const pool = openPool(t, parseDatabaseUrl(own))
     const error = await pool.query({ text: 'select pg_sleep(20)' }).catch((error) => error)
-    t.match(error, { name: 'OutcomeUnknown', cause: { code: '25P04', severity: 'FATAL' } })
+    t.match(error, { name: 'ResultUnknown', cause: { code: '25P04', severity: 'FATAL' } })
     t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
-    t.equal(pool.state.resets, 0)
+    t.equal(pool.state.replacements, 0)
   }
 )
 
@@ -243,8 +243,8 @@ t.test('a read-only connection is replaced: the address may lead to another serv
       `alter database "${new URL(own).pathname.slice(1)}" set default_transaction_read_only = ${value}`
     )
   await set('on')
-  await t.rejects(checkReadiness(pool, 'select'), { message: 'the database is read-only' })
+  await t.rejects(probeDatabase(pool, 'select'), { message: 'the database is read-only' })
   await set('off')
-  await t.resolves(checkReadiness(pool, 'select'))
-  t.equal(pool.state.resets, 1)
+  await t.resolves(probeDatabase(pool, 'select'))
+  t.equal(pool.state.replacements, 1)
 })

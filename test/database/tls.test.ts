@@ -12,8 +12,8 @@ import { until } from '../../dev/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
-import { connect } from '../../src/database/hosts.ts'
-import { cancelStatement } from '../../src/database/statement.ts'
+import { cancelStatement } from '../../src/database/cancel.ts'
+import { openSession } from '../../src/database/hosts.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
 import { createLogger } from '../../src/logger.ts'
@@ -65,7 +65,7 @@ const limits = { connectionTimeoutMillis: scaled(30_000) }
 
 /** Returns what the server says of the connection's encryption. */
 async function readStatus(url: string): Promise<{ ssl: boolean; client_dn: string | null }> {
-  const client = await connect(parseDatabaseUrl(url), limits)
+  const client = await openSession(parseDatabaseUrl(url), limits)
   try {
     return (await client.query('select ssl, client_dn from pg_stat_ssl where pid = pg_backend_pid()')).rows[0]
   } finally {

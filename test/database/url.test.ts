@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import t from 'tap'
-import { type ConnectionOptions, parseDatabaseUrl, urlParameters } from '../../src/database/url.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { type DatabaseOptions, parseDatabaseUrl, urlParameters } from '../../src/database/url.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 
 const pem = '-----BEGIN '
 const directory = t.testdir({
@@ -102,19 +102,19 @@ for (const [url, options] of read)
 
 t.test('require and verify-ca accept any host name', async (t) => {
   for (const mode of ['require', 'verify-ca']) {
-    const { ssl } = parseDatabaseUrl(withQuery(`sslmode=${mode}&${ca}`)) as { ssl: ConnectionOptions['ssl'] }
+    const { ssl } = parseDatabaseUrl(withQuery(`sslmode=${mode}&${ca}`)) as { ssl: DatabaseOptions['ssl'] }
     t.equal((ssl as { checkServerIdentity(): unknown }).checkServerIdentity(), undefined)
   }
 })
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
-const port = 'must have as its port an integer from 1 to 65535'
+const port = 'must set port to an integer from 1 to 65535'
 const percent = 'must write % as %25, and other characters as the bytes of UTF-8'
 const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
 const escapes =
   'must write @, /, ?, # and & within its user, password and values as %40, %2F, %3F, %23 and %26'
 const noHost = 'must name a host, such as db:5432, or ?host= with the directory of a Unix socket'
-const modes = 'must have as its sslmode one of disable, require, verify-ca, verify-full'
+const modes = 'must set sslmode to one of disable, require, verify-ca, verify-full'
 const unknown = (name: string, nearest = 'sslmode') =>
   `has the unknown parameter ${name}; the nearest known one is ${nearest}`
 
@@ -127,7 +127,7 @@ const refused: [url: string, fault: string][] = [
   ['postgres://gardener:thyme@db.test/plants?port=65536', port],
   ['postgres://gardener:thyme%E9@db.test/plants', percent],
   ['postgres://gardener:50%@db.test/plants', percent],
-  ['postgres://gardener%0041:thyme@db.test/plants', 'must not have %00'],
+  ['postgres://gardener%0041:thyme@db.test/plants', 'must not contain %00'],
   ['postgres://a,b:65536/plants', port],
   ['postgres://a:x,b/plants', port],
   ['postgres://gardener@thyme[x/plants?host=/run/pg', form],
@@ -142,7 +142,7 @@ const refused: [url: string, fault: string][] = [
   ['postgres://a,,b/plants', listForm],
   ['postgres://a,b/plants?port=1', listForm],
   ['postgres://gardener@a,b/plants?host=c', listForm],
-  ['postgres://a,b/plants?target_session_attrs=any', 'must have as its target_session_attrs read-write'],
+  ['postgres://a,b/plants?target_session_attrs=any', 'must set target_session_attrs to read-write'],
   // What follows the password is none of the host, the database or a parameter.
   ['postgres://gardener:th@yme/x@db.test/plants', escapes],
   ['postgres://gardener:th@yme#x@db.test/plants', escapes],
@@ -169,17 +169,17 @@ const refused: [url: string, fault: string][] = [
   ]),
   ...['sslmode=require', 'sslrootcert=system'].map((query): [string, string] => [
     `postgres:///plants?host=/run/pg&${query}`,
-    'must have sslmode disable, or none, for a Unix socket: it is never encrypted'
+    'must set sslmode to disable or not at all for a Unix socket, which is never encrypted'
   ]),
   ...['sslmode=prefer', 'sslmode=allow', 'sslmode=no-verify', 'sslmode='].map((query): [string, string] => [
     withQuery(query),
     modes
   ]),
-  [withQuery('sslmode=verify-full&sslmode=disable'), 'must not have sslmode twice'],
-  [withQuery('sslmode=verify-ca'), 'must have an sslrootcert for sslmode verify-ca'],
-  [withQuery('sslmode=verify-ca&sslrootcert='), 'must have as its sslrootcert a file, or system'],
-  [withQuery('sslmode=require&sslrootcert=system'), 'must have sslmode verify-full for sslrootcert system'],
-  [withQuery(`sslcert=${file('own.pem')}`), 'must have both sslcert and sslkey, or neither'],
+  [withQuery('sslmode=verify-full&sslmode=disable'), 'must not set sslmode twice'],
+  [withQuery('sslmode=verify-ca'), 'must set sslrootcert for sslmode=verify-ca'],
+  [withQuery('sslmode=verify-ca&sslrootcert='), 'must set sslrootcert to a file, or system'],
+  [withQuery('sslmode=require&sslrootcert=system'), 'must set sslmode to verify-full for sslrootcert=system'],
+  [withQuery(`sslcert=${file('own.pem')}`), 'must set both sslcert and sslkey, or neither'],
   [
     withQuery('sslmode=verify-full&sslrootcert=/absent/ca.pem'),
     "names a file that cannot be read: ENOENT: no such file or directory, open '/absent/ca.pem'"
@@ -188,16 +188,16 @@ const refused: [url: string, fault: string][] = [
     withQuery(`sslrootcert=${file('empty.pem')}`),
     `names a file that cannot be read: no PEM, open '${file('empty.pem')}'`
   ],
-  [withQuery('channel_binding=require'), 'must have an sslmode for channel_binding require'],
-  [withQuery('sslmode=disable&channel_binding=require'), 'must have an sslmode for channel_binding require'],
-  [withQuery('channel_binding=yes'), 'must have as its channel_binding one of disable, prefer, require'],
-  [withQuery('target_session_attrs=standby'), 'must have as its target_session_attrs one of any, read-write'],
-  [withQuery('load_balance_hosts=random'), 'must have as its load_balance_hosts disable'],
-  [withQuery('gssencmode=require'), 'must have as its gssencmode disable'],
-  [withQuery('client_encoding=LATIN1'), 'must have as its client_encoding one of UTF8, utf8'],
-  [withQuery('connect_timeout=soon'), 'must have as its connect_timeout an integer from 0 to 999999'],
-  [withQuery('port=thyme'), 'must have as its port an integer from 1 to 65535'],
-  [withQuery('host=b,c'), 'must have as its host a name, an address, or the directory of a Unix socket']
+  [withQuery('channel_binding=require'), 'must set an sslmode for channel_binding=require'],
+  [withQuery('sslmode=disable&channel_binding=require'), 'must set an sslmode for channel_binding=require'],
+  [withQuery('channel_binding=yes'), 'must set channel_binding to one of disable, prefer, require'],
+  [withQuery('target_session_attrs=standby'), 'must set target_session_attrs to one of any, read-write'],
+  [withQuery('load_balance_hosts=random'), 'must set load_balance_hosts to disable'],
+  [withQuery('gssencmode=require'), 'must set gssencmode to disable'],
+  [withQuery('client_encoding=LATIN1'), 'must set client_encoding to one of UTF8, utf8'],
+  [withQuery('connect_timeout=soon'), 'must set connect_timeout to an integer from 0 to 999999'],
+  [withQuery('port=thyme'), 'must set port to an integer from 1 to 65535'],
+  [withQuery('host=b,c'), 'must set host to a name, an address, or the directory of a Unix socket']
 ]
 
 for (const [url, fault] of refused)

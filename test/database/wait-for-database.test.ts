@@ -8,7 +8,7 @@ import { until } from '../../dev/until.ts'
 import { type Check, checkMigrated, checkStatements, settingChecks } from '../../src/database/checks.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
 import { databaseChecks } from '../../src/plants/statements.ts'
 import { createDatabase, lockTable, query } from '../support/database.ts'
 import { listen } from '../support/listen.ts'
@@ -161,7 +161,7 @@ t.test('any other error of a check is reported as it is', async (t) => {
 
 t.test('an encoding other than UTF8 is refused at once', async (t) => {
   const url = await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
-  const fault = "the database's encoding must be UTF8, it is SQL_ASCII"
+  const fault = "the database's encoding must be UTF8; it is SQL_ASCII"
   await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([fault]))
 })
 
@@ -174,7 +174,7 @@ for (const [setting, value, rule] of settings)
   t.test(`${setting} = ${value} is refused at once`, async (t) => {
     const url = await createDatabase(t)
     await query(url, `alter database ${new URL(url).pathname.slice(1)} set ${setting} = ${value}`)
-    await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([`${rule}, it is ${value}`]))
+    await t.rejects(wait(url, 2 ** 31 - 1), new StartupFault([`${rule}; it is ${value}`]))
   })
 
 t.test('a server before PostgreSQL 15 is refused at once', async (t) => {
@@ -185,7 +185,7 @@ t.test('a server before PostgreSQL 15 is refused at once', async (t) => {
   }
   for (const good of ['15.0', '18.4', '20beta1']) t.equal(await tell(good), undefined)
   for (const old of ['14.19', '9.6.24'])
-    await t.rejects(tell(old), new StartupFault([`PostgreSQL must be of version 15 or later, it is ${old}`]))
+    await t.rejects(tell(old), new StartupFault([`PostgreSQL must be version 15 or later; it is ${old}`]))
 })
 
 /** A trigger for this event that sets a column. */
@@ -232,7 +232,7 @@ const misfits: [sql: string, missing: string, remedy: string][] = [
   ],
   [
     'alter table plants alter tag type integer using null',
-    'the table does not fit this release, take back its change: column "tag" is of type integer but expression is of type text',
+    'the table does not fit this release; undo the change to it: column "tag" is of type integer but expression is of type text',
     'alter table plants alter tag type text'
   ]
 ]
@@ -379,7 +379,7 @@ for (const [index, [title, revoked, missing]] of withRights.entries()) {
 
     const grants = missing(schema, role).map((right) => `grant ${right};`)
     if (grants.length > 0) {
-      const fault = `the role lacks a right, grant it by: ${grants.join(' ')}`
+      const fault = `the role lacks rights; run: ${grants.join(' ')}`
       await t.rejects(wait(url.href), new StartupFault([fault]))
       await query(owner, grants.join(' '))
     }

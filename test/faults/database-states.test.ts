@@ -97,7 +97,7 @@ t.test('down: 503 by the deadline, then at once, and 200 as soon as it is back',
   await recovers(t, service)
   const messages = service.log().map(({ level, msg }) => `${level} ${msg}`)
   const away =
-    '50 the database is away for longer than the write deadline: creates are refused until it is back'
+    '50 the database has been unreachable for the write deadline; refusing creates until it is back'
   t.equal(messages.filter((message) => message === away).length, 1, 'the outage is logged once')
   t.ok(messages.lastIndexOf('30 the database is back') > messages.indexOf(away))
 })

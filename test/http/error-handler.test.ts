@@ -3,7 +3,7 @@ import { Registry } from '@prometheus-io/client'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
-import { Failure, toFailure, writeMessage } from '../../src/failures/failure.ts'
+import { Failure, formatMessage, toFailure } from '../../src/failures/failure.ts'
 import { createServer } from '../../src/http/server.ts'
 import { createLogger } from '../../src/logger.ts'
 import telemetry from '../../src/telemetry/requests.ts'
@@ -176,7 +176,7 @@ for (const [name, entry] of Object.entries<Entry>(catalogue)) {
     t.equal(response.headers.get('error-name'), name)
     t.equal(response.headers.get('write-outcome'), null)
     t.equal(response.headers.get('retry-after'), entry.headers?.['retry-after'] ?? null)
-    t.strictSame(await response.json(), { error: entry.error, message: writeMessage(entry, false) })
+    t.strictSame(await response.json(), { error: entry.error, message: formatMessage(entry, false) })
   })
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { writeDocument } from '../../dev/generated/openapi.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
-import { writeMessage } from '../../src/failures/failure.ts'
+import { formatMessage } from '../../src/failures/failure.ts'
 import { operations } from '../../src/plants/route.ts'
 import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
@@ -116,7 +116,7 @@ t.test(
       retried.set(error, retry !== 'never')
       if (retry === 'after Retry-After') t.ok(headers?.['retry-after'], name)
       if (retry === 'never') t.notOk(headers?.['retry-after'], name)
-      t.notMatch(writeMessage(entry, true), /, (?:this|the|it)\b|: (?:try|send)|\.$/, name)
+      t.notMatch(formatMessage(entry, true), /, (?:this|the|it)\b|: (?:try|send)|\.$/, name)
     }
     for (const [name, example] of Object.entries(examples)) {
       const { retry } = catalogue[name === 'MissingField' ? 'InvalidPlant' : (name as FailureName)]

@@ -10,8 +10,8 @@ import { gunzipSync } from 'node:zlib'
 import type { FastifyReply } from 'fastify'
 import t from 'tap'
 import { until } from '../../dev/until.ts'
-import { StartupFault } from '../../src/failures/failure.ts'
-import { createSender, readPage, refillMs, slowMs } from '../../src/openapi/page.ts'
+import { StartupFault } from '../../src/failures/startup-fault.ts'
+import { createSender, lingerMs, readPage, slowMs } from '../../src/openapi/assets.ts'
 import { lockTable } from '../support/database.ts'
 import { shows } from '../support/metrics.ts'
 import { open, type RawResponse, request as write } from '../support/raw.ts'
@@ -137,7 +137,7 @@ t.test(
     const { bytes } = await getRaw(path, 'gzip')
     const room = Math.floor((8 * 2 ** 20) / bytes.length)
     // What was sent of late counts on.
-    await sleep(2 * refillMs)
+    await sleep(2 * lingerMs)
     const holder = await lockTable(t, databaseUrl)
     // The file's response waits for the create's before it: no kernel takes it.
     const asset = write(
@@ -192,7 +192,7 @@ t.test('a file that the kernel has accepted at once counts for a while', async (
   t.equal(send(first.reply, fiveMiB), 'sent')
   first.raw.emit('close')
   t.throws(() => send(next.reply, fiveMiB), { name: 'RateLimited' })
-  await sleep(2 * refillMs)
+  await sleep(2 * lingerMs)
   t.equal(send(next.reply, fiveMiB), 'sent')
 })
 

@@ -44,12 +44,12 @@ const writing = operations.filter(({ writes }) => writes)
 /** Returns the connections to the database, when it has as many as the pools of the service say. */
 const findConnections = () =>
   until(
-    'app.databases knows each connection',
+    'app.database knows each connection',
     () =>
       service.rows(`
         select pid from pg_stat_activity
         where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`),
-    ({ length }) => length === app.databases.state.total,
+    ({ length }) => length === app.database.state.total,
     scaled(10_000)
   )
 
@@ -119,7 +119,7 @@ t.test('while the database is away, each gets 503', async (t) => {
 t.test('each connection is replaced by a new URL, and ends with the service', async (t) => {
   const old = await findConnections()
   t.ok(old.length > 0)
-  app.databases.reconnect(app.databases.connection)
+  app.database.replaceOptions(app.database.options)
   for (const operation of operations) {
     const name = await nameFailure(url, operation)
     t.not(name, 'Overloaded', `${operation.id}: what has waited has left its room`)

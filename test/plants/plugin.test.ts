@@ -4,7 +4,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { Databases } from '../../src/database/pool.ts'
+import { Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
@@ -50,21 +50,19 @@ t.test('while a statement is under way in each lane, a probe has a connection', 
   const many = 1_000_000
   const write = { lanes: 2, batchRows: 100, batchBytes: many, queueRows: many, queueBytes: many }
   const log = { warn() {}, error() {}, info() {} } as never
-  const databases = new Databases(connection, log)
-  const { database, close } = openRepository(
-    databases,
-    { write: { ...write, deadlineMs: scaled(60_000) } },
-    log,
-    { onStored() {}, onAttempt() {} }
-  )
-  const inLanes = [1, 2].map(() => database.query({ text: 'select pass_gate()' }))
+  const database = new Database(connection, log)
+  const { pool, close } = openRepository(database, { write: { ...write, deadlineMs: scaled(60_000) } }, log, {
+    onStored() {},
+    onAttempt() {}
+  })
+  const inLanes = [1, 2].map(() => pool.query({ text: 'select pass_gate()' }))
   const before = await areRunning(2, 'pass_gate')
-  await database.query({ text: 'select 1' })
+  await pool.query({ text: 'select 1' })
   t.strictSame(await areRunning(2, 'pass_gate'), before, 'which it did not wait for')
   await open()
   await Promise.all(inLanes)
   await close()
-  await databases.end()
+  await database.end()
 })
 
 t.test('an attempt that is given up while it looks a row up ends', async (t) => {
@@ -77,15 +75,15 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   await run(`create policy may_read on plants for select using (name <> 'theirs' or pass_gate())`)
   const log = { warn() {} }
   const limited = { ...connection, user, password: 'secret' }
-  const pools = new Databases(limited, log)
+  const limitedDatabase = new Database(limited, log)
   t.teardown(async () => {
     await open()
-    await pools.end()
+    await limitedDatabase.end()
   })
   const plant = { id: 1n, name: 'ours' }
   const item = { id: 1n, plant, writeId: randomWriteId(), bytes: 1, caller: 'tester' }
   const controller = new AbortController()
-  const store = createSqlStore(pools.open({ size: 1, limitMs: 600_000 }))
+  const store = createSqlStore(limitedDatabase.openPool({ size: 1, limitMs: 600_000 }))
   const found = store.find([{ item, mayBeStored: false }], controller.signal)
   await areRunning(1, 'join plants')
   controller.abort()

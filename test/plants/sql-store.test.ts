@@ -2,7 +2,7 @@
 import type { QueryConfig } from 'pg'
 import t from 'tap'
 import { NoConnection } from '../../src/database/errors.ts'
-import type { Database } from '../../src/database/pool.ts'
+import type { Pool } from '../../src/database/pool.ts'
 import { Failure } from '../../src/failures/failure.ts'
 import { createSqlStore, type PlantItem } from '../../src/plants/sql-store.ts'
 import { deriveFormerWriteId, deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
@@ -21,7 +21,7 @@ function createStore(...results: Result[]) {
     }
   }
   return {
-    store: createSqlStore(database as unknown as Database),
+    store: createSqlStore(database as unknown as Pool),
     names: () => statements.map(({ name }) => name),
     lockTimeouts: () => statements.map(({ values }) => values?.at(-1))
   }

@@ -5,7 +5,7 @@ import t from 'tap'
 import { generateFiles } from '../../dev/generated/files.ts'
 import { failuresOf } from '../../dev/generated/openapi.ts'
 import { catalogue, type Entry } from '../../src/failures/catalogue.ts'
-import { writeMessage } from '../../src/failures/failure.ts'
+import { formatMessage } from '../../src/failures/failure.ts'
 import { operations } from '../../src/plants/route.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -29,7 +29,7 @@ t.test(
       const [, row = ''] = page.split(start)
       t.match(row.split('\n')[0], /\|\S[^|]*\|$/, name)
       t.ok(scope?.includes('request') || met.has(name), `${name} is declared by an operation`)
-      t.ok(row.includes(`|\`${writeMessage(entry, true)}\`|${outcomes}|`), name)
+      t.ok(row.includes(`|\`${formatMessage(entry, true)}\`|${outcomes}|`), name)
     }
   }
 )

@@ -45,7 +45,7 @@ export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure, toResponse } =
     await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
-  const { Databases } = await load<typeof import('../../src/database/pool.ts')>('database/pool.ts')
+  const { Database } = await load<typeof import('../../src/database/pool.ts')>('database/pool.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
   const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
@@ -62,8 +62,8 @@ export async function loadService(src: string) {
     const hosts = hasHosts ? 'a:5432,b:5432' : 'database:5432'
     const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
     const observer = { onStored() {}, onAttempt() {} }
-    const databases = new Databases(connect(), log)
-    const { plants, startProbes, close } = openRepository(databases, { write }, log, observer)
+    const database = new Database(connect(), log)
+    const { plants, startProbes, close } = openRepository(database, { write }, log, observer)
     return {
       start: startProbes,
       create({ plant, caller, key }, respond) {
@@ -80,10 +80,10 @@ export async function loadService(src: string) {
           }
         )
       },
-      reconnect: () => databases.reconnect(connect()),
+      reconnect: () => database.replaceOptions(connect()),
       async close() {
         await close()
-        await databases.end()
+        await database.end()
       }
     }
   }

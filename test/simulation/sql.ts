@@ -126,6 +126,8 @@ function readRows(casts: string, columns: string[], text: string): (values: Valu
 
 function parse(text: string): Bind {
   const made = [...text.matchAll(setting)]
+  if (made.length !== text.split('set_config(').length - 1)
+    throw new Error(`a setting that is not modelled: ${text}`)
   const settingsOf = (values: Values) =>
     new Map(
       made.map(([, name = '', value, number, otherwise]) => [

@@ -8,13 +8,13 @@ import { catalogue, type Entry } from '../../src/failures/catalogue.ts'
 export function checkDeclarations(t: Pick<Test, 'fail'>, app: FastifyInstance): void {
   app.addHook('onSend', ({ failure, method, operation, routeOptions }, reply, payload, done) => {
     if (failure) {
-      const { scope, headers = {}, fields = [], outcome, mayBeNone }: Entry = catalogue[failure.name]
+      const { scope, headers = {}, varyingFields = [], outcome, mayBeNone }: Entry = catalogue[failure.name]
       const only = { NotReady: /^\/readyz$/, RateLimited: /^\/docs\// }[failure.name as string]
       const ofOthers = only ? only.test(`${routeOptions.url}`) : scope?.includes('request')
       const isDeclared = operation ? failuresOf(operation).some(([name]) => name === failure.name) : ofOthers
       const sent = `${method} ${routeOptions.url} sends ${failure.name}`
       if (!isDeclared) t.fail(`${sent}, which it does not declare`)
-      for (const field of [...Object.keys(headers), ...fields]) {
+      for (const field of [...Object.keys(headers), ...varyingFields]) {
         if (!reply.hasHeader(field)) t.fail(`${sent} without ${field}`)
       }
       const told = reply.getHeader('write-outcome')

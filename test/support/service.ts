@@ -4,7 +4,7 @@ import { scaled } from '../../dev/slowness.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
-import { writeMessage } from '../../src/failures/failure.ts'
+import { formatMessage } from '../../src/failures/failure.ts'
 import { createLogger } from '../../src/logger.ts'
 import type { Plant } from '../../src/plants/schema.ts'
 import { createDatabase, query } from './database.ts'
@@ -107,7 +107,7 @@ const exact: [error: number, part: RegExp, name: FailureName][] = [
 /** Returns the name of the failure with this number and message, of an operation that writes or of one that reads. */
 function findName(error: number, message: string, writes: boolean): FailureName | undefined {
   const entries = Object.entries(catalogue) as [FailureName, Entry][]
-  const known = entries.find(([, entry]) => entry.error === error && writeMessage(entry, writes) === message)
+  const known = entries.find(([, entry]) => entry.error === error && formatMessage(entry, writes) === message)
   return known?.[0] ?? exact.find(([number, part]) => number === error && part.test(message))?.[2]
 }
 

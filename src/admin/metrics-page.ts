@@ -1,37 +1,37 @@
-/** The metrics page: when it is made, and in which format. */
+/** The page of /metrics: when it is made, and in which format. */
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { Registry } from '@prometheus-io/client'
 
 const { PROMETHEUS_CONTENT_TYPE: text, OPENMETRICS_CONTENT_TYPE: openMetrics } = Registry
 
-type Type = typeof text | typeof openMetrics
+type MediaType = typeof text | typeof openMetrics
 
-/** The shortest time between the starts of two pages, in ms. */
-const leastMs = 100
+/** The shortest time between the starts of two pages. */
+const shortestPauseMs = 100
 
 interface Page {
-  readonly type: Type
+  readonly type: MediaType
   readonly startedAt: number
   readonly bytes: Buffer
 }
 
-/** What a page needs of a registry. */
+/** The methods of a registry that the page needs. */
 export type Source = Pick<Registry, 'getMetricsAsArray' | 'metrics' | 'setContentType'>
 
 /**
- * Returns a function that takes a request's Accept and gives the page of a registry: its media type and bytes. It is
- * OpenMetrics where `hasExemplars`, and the client prefers that to the text format, which has no exemplars.
+ * Returns a function that makes the page of a registry for a request's Accept. Its format is OpenMetrics if `hasExemplars`
+ * and the client prefers that to the text format, which has no exemplars.
  */
-export function createPage(registry: Source, hasExemplars: boolean) {
-  const newest: Partial<Record<Type, Page>> = {}
+export function createMetricsPage(registry: Source, hasExemplars: boolean) {
+  const newest: Partial<Record<MediaType, Page>> = {}
   let startedAt = Number.NEGATIVE_INFINITY
-  let last: Promise<unknown> = Promise.resolve()
+  let previous: Promise<unknown> = Promise.resolve()
 
-  async function make(type: Type): Promise<Page> {
-    const waitMs = startedAt + leastMs - performance.now()
+  async function make(type: MediaType): Promise<Page> {
+    const waitMs = startedAt + shortestPauseMs - performance.now()
     if (waitMs > 0) await sleep(waitMs)
     startedAt = performance.now()
-    // For OpenMetrics, the library takes this suffix off its own metrics, and never puts it back.
+    // To write OpenMetrics, the library takes this suffix off its own metrics, and never puts it back.
     for (const metric of registry.getMetricsAsArray() as unknown as { name: string; type: string }[])
       if (metric.type === 'counter' && !metric.name.endsWith('_total')) metric.name += '_total'
     registry.setContentType(type)
@@ -40,9 +40,9 @@ export function createPage(registry: Source, hasExemplars: boolean) {
     return page
   }
 
-  /** Gives a page that was begun after it was asked for. Scrapers that ask together share one. */
-  async function read(type: Type, askedAt: number): Promise<Page> {
-    // One page for each turn of the event loop: a flood of scrapes leaves the rest of it to the clients.
+  /** Returns a page that was begun after it was asked for. Requests that come together share one. */
+  async function read(type: MediaType, askedAt: number): Promise<Page> {
+    // One page in each turn of the event loop at most, so that a flood of scrapes leaves time for creates.
     await nextTurn()
     const page = newest[type]
     return page !== undefined && page.startedAt >= askedAt ? page : make(type)
@@ -52,9 +52,9 @@ export function createPage(registry: Source, hasExemplars: boolean) {
     const weight = hasExemplars ? weightOf('application/openmetrics-text', accept) : 0
     const type = weight > 0 && weight >= weightOf('text/plain', accept) ? openMetrics : text
     const askedAt = performance.now()
-    // One after another: the format is a state of the registry.
-    const page = last.then(() => read(type, askedAt))
-    last = page.catch(() => {})
+    // One page after another: the format is a state of the registry.
+    const page = previous.then(() => read(type, askedAt))
+    previous = page.catch(() => {})
     return page
   }
 }
