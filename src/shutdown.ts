@@ -30,7 +30,7 @@ export default fp(
       // A balancer has noticed by now. Clients without one come back at once, and are served until the delay is over.
       connections.leaveWithin(delayMs / 4)
       await sleep(delayMs / 2)
-      connections.beginClosing()
+      connections.beginLastResponses()
       const end = performance.now() + noticeMs
       while (connections.size > 0 && performance.now() < end) await sleep(lookEveryMs)
     })

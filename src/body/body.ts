@@ -119,7 +119,7 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
 
     function finish() {
       raw.off('data', add).off('end', end).off('close', leave)
-      connection?.expectBody(raw, undefined)
+      connection?.forgetBody(raw)
       turns.delete(parse)
       body.release()
     }

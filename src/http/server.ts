@@ -10,8 +10,9 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
+import { addConnections } from '../connections/add-connections.ts'
 import type { Connection } from '../connections/connection.ts'
-import { addConnections, type ConnectionLimits } from '../connections/connections.ts'
+import type { ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 import { responseHeaders } from '../failures/raw-response.ts'
 import type { RegisteredOperation } from '../operation.ts'
@@ -160,10 +161,11 @@ function addHooks(app: FastifyInstance) {
     request.params = nothing
     if (!raw.complete || raw.readableLength > 0) dropBody(raw, connection)
     // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
-    const isLast = connection?.endAfter(raw, awaits100 && !raw.complete) === true
+    const isLast = connection?.endIfLast(raw, awaits100 && !raw.complete) === true
     // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would lose the
     // later responses: what the field says is decided here alone.
-    if (reply.hasHeader('connection') || app.connections.shared.isClosing) reply.removeHeader('connection')
+    if (reply.hasHeader('connection') || app.connections.state.phase !== 'serving')
+      reply.removeHeader('connection')
     // Node would close after a body that was sent without waiting for 100, and lose the later responses. A client of HTTP/1.0
     // closes unless it is told otherwise.
     const isKept = reply.raw.shouldKeepAlive && (awaits100 || raw.httpVersion === '1.0')
