@@ -42,10 +42,10 @@ export default fp<Options>(
      * The caller of each secret that was found valid: hashing a secret again costs as much as its log line. The secrets stay in
      * memory in clear text until the file of tokens changes.
      */
-    let known = new Map<string, string>()
+    let callersBySecret = new Map<string, string>()
     const followed = watchSecretFile('AUTH_TOKENS_FILE', file, app.log, (text) => {
       tokens = parseTokens(text)
-      known = new Map()
+      callersBySecret = new Map()
       return { tokens: tokens.size }
     })
     const help = '1 while AUTH_TOKENS_FILE is broken'
@@ -61,11 +61,11 @@ export default fp<Options>(
       auth: (token, request) => {
         // The time of a look-up reveals nothing of a secret. V8 compares two texts only if their hashes are equal, and these
         // depend on a random number of this process. Nobody can choose a secret by its digest.
-        let caller = known.get(token)
+        let caller = callersBySecret.get(token)
         if (caller === undefined) {
           caller = tokens.get(hash('sha256', token))
           if (caller === undefined) return false
-          known.set(token, caller)
+          callersBySecret.set(token, caller)
         }
         request.caller = caller
         request.connection?.trust()

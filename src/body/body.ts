@@ -10,7 +10,7 @@ import { OnePerTurn } from './one-per-turn.ts'
 
 const overBudget = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
 
-/** Returns the failure of a body that exceeds the budget, by its Content-Length; without one, by its first byte. */
+/** Returns the failure of a body that exceeds the budget, judged by its Content-Length; a chunked body counts as one byte. */
 export const checkBudget = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>
   bodies.fits(caller, Number(headers['content-length'] ?? 1)) ? undefined : overBudget()
 

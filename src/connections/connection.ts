@@ -69,8 +69,8 @@ export class Connection extends Link {
   /** Writes a refusal after the pending responses, without Fastify. */
   #writeRefusal: (() => void) | undefined = undefined
   /**
-   * At least so many of the next bytes belong to the newest request's body, and so hold no other request. Bytes of its header
-   * and of what follows are subtracted, too, so that it is mostly too low, and ends below 0.
+   * At least so many of the next bytes belong to the newest request's body, and so hold no other request. Each piece is
+   * subtracted with the header that it may hold, so the number is mostly too low, and ends below 0.
    */
   #bodyBytes = 0
   /** The client of the newest request may wait for 100 before it sends the body. */
@@ -174,6 +174,7 @@ export class Connection extends Link {
     return true
   }
 
+  /** Reads on after `pauseReading`. */
   resumeReading(): void {
     this.#isReadingPaused = false
     this.socket.resume()
@@ -250,7 +251,7 @@ export class Connection extends Link {
     for (const response of this.#pending.keys()) response.destroy()
   }
 
-  /** Checks its client against all time limits, at a time in ms. Call it several times a second. */
+  /** Checks at a time in ms whether its client keeps all time limits. Call it several times a second. */
   check(now: number): Fault | undefined {
     const { phase, limits } = this.#server
     return this.progress.check(now, this.#awaited, this.#requests, phase === 'stopping', limits)
@@ -315,10 +316,11 @@ export class Connection extends Link {
   /** Records that a response was sent or given up. */
   #settle(response: ServerResponse) {
     const reply = this.#pending.get(response)
-    assert(this.#pending.delete(response), 'a response is settled once')
+    const wasPending = this.#pending.delete(response)
+    assert(wasPending, 'a response is settled once')
     this.#server.pending--
     const { size } = this.#pending
-    // Reading goes on with several requests at a time: after each response, what was read would be put back for one more.
+    // Reading resumes for several requests at once: if it resumed for each, what was read would be put back after each.
     const isHalf = size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2
     if ((isHalf || size === 0) && !this.#isReadingPaused) this.socket.resume()
     this.#forgetNewest()

@@ -18,7 +18,7 @@ export interface TimeLimits {
  * - `stopping`: the server stops listening, and each connection ends when its client has all its responses.
  */
 const phases = ['serving', 'lastResponses', 'stopping'] as const
-export type Phase = (typeof phases)[number]
+type Phase = (typeof phases)[number]
 
 /** The state that the connections of a server share. */
 export class ServerState {

@@ -22,7 +22,7 @@ declare module 'fastify' {
     readonly operation: RegisteredOperation | undefined
     /** Undefined if its operation does not write. */
     idempotencyKey: string | undefined
-    /** How many rows the transaction of its success had, for the log. */
+    /** How many rows the transaction of its write had, for the log. */
     batchRows: number | undefined
   }
   interface FastifyInstance {

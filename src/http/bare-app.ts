@@ -1,6 +1,5 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
 import { type IncomingMessage, METHODS, type Server, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
@@ -15,11 +14,11 @@ import type { Connection } from '../connections/connection.ts'
 import type { ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 import { responseHeaders } from '../failures/raw-response.ts'
-import type { RegisteredOperation } from '../operation.ts'
 import { awaits100 } from '../shared/framing.ts'
 import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
 import { findConnectionField } from './connection-field.ts'
 import { checkHead, maximumFields, releaseHead } from './head.ts'
+import { addMethods } from './methods.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -36,19 +35,6 @@ declare module 'fastify' {
     /** The addresses in its `X-Forwarded-For`. */
     forwardedFor: string | undefined
   }
-  interface FastifyInstance {
-    /** All routes, but for those that reject other methods. */
-    routes: readonly Route[]
-    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
-    rejectOtherMethods(): void
-  }
-}
-
-interface Route {
-  method: string
-  url: string
-  /** Undefined for an internal route. */
-  operation: RegisteredOperation | undefined
 }
 
 interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'keepAliveTimeout'> {
@@ -213,39 +199,3 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   const { status, headers, body } = toResponse(failure, request.operation?.writes)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }
-
-/** Keeps the list of routes, whose methods are named in the refusal of another method. */
-function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, failure: Failure) => void) {
-  const routes: Route[] = []
-  app.decorate('routes', routes)
-  app.addHook('onRoute', ({ method, url, config }) => {
-    // Routes that reject have a list of methods.
-    if (typeof method === 'string') routes.push({ method, url, operation: config?.operation })
-  })
-  // Node's parser knows more methods than Fastify has routes for.
-  for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
-    app.addHttpMethod(method)
-  app.decorate('rejectOtherMethods', () => {
-    for (const [url, pathRoutes] of Map.groupBy(routes, (route) => route.url)) {
-      const headers = allow(pathRoutes)
-      const reject = () => {
-        throw new Failure('MethodNotAllowed', { headers })
-      }
-      const others = app.supportedMethods.filter((name) => pathRoutes.every(({ method }) => method !== name))
-      // In onRequest, so that the method is refused before Fastify reads the body.
-      app.route({ method: others, url, config: { isInternal: true }, onRequest: reject, handler: reject })
-    }
-  })
-  // A CONNECT names no path.
-  app.server.on('connect', (_, socket: Socket) => {
-    socket.resume()
-    const operationRoutes = routes.filter(({ operation }) => operation)
-    const headers = allow(operationRoutes.length > 0 ? operationRoutes : routes)
-    rejectConnection(socket, new Failure('MethodNotAllowed', { headers }))
-  })
-}
-
-/** Returns the `allow` field for the methods of routes. */
-const allow = (routes: Route[]) => ({
-  allow: [...new Set(routes.map(({ method }) => method))].sort().join(', ')
-})
