@@ -1,6 +1,4 @@
-/** Callbacks that take some milliseconds each, one in each turn of the event loop: several in one turn would delay all else. */
-
-/** A queue of such callbacks. */
+/** A queue of callbacks that take some milliseconds each. It calls one in each turn of the event loop, to delay nothing else. */
 export class OnePerTurn {
   readonly #waiting = new Set<() => void>()
   #isScheduled = false

@@ -1,4 +1,4 @@
-/** Backpressure: connections are paused that ask, faster than it is served beside the creates, for what anybody can ask for. */
+/** Backpressure: pauses connections so that refusals and probes, which anybody can cause, leave time for the creates. */
 import type { FastifyReply } from 'fastify'
 import type { Connection } from './connection.ts'
 
@@ -10,7 +10,7 @@ import type { Connection } from './connection.ts'
 const responsesPerTurn = 32
 /** A response counts once more for each of these bytes. */
 const bytesPerResponse = 4_096
-/** The most that the debt can be, in turns: more, such as the first requests of many connections, is never paid back. */
+/** The most that is paid back later, in turns. What exceeds it, such as the first requests of many connections, is forgiven. */
 const maximumDebtTurns = 16
 
 /**
@@ -23,6 +23,7 @@ export class Backpressure {
   readonly #unknown = new Set<Connection>()
   /** How many responses were sent beyond those that the turns since then have paid back. */
   #debt = 0
+  /** The end of this turn is scheduled. */
   #endsSoon = false
 
   /** How many connections are paused. */
@@ -30,7 +31,7 @@ export class Backpressure {
     return this.#trusted.size + this.#unknown.size
   }
 
-  /** Records an accepted connection. Its cost keeps turns short: libuv accepts one in each, and others may wait for theirs. */
+  /** Records an accepted connection as debt, which keeps turns short: libuv accepts one in each, and more may wait. */
   recordAccepted(): void {
     this.#addDebt(2 * responsesPerTurn)
   }

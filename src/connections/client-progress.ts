@@ -1,4 +1,4 @@
-/** The progress of a connection's client, by which it is late, stalled or silent. One clock compares it with all time limits. */
+/** The progress of a connection's client: what it has taken and sent, and whether that was in time. */
 import type { Socket } from 'node:net'
 import { findWritten } from './internals.ts'
 import type { TimeLimits } from './server-state.ts'

@@ -13,6 +13,7 @@ export interface ConnectionLimits extends TimeLimits {
 
 /** The open connections of a server, and what they share. */
 export class Connections {
+  /** Each open connection, by its socket. */
   readonly bySocket = new Map<Socket, Connection>()
   readonly state: ServerState
   /** Which connections are evicted for new ones. */

@@ -1,4 +1,4 @@
-/** All uses that connections make of what Node does not document. The process tries each of them when it starts. */
+/** All that connections use of Node beyond its documented interface. `checkInternals` tries it when the process starts. */
 import assert from 'node:assert'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'

@@ -1,4 +1,4 @@
-/** How much of what was read Node's parser gets at once, so that no more requests wait for their responses than may. */
+/** The pieces in which Node's parser gets what was read: short ones, so that it parses no more requests than may be pending. */
 
 /** How many requests of one connection may wait for their responses, before and after it has shown a valid token. */
 export const maximumPending = { unknown: 4, trusted: 64 }

@@ -1,4 +1,4 @@
-/** What all connections of a server go by: its time limits, the phase of its shutdown, and how many responses are pending. */
+/** What the connections of a server share: its time limits, the phase of its shutdown, and the number of pending responses. */
 import assert from 'node:assert'
 
 /** Time limits of a server's connections, in ms. */
@@ -20,7 +20,7 @@ export interface TimeLimits {
 const phases = ['serving', 'lastResponses', 'stopping'] as const
 type Phase = (typeof phases)[number]
 
-/** The state that the connections of a server share. */
+/** A server, as its connections see it. */
 export class ServerState {
   readonly limits: TimeLimits
   /** How many responses of all connections are not completely sent. */
