@@ -6,8 +6,8 @@ import { addLiveness, addReadiness } from './admin/probes.ts'
 import auth from './auth/auth.ts'
 import type { Config } from './config/config.ts'
 import database from './database/plugin.ts'
-import operation from './http/operation.ts'
-import { createServer } from './http/server.ts'
+import addOperation from './http/add-operation.ts'
+import { createBareApp } from './http/bare-app.ts'
 import openapi from './openapi/openapi.ts'
 import plantRepository from './plants/plugin.ts'
 import type { PlantRepository } from './plants/repository.ts'
@@ -32,7 +32,7 @@ export async function buildApp(
 ) {
   const registry = new Registry()
   const { BASE_PATH: basePath } = config
-  const app = await createServer(logger, {
+  const app = await createBareApp(logger, {
     first: tracing?.requests,
     headersTimeoutMs: config.HEADERS_TIMEOUT_MS,
     requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
@@ -45,7 +45,7 @@ export async function buildApp(
   await app.register(schema)
   const { tokens, tokenFile, RATE_LIMIT: perSecond } = config
   await app.register(auth, { registry, tokens, file: tokenFile, perSecond })
-  await app.register(operation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
+  await app.register(addOperation, { registry, basePath, bodyMemoryBytes: config.BODY_MEMORY_BYTES })
   addLiveness(app)
   addReadiness(app)
   await app.register(openapi, { basePath, docs: config.DOCS === 'on' })

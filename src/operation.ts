@@ -1,4 +1,4 @@
-/** What an operation of the interface declares: its route, the handling of its requests, and its part of the OpenAPI document. */
+/** What an operation of the interface declares: its route, how its requests are handled, and its part of the OpenAPI document. */
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FailureName } from './failures/catalogue.ts'
@@ -10,7 +10,7 @@ interface Content<Schema extends TObject> {
   readonly examples: Readonly<Record<string, { readonly summary: string; readonly value: object }>>
 }
 
-/** An operation. The handling of its requests and the OpenAPI document follow from this. */
+/** The declaration of an operation, from which its route and its part of the OpenAPI document are made. */
 export interface Operation<Body extends TObject = TObject> {
   /** Its name in the OpenAPI document. */
   readonly id: string
@@ -23,8 +23,12 @@ export interface Operation<Body extends TObject = TObject> {
   /** The parameters of its path. In this schema and that of the body, what has `int64` becomes an exact bigint. */
   readonly params?: TObject
   readonly body?: Content<Body>
-  readonly success: Content<TObject> & { readonly description: string; readonly logged: string }
-  /** The failures that it can meet, besides those of the catalogue whose scope it is in. */
+  readonly success: Content<TObject> & {
+    readonly description: string
+    /** The message of a success in the log. */
+    readonly logged: string
+  }
+  /** The failures that it can meet, besides those that the catalogue's scopes give it. */
   readonly failures: readonly FailureName[]
   /** Returns the failure that its request would meet now, if any. Called before any of the body is read. */
   admit(request: FastifyRequest): Failure | undefined
@@ -32,5 +36,5 @@ export interface Operation<Body extends TObject = TObject> {
   handle(request: FastifyRequest<{ Body: Static<Body> }>, reply: FastifyReply): Promise<object>
 }
 
-/** An operation of a server, with its whole path. */
+/** An operation of an application. `url` is its whole path, as Fastify writes it. */
 export type RegisteredOperation = Operation & { readonly url: string }

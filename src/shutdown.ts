@@ -33,7 +33,7 @@ export default fp(
       // quarter for the responses that tell their clients. Clients without a balancer come back at once, and are served.
       connections.leaveWithin(delayMs / 4)
       await sleep(delayMs / 2)
-      connections.beginClosing()
+      connections.beginLastResponses()
       const end = performance.now() + noticeMs
       while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
     })

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config/config.ts'
 import { toFailure } from '../failures/failure.ts'
-import { createServer } from '../http/server.ts'
+import { createBareApp } from '../http/bare-app.ts'
 import { addProcessMetrics } from '../metrics/metrics.ts'
 import { createMetricsPage, type Source } from './metrics-page.ts'
 import { addLiveness } from './probes.ts'
@@ -46,7 +46,7 @@ export async function buildAdminApp(registry: Source, hasExemplars: boolean, log
     keepAliveTimeout: 72_000,
     maxConnections: 100
   }
-  const app = await createServer(logger, limits)
+  const app = await createBareApp(logger, limits)
   app.addHook('onError', async (_, __, error) => {
     if (toFailure(error).error === 500) app.log.error({ err: error }, 'the metrics page cannot be made')
   })

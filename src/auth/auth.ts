@@ -14,31 +14,38 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Refuses a request without a valid token, or beyond its caller's rate, before any of its body is read. */
     authenticate: onRequestHookHandler
-    /** Reads the file of tokens again, if there is one. */
+    /** Reads the file of tokens again, if the tokens came from one. */
     reloadTokens(): Promise<void>
   }
   interface FastifyRequest {
-    /** The name of the request's token; empty until it is authenticated. */
+    /** The name that the configuration gives to the request's token; empty until the request is authenticated. */
     caller: string
   }
 }
 
-type Options = { tokens: Tokens; file?: SecretFile | undefined; registry: Registry; perSecond: number }
+interface Options {
+  tokens: Tokens
+  /** The file that the tokens came from. It is watched. */
+  file?: SecretFile | undefined
+  registry: Registry
+  /** How many requests a second each caller may make in this process; 0 is no limit. */
+  perSecond: number
+}
 
-const realm = 'Bearer realm="plant-store"'
+/** The challenge of a request without a bearer token (RFC 6750, section 3). Others add an error code. */
+const bearerChallenge = 'Bearer realm="plant-store"'
 
-/** Watches the `file` that the tokens came from. `perSecond` limits each caller in this process; 0 is no limit. */
 export default fp<Options>(
   async (app, { tokens: initial, file, registry, perSecond }) => {
     let tokens = initial
     /**
-     * The callers of the secrets that were found valid, at most one for each token: hashing a secret again costs as much as
-     * its log line. They stay in memory in clear text until the file of tokens changes.
+     * The caller of each secret that was found valid: hashing a secret again costs as much as its log line. The secrets stay in
+     * memory in clear text until the file of tokens changes.
      */
-    let known = new Map<string, string>()
+    let callersBySecret = new Map<string, string>()
     const followed = watchSecretFile('AUTH_TOKENS_FILE', file, app.log, (text) => {
       tokens = parseTokens(text)
-      known = new Map()
+      callersBySecret = new Map()
       return { tokens: tokens.size }
     })
     const help = '1 while AUTH_TOKENS_FILE is broken'
@@ -52,13 +59,13 @@ export default fp<Options>(
       verifyErrorLogLevel: 'trace',
       keys: [],
       auth: (token, request) => {
-        // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which
-        // a random number of this process decides, and nobody can choose a secret by its digest.
-        let caller = known.get(token)
+        // The time of a look-up reveals nothing of a secret. V8 compares two texts only if their hashes are equal, and these
+        // depend on a random number of this process. Nobody can choose a secret by its digest.
+        let caller = callersBySecret.get(token)
         if (caller === undefined) {
           caller = tokens.get(hash('sha256', token))
           if (caller === undefined) return false
-          known.set(token, caller)
+          callersBySecret.set(token, caller)
         }
         request.caller = caller
         request.connection?.trust()
@@ -66,40 +73,38 @@ export default fp<Options>(
       }
     })
     const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
-    const takeToken = perSecond > 0 ? createRateLimit(perSecond) : undefined
+    const takeRequest = perSecond > 0 ? createRateLimit(perSecond) : undefined
     app.decorate('authenticate', (request, reply, done) => {
-      const { headers, connection } = request
       verify(request, reply, (error) => {
-        if (error) return done(toAuthFailure(headers.authorization))
-        connection?.trust()
-        done(takeToken && checkRate(perSecond, takeToken(request.caller), reply))
+        if (error) done(toAuthFailure(request.headers.authorization))
+        else done(takeRequest && checkRate(perSecond, takeRequest(request.caller), reply))
       })
     })
   },
   { name: 'auth' }
 )
 
-/** Returns the failure and its challenge (RFC 6750, section 3): without an error code if no bearer token was sent. */
+/** Returns the failure of a request without a valid bearer token, with its challenge. */
 function toAuthFailure(authorization: string | undefined): Failure {
   const [scheme = '', ...rest] = (authorization ?? '').split(' ')
-  if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(realm))
+  if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(bearerChallenge))
   if (!isTokenShaped(rest.join(' ').trim())) {
-    return new Failure('MalformedToken', challenge(`${realm}, error="invalid_request"`))
+    return new Failure('MalformedToken', challenge(`${bearerChallenge}, error="invalid_request"`))
   }
-  return new Failure('InvalidToken', challenge(`${realm}, error="invalid_token"`))
+  return new Failure('InvalidToken', challenge(`${bearerChallenge}, error="invalid_token"`))
 }
 
 const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
 
 /**
- * Writes what is left of a caller's rate, as the IETF draft "RateLimit header fields for HTTP", version 6, has it. Returns the
- * failure where nothing was.
+ * Writes how many requests a caller has left, by the IETF draft "RateLimit header fields for HTTP", version 6. Returns the
+ * failure of a request for which none was left.
  */
-function checkRate(perSecond: number, left: number, reply: FastifyReply): Failure | undefined {
+function checkRate(perSecond: number, left: number | undefined, reply: FastifyReply): Failure | undefined {
   reply.headers({
     'ratelimit-limit': perSecond,
-    'ratelimit-remaining': Math.max(0, left),
+    'ratelimit-remaining': left ?? 0,
     'ratelimit-reset': 1 // In a second at most, the bucket is full again.
   })
-  return left < 0 ? new Failure('RateLimited') : undefined
+  return left === undefined ? new Failure('RateLimited') : undefined
 }

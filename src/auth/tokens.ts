@@ -1,15 +1,16 @@
-/** The access tokens: how they are written in the configuration or in a file, and how one is recognised. */
+/** The bearer tokens: how they are written in the configuration or in a file, and how a new one is made. */
 import { hash, randomBytes } from 'node:crypto'
 import { StartupFault } from '../failures/startup-fault.ts'
 
-/** The SHA-256 digest (hex) of each secret, with the caller's name. */
+/** The name of the caller for the SHA-256 digest (hex) of each secret. */
 export type Tokens = ReadonlyMap<string, string>
 
-const name = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
+const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+/** Of a secret, in characters. */
 const minimumLength = 16
-/** A script that hashes an unset variable gets this digest. */
-const digestOfNothing = hash('sha256', '')
+/** The digest of an empty secret, which a script gets that hashes an unset variable. */
+const digestOfEmpty = hash('sha256', '')
 
 /**
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
@@ -34,11 +35,11 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
   const caller = colon === -1 ? 'default' : entry.slice(0, colon)
   const secret = entry.slice(colon + 1)
   let digest = hash('sha256', secret)
-  if (!name.test(caller)) return badName
+  if (!callerName.test(caller)) return badName
   if (colon !== -1 && secret.startsWith('sha256:')) {
     digest = secret.slice('sha256:'.length).toLowerCase()
     if (!/^[0-9a-f]{64}$/.test(digest)) return 'must have 64 hex digits after "sha256:"'
-    if (digest === digestOfNothing) return 'has the digest of an empty secret'
+    if (digest === digestOfEmpty) return 'has the digest of an empty secret'
   } else if (secret.length < minimumLength || !isTokenShaped(secret)) {
     return `must have a secret of ${minimumLength} or more letters, digits or "-._~+/", "=" only at its end`
   }
@@ -52,7 +53,7 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
  * holding it. Throws a StartupFault for a bad name.
  */
 export function createToken(caller: string): { secret: string; entry: string } {
-  if (!name.test(caller)) throw new StartupFault([`the token ${badName}`])
+  if (!callerName.test(caller)) throw new StartupFault([`the token ${badName}`])
   const secret = randomBytes(32).toString('base64url')
   return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
 }

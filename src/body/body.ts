@@ -1,4 +1,4 @@
-/** Reading a request's body into one buffer, as long as there is room. */
+/** Reads a request's body into one buffer, within the budget of all bodies. */
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { TObject } from '@sinclair/typebox'
@@ -6,108 +6,109 @@ import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 import type { Shares } from '../shared/shares.ts'
 import { createJsonReader, namesOfIntegers } from './json.ts'
-import { Turns } from './turns.ts'
+import { OnePerTurn } from './one-per-turn.ts'
 
-const noRoom = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
+const overBudget = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
 
-/** Returns the failure of a request whose body would find no room, as long as its header says. */
-export const checkRoom = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>
-  bodies.fits(caller, Number(headers['content-length'] ?? 1)) ? undefined : noRoom()
+/** Returns the failure of a body that exceeds the budget, judged by its Content-Length; a chunked body counts as one byte. */
+export const checkBudget = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>
+  bodies.fits(caller, Number(headers['content-length'] ?? 1)) ? undefined : overBudget()
 
-/** Parsing a megabyte of JSON takes some milliseconds, so bodies from this length on are parsed in turns of their own. */
+/** Parsing a megabyte of JSON takes some milliseconds, so bodies of at least this length are parsed in turns of their own. */
 const largeBytes = 65_536
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/** A body's bytes, in one buffer that counts in the caller's share. */
-class Buffered {
+/** A body's bytes, in one buffer that counts in its caller's share of the budget. */
+class BodyBuffer {
   readonly #bodies: Shares
   readonly #caller: string
-  readonly #announced: number | undefined
+  /** The Content-Length. */
+  readonly #announcedBytes: number | undefined
   readonly #limitBytes: number
   #buffer: Buffer = Buffer.alloc(0)
+  /** How many bytes of the buffer are used. */
   #length = 0
-  /** What counts in the share. */
-  #held = 0
+  /** How many bytes count in the share. */
+  #heldBytes = 0
 
-  /** The buffer has the announced length, or is doubled when it is full, up to `limitBytes`. */
   constructor(bodies: Shares, caller: string, announced: string | undefined, limitBytes: number) {
     this.#bodies = bodies
     this.#caller = caller
-    this.#announced = announced === undefined ? undefined : Number(announced)
+    this.#announcedBytes = announced === undefined ? undefined : Number(announced)
     this.#limitBytes = limitBytes
   }
 
+  /** The bytes that have been added. */
   get bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length)
   }
 
-  /** Adds a chunk. Returns the failure of a body that is too long, or finds no room. */
+  /** Adds a chunk. Returns the failure of a body that is too long, or exceeds the budget. */
   add(chunk: Buffer): Failure | undefined {
     const total = this.#length + chunk.length
     if (total > this.#limitBytes) return new Failure('BodyTooLarge')
     // A body that comes in one piece is parsed in this turn of the event loop, and needs no copy.
-    if (this.#length === 0 && total === this.#announced) this.#buffer = chunk
-    else if (this.#hasRoom(total)) this.#buffer.set(chunk, this.#length)
-    else return noRoom()
+    if (this.#length === 0 && total === this.#announcedBytes) this.#buffer = chunk
+    else if (this.#grow(total)) this.#buffer.set(chunk, this.#length)
+    else return overBudget()
     this.#length = total
     return undefined
   }
 
-  /** Makes the buffer large enough, if there is room. */
-  #hasRoom(total: number): boolean {
+  /** Makes the buffer large enough: for the announced bytes, or twice those that are needed. Returns false beyond the budget. */
+  #grow(total: number): boolean {
     if (total <= this.#buffer.length) return true
-    const bytes = this.#announced ?? Math.min(this.#limitBytes, Math.max(1_024, 2 * total))
+    const bytes = this.#announcedBytes ?? Math.min(this.#limitBytes, Math.max(1_024, 2 * total))
     // The old buffer does not count: both exist only during the copy, so for one body at a time.
     this.release()
     if (!this.#bodies.take(this.#caller, bytes)) return false
-    this.#held = bytes
+    this.#heldBytes = bytes
     const larger = Buffer.allocUnsafeSlow(bytes)
     larger.set(this.#buffer)
     this.#buffer = larger
     return true
   }
 
-  /** Gives the caller's share back. */
+  /** Releases the share. */
   release(): void {
-    this.#bodies.release(this.#caller, this.#held)
-    this.#held = 0
+    this.#bodies.release(this.#caller, this.#heldBytes)
+    this.#heldBytes = 0
   }
 }
 
 /**
- * Returns a function that reads a request's body, JSON of a schema, whose members with `int64` are exact. `bodies` is the budget
- * of bytes that may be arriving at the same time, `limitBytes` the most of one body.
+ * Returns a function that reads a request's body: JSON of a schema, whose members with `int64` are exact. `bodies` is the budget
+ * of all bodies that are arriving at the same time, `limitBytes` the most of one body.
  */
 export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(namesOfIntegers(schema))
-  const turns = new Turns()
+  const largeBodies = new OnePerTurn()
   return (request: FastifyRequest, done: Done) => {
     const { raw, caller, connection } = request
-    const body = new Buffered(bodies, caller, raw.headers['content-length'], limitBytes)
+    const body = new BodyBuffer(bodies, caller, raw.headers['content-length'], limitBytes)
 
-    function fail(failure: Failure) {
-      finish()
-      done(failure)
-    }
-
-    function add(chunk: Buffer) {
+    function onData(chunk: Buffer) {
       const failure = body.add(chunk)
       if (failure) fail(failure)
     }
 
-    function end() {
-      // From now on it only means that the stream has ended.
-      raw.off('close', leave)
+    function onEnd() {
+      // From now on, `close` does not mean that the client has gone.
+      raw.off('close', onClose)
       raw.trailers = {}
       raw.rawTrailers = []
       if (body.bytes.length < largeBytes) parse()
-      else turns.add(parse)
+      else largeBodies.add(parse)
+    }
+
+    function onClose() {
+      fail(new Failure('MalformedRequest'))
     }
 
     function parse() {
       const { bytes } = body
-      finish()
+      stop()
       if (!isUtf8(bytes))
         return done(new Failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
       try {
@@ -117,19 +118,20 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
       }
     }
 
-    function finish() {
-      raw.off('data', add).off('end', end).off('close', leave)
-      connection?.expectBody(raw, undefined)
-      turns.delete(parse)
+    function fail(failure: Failure) {
+      stop()
+      done(failure)
+    }
+
+    /** Reads no further, and releases what is held. */
+    function stop() {
+      raw.off('data', onData).off('end', onEnd).off('close', onClose)
+      connection?.forgetBody(raw)
+      largeBodies.delete(parse)
       body.release()
     }
 
-    /** The client has gone. */
-    function leave() {
-      fail(new Failure('MalformedRequest'))
-    }
-
     connection?.expectBody(raw, fail)
-    raw.on('data', add).on('end', end).on('close', leave)
+    raw.on('data', onData).on('end', onEnd).on('close', onClose)
   }
 }

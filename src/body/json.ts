@@ -1,10 +1,10 @@
-/** JSON with exact integers and at most so many values. */
+/** Parses JSON with exact integers, and limits how many values it has. */
 import type { TObject } from '@sinclair/typebox'
 import { Failure } from '../failures/failure.ts'
 
 /**
- * How many values a body may have: itself, and each member and element at any depth. JSON.parse then takes about 3 ms for
- * 1 MiB of any shape, and without the limit up to 380 ms, and memory for each level.
+ * How many values a body may have: itself, and each member and element at any depth. With this limit, JSON.parse takes about
+ * 3 ms for 1 MiB of any shape; without it, up to 380 ms, and memory for each level.
  */
 export const maximumValues = 2_000
 
@@ -20,14 +20,14 @@ export const namesOfIntegers = ({ properties }: TObject) =>
 export function createJsonReader(names: readonly string[]): (body: Buffer) => unknown {
   const keys = names.map((name) => Buffer.from(name))
   return (body) => {
-    // First, since it limits what JSON.parse takes of time and memory.
+    // Before JSON.parse, whose time and memory it limits.
     const offsets = findMembers(body, keys)
     const text = body.toString()
     const value = JSON.parse(text)
     for (let index = 0; index < names.length; index++) {
       const name = names[index] as string
       if (typeof value?.[name] !== 'number') continue
-      // The offset counts bytes. In an ASCII text, and in any text that is read as Latin-1, they are characters.
+      // The offset counts bytes. Only in an ASCII text are these characters, so any other is read as Latin-1.
       const characters = text.length === body.length ? text : body.toString('latin1')
       const exact = toInteger(characters, offsets[index] as number)
       if (exact !== undefined) value[name] = exact
@@ -36,18 +36,19 @@ export function createJsonReader(names: readonly string[]): (body: Buffer) => un
   }
 }
 
-const number = /(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?)0*(\d+))?/g
+const jsonNumber = /(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?)0*(\d+))?/g
 const nonZero = /[1-9]/g
+/** As many digits as the largest int64 has. */
 const maximumDigits = 19
 
-/** Returns the integer that the first JSON number after an offset stands for, or undefined for a fraction or over 19 digits. */
+/** Returns the value of the first JSON number after an offset; undefined for a fraction, and for more than 19 digits. */
 function toInteger(text: string, offset: number): bigint | undefined {
-  number.lastIndex = offset
-  const [source, sign, whole = '', fraction = '', direction = '', power] = number.exec(
+  jsonNumber.lastIndex = offset
+  const [source, sign, whole = '', fraction = '', direction = '', power] = jsonNumber.exec(
     text
   ) as RegExpExecArray
   if (fraction === '' && power === undefined && whole.length <= maximumDigits) return BigInt(source)
-  // The comments follow 012.50e3, of which JSON has only 12.50e3.
+  // The comments show what becomes of 012.50e3. In JSON it is 12.50e3, without the leading 0.
   const written = whole + fraction // 01250
   const start = written.search(nonZero) // 1
   if (start === -1) return 0n
@@ -64,13 +65,13 @@ const [quote, comma, colon, backslash, letterU] = [0x22, 0x2c, 0x3a, 0x5c, 0x75]
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 const space = 0x20
 
-/** 1 for the bytes that matter outside of strings. A look-up takes less time than seven comparisons. */
+/** 1 for the bytes that matter outside of strings: looking one up takes less time than seven comparisons. */
 const isToken = new Uint8Array(256)
 for (const byte of [quote, comma, colon, openArray, closeArray, openObject, closeObject]) isToken[byte] = 1
 
 /**
- * Returns, for each key, the offset after the colon of the last such member of the outermost object, or -1; for a text
- * that is not JSON, any offset. Throws a Failure for too many values. What is in strings does not count.
+ * Finds the members of the outermost object with these keys. Returns, for each key, the offset after the colon of the last such
+ * member, or -1 if there is none; if the text is not JSON, the offsets mean nothing. Throws a Failure for too many values.
  */
 export function findMembers(bytes: Buffer, keys: readonly Buffer[]): number[] {
   const offsets = keys.map(() => -1)
@@ -102,14 +103,14 @@ export function findMembers(bytes: Buffer, keys: readonly Buffer[]): number[] {
 const tooManyValues = () =>
   new Failure('MalformedBody', { message: `the body has more than ${maximumValues} values` })
 
-/** Whether the array or object that opens at an offset closes at once. */
+/** Returns whether the array or object that opens at an offset is empty. */
 function isEmpty(bytes: Buffer, offset: number): boolean {
   let at = offset + 1
   while ((bytes[at] as number) <= space) at++
   return bytes[at] === closeArray || bytes[at] === closeObject
 }
 
-/** Whether a string is this key. Each of its characters may be written as an escape with four digits. */
+/** Returns whether a string is this key. Each of its characters may be written as an escape with four digits. */
 function isKey(bytes: Buffer, start: number, end: number, key: Buffer): boolean {
   let at = start
   for (let index = 0; index < key.length; index++) {

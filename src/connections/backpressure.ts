@@ -1,45 +1,49 @@
-/** Backpressure: what anybody can ask for is read no faster than it can be served beside the creates. */
+/** Backpressure: pauses connections so that refusals and probes, which anybody can cause, leave time for the creates. */
 import type { FastifyReply } from 'fastify'
 import type { Connection } from './connection.ts'
 
 /**
- * How many failures, and responses without an operation, go in one turn of the event loop before their clients are paused.
- * Few, since libuv ends a turn only when fewer than a thousand connections have something to read: clients that send again at
- * once would keep timers, the database's responses and new batches waiting for seconds.
+ * How many responses that are failures, or that belong to no operation, one turn of the event loop sends before their
+ * connections are paused. Few, since libuv ends a turn only when fewer than a thousand connections have something to read:
+ * clients that send again at once would keep timers, the database's responses and new batches waiting for seconds.
  */
-const perTurn = 32
+const responsesPerTurn = 32
 /** A response counts once more for each of these bytes. */
-const bytesEach = 4_096
-/** How many turns what was served beyond that, such as the first requests of many connections, is paid back at most. */
-const mostTurns = 16
+const bytesPerResponse = 4_096
+/** The most that is paid back later, in turns. What exceeds it, such as the first requests of many connections, is forgiven. */
+const maximumDebtTurns = 16
 
-/** Which connections are left unread for a while. A connection's first such request is never left unread, only its next. */
+/**
+ * Decides which connections are paused, and when they are read again. The first such request of a connection is always
+ * served; only its next one waits.
+ */
 export class Backpressure {
-  /** Connections whose next request is left unread, in the order in which they resume: those with a valid token go first. */
+  /** Paused connections in the order in which they resume. In each turn, the trusted ones go first. */
   readonly #trusted = new Set<Connection>()
-  readonly #others = new Set<Connection>()
-  /** What was served, less what earlier turns have paid. */
+  readonly #unknown = new Set<Connection>()
+  /** How many responses were sent beyond those that the turns since then have paid back. */
   #debt = 0
+  /** The end of this turn is scheduled. */
   #endsSoon = false
 
-  /** How many connections are left unread. */
+  /** How many connections are paused. */
   get size(): number {
-    return this.#trusted.size + this.#others.size
+    return this.#trusted.size + this.#unknown.size
   }
 
-  /** Takes in that a connection was accepted. libuv accepts one in each turn: while others may wait for that, turns are short. */
-  accept(): void {
-    this.#owe(2 * perTurn)
+  /** Records an accepted connection as debt, which keeps turns short: libuv accepts one in each, and more may wait. */
+  recordAccepted(): void {
+    this.#addDebt(2 * responsesPerTurn)
   }
 
-  /** Takes in a response that was sent: a failure, or one without an operation. */
-  add({ request: { raw, connection }, raw: response }: FastifyReply): void {
+  /** Records a response that was sent and is a failure, or belongs to no operation. */
+  recordResponse({ request: { raw, connection }, raw: response }: FastifyReply): void {
     const bytes = Number(response.getHeader('content-length') ?? 0)
-    this.#owe(1 + Math.floor(bytes / bytesEach))
-    if (this.#debt <= perTurn || connection === undefined) return
+    this.#addDebt(1 + Math.floor(bytes / bytesPerResponse))
+    if (this.#debt <= responsesPerTurn || connection === undefined) return
     const pause = () => {
       if (!connection.pauseReading()) return
-      ;(connection.isTrusted ? this.#trusted : this.#others).add(connection)
+      ;(connection.isTrusted ? this.#trusted : this.#unknown).add(connection)
       this.#endTurnSoon()
     }
     // Until a refused body has arrived completely, Node would resume the socket.
@@ -49,17 +53,17 @@ export class Backpressure {
 
   /** Reads from every client again. */
   resumeAll(): void {
-    for (const connection of [...this.#trusted, ...this.#others]) this.#resume(connection)
+    for (const connection of [...this.#trusted, ...this.#unknown]) this.#resume(connection)
   }
 
   /** Forgets a connection that has closed. */
   remove(connection: Connection): void {
     this.#trusted.delete(connection)
-    this.#others.delete(connection)
+    this.#unknown.delete(connection)
   }
 
-  #owe(responses: number) {
-    this.#debt = Math.min(this.#debt + responses, mostTurns * perTurn)
+  #addDebt(responses: number) {
+    this.#debt = Math.min(this.#debt + responses, maximumDebtTurns * responsesPerTurn)
     this.#endTurnSoon()
   }
 
@@ -68,12 +72,12 @@ export class Backpressure {
     this.#endsSoon = true
   }
 
-  /** One of each kind resumes in each turn, however much there is to pay. */
+  /** Pays back a turn's worth of the debt. However large it is, one trusted and one other connection resume in each turn. */
   #endTurn() {
     this.#endsSoon = false
-    this.#debt = Math.max(0, this.#debt - perTurn)
-    for (const connections of [this.#trusted, this.#others]) {
-      let left = Math.max(1, perTurn - this.#debt)
+    this.#debt = Math.max(0, this.#debt - responsesPerTurn)
+    for (const connections of [this.#trusted, this.#unknown]) {
+      let left = Math.max(1, responsesPerTurn - this.#debt)
       for (const connection of connections) {
         if (left-- === 0) break
         this.#resume(connection)

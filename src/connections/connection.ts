@@ -6,6 +6,7 @@ import type { FastifyReply } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 import { awaits100, isFramingFaulty } from '../shared/framing.ts'
 import { Link } from '../shared/list.ts'
+import { type Awaited, ClientProgress, type Fault } from './client-progress.ts'
 import {
   isPausedByNode,
   onMessageBegin,
@@ -13,30 +14,34 @@ import {
   replaceDestroySoon,
   takeOverParser
 } from './internals.ts'
-import { type Awaited, Patience, type Shared } from './patience.ts'
-import { findPieceBytes, findRoom, maximumPending } from './pieces.ts'
+import { countSpare, findPieceBytes, maximumPending } from './pieces.ts'
+import type { ServerState } from './server-state.ts'
 
-/** What Node reads at once, at most. Of a socket with more, libuv reads so much 32 times in one turn of the event loop. */
+/** The most that Node reads at once. Of a socket with more, libuv reads as much 32 times in one turn of the event loop. */
 const fullChunkBytes = 65_536
 
 /**
- * What is still read, in this order:
+ * What is still read. A connection enters these states in this order, and can skip some:
  * - `open`: requests.
- * - `last`: the newest request to its end. Entered when nothing can come after it, or the service closes.
+ * - `last`: the newest request to its end. Entered when nothing can come after it, or the server has begun its shutdown.
  * - `over`: nothing is parsed any more. Entered by the last response, and by bytes that are no request.
  * - `finished`: all is sent, and what comes is read and dropped until the client is silent or has closed.
+ * - `closed`: nothing. The socket has closed.
  */
-const states = ['open', 'last', 'over', 'finished'] as const
+const states = ['open', 'last', 'over', 'finished', 'closed'] as const
 type State = (typeof states)[number]
 
-/** What a connection reports to those who hold it. */
+/** What a connection reports to its server. */
 export interface Observer {
-  /** A request has begun to arrive, or may have. */
-  onBegun(connection: Connection): void
-  /** It was served, has nothing more to do, or has become trusted. */
-  onServed(connection: Connection): void
+  /** A request has begun to arrive, or may have: the connection is not idle. */
+  onBusy(connection: Connection): void
+  /**
+   * The connection may be idle now, or has become trusted. Reported when a response is sent or given up, when a request is
+   * complete after its response, when reading resumes, when the connection is finished, and with its first valid token.
+   */
+  onChanged(connection: Connection): void
   /** A reply was sent or given up. */
-  onClosed(reply: FastifyReply): void
+  onReplyClosed(reply: FastifyReply): void
 }
 
 /** An open connection. Its fields are assigned in this file alone. */
@@ -44,16 +49,15 @@ export class Connection extends Link {
   readonly socket: Socket
   /** It was opened beyond the limit: its first request is its last. */
   readonly isExcess: boolean
-  /** What its client has taken and sent, and since when it has not. */
-  readonly patience: Patience
-  readonly #shared: Shared
+  readonly progress: ClientProgress
+  readonly #server: ServerState
   readonly #observer: Observer
   /** The responses that are not completely sent, in the order of their requests; Fastify's reply once it has one. */
   readonly #pending = new Map<ServerResponse, FastifyReply | undefined>()
   #state: State = 'open'
   #isTrusted = false
-  /** A request has begun to arrive, and its header is not complete. */
-  #hasBegun = false
+  /** A header is arriving: its request has begun, and is not parsed yet. */
+  #isInHeader = false
   /** How many requests have begun to arrive. */
   #requests = 0
   /** The request that came last, until its response is sent and its body has ended. */
@@ -62,43 +66,49 @@ export class Connection extends Link {
   #newestFailure: Failure | undefined = undefined
   /** Called with that failure, for the reader of the newest request's body. */
   #onBroken: ((failure: Failure) => void) | undefined = undefined
-  /** Writes a failure after the pending responses, without Fastify. */
-  #writeOwed: (() => void) | undefined = undefined
-  /** Bytes that certainly belong to the newest request's body: they hold no other request. */
+  /** Writes a refusal after the pending responses, without Fastify. */
+  #writeRefusal: (() => void) | undefined = undefined
+  /**
+   * At least so many of the next bytes belong to the newest request's body, and so hold no other request. Each piece is
+   * subtracted with the header that it may hold, so the number is mostly too low, and ends below 0.
+   */
   #bodyBytes = 0
+  /** The client of the newest request may wait for 100 before it sends the body. */
   #awaits100 = false
+  /** `pauseReading` was called, and `resumeReading` was not. */
   #isReadingPaused = false
-  /** It is read on in the next turn. */
+  /** Reading goes on in the next turn. */
   #isPaced = false
   /** From this time on (ms), its next response is its last. */
   #leavesAt = Number.POSITIVE_INFINITY
 
   /** Takes over a socket that Node's parser reads. */
-  constructor(socket: Socket, shared: Shared, isExcess: boolean, observer: Observer) {
+  constructor(socket: Socket, server: ServerState, isExcess: boolean, observer: Observer) {
     super()
     this.socket = socket
     this.isExcess = isExcess
-    this.#shared = shared
+    this.#server = server
     this.#observer = observer
-    this.patience = new Patience(socket)
+    this.progress = new ClientProgress(socket)
     const parse = takeOverParser(socket)
     socket.on('data', (chunk: Buffer) => {
       this.#read(chunk, parse)
       if (chunk.length >= fullChunkBytes && !socket.isPaused()) this.#pace()
     })
-    onMessageBegin(socket, () => this.#begin())
+    onMessageBegin(socket, () => this.#onRequestBegin())
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
     replaceDestroySoon(socket, () => {
-      if (!this.#writeOwed) this.finish()
+      if (!this.#writeRefusal) this.finish()
     })
   }
 
   /** All further bytes are ignored. */
   get isOver(): boolean {
-    return this.#state === 'over' || this.#state === 'finished'
+    return this.#state !== 'open' && this.#state !== 'last'
   }
 
+  /** A request of it had a valid token. */
   get isTrusted(): boolean {
     return this.#isTrusted
   }
@@ -118,56 +128,62 @@ export class Connection extends Link {
     return this.isIdle || (this.#state === 'finished' && this.socket.writableLength === 0)
   }
 
-  /** Returns the failure that cut this request off, if any. The rest of it is not read. */
+  /** Returns the failure that cut this request off, if one did: the rest of the request is not read. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#newestFailure : undefined
   }
 
-  /** Calls back with the failure that cuts off the body of this request, if it is the newest; undefined: no longer. */
-  expectBody(request: IncomingMessage, onBroken: ((failure: Failure) => void) | undefined): void {
+  /** Calls back with the failure that cuts off the body of this request, if it is the newest. */
+  expectBody(request: IncomingMessage, onBroken: (failure: Failure) => void): void {
     if (this.#newest === request) this.#onBroken = onBroken
   }
 
-  /** A request of it had a valid token. */
+  /** Calls back no longer for the body of this request. */
+  forgetBody(request: IncomingMessage): void {
+    if (this.#newest === request) this.#onBroken = undefined
+  }
+
+  /** Records that a request had a valid token. */
   trust(): void {
     if (this.#isTrusted) return
     this.#isTrusted = true
-    this.#observer.onServed(this)
+    this.#observer.onChanged(this)
   }
 
-  /** From a time in ms on, its next response is its last. */
+  /** Makes the next response its last, from a time in ms on. */
   leaveAt(time: number): void {
     this.#leavesAt = time
   }
 
-  /** Ignores all bytes after this request, if its response is the last one: because it must be, or by itself. Returns whether. */
-  endAfter(request: IncomingMessage, mustEnd: boolean): boolean {
-    if (this.#newest !== request || this.#writeOwed) return false
-    const isLeaving = this.#shared.isClosing || performance.now() >= this.#leavesAt
+  /** Decides whether the response to this request is the last one; `mustEnd` makes it so. If it is, ignores all further bytes. */
+  endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
+    if (this.#newest !== request || this.#writeRefusal) return false
+    const isLeaving = this.#server.phase !== 'serving' || performance.now() >= this.#leavesAt
     const isLast = mustEnd || this.#state !== 'open' || isLeaving || this.socket.readableEnded
     if (isLast) this.stopReading()
     return isLast
   }
 
-  /** Leaves what comes after the newest request unread, until `resumeReading`. Returns whether: a body is read to its end. */
+  /** Pauses reading after the newest request, and returns true; or returns false, since a body is read to its end. */
   pauseReading(): boolean {
     if (this.isArriving || this.isOver) return false
     this.#isReadingPaused = true
     this.socket.pause()
     // Its next request may have come.
-    this.#observer.onBegun(this)
+    this.#observer.onBusy(this)
     return true
   }
 
+  /** Reads on after `pauseReading`. */
   resumeReading(): void {
     this.#isReadingPaused = false
     this.socket.resume()
-    this.#observer.onServed(this)
+    this.#observer.onChanged(this)
   }
 
-  /** Takes in a request that Node has parsed. */
+  /** Records a request that Node has parsed. Ignores one that comes after the connection's last. */
   receive(request: IncomingMessage, response: ServerResponse): void {
-    this.#hasBegun = false
+    this.#isInHeader = false
     if (this.#state !== 'open') return
     const { headers } = request
     this.#newest = request
@@ -175,16 +191,16 @@ export class Connection extends Link {
     this.#bodyBytes = Number(headers['content-length'] ?? 0)
     this.#awaits100 = awaits100(request)
     this.#pending.set(response, undefined)
-    this.#shared.pending++
+    this.#server.pending++
     // After a request to upgrade, Node drops what it has read of the next.
-    if (this.#shared.isClosing || headers.upgrade !== undefined || isFramingFaulty(request))
+    if (this.#server.phase !== 'serving' || headers.upgrade !== undefined || isFramingFaulty(request))
       this.#enter('last')
     // Not even its body is read: a refusal needs none.
     if (this.isExcess) this.#enter('over')
     response.on('close', () => this.#settle(response))
   }
 
-  /** Takes in Fastify's reply to a request; returns whether its response is owed: none is after the connection's last one. */
+  /** Records Fastify's reply to a request. Returns whether its response is owed: after the connection's last one, none is. */
   attach(reply: FastifyReply): boolean {
     const isOwed = this.#pending.has(reply.raw) && !this.socket.destroyed && !this.socket.writableEnded
     if (isOwed) this.#pending.set(reply.raw, reply)
@@ -200,7 +216,7 @@ export class Connection extends Link {
 
   /**
    * Ends a connection that cannot be read any further. Requests that arrived completely get their responses first, in
-   * order. Then Fastify sends the failure of an incomplete one. Without an incomplete one, `write` is called to write it.
+   * order. If another one is incomplete, Fastify then sends the failure as its response. Otherwise `write` writes it.
    */
   refuse(failure: Failure, write: () => void): void {
     if (this.isOver) return
@@ -208,41 +224,40 @@ export class Connection extends Link {
     if (this.isArriving) {
       this.#newestFailure = failure
       this.#onBroken?.(failure)
-    } else this.#writeOwed = write
+    } else this.#writeRefusal = write
     if (this.#pending.size === 0) this.finish()
   }
 
   /**
-   * Sends what is left, its own failure included, and lets `check` destroy the socket when its client has been silent. It is
-   * read until then: destroying it with unread bytes would reset the connection, and the client could lose its response.
+   * Writes the refusal, if there is one, and half-closes the socket once all is sent. What comes is read until `check` finds
+   * the client silent: destroying a socket with unread bytes would reset it, and the client could lose its response.
    */
   finish(): void {
     if (this.#state === 'finished' || this.socket.destroyed) return
-    if (this.socket.writable) this.#writeOwed?.()
+    if (this.socket.writable) this.#writeRefusal?.()
     this.#enter('finished')
-    // After all has been written, so that a client that takes nothing can be reset until then.
+    // Not before all has been written: until then, a client that takes nothing can still be reset.
     if (!this.socket.writableEnded) this.socket.write('', () => this.socket.end())
     // Nothing is parsed any more, so there is no reason left to pause: what arrives is read and dropped.
     this.socket.resume()
-    this.#observer.onServed(this)
+    this.#observer.onChanged(this)
   }
 
-  /** Gives up all pending responses, once the socket has closed. */
-  close(): void {
+  /** Gives up all pending responses. Call it once, when the socket has closed. */
+  onSocketClosed(): void {
+    this.#enter('closed')
     this.#onBroken?.(this.#newestFailure ?? new Failure('MalformedRequest'))
     // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
     for (const response of this.#pending.keys()) response.destroy()
   }
 
-  /**
-   * Compares what its client does with all time limits, at a time in ms; call it several times a second. Returns `late`
-   * for a client to refuse, `stalled` for one that takes nothing of its responses, and `silent` for one that has had all.
-   */
-  check(now: number, isClosed: boolean): 'late' | 'stalled' | 'silent' | undefined {
-    return this.patience.check(now, this.#awaited, this.#requests, isClosed, this.#shared)
+  /** Checks at a time in ms whether its client keeps all time limits. Call it several times a second. */
+  check(now: number): Fault | undefined {
+    const { phase, limits } = this.#server
+    return this.progress.check(now, this.#awaited, this.#requests, phase === 'stopping', limits)
   }
 
-  /** What is awaited of its client. It waits for us while it is not read, and for its 100 after other responses. */
+  /** What is awaited of its client: nothing while it waits for us to read on, or for its 100 after other responses. */
   get #awaited(): Awaited {
     const { socket } = this
     if (this.#state === 'finished') return 'end'
@@ -252,34 +267,34 @@ export class Connection extends Link {
       if (this.#awaits100 && this.#pending.size > 1) return 'nothing'
       return this.#onBroken && !this.#newest?.readableDidRead ? 'first byte' : 'body'
     }
-    if (this.#hasBegun) return 'header'
+    if (this.#isInHeader) return 'header'
     return this.#pending.size > 0 ? 'nothing' : 'request'
   }
 
   #enter(state: State) {
-    assert(states.indexOf(state) >= states.indexOf(this.#state), `a connection never goes back to ${state}`)
+    assert(states.indexOf(state) > states.indexOf(this.#state), `a connection enters ${state} once`)
     this.#state = state
   }
 
-  #begin() {
-    this.#hasBegun = true
+  #onRequestBegin() {
+    this.#isInHeader = true
     this.#requests++
-    this.#observer.onBegun(this)
+    this.#observer.onBusy(this)
   }
 
   /**
-   * Stands between the socket and Node's parser, which would parse all that has been read: up to 64 KiB at a time, and so
-   * thousands of requests. The parser gets pieces that cannot hold more requests than may wait, and nothing after the
-   * last request of the connection.
+   * Passes what was read to Node's parser, which would parse all of it: up to 64 KiB, and so thousands of requests. The parser
+   * gets pieces that cannot hold more requests than may wait, and nothing after the last request of the connection.
    */
   #read(chunk: Buffer, parse: (piece: Buffer) => void) {
     const { socket } = this
     for (let from = 0; from < chunk.length; ) {
       if (this.isOver || socket.destroyed) return
-      const room = findRoom(this.#pending.size, this.#isTrusted, this.#shared.pending)
-      if (((room <= 0 || this.#isReadingPaused) && !this.isArriving) || isPausedByNode(socket)) socket.pause()
+      const spare = countSpare(this.#pending.size, this.#isTrusted, this.#server.pending)
+      const mustWait = (spare <= 0 || this.#isReadingPaused) && !this.isArriving
+      if (mustWait || isPausedByNode(socket)) socket.pause()
       if (socket.isPaused()) return socket.unshift(chunk.subarray(from))
-      const bytes = findPieceBytes(room, this.#pending.size === 0 && this.isArriving)
+      const bytes = findPieceBytes(spare, this.#pending.size === 0 && this.isArriving)
       const to = from + Math.max(bytes, this.#bodyBytes)
       const piece = from === 0 && to >= chunk.length ? chunk : chunk.subarray(from, to)
       parse(piece)
@@ -298,17 +313,20 @@ export class Connection extends Link {
     })
   }
 
+  /** Records that a response was sent or given up. */
   #settle(response: ServerResponse) {
     const reply = this.#pending.get(response)
-    this.#pending.delete(response)
-    this.#shared.pending--
+    const wasPending = this.#pending.delete(response)
+    assert(wasPending, 'a response is settled once')
+    this.#server.pending--
     const { size } = this.#pending
+    // Reading resumes for several requests at once: if it resumed for each, what was read would be put back after each.
     const isHalf = size === maximumPending.unknown / 2 || size === maximumPending.trusted / 2
     if ((isHalf || size === 0) && !this.#isReadingPaused) this.socket.resume()
     this.#forgetNewest()
     if (size === 0 && this.#state === 'over') this.finish()
-    this.#observer.onServed(this)
-    if (reply !== undefined) this.#observer.onClosed(reply)
+    this.#observer.onChanged(this)
+    if (reply !== undefined) this.#observer.onReplyClosed(reply)
   }
 
   /** Drops the reference to a request that is complete and has its response: it would keep the header in memory. */
@@ -317,6 +335,6 @@ export class Connection extends Link {
     if (this.#state === 'last') this.#enter('over')
     if (this.#pending.size > 0) return
     this.#newest = this.#onBroken = undefined
-    this.#observer.onServed(this)
+    this.#observer.onChanged(this)
   }
 }

@@ -1,15 +1,16 @@
-/** What the connections use of Node beyond its documented interface, all in one place. The start tries each of it. */
+/** All that connections use of Node beyond its documented interface. `checkInternals` tries it when the process starts. */
 import assert from 'node:assert'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 
-type Parse = (chunk: Buffer) => void
+type Parse = (piece: Buffer) => void
 type Handle = { bytesWritten: number; writeQueueSize: number; fd: number }
 type Parser = { constructor: { kOnMessageBegin: number }; socket?: Socket | null } & Record<number, unknown>
-/** Its handle is null once it is destroyed. */
 type WithInternals = Socket & {
+  /** Null once the socket is destroyed. */
   _handle: Handle | null
+  /** Node's parser takes no bytes, even if the socket flows. */
   _paused?: boolean
   parser: Parser
   [begun]?: () => void
@@ -17,7 +18,7 @@ type WithInternals = Socket & {
 
 const begun = Symbol('called when a request has begun to arrive')
 
-/** Takes the socket's bytes away from Node's parser, and returns the function that gives the parser some. */
+/** Stops Node from passing the socket's bytes to its parser, and returns the function that does so. */
 export function takeOverParser(socket: Socket): Parse {
   const [parse, ...others] = socket.listeners('data') as Parse[]
   assert(parse && others.length === 0, 'the parser is the only reader of a socket')
@@ -25,11 +26,11 @@ export function takeOverParser(socket: Socket): Parse {
   return parse
 }
 
-/** Calls back whenever the first byte of a request was parsed. Empty lines before a request are none of it. */
+/** Calls back whenever the first byte of a request was parsed. Empty lines before a request do not count. */
 export function onMessageBegin(socket: Socket, callback: () => void): void {
   const { parser } = socket as WithInternals
   ;(socket as WithInternals)[begun] = callback
-  // Node uses a parser again for other sockets, so what it calls must belong to none.
+  // Node reuses a parser for other sockets, so this callback must belong to none.
   parser[parser.constructor.kOnMessageBegin] = noteBegin
 }
 
@@ -37,20 +38,20 @@ function noteBegin(this: Parser) {
   ;(this.socket as WithInternals | null)?.[begun]?.()
 }
 
-/** Replaces what Node does with a socket after its last response: it would destroy it at once. */
+/** Calls back after a socket's last response, when Node would destroy the socket at once. */
 export function replaceDestroySoon(socket: Socket, callback: () => void): void {
   socket.destroySoon = callback
 }
 
-/** Lets a client half-close its connection, and wait for its responses. */
+/** Lets clients half-close their connections and wait for their responses. */
 export function allowHalfOpen(server: Server): void {
   Object.assign(server, { httpAllowHalfOpen: true })
 }
 
-/** Whether Node's parser takes no bytes, even from a socket that flows, since much waits to be written. Node resumes it. */
+/** Whether Node's parser takes no bytes, since much waits to be written to the socket. Node resumes it by itself. */
 export const isPausedByNode = (socket: Socket): boolean => (socket as WithInternals)._paused === true
 
-/** Pauses a socket so that Node, which resumes it for the rest of a body, leaves it so until `callback` has been called. */
+/** Pauses a socket until the next turn, which calls back. Meanwhile Node does not resume it, not even for the rest of a body. */
 export function pauseForTurn(socket: Socket, callback: () => void): void {
   ;(socket.pause() as WithInternals)._paused = true
   setImmediate(() => {
@@ -59,15 +60,15 @@ export function pauseForTurn(socket: Socket, callback: () => void): void {
   })
 }
 
-/** Returns how many bytes of responses the kernel has accepted, and the socket's file descriptor; undefined once it is destroyed. */
+/** Returns how many bytes the kernel has accepted from a socket, and its file descriptor; undefined once it is destroyed. */
 export function findWritten(socket: Socket): { accepted: number; fd: number } | undefined {
   const { _handle: handle } = socket as WithInternals
   return handle ? { accepted: handle.bytesWritten - handle.writeQueueSize, fd: handle.fd } : undefined
 }
 
 /**
- * Destroys a socket with all that the kernel holds for its client. While a shutdown is under way, libuv refuses a reset
- * (`uv_tcp_close_reset`), and Node would keep the handle for ever: nothing waits to be written then.
+ * Destroys a socket, and all that the kernel holds for its client. Once the socket is being half-closed, libuv refuses a reset
+ * (`uv_tcp_close_reset`), and Node would keep the handle for ever: then it is closed without one.
  */
 export function reset(socket: Socket): void {
   if (socket.writableEnded && !socket.writableFinished) socket.destroy()
@@ -78,14 +79,14 @@ const checkLimitMs = 10_000
 const request = 'GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
 
 /**
- * Serves one request on a loopback port, and asserts that each of the above acts as it should. Rejects with an error that
- * names Node's version; without it, a renamed field would switch a protection off in silence.
+ * Serves one request on a loopback port, and asserts that all of the above works. Rejects with an error that names Node's
+ * version if it does not: without this check, a field that Node renames would switch off a protection unnoticed.
  */
 export async function checkInternals(server: Server = createServer()): Promise<void> {
   const signal = AbortSignal.timeout(checkLimitMs)
   const seen = { begins: 0, pieces: 0, ends: 0, sent: 0, fd: false, paused: false }
   allowHalfOpen(server)
-  // After the client's end, which Node would otherwise take for the connection's.
+  // Responds after the client has half-closed, when Node would otherwise have closed the connection.
   server.on('request', ({ socket }, response) =>
     socket.once('end', () => setImmediate(() => response.end('served')))
   )
@@ -119,7 +120,7 @@ export async function checkInternals(server: Server = createServer()): Promise<v
     assert.deepEqual(seen, expected)
   } catch (error) {
     if (!(error instanceof assert.AssertionError)) throw error
-    throw new Error(`Node ${process.version} is not one that this release knows: ${(error as Error).message}`)
+    throw new Error(`Node ${process.version} is not supported by this release: ${(error as Error).message}`)
   } finally {
     server.closeAllConnections()
     server.close()

@@ -1,22 +1,24 @@
-/** A request's header: the rules that neither Node nor Fastify enforces, and how long it is held. */
+/** A request's header: the rules that neither Node nor Fastify enforces, and when its memory is released. */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 
-/** Fields that may occur once. Of most of them, Node would silently keep the first. */
-const singletons = ['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key']
-const bits = new Map(singletons.map((name, index) => [name, 1 << index]))
+/** Fields that may occur once. Node would keep the first of most of them, and ignore the others without a word. */
+const singletons = new Set(['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key'])
 
-/** The default of Apache, Envoy and HAProxy. A field can take ten times its bytes of memory. */
+/** How many header fields a request may have: the default of Apache, Envoy and HAProxy. Short ones take ten times their bytes. */
 export const maximumFields = 100
 
-/** RFC 3986, section 3.2, without user information: a name or an address, and a port. */
+/** A name or an address, and perhaps a port: RFC 3986, section 3.2, without user information. */
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
 
 /**
- * Returns the failure of a request's header as a whole, if it has one: the version (RFC 9112, section 2.3), too many or repeated
- * fields (RFC 9110, section 5.3), Host (RFC 9112, section 3.2), Transfer-Encoding (RFC 9112, section 6.1), Expect
- * (RFC 9110, section 10.1.1).
+ * Returns the first failure of a request's header, whatever its route. It checks
+ * 1. the version (RFC 9112, section 2.3);
+ * 2. the number of fields, and repeated ones (RFC 9110, section 5.3);
+ * 3. Host (RFC 9112, section 3.2);
+ * 4. Transfer-Encoding (RFC 9112, section 6.1);
+ * 5. Expect (RFC 9110, section 10.1.1).
  */
 export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage): Failure | undefined {
   // Node's parser accepts 0.9 and 2.0, too.
@@ -26,7 +28,7 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
       message: `the request has more than ${maximumFields} header fields`
     })
   }
-  // Node keeps one name for all fields that have it.
+  // Fewer names than fields: `headers` has each name once.
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
   const repeated = isRepeated ? findRepeated(rawHeaders) : undefined
   if (repeated !== undefined) return malformed(`the header field ${repeated} is repeated`)
@@ -42,26 +44,27 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
   return undefined
 }
 
+/** Returns the name of a repeated field that may occur once. */
 function findRepeated(rawHeaders: string[]): string | undefined {
-  let seen = 0
+  const seen = new Set<string>()
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = (rawHeaders[index] as string).toLowerCase()
-    const bit = bits.get(name) ?? 0
-    if (seen & bit) return name
-    seen |= bit
+    if (seen.has(name)) return name
+    if (singletons.has(name)) seen.add(name)
   }
   return undefined
 }
 
-/** RFC 9651, section 3.3.3: a string in quotes, with only quotes and backslashes escaped. */
+/** A string in quotes, in which only quotes and backslashes are escaped (RFC 9651, section 3.3.3). */
 const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
-/** The form that many clients send: visible ASCII without quotes, and without commas, which separate repeated fields. */
+/** Many clients send a key without quotes: visible ASCII, without commas, since these separate repeated fields. */
 const bareKey = /^[\x21\x23-\x2b\x2d-\x7e]+$/
+/** In characters, without the quotes and the backslashes that escape. */
 const maximumKeyLength = 255
 
 /**
- * Reads an Idempotency-Key, in quotes (IETF draft "The Idempotency-Key HTTP Header Field") or bare, which is the same key.
- * Returns undefined where there is none. Throws a Failure for an empty, malformed, repeated or too long one.
+ * Reads an Idempotency-Key. With quotes (IETF draft "The Idempotency-Key HTTP Header Field") or without, it is the same key.
+ * Returns undefined if there is none. Throws a Failure for an empty, malformed or too long one.
  */
 export function parseIdempotencyKey(value: string | undefined): string | undefined {
   if (value === undefined) return undefined
@@ -74,8 +77,8 @@ const noFields = Object.freeze({})
 const noRawFields: string[] = []
 
 /**
- * Drops the references to a request's header, path and query: up to 16 kB, which take several times as much memory.
- * Nothing needs them while its body arrives, its plant waits, or its response is not read.
+ * Drops the references to a request's header, path and query, whose 16 kB at most take several times as much memory. Call it
+ * before a long wait, as for the body, for the commit, or for the client to read the response.
  */
 export function releaseHead(request: FastifyRequest): void {
   const raw: IncomingMessage & { originalUrl?: string } = request.raw

@@ -48,5 +48,5 @@ export default fp(
   async (app) => {
     for (const operation of operations) app.addOperation(operation)
   },
-  { name: 'plants-route', dependencies: ['schema', 'operation', 'plant-repository'] }
+  { name: 'plants-route', dependencies: ['schema', 'add-operation', 'plant-repository'] }
 )

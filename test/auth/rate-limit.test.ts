@@ -52,25 +52,31 @@ async function atOnce<T>(send: (secret: string) => (() => Promise<T>)[]): Promis
   }
 }
 
-/** When requests come, in ms, and how many are left after each; -1 for one that is refused. */
-const sequences: [title: string, perSecond: number, steps: [ms: number, ...left: number[]][]][] = [
-  ['a full bucket holds a second of requests', 3, [[0, 2, 1, 0, -1, -1]]],
+/** Nothing is left, not even for this request. */
+const none = undefined
+/** When requests come, in ms, and how many are left after each; none for one that is refused. */
+const sequences: [
+  title: string,
+  perSecond: number,
+  steps: [ms: number, ...left: (number | undefined)[]][]
+][] = [
+  ['a full bucket holds a second of requests', 3, [[0, 2, 1, 0, none, none]]],
   [
     'it gains one after its part of a second, and no sooner',
     4,
     [
       [0, 3, 2, 1, 0],
-      [249, -1],
-      [250, 0, -1]
+      [249, none],
+      [250, 0, none]
     ]
   ],
   [
     'a refused request takes nothing',
     4,
     [
-      [0, 3, 2, 1, 0, -1, -1, -1],
-      [100, -1],
-      [500, 1, 0, -1]
+      [0, 3, 2, 1, 0, none, none, none],
+      [100, none],
+      [500, 1, 0, none]
     ]
   ],
   [
@@ -78,17 +84,17 @@ const sequences: [title: string, perSecond: number, steps: [ms: number, ...left:
     2,
     [
       [0, 1, 0],
-      [300, -1],
+      [300, none],
       [700, 0],
-      [1_000, 0, -1]
+      [1_000, 0, none]
     ]
   ],
   [
     'after a second it is full again',
     3,
     [
-      [0, 2, 1, 0, -1],
-      [1_000, 2, 1, 0, -1]
+      [0, 2, 1, 0, none],
+      [1_000, 2, 1, 0, none]
     ]
   ],
   [
@@ -96,16 +102,16 @@ const sequences: [title: string, perSecond: number, steps: [ms: number, ...left:
     3,
     [
       [0, 2],
-      [1e9, 2, 1, 0, -1]
+      [1e9, 2, 1, 0, none]
     ]
   ],
   [
     'one request a second',
     1,
     [
-      [0, 0, -1],
-      [999, -1],
-      [1_000, 0, -1]
+      [0, 0, none],
+      [999, none],
+      [1_000, 0, none]
     ]
   ]
 ]
@@ -131,7 +137,7 @@ t.test('of requests without end, any one second lets through fewer than twice th
     let ms = 0
     const take = createRateLimit(perSecond, { now: () => ms })
     const granted: number[] = []
-    for (; ms < 2_500; ms += 0.25) while (take('a') >= 0) granted.push(ms)
+    for (; ms < 2_500; ms += 0.25) while (take('a') !== undefined) granted.push(ms)
     const most = (withinMs: number) => {
       let first = 0
       return Math.max(

@@ -30,7 +30,10 @@ t.test('a large body whose client leaves before its turn ends once, with the fai
   const raw = Object.assign(new EventEmitter(), { headers: { 'content-length': `${length}` } })
   const ends: unknown[][] = []
   let onBroken: ((failure: Failure) => void) | undefined
-  const connection = { expectBody: (_: unknown, callback: typeof onBroken) => (onBroken = callback) }
+  const connection = {
+    expectBody: (_: unknown, callback: typeof onBroken) => (onBroken = callback),
+    forgetBody: () => (onBroken = undefined)
+  }
   const request = { raw, caller: 'tester', connection } as unknown as Parameters<typeof parse>[0]
   parse(request, (...end) => ends.push(end))
   raw.emit('data', Buffer.from('{}'))

@@ -11,7 +11,7 @@ t.test('a Node that does not let clients half-close is refused by its version', 
   const server = createServer()
   Object.defineProperty(server, 'httpAllowHalfOpen', { set() {}, get: () => false })
   await t.rejects(checkInternals(server), {
-    message: /^Node v[\d.]+ is not one that this release knows: .*half-closes/
+    message: /^Node v[\d.]+ is not supported by this release: .*half-closes/
   })
 })
 
@@ -26,7 +26,7 @@ t.test('a machine without the port for it is not a fault of Node', async (t) => 
 const nowhere = ['/nowhere/tcp']
 const unreadable = [import.meta.dirname]
 
-t.test('a kernel that does not tell what it holds is warned of', async (t) => {
+t.test('a kernel that cannot be asked what it holds is warned of', async (t) => {
   for (const tables of [nowhere, unreadable]) {
     const warnings: string[] = []
     await checkKernel((message) => warnings.push(message), tables)
@@ -42,9 +42,9 @@ t.test(
       destroyed: false,
       _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 }
     }
-    const patience = { isOwing: true, learnTaken: (bytes: number) => learned.push(bytes) }
-    const connection = { socket, patience }
-    const lost = { socket: { ...socket, destroyed: true }, patience }
+    const progress = { hasUnread: true, recordTaken: (bytes: number) => learned.push(bytes) }
+    const connection = { socket, progress }
+    const lost = { socket: { ...socket, destroyed: true }, progress }
     const connections = [connection, lost] as unknown as Connection[]
     const ask = async (tables?: string[]) => [...(await askKernel(connections, tables)).values()]
     t.strictSame(await ask(unreadable), [])
@@ -84,8 +84,8 @@ t.test(
 )
 
 t.test('the kernel is asked when strangers, or all others, may have left more than is allowed', async (t) => {
-  const make = (isTrusted: boolean, unreadBytes: number, isOwing = true) =>
-    ({ isTrusted, patience: { isOwing, unreadBytes } }) as Connection
+  const make = (isTrusted: boolean, unreadBytes: number, hasUnread = true) =>
+    ({ isTrusted, progress: { hasUnread, unreadBytes } }) as Connection
   const million = 1_000_000
   t.notOk(mayExceedBound([]))
   t.notOk(mayExceedBound([make(false, 60 * million), make(true, 250 * million)]))

@@ -18,8 +18,8 @@ t.test(
     let fault: unknown
     connection?.socket.on('data', ({ length }: Buffer) => {
       const now = performance.now()
-      if (total === 0) connection.check(now, false)
-      fault ??= connection.check(now + 1e9, false)
+      if (total === 0) connection.check(now)
+      fault ??= connection.check(now + 1e9)
       if (length >= fullBytes) inTurn++
       total += length
       most = Math.max(most, inTurn)

@@ -4,12 +4,12 @@ import t from 'tap'
 import auth from '../../src/auth/auth.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, formatMessage, toFailure } from '../../src/failures/failure.ts'
-import { createServer } from '../../src/http/server.ts'
+import { createBareApp } from '../../src/http/bare-app.ts'
 import { createLogger } from '../../src/logger.ts'
 import telemetry from '../../src/telemetry/requests.ts'
 
 const lines: string[] = []
-const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
+const app = await createBareApp(createLogger('info', { write: (line) => void lines.push(line) }), {
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
   keepAliveTimeout: 72_000,

@@ -1,6 +1,5 @@
-/** The server of an application: what Node and Fastify would respond to by themselves goes to our handlers. */
+/** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
 import { type IncomingMessage, METHODS, type Server, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
@@ -10,14 +9,16 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
+import { addConnections } from '../connections/add-connections.ts'
 import type { Connection } from '../connections/connection.ts'
-import { addConnections, type ConnectionLimits } from '../connections/connections.ts'
+import type { ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
-import type { RegisteredOperation } from '../operation.ts'
 import { awaits100 } from '../shared/framing.ts'
 import { responseHeaders } from '../shared/response-headers.ts'
 import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
+import { findConnectionField } from './connection-field.ts'
 import { checkHead, maximumFields, releaseHead } from './head.ts'
+import { addMethods } from './methods.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -31,21 +32,13 @@ declare module 'fastify' {
     traceId: string | undefined
     /** The id of the trace that its duration refers to; undefined where it is not traced. */
     exemplar: string | undefined
-    /** The addresses that it came through, as its `X-Forwarded-For` says. */
+    /** The addresses in its `X-Forwarded-For`. */
     forwardedFor: string | undefined
-  }
-  interface FastifyInstance {
-    /** The routes of this server. */
-    routes: readonly Route[]
-    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
-    rejectOtherMethods(): void
   }
 }
 
-type Route = { method: string; url: string; operation: RegisteredOperation | undefined }
-
 interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'keepAliveTimeout'> {
-  /** Sees each request before anything else does. */
+  /** A plugin whose hooks run before all others. */
   first?: FastifyPluginAsync | undefined
 }
 
@@ -53,12 +46,13 @@ interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'ke
 const noPath = '//'
 /** Requests whose path cannot be decoded. */
 const undecodable = new WeakSet<IncomingMessage>()
+/** The query and, once a response is sent, the parameters of each request. */
 const nothing = {}
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Makes an application without routes, with all that any request and any connection needs. */
-export async function createServer(
+/** Makes an application without routes, with all that its connections and requests need whatever the route. */
+export async function createBareApp(
   logger: FastifyBaseLogger,
   { first, headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections, ...others }: Options
 ) {
@@ -71,12 +65,12 @@ export async function createServer(
     genReqId: ({ headers }) => identifyRequest(headers),
     // The router would take OPTIONS * for the root.
     rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
-    // No route takes a query. Parsed, one of 16 kB would be an object ten times as large.
-    // A parameter of any length is judged by its schema.
+    // No route takes a query: parsed, one of 16 kB would be an object ten times as large. The length of a parameter is checked
+    // by its schema.
     routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
     http: { requireHostHeader: false },
     return503OnClosing: false,
-    // For a path that cannot be decoded, Fastify itself would run no hooks: it is routed again, to no route.
+    // For a path that cannot be decoded, Fastify would run no hooks. So the request is routed again, to a path without a route.
     frameworkErrors: (_, { raw: request }, { raw: response }) => {
       undecodable.add(request)
       request.url = noPath
@@ -98,24 +92,24 @@ export async function createServer(
 const ignore = () => {}
 const knownMethods = new Set(METHODS)
 
-/** Passes on to Fastify what Node would respond to by itself. */
+/** Passes requests on to Fastify that Node would respond to by itself. */
 function respondInPlaceOfNode({ server }: FastifyInstance) {
   // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
   // many are noticed.
   server.maxHeadersCount = maximumFields + 1
   server.prependListener('request', (request: IncomingMessage) => {
     request.on('error', ignore)
-    // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with the responses
-    // that it still owes, and Fastify responds to none of the others. So each becomes one that Fastify knows and no route has.
+    // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with its pending
+    // responses, and Fastify responds to none of the others. So each becomes UNLINK, which Fastify knows and no route has.
     if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
   })
-  // Node would respond to both at once. They are judged later, after the requests before them.
+  // Node would respond to both at once, before the requests that came before them. Our hooks decide about them in their turn.
   for (const event of ['checkContinue', 'checkExpectation'])
     server.on(event, (request, response) => server.emit('request', request, response))
 }
 
 const json = 'application/json'
-/** A longer text is sent as bytes, in a piece of its own. */
+/** A response of more characters is sent as bytes, in a piece of its own. */
 const largeLength = 4_096
 
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
@@ -129,21 +123,21 @@ function addHooks(app: FastifyInstance) {
     const connection = app.connections.bySocket.get(raw.socket)
     // An injected request has no connection, unless its own was destroyed.
     const isOwed = connection ? connection.attach(reply) : !raw.socket.destroyed
-    // After the last response of its connection, a request gets none, and must not be carried out.
+    // A request that came after the last response of its connection gets none, and must not be carried out.
     if (!isOwed) {
       reply.hijack()
       return
     }
     request.connection = connection
     request.awaits100 = awaits100(raw)
-    // Before anything can refuse the request, so that every response has them. A handler can replace them.
+    // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)
     request.traceId = findTraceId(raw.headers)
     request.forwardedFor = findForwardedFor(raw.headers)
-    // Not in the handler: before it, Fastify would read and validate the body.
-    const fault = checkHead(raw)
-    if (fault || !request.is404) done(fault)
-    else done(new Failure(undecodable.has(raw) ? 'MalformedRequest' : 'NotFound'))
+    const failure = checkHead(raw)
+    if (failure || !request.is404) return done(failure)
+    // Decided here, since Fastify would read the body before it calls a handler.
+    done(new Failure(undecodable.has(raw) ? 'MalformedRequest' : 'NotFound'))
   })
   app.addHook('preParsing', ({ raw, connection, awaits100 }, reply, _, done) => {
     const failure = connection?.failureOf(raw)
@@ -155,32 +149,33 @@ function addHooks(app: FastifyInstance) {
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. Sending
     // bytes would make a refusal a tenth more expensive, since they are written as a piece of their own.
     if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
-    // A slow client may take long to read the response. It may also still send a body, which is read and dropped.
+    // A slow client may take long to read the response.
     releaseHead(request)
     request.params = nothing
     if (!raw.complete || raw.readableLength > 0) dropBody(raw, connection)
-    // A client that is refused before its 100 may send the body or not: what follows could be a body or a request.
-    const isLast = connection?.endAfter(raw, awaits100 && !raw.complete) === true
-    // Fastify asks to close after a refused body, which may reset the connection, and during its own close, which would lose the
-    // later responses: what the field says is decided here alone.
-    if (reply.hasHeader('connection') || app.connections.shared.isClosing) reply.removeHeader('connection')
-    // Node would close after a body that was sent without waiting for 100, and lose the later responses. A client of HTTP/1.0
-    // closes unless it is told otherwise.
-    const isKept = reply.raw.shouldKeepAlive && (awaits100 || raw.httpVersion === '1.0')
-    if (isLast) reply.header('connection', 'close')
-    else if (isKept) reply.header('connection', 'keep-alive')
+    // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
+    const isLast = connection?.endIfLast(raw, awaits100 && !raw.complete) === true
+    // Fastify itself asks to close after a refused body, which may reset the connection, and during a shutdown, which would lose
+    // later responses.
+    if (reply.hasHeader('connection') || app.connections.state.phase !== 'serving')
+      reply.removeHeader('connection')
+    const field = findConnectionField(isLast, reply.raw.shouldKeepAlive, awaits100, raw.httpVersion)
+    if (field !== undefined) reply.header('connection', field)
     // A text that waits in the connection can take twice its bytes.
     const isLarge = typeof payload === 'string' && payload.length > largeLength
     done(null, isLarge ? Buffer.from(payload) : payload)
   })
 }
 
-/** A chunk of fewer bytes costs more to parse than to receive. The connection itself cuts longer ones to 48 bytes. */
+/**
+ * A chunk of fewer bytes costs more to parse than to receive. For a lone request without a token, the connection cuts longer
+ * chunks into pieces of 48 bytes, which do not count. Behind other pending requests, it cuts them into smaller ones, which do.
+ */
 const smallBytes = 32
 /** How many small chunks of a refused body are parsed before its connection ends. */
 const maximumSmallChunks = 1_000
 
-/** Reads the rest of a refused body and drops it. Each chunk costs the parser a call, so many small ones end the connection. */
+/** Reads and drops the rest of a refused body. Each chunk costs the parser a call, so too many small ones end the connection. */
 function dropBody(raw: IncomingMessage, connection: Connection | undefined) {
   let small = 0
   raw.on('data', ({ length }: Buffer) => {
@@ -204,38 +199,3 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   const { status, headers, body } = toResponse(failure, request.operation?.writes)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }
-
-/** Keeps the list of routes, from which the response to another method takes the allowed ones. */
-function addMethods(app: FastifyInstance, rejectConnection: (socket: Socket, failure: Failure) => void) {
-  const routes: Route[] = []
-  app.decorate('routes', routes)
-  app.addHook('onRoute', ({ method, url, config }) => {
-    // Routes that reject have a list of methods.
-    if (typeof method === 'string') routes.push({ method, url, operation: config?.operation })
-  })
-  // Node's parser knows more methods than Fastify has routes for.
-  for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
-    app.addHttpMethod(method)
-  app.decorate('rejectOtherMethods', () => {
-    for (const [url, ofPath] of Map.groupBy(routes, (route) => route.url)) {
-      const headers = allow(ofPath)
-      // In onRequest, before anything else of the request is checked.
-      const reject = () => {
-        throw new Failure('MethodNotAllowed', { headers })
-      }
-      const others = app.supportedMethods.filter((name) => ofPath.every(({ method }) => method !== name))
-      app.route({ method: others, url, config: { isInternal: true }, onRequest: reject, handler: reject })
-    }
-  })
-  // A CONNECT names no path.
-  app.server.on('connect', (_, socket: Socket) => {
-    socket.resume()
-    const ofInterface = routes.filter(({ operation }) => operation)
-    const headers = allow(ofInterface.length > 0 ? ofInterface : routes)
-    rejectConnection(socket, new Failure('MethodNotAllowed', { headers }))
-  })
-}
-
-const allow = (routes: Route[]) => ({
-  allow: [...new Set(routes.map(({ method }) => method))].sort().join(', ')
-})

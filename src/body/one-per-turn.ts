@@ -1,15 +1,15 @@
-/** Work that takes some milliseconds, one piece in each turn of the event loop: many at once would hold up all others. */
-export class Turns {
+/** A queue of callbacks that take some milliseconds each. It calls one in each turn of the event loop, to delay nothing else. */
+export class OnePerTurn {
   readonly #waiting = new Set<() => void>()
   #isScheduled = false
 
-  /** Calls back in a turn of its own, after those that were added before. */
+  /** Calls back in a turn of its own, after the callbacks that were added before. */
   add(callback: () => void): void {
     this.#waiting.add(callback)
     this.#schedule()
   }
 
-  /** Forgets a callback that was not called yet. */
+  /** Forgets a callback that has not been called yet. */
   delete(callback: () => void): void {
     this.#waiting.delete(callback)
   }

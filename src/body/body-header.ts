@@ -3,14 +3,17 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { Failure } from '../failures/failure.ts'
 
 const json = 'application/json'
-/** RFC 9110, section 5.6.4: a text in quotes, or the beginning of one. If it could fail, it would be tried again from each byte. */
+/**
+ * A text in quotes (RFC 9110, section 5.6.4), or the beginning of one. Since each quote begins a match, no part of the text is
+ * searched twice, and the time grows with its length only.
+ */
 const quoted = /"(?:[^"\\]|\\.?)*"?/g
 
 /**
- * Returns the failure of what a request's header says about its body, if it has one: whether there is a body, its type,
- * its charset (RFC 8259, section 8.1: UTF-8), its content coding, its length (`limitBytes`).
+ * Returns the first failure of what a request's header says about its body. It checks, in this order, that there is a body,
+ * its type, its charset (RFC 8259, section 8.1: UTF-8), its content coding, and its length (`limitBytes`).
  */
-export function checkBodyHead(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
+export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
   const {
     'content-type': type,
     'content-encoding': encoding = 'identity',

@@ -8,8 +8,8 @@ import auth from '../../src/auth/auth.ts'
 import { parseTokens } from '../../src/auth/tokens.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure } from '../../src/failures/failure.ts'
-import operations from '../../src/http/operation.ts'
-import { createServer } from '../../src/http/server.ts'
+import addOperation from '../../src/http/add-operation.ts'
+import { createBareApp } from '../../src/http/bare-app.ts'
 import { createLogger } from '../../src/logger.ts'
 import type { Operation } from '../../src/operation.ts'
 import schema, { ajv } from '../../src/plants/schema.ts'
@@ -83,7 +83,7 @@ const renamed: Operation<typeof Numbers> = {
 
 const lines: string[] = []
 const registry = new Registry()
-const app = await createServer(createLogger('info', { write: (line) => void lines.push(line) }), {
+const app = await createBareApp(createLogger('info', { write: (line) => void lines.push(line) }), {
   headersTimeoutMs: 60_000,
   requestTimeoutMs: 60_000,
   keepAliveTimeout: 72_000,
@@ -92,7 +92,7 @@ const app = await createServer(createLogger('info', { write: (line) => void line
 })
 await app.register(schema)
 await app.register(auth, { registry, tokens: parseTokens(`tester:${token}`), perSecond: 0 })
-await app.register(operations, { registry, basePath: '/v1', bodyMemoryBytes: 1_000_000 })
+await app.register(addOperation, { registry, basePath: '/v1', bodyMemoryBytes: 1_000_000 })
 for (const operation of [write, read, named, renamed]) app.addOperation(operation)
 await app.register(telemetry, { registry })
 await app.after()
@@ -224,14 +224,14 @@ t.test('a route that is neither internal nor added as an operation stops the sta
     { config: { operation: { ...read, url: '/other' } } }
   ]
   for (const options of routes) {
-    const bare = await createServer(createLogger('silent'), {
+    const bare = await createBareApp(createLogger('silent'), {
       headersTimeoutMs: 1_000,
       requestTimeoutMs: 1_000,
       keepAliveTimeout: 72_000,
       maxConnections: 1
     })
     await bare.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
-    await bare.register(operations, { registry: new Registry(), basePath: '', bodyMemoryBytes: 1 })
+    await bare.register(addOperation, { registry: new Registry(), basePath: '', bodyMemoryBytes: 1 })
     const add = () => bare.get('/other', options, () => 'never')
     t.throws(add, { message: 'GET /other is neither a declared operation nor internal' })
     await bare.close()

@@ -1,10 +1,10 @@
-/** The operations of the interface: what each declares, and the route made from it, which refuses before it reads a body. */
+/** Makes the route of an operation from its declaration. The route decides what to refuse before it reads a body. */
 import type { Registry } from '@prometheus-io/client'
-import type { onRequestHookHandler } from 'fastify'
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { checkRoom, createBodyReader } from '../body/body.ts'
+import { checkBudget, createBodyReader } from '../body/body.ts'
+import { checkBodyHeader } from '../body/body-header.ts'
 import { namesOfIntegers } from '../body/json.ts'
-import { checkBodyHead } from '../body/media-type.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import type { Operation, RegisteredOperation } from '../operation.ts'
@@ -18,11 +18,11 @@ declare module 'fastify' {
     isInternal?: true
   }
   interface FastifyRequest {
-    /** Undefined for a route that is not part of the interface, and without a route. */
+    /** Undefined for an internal route, and without a route. */
     readonly operation: RegisteredOperation | undefined
     /** Undefined if its operation does not write. */
     idempotencyKey: string | undefined
-    /** How many rows the transaction of its success had, for the log. */
+    /** How many rows the transaction of its write had, for the log. */
     batchRows: number | undefined
   }
   interface FastifyInstance {
@@ -32,10 +32,10 @@ declare module 'fastify' {
 }
 
 const tooManyConnections = () => new Failure('Overloaded', { message: 'too many connections' })
-/** Without leading zeros: each id has one path. */
+/** An integer of a path, without leading zeros, so that each id has one path. */
 const integer = /^(?:0|-?[1-9]\d{0,18})$/
 
-/** At most `bodyMemoryBytes` of bodies may be arriving at the same time. */
+/** `bodyMemoryBytes` is the budget of the bodies that are arriving at the same time. */
 export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: number }>(
   async (app, { registry, basePath, bodyMemoryBytes }) => {
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
@@ -57,22 +57,33 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
       declarations.add(operation)
       const integers = params ? namesOfIntegers(params) : []
       const response = { 200: success.schema }
+
+      /** Returns the first failure, in the order of the contract; the first step throws its own. */
+      function findRefusal(request: FastifyRequest): Failure | undefined {
+        const { headers, connection, caller } = request
+        // 1. The Idempotency-Key.
+        if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
+        // 2. What the header says about the body.
+        const headerFailure = body && checkBodyHeader(headers, bodyLimit)
+        if (headerFailure) return headerFailure
+        // 3. A connection beyond the limit.
+        if (connection?.isExcess) return tooManyConnections()
+        // 4. What the operation cannot do now.
+        const admissionFailure = operation.admit(request)
+        if (admissionFailure) return admissionFailure
+        // 5. The budget of bodies.
+        return body && checkBudget(headers, bodies, caller)
+      }
+
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
       const admit: onRequestHookHandler = (request, _, done) => {
-        const { headers, connection, caller } = request
         const given = request.params as Record<string, unknown>
         for (const name of integers)
           if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
-        if (writes) request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
-        // The order is part of the contract: the failure of a request depends on it.
-        let failure = body && checkBodyHead(headers, bodyLimit)
-        if (connection?.isExcess) failure ??= tooManyConnections()
-        failure ??= operation.admit(request)
-        if (body) failure ??= checkRoom(headers, bodies, caller)
-        done(failure)
+        done(findRefusal(request))
       }
       app.register(async (scope) => {
-        // A getter costs a request nothing.
+        // A getter of the prototype, unlike a field, costs a request nothing.
         scope.decorateRequest('operation', { getter: () => operation })
         if (body) {
           const readBody = createBodyReader(body.schema, bodies, bodyLimit)
@@ -93,5 +104,5 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
       })
     })
   },
-  { name: 'operation', dependencies: ['auth'] }
+  { name: 'add-operation', dependencies: ['auth'] }
 )

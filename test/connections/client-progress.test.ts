@@ -1,28 +1,28 @@
-/** How long a connection waits for its client, look by look: what is awaited, what has come, and what comes of it. */
+/** The progress of a connection's client, check by check: what is awaited, what has come, and what comes of it. */
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { type Awaited, Patience } from '../../src/connections/patience.ts'
+import { type Awaited, ClientProgress } from '../../src/connections/client-progress.ts'
 
 const limits = { headersTimeoutMs: 10_000, requestTimeoutMs: 30_000, keepAliveTimeout: 620_000 }
 
-/** One look: its time in s, what is awaited, and what has changed since the last one. */
-interface Look {
+/** One check: its time in s, what is awaited, and what has changed since the last one. */
+interface Check {
   at: number
   awaited?: Awaited
   count?: number
-  isClosed?: boolean
+  isStopping?: boolean
   read?: number
   accepted?: number
   taken?: number
 }
 
-/** Two looks that see the same, the second after this time in s. */
-const twice = (at: number, seen: Omit<Look, 'at'>): Look[] => [
+/** Two checks that see the same, the second after this time in s. */
+const twice = (at: number, seen: Omit<Check, 'at'>): Check[] => [
   { at: 0, ...seen },
   { at, ...seen }
 ]
 
-const cases: [title: string, looks: Look[], expected: string | undefined][] = [
+const cases: [title: string, checks: Check[], expected: string | undefined][] = [
   ['a new connection may be silent for the time of a header', twice(10, { awaited: 'request' }), undefined],
   ['beyond it, it is closed', twice(10.1, { awaited: 'request' }), 'silent'],
   [
@@ -92,8 +92,8 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
     'late'
   ],
   [
-    'once the server has closed, a request has the time of a header',
-    twice(11, { awaited: 'body', count: 1, isClosed: true }),
+    'while the server stops, a request has the time of a header',
+    twice(11, { awaited: 'body', count: 1, isStopping: true }),
     'late'
   ],
   [
@@ -115,11 +115,11 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
     undefined
   ],
   [
-    'once the server has closed, the kernel delivers the rest without this process',
+    'while the server stops, the kernel delivers the rest without this process',
     [
-      { at: 0, awaited: 'end', accepted: 20_000, isClosed: true },
-      { at: 2, awaited: 'end', taken: 1_000, read: 1, isClosed: true },
-      { at: 2.1, awaited: 'end', taken: 2_000, read: 2, isClosed: true }
+      { at: 0, awaited: 'end', accepted: 20_000, isStopping: true },
+      { at: 2, awaited: 'end', taken: 1_000, read: 1, isStopping: true },
+      { at: 2.1, awaited: 'end', taken: 2_000, read: 2, isStopping: true }
     ],
     'silent'
   ],
@@ -176,17 +176,17 @@ const cases: [title: string, looks: Look[], expected: string | undefined][] = [
   ]
 ]
 
-for (const [title, looks, expected] of cases) {
+for (const [title, checks, expected] of cases) {
   t.test(title, async (t) => {
     const socket = { bytesRead: 0, writableLength: 0, _handle: { bytesWritten: 0, writeQueueSize: 0, fd: 3 } }
-    const patience = new Patience(socket as unknown as Socket)
-    const results = looks.map(
-      ({ at, awaited = 'nothing', count = 0, isClosed = false, read, accepted, taken }) => {
+    const progress = new ClientProgress(socket as unknown as Socket)
+    const results = checks.map(
+      ({ at, awaited = 'nothing', count = 0, isStopping = false, read, accepted, taken }) => {
         const now = 1_000_000 + at * 1_000
         socket.bytesRead = read ?? socket.bytesRead
         socket._handle.bytesWritten = accepted ?? socket._handle.bytesWritten
-        if (taken !== undefined) patience.learnTaken(taken, now)
-        return patience.check(now, awaited, count, isClosed, limits)
+        if (taken !== undefined) progress.recordTaken(taken, now)
+        return progress.check(now, awaited, count, isStopping, limits)
       }
     )
     t.equal(results.at(-1), expected)
@@ -195,6 +195,6 @@ for (const [title, looks, expected] of cases) {
 }
 
 t.test('of a client that has gone nothing is unread', (t) => {
-  t.equal(new Patience({ _handle: null } as unknown as Socket).unreadBytes, 0)
+  t.equal(new ClientProgress({ _handle: null } as unknown as Socket).unreadBytes, 0)
   t.end()
 })

@@ -1,7 +1,7 @@
 /** What a request's header says about its body, one call a case. */
 import type { IncomingHttpHeaders } from 'node:http'
 import t from 'tap'
-import { checkBodyHead } from '../../src/body/media-type.ts'
+import { checkBodyHeader } from '../../src/body/body-header.ts'
 
 t.test('what the header says about the body', async (t) => {
   const type = 'the content type must be application/json'
@@ -34,7 +34,7 @@ t.test('what the header says about the body', async (t) => {
     [{ ...json, 'content-length': '101' }, 413, 'the body is too large']
   ]
   for (const [headers, error, message] of cases) {
-    const failure = checkBodyHead(headers, 100)
+    const failure = checkBodyHeader(headers, 100)
     t.strictSame([failure?.error, failure?.message], [error, message], JSON.stringify(headers))
   }
 })
@@ -44,7 +44,7 @@ t.test('the time for a content type grows with its length, not with the square o
     const type = `application/json;${what.repeat(count)}x`
     const times = Array.from({ length: 5 }, () => {
       const began = performance.now()
-      checkBodyHead({ 'content-type': type, 'content-length': '5' }, 100)
+      checkBodyHeader({ 'content-type': type, 'content-length': '5' }, 100)
       return performance.now() - began
     })
     return Math.min(...times)
