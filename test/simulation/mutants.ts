@@ -49,100 +49,101 @@ export const mutants: readonly Mutant[] = [
       "kindOf: return lost 1/2 -> isReported(arguments[0]) ? $0 : 'busy'"
   }),
   ...inFile('database/errors.ts', 'database/errors', {
-    'an error from a worker has written nothing': 'kindOf: if broken -> false',
+    'an error from a worker has written nothing': 'kindOf: operand workerCodes -> false',
     'a server that stops has written nothing':
-      "kindOf: return lost 1/2 -> arguments[0].code === '57P01' ? 'busy' : $0",
-    'a read-only server keeps its connections': 'stale: value -> /^(26000|42P05)$/',
+      "kindOf: return lost 2/2 -> arguments[0].code === '57P01' ? 'busy' : $0",
+    'a read-only server keeps its connections': 'staleCodes: value -> /^(26000|42P05)$/',
     'the lock of a row is that of the table': 'kindOf: if where -> true',
-    'a stale plan is a rule': 'ofRoutines: value RevalidateCachedQuery -> undefined',
-    "a policy's refusal is a missing right": 'ofRoutines: value ExecWithCheckOptions -> undefined'
+    'a stale plan is a rule': 'byRoutine: value RevalidateCachedQuery -> undefined',
+    "a policy's refusal is a missing right": 'byRoutine: value ExecWithCheckOptions -> undefined'
   }),
   ...inFile('database/hosts.ts', failure, {
     'the first of several hosts is the only one': '#connect: if #index -> false',
     'a read-only host is as good as another': '#connect: operand target_session_attrs -> undefined'
   }),
   ...inFile('database/pool.ts', 'database/pool', {
-    'a connection of a replaced pool is lent': 'lend: return current -> $2',
+    'a connection of a replaced pool is lent': '#tryHosts: return #isOver -> $2',
     'a pool that outlives a failover': [
-      'open.query: if isServerLost -> false',
-      'createDatabases.connect: call reset -> undefined'
+      'query: if isServerLost -> false',
+      '#createDriverPool: call replaceAfterFailure -> undefined'
     ]
   }),
   ...inFile('database/pool.ts', /./, {
-    'a connection that comes too late is not given back': 'lend: call release -> undefined'
+    'a connection that comes too late is not given back': '#tryHosts: call release -> undefined'
   }),
   ...inFile('plants/probe.ts', 'database/pool', {
-    'a probe that keeps a connection to a read-only server': 'checkReadiness: statement reset -> ;'
+    'a probe that keeps a connection to a read-only server': 'probeDatabase: statement replaceAll -> ;'
   }),
   ...inFile('plants/probe.ts', 'plants/probe', {
-    'an idle probe never forgets': 'probeWhileIdle.look: assignment undefined -> $1 ??= $2'
+    'an idle probe never forgets': 'probeWhileIdle.probeIfIdle: assignment undefined -> $1 ??= $2'
   }),
   ...inFile('database/statement.ts', failure, {
     'a statement has the whole deadline': 'statementsPerDeadline: value -> 1'
   }),
   ...inFile('database/statement.ts', falsehood, {
-    'a success that is merely visible': 'runStatement: if unreplicated -> $1 || true'
+    'a success that is merely visible': 'runStatement: if isCancelled -> true'
   }),
   ...inFile('database/statement.ts', 'faults/database-states', {
     'the notice of a cancelled wait is ignored': 'onNotice: statement unreplicated -> ;'
   }),
   ...inFile('database/statement.ts', 'database/pool', {
-    'a success after a cancel is believed': 'runStatement: if unreplicated -> $1',
+    'a success after a cancel is believed': 'runStatement: if isCancelled -> $1',
     'a statement is cancelled after its end': 'runStatement.cancel: if -> false',
     'no grace after a cancel': 'runStatement.cancel: argument cancelGraceMs -> 0',
     'a limit goes on after its statement': 'runStatement: statement clearTimeout 1/2 -> ;'
   }),
   ...inFile('database/statement.ts', onWire, {
-    'a connection that is used again after a cancel': 'runStatement: argument isServerLost -> $1'
+    'a connection that is used again after a cancel': 'runStatement: argument nothing -> $1'
   }),
   ...inFile('database/statement.ts', openOutcome, {
-    'a session that was ended has written nothing': 'runStatement: if isReported -> $1 && !$2'
+    'a session that was ended has written nothing':
+      'judge: return isTimedOut -> ({ ...$0, error: arguments[1] })'
   }),
   ...inFile('database/statement.ts', /./, {
     'a server that does not react is waited for':
       'runStatement.cancel: call setImmediate -> setImmediate(() => {})'
   }),
   ...inFile('group-commit/cut-off.ts', 'group-commit/slices', {
-    'several probes run at a time': 'createCutOff.probe: statement catch -> ;',
-    'no grace for what ends with what was committed': 'grace: value -> 0',
-    'what is late is cut off at once': 'createCutOff: statement probe -> ;',
-    'each that is late asks on its own': 'createCutOff.probe: assignment then -> $1 = $2',
+    'several probes run at a time': 'createCutOff.commit: statement catch -> ;',
+    'no grace for what ends with what was committed': 'partAfterCommit: value -> 0',
+    'what is late is cut off at once': 'createCutOff: statement commit -> ;',
+    'each that is late asks on its own': 'createCutOff.commit: assignment then -> $1 = $2',
     'what has ended is cut off': 'createCutOff: if -> true'
   }),
   ...inFile('group-commit/estimate.ts', 'group-commit/bounds', {
     'a slice is not doubled': 'limitsOf: call limit 1/2 -> $1($2, 0)',
     'busy lanes are forgotten': 'expectMs: if -> true',
-    'a look-up gets no more time': 'limitsOf: if find -> false',
-    'new rows are cut off before their lock': 'limitsOf: call max 2/2 -> $3'
+    'a look-up gets no more time': 'limitsOf: if lookUp -> false',
+    'new rows are cut off before their lock': 'limitsOf: call max 1/2 -> $3'
   }),
   ...inFile('group-commit/estimate.ts', 'group-commit/slices', {
-    'new rows get no more time after one was cut off': 'doubt: statement -> ;'
+    'new rows get no more time after one was cut off': 'noteCutOff: statement -> ;'
   }),
   ...inFile('group-commit/group-commit.ts', nothingStored, {
-    '"stored nothing" after an open attempt': '#giveUp: if mayBeStored -> $2',
-    '"stored nothing" while an attempt runs': '#giveUp: if mayBeStored -> $1'
+    '"stored nothing" after an open attempt': '#expire: if mayBeStored -> $2',
+    '"stored nothing" while an attempt runs': '#expire: if mayBeStored -> $1'
   }),
   ...inFile('group-commit/group-commit.ts', 'group-commit/bounds', {
     'results are those of the rows that still wait':
       "#apply: call entries -> arguments[0].toSorted((a, b) => (a.state === 'done') - (b.state === 'done')).entries()"
   }),
   ...inFile('group-commit/group-commit.ts', failure, {
-    'half of what is split is dropped': '#apply: for meet -> for ($1 of $2.slice($2.length >> 1)) $3'
+    'half of what is split is dropped': '#apply: for record -> for ($1 of $2.slice($2.length >> 1)) $3'
   }),
   ...inFile('group-commit/group-commit.ts', 'group-commit/outages', {
     'pauses go on when the database is back': '#onOutageChange: statement reset -> ;'
   }),
   ...inFile('group-commit/group-commit.ts', /never ends|crashes/, {
-    'a rest does not end with its row': '#giveUp: statement endRest -> ;',
-    'a row that has expired is tried': '#giveUp: statement withdraw -> ;'
+    'a rest does not end with its row': '#expire: statement cancelRest -> ;',
+    'a row that has expired is tried': '#expire: statement withdraw -> ;'
   }),
   ...inFile('group-commit/group-commit.ts', onWire, {
     'a lane that is free before its attempt has ended': `#run: await -> await Promise.race([$1, new Promise((resolve) =>
       arguments[1][0].attempt.signal.addEventListener('abort', () =>
-        resolve({ results: [], failure: { error: new Error(), kind: 'busy' } })))])`,
+        resolve({ failure: { error: new Error(), kind: 'busy' } })))])`,
     'a row that has expired frees its id, though its attempt runs': [
-      '#giveUp: return expire -> (this.#queue.release(arguments[0]), $0)',
-      '#apply: statement release -> ;'
+      '#expire: return expire -> (this.#queue.releaseId(arguments[0]), $0)',
+      '#apply: statement releaseId -> ;'
     ]
   }),
   ...inFile('group-commit/row.ts', /never ends/, {
@@ -150,67 +151,69 @@ export const mutants: readonly Mutant[] = [
       'settle: call reject -> arguments[0] instanceof NotCommitted || this.resolve($2, $3)'
   }),
   ...inFile('group-commit/outage.ts', failure, {
-    'the first failing probe is the last': 'look: statement probeEveryMs -> ;'
+    'the first failing probe is the last': 'look: statement probePauseMs -> ;'
   }),
   ...inFile('group-commit/queue.ts', /deadlock/, {
     'rows that are not sorted': 'take: statement sort -> ;'
   }),
-  ...inFile('group-commit/outage.ts', 'group-commit/slices', {
-    'attempts that all fail come at any rate': 'admit: if mostFailures -> false'
+  ...inFile('group-commit/pace.ts', 'group-commit/slices', {
+    'attempts that all fail come at any rate': 'admit: if failuresBeforeRate -> false'
   }),
   ...inFile('group-commit/queue.ts', 'group-commit/lanes', {
     'rows that are sorted as doubles': 'take: if id -> Number($1) < Number($2)'
   }),
-  ...inFile('group-commit/queue.ts', 'group-commit/failures', {
-    'look-ups take every lane': '#mayStart: return find -> true'
+  ...inFile('group-commit/lane-policy.ts', 'group-commit/failures', {
+    'look-ups take every lane': '#mayStart: return lookUp -> true'
   }),
   ...inFile('group-commit/queue.ts', 'group-commit/slices', {
-    'rows that take long take more than a lane': '#mayStart: return longer -> $2',
-    'rows that take long go before first trials': '#mayStart: operand #listOf -> false',
-    'first trials leave others no turn': 'choose: if #last -> false',
+    'callers do not take turns': 'take: statement endTurn -> ;'
+  }),
+  ...inFile('group-commit/lane-policy.ts', 'group-commit/slices', {
+    'rows that take long take more than a lane': '#mayStart: return longTrial -> $2',
+    'rows that take long go before first trials': '#mayStart: operand isWaiting firstTrial -> false',
+    'first trials leave others no turn': 'choose: if #lastKind -> false',
     'successes outlive what they were of':
-      "leave: statement first -> { if (arguments[0] !== 'fresh') this.#successes[arguments[0]] = 0 }",
+      "end: statement firstTrial -> { if (arguments[0] !== 'newRows') this.#successes[arguments[0]] = 0 }",
     'suspects leave no lane to the others': '#mayStart: call max -> this.#limits.lanes',
-    'callers do not take turns': 'take: statement turn -> ;',
-    'parts are as large as batches': '#room: operand company -> this.#limits.batchRows',
-    'successes let no more go together': 'leave: if fresh -> false'
+    'parts are as large as batches': 'mostRows: operand partRows -> this.#limits.batchRows',
+    'successes let no more go together': 'end: if newRows -> false'
   }),
   ...inFile('group-commit/row.ts', nothingStored, {
     'a later failure forgets that an earlier one was open': [
-      'meet: if lost -> $2',
-      "meet: value mayBeStored -> arguments[0] === 'lost'"
+      'record: if lost -> $2',
+      "record: value mayBeStored -> arguments[0] === 'lost'"
     ]
   }),
   ...inFile('group-commit/row.ts', 'group-commit/failures', {
     'a refusal after an open attempt is told as one':
-      'Row.error: if mayBeStored -> $0 && !this.#history.refusal',
-    'a missing row is told as "stored nothing"': 'Row.error: if mayBeStored -> $0 && this.#history.refusal',
-    'a look-up that is lost has stored its row': 'meet: if lost -> $1',
-    'the error of a look-up is told as a refusal': 'Row.error: if looksUp -> false'
+      'toError: if mayBeStored -> $0 && !this.#history.refusal',
+    'a missing row is told as "stored nothing"': 'toError: if mayBeStored -> $0 && this.#history.refusal',
+    'a look-up that is lost has stored its row': 'record: if lost -> $1',
+    'the error of a look-up is told as a refusal': 'toError: if looksUp -> false'
   }),
   ...inFile('group-commit/row.ts', 'group-commit/bounds', {
-    'an attempt that nobody waits for is not given up': 'expire: if -> this.#waiting === 0'
+    'an attempt that nobody waits for is not given up': 'expire: statement #waiting 1/2 -> ;'
   }),
   ...inFile('group-commit/row.ts', 'group-commit/slices', {
-    'the next of an id is not alone': 'handOn: if company -> false',
-    'a row that fails alone gets no more time': '#fail: statement slice -> ;'
+    'the next of an id is not alone': 'handOn: if partRows -> false',
+    'a row that fails alone gets no more time': '#countFailure: statement slice -> ;'
   }),
   ...inFile('group-commit/table.ts', failure, {
     'no attempt after an open outcome':
-      "next: return mayBeStored -> arguments[1] === 'lost' && !arguments[0].looksUp ? 'fail' : $0"
+      "next: return mayBeStored -> arguments[1] === 'lost' && !arguments[0].looksUp ? fail : $0"
   }),
   ...inFile('group-commit/table.ts', 'group-commit/failures', {
-    'an error before a look': "afterInsert: value refused -> ['part', 'fail']"
+    'an error before a look': 'afterInsert: value refused -> [part, fail]'
   }),
   ...inFile('group-commit/table.ts', 'group-commit/table', {
-    'what an insert leaves out is not looked up': "afterInsert: value nothing -> ['rest', 'rest']",
+    'what an insert leaves out is not looked up': 'afterInsert: value nothing -> [rest, rest]',
     'what cannot be decided is told though the row may be stored': 'next: if mayBeStored -> false',
     'chance is not repeated': 'next: if chance -> false',
     'chance is repeated for ever': 'next: if chance -> $1',
-    'rows that failed together stay together': "afterInsert: value busy -> ['repeat', 'rest']",
+    'rows that failed together stay together': 'afterInsert: value busy -> [repeat, rest]',
     'a row that is not found forgets its refusal': 'next: operand refusal -> false',
     'a row that is left out is tried for ever': 'next: operand misses -> 0',
-    'a look-up that is refused is repeated for ever': "afterFind: value refused -> ['part', 'rest']"
+    'a look-up that is refused is repeated for ever': 'afterFind: value refused -> [part, rest]'
   }),
   ...inFile('shared/clock.ts', 'shared/clock', { 'the wall clock': 'systemClock: call now -> Date.now()' }),
   ...inFile('plants/columns.ts', falsehood, {
@@ -218,13 +221,13 @@ export const mutants: readonly Mutant[] = [
     'a field is not compared': "writeContent: argument undefined -> (column) => column[0] !== 'tag'"
   }),
   ...inFile('plants/plugin.ts', 'plants/plugin', {
-    'no connection for the probe': 'probeConnections: value -> 0'
+    'no connection for the probe': 'probeSessions: value -> 0'
   }),
   ...inFile('plants/repository.ts', /drawn for a key/, {
     'a keyed plant gets a random write id': 'create: call deriveWriteId -> randomWriteId()'
   }),
   ...inFile('plants/repository.ts', nothingStored, {
-    'an open outcome is told as "stored nothing"': "byReason: value unknown -> 'DeadlineExceeded'"
+    'an open outcome is told as "stored nothing"': "failureNames: value unknown -> 'DeadlineExceeded'"
   }),
   ...inFile('plants/write-id.ts', falsehood, {
     'created and replayed are swapped': 'outcomeOf: if mayBeStored -> !($0)',
