@@ -28,6 +28,9 @@ export const bytesPerPlant = 112
 /** What the line of a create takes in a file of Docker's driver json-file; test/telemetry/log-volume.test.ts measures it. */
 export const bytesPerLogLine = 393
 
+/** What it takes in journald's files, with the fields of a service's entry, as systemd 262 writes them. */
+const bytesPerJournalEntry = 760
+
 /** How many times smaller gzip makes these files, rounded down; the same test measures it. */
 export const logCompression = 8
 
@@ -80,13 +83,15 @@ export async function writeSizing(): Promise<string> {
     'log per day'
   ]
   const { kept, onDisk } = readLogLimits()
+  const journal = Math.ceil((bytesPerJournalEntry * 100 * 86_400 * 1.1) / 1e9)
   return `${table(head, lines)}
 
 - A replica has ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
   credentials change.
 - A create has ${bytesPerLogLine} bytes of log, as Docker writes it. The stack keeps ${gigabytes(kept)} of each replica, of which older files
   are compressed (${(onDisk / 1e9).toFixed(1)} GB on disk): a day at 100 creates/s, even if one replica takes them all. The log goes with its
-  container: [ship it](monitoring.md#logs).`
+  container: [ship it](monitoring.md#logs).
+- journald takes ${bytesPerJournalEntry} bytes a create, and keeps 4 GB by default. For such a day, set \`SystemMaxUse=${journal}G\` in journald.conf.`
 }
 
 /** Returns, for the loads that were measured, how many replicas keep a core of PostgreSQL busy. */

@@ -264,7 +264,8 @@ export default fp<PluginOptions>(
     addGauge(registry, 'pool_connections', connections, byState, 'state')
     const resets = 'Replacements of all connections to the database after one was lost'
     addCounter(registry, 'pool_resets', resets, () => databases.state.resets)
-    const errors = 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE'
+    const errors =
+      'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
     addCounter(registry, 'database_errors', errors, () => databases.reports.counts, 'sqlstate')
     const exhausted = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
     addGauge(registry, 'database_exhausted', exhausted, () => +databases.reports.isExhausted)

@@ -54,7 +54,8 @@ export default fp<{ registry: Registry }>(
     count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
     const callers = createCallerCounts()
     const ofCallers =
-      "Requests by the name of their token, and by how they ended: Success, a failure's name, or ClientLeft"
+      "Requests by their token's name, (none) without a valid one, (other) beyond 100, and by how they ended: " +
+      "Success, a failure's name, or ClientLeft"
     count('http_requests', ofCallers, callers.read)
     const ofDropped =
       'Connections closed without a response, beyond MAX_CONNECTIONS and the room for refusals'

@@ -39,7 +39,7 @@ t.test(
     const { services } = parse(readFileSync(join(import.meta.dirname, '../../docker-compose.yml'), 'utf8'))
     t.match(services.api.logging, {
       driver: 'json-file',
-      options: { 'max-size': /^\d+m$/, 'max-file': '40', compress: 'true' }
+      options: { 'max-size': /^\d+m$/, 'max-file': '40', compress: 'true', tag: '{{.Name}}' }
     })
     // The newest file may just have begun.
     t.ok(readLogLimits().rotated >= 100 * 86_400 * bytesPerLogLine)
