@@ -4,6 +4,8 @@ import type { Clock } from '../shared/clock.ts'
 const shortestPauseMs = 20
 const longestPauseMs = 1000
 const probeEveryMs = 500
+/** An outage is told again: whoever comes later must find its cause in the log, without its beginning. */
+const reminderMs = 60_000
 
 /** Returns the pause after this many failures, 0 or more: exponential, from 10 ms to 1 s, with jitter so that lanes and replicas spread. */
 export function pauseMs(failures: number, clock: Clock): number {
@@ -61,7 +63,8 @@ export function createPace(clock: Clock, onDue: () => void) {
 }
 
 /**
- * Takes the probe, which rejects while the database is down, and a callback for changes, which gets the probe's error. If
+ * Takes the probe, which rejects while the database is down, and a callback for changes and, in an outage, for each minute,
+ * which gets the probe's error. If
  * the database gave no sign of life during the whole time of a row that has expired, an outage is suspected: perhaps only
  * that row lost its sessions. It begins when the probe fails. Then a probe is made every 500 ms, until one succeeds or there
  * is another sign of life.
@@ -74,6 +77,7 @@ export function createOutage(
   let state: 'none' | 'suspected' | 'on' = 'none'
   let isProbing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
+  let toldAt = 0
   let cancelProbe = () => {}
 
   async function look() {
@@ -81,7 +85,10 @@ export function createOutage(
     await probe().then(signOfLife, (cause: unknown) => {
       if (state === 'none') return
       cancelProbe = clock.after(probeEveryMs, look)
-      if (state === 'suspected') onChange(true, cause)
+      if (state === 'suspected' || clock.now() - toldAt >= reminderMs) {
+        toldAt = clock.now()
+        onChange(true, cause)
+      }
       state = 'on'
     })
     isProbing = false

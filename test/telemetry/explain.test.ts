@@ -7,15 +7,15 @@ import { until } from '../../dev/until.ts'
 import { headers, startService } from '../support/service.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
-const [, program = '', example = ''] = /jq -cR '([^']+)'\n\n {4}(\{.*\})\n/.exec(page) ?? []
+const [, command = '', example = ''] = / {6}(jq -cR '.*)\n\n {4}(\{.*\})\n/.exec(page) ?? []
 
 /** Where there is no jq, the line is not run. */
 const skip = spawnSync('jq', ['--version']).error ? 'jq is not on the PATH' : false
 
-/** Runs the program over lines of a log, with another filter if one is given. */
+/** Runs the line over lines of a log, with another filter if one is given. */
 function explain(t: Test, log: string, filter = 'select(.level >= 40)') {
-  const changed = program.replace('select(.level >= 40)', filter)
-  const { status, stdout, stderr } = spawnSync('jq', ['-cR', changed], { input: log, encoding: 'utf8' })
+  const changed = command.replace('select(.level >= 40)', filter)
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', changed], { input: log, encoding: 'utf8' })
   t.strictSame([status, stderr], [0, ''])
   return stdout.split('\n').flatMap((line) => (line ? [JSON.parse(line)] : []))
 }
@@ -23,7 +23,10 @@ function explain(t: Test, log: string, filter = 'select(.level >= 40)') {
 t.test('a 503: who got it, when, after how long, and why, as the page shows it', { skip }, async (t) => {
   const away = 'postgres://nobody@127.0.0.1:1/none'
   const service = await startService(t, { DATABASE_URL: away, WRITE_DEADLINE_MS: '1000' })
-  const answer = await service.post({ id: 1, name: 'n' }, { headers: { ...headers, 'x-request-id': 'mine' } })
+  const answer = await service.post(
+    { id: 1, name: 'n' },
+    { headers: { ...headers, 'x-request-id': 'mine', 'x-forwarded-for': '198.51.100.17' } }
+  )
   t.equal(answer.headers['error-name'], 'DeadlineExceeded')
   const isMine = ({ requestId }: { requestId?: string }) => requestId === 'mine'
   const logged = await until('it is logged', () => service.log().find(isMine))
@@ -39,6 +42,7 @@ t.test('a 503: who got it, when, after how long, and why, as the page shows it',
       errorName: 'DeadlineExceeded',
       requestId: 'mine',
       durationMs: logged.durationMs,
+      from: '198.51.100.17',
       msg: 'the deadline passed',
       why: [
         'the deadline has passed; the row is not stored',
