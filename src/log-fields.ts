@@ -16,7 +16,7 @@ const limits = 'the end of a process that is cut off'
 
 export const logFields = {
   time: field('integer', every, 'Unix time in ms'),
-  level: field('integer', every, '20 debug, 30 info, 40 warn, 50 error, 60 fatal'),
+  level: field('integer', every, '20 debug, 30 info, 40 warn (503), 50 error (500), 60 fatal'),
   msg: field('text', every, 'What happened; of a failure, the message that its client got'),
   requestId: field('text', request, 'The `X-Request-Id` of its response'),
   failure: field('integer', 'a request with a response', 'Its number `error`; 0 for a success'),
