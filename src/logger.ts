@@ -1,13 +1,24 @@
 /** The log: JSON lines by pino, without anything that a client sent or PostgreSQL quoted. */
 import fs from 'node:fs'
 import { type DestinationStream, type Logger, pino } from 'pino'
+import type { ErrorField } from './log-fields.ts'
 
 const maximumCauses = 5
 const maximumLength = 10_000
 
 /** The fields of an error that are logged. Of PostgreSQL's errors not the message, which can quote a row. */
-const kept = ['name', 'code', 'message', 'stack']
-const keptOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
+const kept: readonly ErrorField[] = ['name', 'code', 'message', 'stack']
+const keptOfReports: readonly ErrorField[] = [
+  'name',
+  'code',
+  'severity',
+  'schema',
+  'table',
+  'column',
+  'dataType',
+  'constraint',
+  'routine'
+]
 /** The function that has raised an error, in the first line of its context. Further ones can quote statements. */
 const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 
@@ -15,7 +26,7 @@ const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 function describeError(error: unknown, hasStack: boolean, depth = 0): object {
   try {
     if (!(error instanceof Error)) return { type: typeof error }
-    const described: Record<string, unknown> = { type: error.constructor.name }
+    const described: Partial<Record<ErrorField, unknown>> = { type: error.constructor.name }
     for (const name of 'severity' in error ? keptOfReports : kept) {
       const value = name === 'stack' && !hasStack ? undefined : Reflect.get(error, name)
       // Other values may be large or cyclic, or throw when they are read.

@@ -40,7 +40,8 @@ export function writeErrorsPage(): string {
 ${notice}
 
 Every failure is status 400 with \`{"error": <number>, "message": <text>}\`. \`error\` is the HTTP status code that fits
-best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_store_http_failures_total\` counts by name.
+best. \`message\` may be more exact. \`Error-Name\` is the name below. \`plant_store_http_failures_total\`
+counts by name, \`plant_store_http_requests_total\` by caller, too. [The log](monitoring.md#logs) says why.
 The files that \`/docs\` loads can meet RateLimited.
 
 \`Write-Outcome\` is \`none\` if this request has stored nothing, \`unknown\` if it may have stored the plant. It says nothing

@@ -7,7 +7,7 @@ import { operations } from '../../src/plants/route.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
-import { writeAlerts, writeMetrics } from './monitoring.ts'
+import { writeAlerts, writeLogFields, writeMetrics } from './monitoring.ts'
 import { writeDocument } from './openapi.ts'
 import { fillPage } from './parts.ts'
 import { writePrometheusRule } from './prometheus-rule.ts'
@@ -32,7 +32,11 @@ export async function generateFiles(): Promise<Map<string, string>> {
     ['docs/scaling.md', fillPage('docs/scaling.md', { replicas: writeReplicas() })],
     [
       'docs/monitoring.md',
-      fillPage('docs/monitoring.md', { metrics: await writeMetrics(), alerts: writeAlerts() })
+      fillPage('docs/monitoring.md', {
+        metrics: await writeMetrics(),
+        log: writeLogFields(),
+        alerts: writeAlerts()
+      })
     ],
     ['ops/prometheus/web/runbook.html', writeRunbook()],
     ['deploy/kubernetes/monitoring/prometheus-rule.yaml', writePrometheusRule()],

@@ -1,9 +1,10 @@
-/** The tables of docs/monitoring.md: the metrics as the service describes them, and the alerts. */
+/** The tables of docs/monitoring.md: the metrics as the service describes them, the log's fields, and the alerts. */
 import { readFileSync } from 'node:fs'
 import type { FastifyBaseLogger } from 'fastify'
 import { parse } from 'yaml'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { errorFields, logFields } from '../../src/log-fields.ts'
 import { createLogger } from '../../src/logger.ts'
 import { parseMetrics } from '../metrics-page.ts'
 import { code, table } from './markdown.ts'
@@ -51,6 +52,20 @@ export async function writeMetrics(): Promise<string> {
     return [code(name), labels ? `${types[name]} by ${labels}` : `${types[name]}`, meaning]
   })
   return table(['metric', 'type', 'meaning'], rows)
+}
+
+/** Returns each field of the log's lines, and of the errors in them. */
+export function writeLogFields(): string {
+  const list = (fields: typeof logFields | typeof errorFields) =>
+    table(
+      ['field', 'type', 'lines', 'meaning'],
+      Object.entries(fields).map(([name, { type, of, meaning }]) => [code(name), type, of, meaning])
+    )
+  return `${list(logFields)}
+
+The fields of an error, \`cause\` or \`err\`:
+
+${list(errorFields)}`
 }
 
 /** Returns each alert with how long its condition holds before it fires, and its severity. */

@@ -1,5 +1,6 @@
 /** Tables of docs/running.md and docs/scaling.md: what the benchmarks have measured, and what follows for a rate. */
 import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
 import { createLogger } from '../../src/logger.ts'
 import { table } from './markdown.ts'
 import { buildDefault } from './monitoring.ts'
@@ -24,12 +25,35 @@ const loads = bench.rows.filter(({ name }) => name === 'service')
 /** What a plant of the benchmarks takes on disk, table and index, for random ids; test/plants/disk.test.ts measures it. */
 export const bytesPerPlant = 112
 
+/** What the line of a create takes in a file of Docker's driver json-file; test/telemetry/log-volume.test.ts measures it. */
+export const bytesPerLogLine = 393
+
+/** What it takes in journald's files, with the fields of a service's entry, as systemd 262 writes them. */
+const bytesPerJournalEntry = 760
+
+/** How many times smaller gzip makes these files, rounded down; the same test measures it. */
+export const logCompression = 8
+
+/** Returns how many bytes of log the stack keeps of a replica at most, before older files are compressed, and on disk. */
+export function readLogLimits() {
+  const { services } = parse(readFileSync(new URL('../../docker-compose.yml', import.meta.url), 'utf8'))
+  const { 'max-size': size, 'max-file': files } = services.api.logging.options
+  // Docker's m is a million.
+  const each = Number.parseInt(size, 10) * 1e6
+  return {
+    kept: each * files,
+    onDisk: each * (1 + (files - 1) / logCompression),
+    rotated: each * (files - 1)
+  }
+}
+
 /** The load from which rates are computed: small batches, so that there is room. */
 const basis = loads.find(({ connections }) => connections === 8) as Figures
 const busiest = 0.5
 const rates = [1_000, 5_000, 20_000, 50_000]
 
 const count = (value: number) => value.toLocaleString('en-US')
+const gigabytes = (bytes: number) => `${count(Math.round(bytes / 1e9))} GB`
 const tenths = (value: number) => value.toFixed(1)
 
 /** Returns, for some rates, what the service and PostgreSQL need. */
@@ -45,14 +69,29 @@ export async function writeSizing(): Promise<string> {
       `${replicas} GiB`,
       count(replicas * size),
       tenths((rate * basis.databaseCpuUs) / 1e6),
-      `${count(Math.round((rate * bytesPerPlant * 86_400) / 1e9))} GB`
+      gigabytes(rate * bytesPerPlant * 86_400),
+      gigabytes(rate * bytesPerLogLine * 86_400)
     ]
   })
-  const head = ['creates/s', 'replicas', 'memory', 'database connections', 'PostgreSQL cores', 'disk per day']
+  const head = [
+    'creates/s',
+    'replicas',
+    'memory',
+    'database connections',
+    'PostgreSQL cores',
+    'disk per day',
+    'log per day'
+  ]
+  const { kept, onDisk } = readLogLimits()
+  const journal = Math.ceil((bytesPerJournalEntry * 100 * 86_400 * 1.1) / 1e9)
   return `${table(head, lines)}
 
 - A replica has ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
-  credentials change.`
+  credentials change.
+- A create has ${bytesPerLogLine} bytes of log, as Docker writes it. The stack keeps ${gigabytes(kept)} of each replica, of which older files
+  are compressed (${(onDisk / 1e9).toFixed(1)} GB on disk): a day at 100 creates/s, even if one replica takes them all. The log goes with its
+  container: [ship it](monitoring.md#logs).
+- journald takes ${bytesPerJournalEntry} bytes a create, and keeps 4 GB by default. For such a day, set \`SystemMaxUse=${journal}G\` in journald.conf.`
 }
 
 /** Returns, for the loads that were measured, how many replicas keep a core of PostgreSQL busy. */

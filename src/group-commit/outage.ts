@@ -3,6 +3,8 @@ import type { Clock } from '../shared/clock.ts'
 
 /** While an outage lasts, a probe begins this long after the last one has failed. */
 const probePauseMs = 500
+/** An outage is reported again: whoever comes later must find its cause in the log, without its beginning. */
+const reminderMs = 60_000
 
 /** Whether an outage is on, and the events that begin and end one. */
 export interface Outage {
@@ -18,7 +20,7 @@ export interface Outage {
 
 /**
  * Takes the probe, which rejects while the database is down, and a callback for the beginning and the end of an outage, which
- * gets the error of the probe. Silence alone is only a suspicion, because the row that expired may itself have cost its
+ * gets the error of the probe, and for each minute between them. Silence alone is only a suspicion, because the row that expired may itself have cost its
  * sessions. A probe that fails confirms it. Probes then go on until one succeeds or there is another sign of life.
  */
 export function createOutage(
@@ -29,6 +31,7 @@ export function createOutage(
   let state: 'none' | 'suspected' | 'on' = 'none'
   let isProbing = false
   let lastSignOfLife = Number.NEGATIVE_INFINITY
+  let reportedAt = 0
   let cancelProbe = () => {}
 
   async function look() {
@@ -36,7 +39,10 @@ export function createOutage(
     await probe().then(signOfLife, (cause: unknown) => {
       if (state === 'none') return
       cancelProbe = clock.after(probePauseMs, look)
-      if (state === 'suspected') onChange(true, cause)
+      if (state === 'suspected' || clock.now() - reportedAt >= reminderMs) {
+        reportedAt = clock.now()
+        onChange(true, cause)
+      }
       state = 'on'
     })
     isProbing = false

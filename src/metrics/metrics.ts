@@ -70,21 +70,22 @@ export function addHistogram(registry: Registry, of: string, help: string, bound
   }
 }
 
-type Read = () => number | Readonly<Record<string, number>>
+type Read = () => number | Readonly<Record<string, number>> | Sample[]
 
 const addAs =
   (type: 'counter' | 'gauge', suffix: string) =>
   (registry: Registry, name: string, help: string, read: Read, label = '') =>
     addMetric(registry, type, `plant_store_${name}${suffix}`, help, () => {
       const values = read()
+      if (Array.isArray(values)) return values
       if (typeof values === 'number') return [{ labels: {}, value: values }]
       return Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))
     })
 
-/** Adds the gauge `plant_store_<name>` to a registry; `read` returns its value, or those of `label`. */
+/** Adds the gauge `plant_store_<name>` to a registry; `read` returns its value, those of `label`, or those of several labels. */
 export const addGauge = addAs('gauge', '')
 
-/** Adds the counter `plant_store_<name>_total` to a registry; `read` returns its value, or those of `label`. */
+/** Adds the counter `plant_store_<name>_total` to a registry; `read` returns what a gauge's would. */
 export const addCounter = addAs('counter', '_total')
 
 /** The values that have one set of labels. */

@@ -1,6 +1,7 @@
 /** One line of the log when a response has ended, and how many lines requests without a caller may have. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
+import type { Line } from '../log-fields.ts'
 import { createInfoLine } from '../logger.ts'
 
 /** The levels of lines about requests, the most severe first. */
@@ -88,8 +89,6 @@ const reportOf = (cause: unknown) => (cause instanceof Error && 'severity' in ca
 
 /** How long requests without a line are counted before a line tells their number, in ms. */
 const untoldMs = 1_000
-
-type Line = Readonly<Record<string, unknown>>
 
 /**
  * Returns three functions that log: a response that was sent or given up; a line without a request, within the budget of

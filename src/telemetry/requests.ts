@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import type { Failure } from '../failures/failure.ts'
 import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
+import { createCallerCounts } from './callers.ts'
 import { createRequestLog, routeOf } from './request-log.ts'
 
 declare module 'fastify' {
@@ -51,6 +52,11 @@ export default fp<{ registry: Registry }>(
     const count = addCounter.bind(undefined, registry)
     const gauge = addGauge.bind(undefined, registry)
     count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
+    const callers = createCallerCounts()
+    const ofCallers =
+      "Requests by their token's name, (none) without a valid one, (other) beyond 100, and by how they ended: " +
+      "Success, a failure's name, or ClientLeft"
+    count('http_requests', ofCallers, callers.read)
     const ofDropped =
       'Connections closed without a response, beyond MAX_CONNECTIONS and the room for refusals'
     count('http_connections_dropped', ofDropped, () => connections.room.dropped)
@@ -77,6 +83,7 @@ export default fp<{ registry: Registry }>(
       'rejected',
       ({ name, error, message }: Failure, from: { requestId: string; client?: string }) => {
         failures[name]++
+        callers.add('', name)
         write(
           'info',
           { requestId: from.requestId, failure: error, errorName: name, client: from.client },
@@ -95,6 +102,7 @@ export default fp<{ registry: Registry }>(
         seriesOf(known, failure?.error ?? 0, routeOf(request)).observe(elapsedTime / 1000, exemplar)
         if (failure) failures[failure.name]++
       }
+      callers.add(request.caller, isSent ? (failure?.name ?? 'Success') : 'ClientLeft')
       logReply(reply, isSent)
     })
   },

@@ -103,6 +103,7 @@ t.test('the page has these metrics, and those of the process', async (t) => {
   t.strictSame(Object.fromEntries(own.map((name) => [name, [types[name], ...labels(name)]])), {
     plant_store_http_request_duration_seconds: ['histogram', 'route', 'interface', 'method', 'failure'],
     plant_store_http_failures_total: ['counter', 'name'],
+    plant_store_http_requests_total: ['counter', 'caller', 'result'],
     plant_store_http_requests_in_flight: ['gauge'],
     plant_store_http_connections_dropped_total: ['counter'],
     plant_store_http_connections_evicted_total: ['counter', 'token'],

@@ -90,6 +90,7 @@ async function recovers(t: Test, service: Awaited<ReturnType<typeof startService
 t.test('down: 503 by the deadline, then at once, and 200 as soon as it is back', async (t) => {
   const service = await startService(t, env)
   t.strictSame(await create(t, service), success({ name: 'n' }))
+  const began = performance.now()
   await server.down()
   t.ok(isUnavailable(await create(t, service)))
   t.strictSame(await create(t, service), unavailable, 'an outage beyond the deadline is not waited for')
@@ -98,7 +99,12 @@ t.test('down: 503 by the deadline, then at once, and 200 as soon as it is back',
   const messages = service.log().map(({ level, msg }) => `${level} ${msg}`)
   const away =
     '50 the database has been unreachable for the write deadline; refusing creates until it is back'
-  t.equal(messages.filter((message) => message === away).length, 1, 'the outage is logged once')
+  const told = messages.filter((message) => message === away).length
+  const minutes = (performance.now() - began) / 60_000
+  t.ok(
+    told >= 1 && told <= 1 + minutes,
+    `the outage is logged at once, then each minute: ${told} in ${minutes}`
+  )
   t.ok(messages.lastIndexOf('30 the database is back') > messages.indexOf(away))
 })
 

@@ -52,6 +52,24 @@ t.test('outages', async (t) => {
     t.equal(probes.length, 2)
   })
 
+  t.test('an outage is told at once, each minute, and once when it is over', async (t) => {
+    const { submit, clock, probes, outages } = setUp()
+    await clock.move(1)
+    submit('1')
+    await clock.move(10_000)
+    const began = clock.now()
+    const told: number[] = []
+    while (clock.now() < began + 121_000) {
+      const before = outages.length
+      await probes.at(-1)?.fail()
+      if (outages.length > before) told.push(clock.now() - began)
+      await clock.move(500)
+    }
+    t.same(told, [0, 60_000, 120_000])
+    await probes.at(-1)?.succeed()
+    t.same(outages, [true, true, true, false])
+  })
+
   t.test('a row that gets through ends the outage; a late probe does not disturb', async (t) => {
     const { submit, attempts, last, clock, probes, group, outages } = setUp({ lanes: 3 })
     await clock.move(1)

@@ -52,6 +52,7 @@ t.test('it starts what npm starts, and has room for the default settings', async
   })
   t.ok(Number(settingOf('LimitNOFILE')) >= maxConnections + 1_100)
   t.ok(Number.parseInt(settingOf('TimeoutStopSec'), 10) * 1_000 > shutdownTimeoutMs)
+  t.equal(settingOf('LogRateLimitIntervalSec'), '0')
 })
 
 t.test('nginx leaves a replica alone while the file is there that its unit makes', async (t) => {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
+import { checkLine } from './log-fields.ts'
 import { patientSettings, token } from './service.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -90,6 +91,12 @@ export async function startProcess(t: Teardown, env: NodeJS.ProcessEnv, flags?: 
   const address = { HOST: '127.0.0.1', PORT: '0' }
   const settings = { ...patientSettings, ...address, AUTH_TOKENS: `tester:${token}`, ...env }
   const process = start(t, ['src/server.ts'], settings, flags)
+  let rest = ''
+  process.child.stdout?.on('data', (text) => {
+    const lines = `${rest}${text}`.split('\n')
+    rest = lines.pop() as string
+    lines.forEach(checkLine)
+  })
   const [, url = ''] = await process.output(/Server listening at (http:[^"]+)/)
   return { ...process, url }
 }

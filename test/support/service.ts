@@ -9,6 +9,7 @@ import { createLogger } from '../../src/logger.ts'
 import type { Plant } from '../../src/plants/schema.ts'
 import { createDatabase, query } from './database.ts'
 import { checkDeclarations } from './declarations.ts'
+import { checkLine } from './log-fields.ts'
 
 /** A secret of the caller `tester`. */
 export const token = 'tester-secret-0123456789'
@@ -36,7 +37,11 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   })
   const log: string[] = []
   const parsed: ReturnType<typeof JSON.parse>[] = []
-  const app = await buildApp(config, createLogger(config.LOG_LEVEL, { write: (line) => void log.push(line) }))
+  const write = (line: string) => {
+    log.push(line)
+    checkLine(line)
+  }
+  const app = await buildApp(config, createLogger(config.LOG_LEVEL, { write }))
   checkDeclarations(t, app)
   t.teardown(() => app.close())
   await app.listenForMetrics()
