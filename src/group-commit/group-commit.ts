@@ -1,6 +1,7 @@
 /** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
 import { type Clock, systemClock } from '../shared/clock.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
+import { type BatchPolicy, waitForTurn } from './batch-policy.ts'
 import { type CutOff, createCutOff } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
@@ -20,12 +21,13 @@ interface Options {
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
   clock?: Clock
+  policy?: BatchPolicy
 }
 
 /**
- * A group commit over a store. An idle lane takes all rows that have come by the end of the event loop's turn,
- * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, inserts them or looks them
- * up, and settles what that has decided; the table says what becomes of the others.
+ * A group commit over a store. The batch policy says when an idle lane takes rows. While all lanes are busy, rows gather into
+ * the next batch. A lane takes rows, inserts them or looks them up, and settles what that has decided; the table says what
+ * becomes of the others.
  */
 export class GroupCommit<T extends Item, R> {
   readonly #store: Store<T, R>
@@ -38,12 +40,12 @@ export class GroupCommit<T extends Item, R> {
   readonly #watch: CutOff
   readonly #estimate: Estimate
   readonly #deadlines: Deadlines<T, R>
+  /** Tells the batch policy of a row that has found a lane idle. */
+  readonly #gather: () => void
   readonly #drained = Promise.withResolvers<void>()
   #busyLanes = 0
   /** When the newest attempt has begun. */
   #newestBegan = 0
-  /** Rows of this turn that have found a lane idle. */
-  #rowsOfTurn = 0
   #closed = false
 
   constructor(store: Store<T, R>, limits: Limits, options: Options = {}) {
@@ -67,6 +69,8 @@ export class GroupCommit<T extends Item, R> {
     )
     this.#estimate = createEstimate(limits)
     this.#deadlines = createDeadlines(limits.deadlineMs, clock, (row) => this.#expire(row), start)
+    const { policy = waitForTurn } = options
+    this.#gather = policy(limits.batchRows, clock, start)
   }
 
   /**
@@ -84,19 +88,6 @@ export class GroupCommit<T extends Item, R> {
     this.#deadlines.add(row)
     this.#queue.add(row)
     if (this.#busyLanes < this.#limits.lanes) this.#gather()
-  }
-
-  /**
-   * The batch policy: an idle lane takes what has come by the end of this turn, or at once what fills a batch. Many requests
-   * arrive in one turn: a lane that took the first alone would be busy when the others come.
-   */
-  #gather() {
-    if (this.#rowsOfTurn++ === 0)
-      this.#clock.afterPoll(() => {
-        this.#rowsOfTurn = 0
-        this.#start()
-      })
-    if (this.#rowsOfTurn % this.#limits.batchRows === 0) this.#start()
   }
 
   /**
