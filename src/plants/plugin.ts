@@ -10,6 +10,7 @@ import type { Tracing } from '../tracing/open-telemetry.ts'
 import { checkReadiness, probeWhileIdle } from './probe.ts'
 import {
   createPlantRepository,
+  type MakeRepository,
   type Observer,
   type PlantRepository,
   type QueueStats,
@@ -29,8 +30,8 @@ interface Options {
   registry: Registry
   write: WriteLimits
   tracing?: Tracing | undefined
-  /** Where plants are stored, in place of the database. */
-  repository?: PlantRepository | undefined
+  /** Makes what stores plants in place of the database. */
+  repository?: MakeRepository | undefined
 }
 
 /** For the probe of an outage, besides those of the lanes. */
@@ -120,13 +121,11 @@ function createPlantMetrics(registry: Registry) {
 
 export default fp<Options>(
   async (app, { registry, repository, ...options }) => {
-    if (repository) {
-      app.decorate('plants', repository)
-      app.addHook('onClose', () => repository.close())
-      return
-    }
     const metrics = createPlantMetrics(registry)
-    const { plants, startProbes, close } = openRepository(app.databases, options, app.log, metrics)
+    const given = repository?.(app.log, metrics)
+    const { plants, startProbes, close } = given
+      ? { plants: given, startProbes() {}, close: () => given.close() }
+      : openRepository(app.databases, options, app.log, metrics)
     metrics.watch(options.write, () => plants.load)
     app.decorate('plants', plants)
     // Not earlier: until then, the start waits for the database and reports that.

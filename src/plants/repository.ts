@@ -40,6 +40,9 @@ export interface PlantRepository {
 /** Plants that wait for their outcome, the bytes of those whose response is not taken, and what keeps them waiting. */
 export type QueueStats = GroupCommit<never, never>['load']
 
+/** Makes a repository that reports what it does. */
+export type MakeRepository = (log: FastifyBaseLogger, observer: Observer) => PlantRepository
+
 /** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
   onStored(stored: Stored): void
