@@ -10,7 +10,7 @@ import addOperation from './http/add-operation.ts'
 import { createBareApp } from './http/bare-app.ts'
 import openapi from './openapi/openapi.ts'
 import plantRepository from './plants/plugin.ts'
-import type { PlantRepository } from './plants/repository.ts'
+import type { MakeRepository } from './plants/repository.ts'
 import plants from './plants/route.ts'
 import schema, { ajv } from './plants/schema.ts'
 import { databaseChecks } from './plants/statements.ts'
@@ -23,12 +23,12 @@ const keepAliveTimeout = 620_000
 
 /**
  * Builds the application. It does not listen yet, and connects to the database with its first request.
- * `repository` stores plants in place of the database.
+ * `repository` makes what stores plants in place of the database.
  */
 export async function buildApp(
   config: Config,
   logger: FastifyBaseLogger,
-  { tracing, repository }: { tracing?: Tracing | undefined; repository?: PlantRepository } = {}
+  { tracing, repository }: { tracing?: Tracing | undefined; repository?: MakeRepository } = {}
 ) {
   const registry = new Registry()
   const { BASE_PATH: basePath } = config

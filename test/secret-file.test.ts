@@ -20,7 +20,10 @@ const kinds: Kind[] = [
   {
     setting: 'AUTH_TOKENS_FILE',
     list: (...names) => `${names.map((name) => `${name}:secret-of-${name}-0123456789`).join('\n')}\n`,
-    parse: (text) => [...parseTokens(text).values()],
+    parse(text) {
+      const { findCaller } = parseTokens(text)
+      return [...text.matchAll(/secret-of-\S+/g)].map(([secret]) => `${findCaller(secret)}`)
+    },
     broken: [
       ['', 'must hold at least one token'],
       [' , ', 'must hold at least one token'],

@@ -31,7 +31,7 @@ export async function startServers(url?: string): Promise<[name: string, Server]
   const service = await buildApp(
     config,
     createLogger(config.LOG_LEVEL),
-    url ? {} : { repository: createRepository(config) }
+    url ? {} : { repository: () => createRepository(config) }
   )
   return [
     ['bare Fastify', await listen(buildBare(groupCommit))],

@@ -22,7 +22,7 @@ const repository: PlantRepository = {
   close: () => pool.end()
 }
 
-const app = await buildApp(config, createLogger(config.LOG_LEVEL), { repository })
+const app = await buildApp(config, createLogger(config.LOG_LEVEL), { repository: () => repository })
 await app.listenForMetrics()
 await app.listen({ host: config.HOST, port: config.PORT })
 closeWithGrace({ logger: app.log }, () => app.close())

@@ -1,9 +1,12 @@
+/** Loads of creates: what each has sent and got, and what the table holds in the end. */
+import { columns } from '../../src/plants/columns.ts'
+import type { Plant } from '../../src/plants/schema.ts'
+import { fields } from '../plants.ts'
+
 /** One `POST /plants` of a load: what was sent, what came back, and when, by one clock of the load. */
-export interface Operation {
+export interface Operation extends Plant {
   /** The id as its decimal digits: int64 does not fit a JavaScript number. */
   id: string
-  name: string
-  tag?: string
   /** The value of `Idempotency-Key`. */
   key?: string
   /** Milliseconds of the load's clock before the first byte was sent. */
@@ -11,17 +14,21 @@ export interface Operation {
   /** Milliseconds of the load's clock after the last byte came; absent while the response is open or lost. */
   ended?: number
   /** Absent if the connection was lost, or the client gave up: the create may take effect at any later time. */
-  response?: { status: number; body: { error: number; message: string } | { name: string; tag?: string } }
+  response?: { status: number; body: { error: number; message: string } | Plant }
 }
 
 /** A row of the table when the load has ended and everything is healed. */
-export interface StoredRow {
+export interface StoredRow extends Plant {
   id: string
-  name: string
-  tag?: string
 }
 
+// A release without the column of a field has a table without it.
+const content = fields.map((field) => `'${field}', stored -> '${columns[field].name}'`).join(', ')
+
 /** The query for the rows whose ids are in a range: a StoredRow of JSON each. */
-export const selectRows = (firstId = 1, lastId = Number.MAX_SAFE_INTEGER) => `
-  select json_strip_nulls(json_build_object('id', id::text, 'name', name, 'tag', tag)) as row
-  from plants where id between ${firstId} and ${lastId}`
+export const selectRows = (
+  firstId: number | bigint = 1,
+  lastId: number | bigint = Number.MAX_SAFE_INTEGER
+) => `
+  select json_strip_nulls(json_build_object('id', id::text, ${content})) as row
+  from plants, to_jsonb(plants) as stored where id between ${firstId} and ${lastId}`

@@ -1,4 +1,5 @@
 /** Judges a history: whether for each id one order of its creates explains every response and the table at the end. */
+import { type Field, fields, isSamePlant } from '../plants.ts'
 import type { Operation, StoredRow } from './history.ts'
 
 /** What a response claims of its operation; `open` claims nothing: the plant may be stored, or be stored later. */
@@ -43,7 +44,7 @@ function judgeAbsence(claims: Claimed[]): string[] {
 }
 
 function judgeRow(row: StoredRow, claims: Claimed[]): string[] {
-  const senders = claims.filter(({ operation }) => isSame(operation, row))
+  const senders = claims.filter(({ operation }) => isSamePlant(operation, row))
   if (senders.length === 0) return [tell('stored with content that nobody sent', row)]
   const writers = senders.filter(({ claim }) => writing.has(claim))
   if (writers.length === 0)
@@ -71,11 +72,11 @@ function judgeClaim({ operation, claim }: Claimed, { write, row, began }: Winner
   const isWinner = (operation.key ?? operation) === write
   const isFirst = began > (operation.ended ?? Number.POSITIVE_INFINITY)
   const because = (fault: string) => [tell(fault, operation, row)]
-  if (claim === 'stored' && !(isWinner && isSame(operation, row)))
+  if (claim === 'stored' && !(isWinner && isSamePlant(operation, row)))
     return because('acknowledged, but another plant has its id')
   if (claim === 'taken' && isWinner) return because('told "taken" by its own write')
   if (claim === 'reused' && !isWinner) return because('told "reused", but its key stored nothing')
-  if (claim === 'reused' && isSame(operation, row)) return because('told "reused" with the same content')
+  if (claim === 'reused' && isSamePlant(operation, row)) return because('told "reused" with the same content')
   if (isFirst && (claim === 'taken' || claim === 'reused'))
     return because(`told "${claim}" before the plant that is stored was sent`)
   return []
@@ -93,12 +94,9 @@ function claimOf(operation: Operation): Claim {
     const isOpen = body.error === 500 || (body.error === 503 && !body.message.includes('stored nothing'))
     return isOpen ? 'open' : 'nothing stored'
   }
-  const isPlant = Object.keys(body).every((name) => name === 'name' || name === 'tag')
-  return status === 200 && isPlant && isSame(operation, body) ? 'stored' : 'malformed'
+  const isPlant = Object.keys(body).every((name) => fields.includes(name as Field))
+  return status === 200 && isPlant && isSamePlant(operation, body) ? 'stored' : 'malformed'
 }
-
-const isSame = (one: { name: string; tag?: string }, other: { name: string; tag?: string }) =>
-  one.name === other.name && one.tag === other.tag
 
 const tell = (fault: string, ...evidence: (Operation | StoredRow)[]) =>
   `${fault}: ${evidence.map((each) => JSON.stringify(each)).join(' ')}`

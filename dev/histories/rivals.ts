@@ -1,6 +1,7 @@
 /** A load of rivals: clients that create the same ids at the same time, and record every request. */
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Field, optionalFields, toPlant } from '../plants.ts'
 import { post } from '../post.ts'
 import { createRandom } from '../random.ts'
 import { scaled } from '../slowness.ts'
@@ -19,6 +20,8 @@ interface Options {
   isRepeating?: boolean
   /** One request in this many is given up within this deadline, in ms; none by default. */
   impatience?: { oneIn: number; withinMs: number }
+  /** The optional fields that are sent; all, unless an earlier release is to know them. */
+  optional?: readonly Field[]
   /** How long each client rests after a response, in ms, so that the machine has time for other things. */
   pauseMs?: number
 }
@@ -53,11 +56,12 @@ export function startRivals({
   seed = 1,
   isRepeating = false,
   impatience,
+  optional = optionalFields,
   pauseMs = 0
 }: Options) {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
   const random = createRandom(seed)
-  const creates = drawCreates(firstId, random)
+  const creates = drawCreates(firstId, random, optional)
   const history: History = { operations: [], failed: [], repeats: 0 }
   let succeeded = 0
   let isStopped = false
@@ -81,7 +85,7 @@ export function startRivals({
   }
 
   async function send(create: Create): Promise<Operation> {
-    const { id, name, tag, key } = create
+    const { id, key } = create
     const headers = {
       authorization: `Bearer ${token}`,
       'content-type': 'application/json',
@@ -91,7 +95,7 @@ export function startRivals({
     const timeoutMs = isImpatient ? 1 + random.integer(impatience.withinMs) : responseMs
     const operation: Operation = { ...create, began: performance.now() }
     history.operations.push(operation)
-    const body = `{"id":${id},${JSON.stringify({ name, tag }).slice(1)}`
+    const body = `{"id":${id},${JSON.stringify(toPlant(create)).slice(1)}`
     const outcome = await post(`${random.pick(urls)}/plants`, body, { headers, agent, timeoutMs })
     const response = 'failure' in outcome ? undefined : read(outcome.body)
     if (response === undefined || 'failure' in outcome) return operation

@@ -2,8 +2,16 @@
 import { hash, randomBytes } from 'node:crypto'
 import { StartupFault } from '../failures/startup-fault.ts'
 
-/** The name of the caller for the SHA-256 digest (hex) of each secret. */
-export type Tokens = ReadonlyMap<string, string>
+/** What the configuration says of access tokens. Nothing else knows how one is recognised. */
+export interface Tokens {
+  /** How many there are. */
+  readonly size: number
+  /**
+   * Returns the caller of a bearer token; undefined if the token is not valid now. Callers must be few: rates, budgets and
+   * metrics keep something for each.
+   */
+  findCaller(token: string): string | undefined
+}
 
 const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
@@ -17,6 +25,7 @@ const digestOfEmpty = hash('sha256', '')
  * Throws a StartupFault with a readable line for each entry that breaks a rule; no line holds a secret.
  */
 export function parseTokens(text: string): Tokens {
+  /** The SHA-256 digest (hex) of each secret, with its caller. */
   const tokens = new Map<string, string>()
   const faults: string[] = []
   const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])
@@ -26,7 +35,23 @@ export function parseTokens(text: string): Tokens {
   }
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
-  return tokens
+  /**
+   * The callers of the secrets that were found valid, at most one for each token: hashing a secret again costs as much as
+   * its log line. They stay in memory in clear text until the file of tokens changes.
+   */
+  const known = new Map<string, string>()
+  return {
+    size: tokens.size,
+    findCaller(token) {
+      // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which
+      // a random number of this process decides, and nobody can choose a secret by its digest.
+      let caller = known.get(token)
+      if (caller !== undefined) return caller
+      caller = tokens.get(hash('sha256', token))
+      if (caller !== undefined) known.set(token, caller)
+      return caller
+    }
+  }
 }
 
 /** Adds the token of an entry, or returns what is wrong with it. */

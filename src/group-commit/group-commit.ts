@@ -2,6 +2,7 @@
 import assert from 'node:assert'
 import { type Clock, systemClock } from '../shared/clock.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
+import { type BatchPolicy, waitForTurn } from './batch-policy.ts'
 import { createCutOff, type Watch } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
@@ -24,12 +25,13 @@ interface Options {
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
   clock?: Clock
+  policy?: BatchPolicy
 }
 
 /**
- * A group commit over a store. An idle lane takes all rows that have come by the end of the event loop's turn,
- * without a timer. While all lanes are busy, rows gather into the next batch. A lane takes rows, inserts them or looks them
- * up, and settles what that has decided; the table says what becomes of the others.
+ * A group commit over a store. The batch policy says when an idle lane takes rows. While all lanes are busy, rows gather into
+ * the next batch. A lane takes rows, inserts them or looks them up, and settles what that has decided; the table says what
+ * becomes of the others.
  */
 export class GroupCommit<T extends Item, R> {
   readonly #store: Store<T, R>
@@ -43,12 +45,12 @@ export class GroupCommit<T extends Item, R> {
   readonly #watch: Watch
   readonly #estimate: Estimate
   readonly #deadlines: Deadlines<T, R>
+  /** Tells the batch policy of a row that has found a lane idle. */
+  readonly #gather: () => void
   readonly #drained = Promise.withResolvers<void>()
   #busyLanes = 0
   /** When the newest attempt has begun. */
   #newestBegan = 0
-  /** Rows of this turn that have found a lane idle. */
-  #rowsOfTurn = 0
   #closed = false
 
   constructor(store: Store<T, R>, limits: Limits, options: Options = {}) {
@@ -78,6 +80,8 @@ export class GroupCommit<T extends Item, R> {
       (row) => this.#expire(row),
       () => this.#advance()
     )
+    const { policy = waitForTurn } = options
+    this.#gather = policy(limits.batchRows, clock, start)
   }
 
   /**
@@ -95,19 +99,6 @@ export class GroupCommit<T extends Item, R> {
     this.#deadlines.add(row)
     this.#queue.add(row)
     if (this.#busyLanes < this.#limits.lanes) this.#gather()
-  }
-
-  /**
-   * The batch policy: an idle lane takes what has come by the end of this turn, or at once what fills a batch. Many requests
-   * arrive in one turn: a lane that took the first alone would be busy when the others come.
-   */
-  #gather() {
-    if (this.#rowsOfTurn++ === 0)
-      this.#clock.afterPoll(() => {
-        this.#rowsOfTurn = 0
-        this.#start()
-      })
-    if (this.#rowsOfTurn % this.#limits.batchRows === 0) this.#start()
   }
 
   /**

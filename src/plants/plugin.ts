@@ -7,7 +7,13 @@ import { statementLimitMs } from '../database/statement.ts'
 import type { Tracing } from '../tracing/open-telemetry.ts'
 import { createPlantMetrics } from './metrics.ts'
 import { probeDatabase, probeWhileIdle } from './probe.ts'
-import { createPlantRepository, type Observer, type PlantRepository, type WriteLimits } from './repository.ts'
+import {
+  createPlantRepository,
+  type MakeRepository,
+  type Observer,
+  type PlantRepository,
+  type WriteLimits
+} from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
 import { selectRequired } from './statements.ts'
 
@@ -21,8 +27,8 @@ interface Options {
   registry: Registry
   write: WriteLimits
   tracing?: Tracing | undefined
-  /** Where plants are stored, in place of the database. */
-  repository?: PlantRepository | undefined
+  /** Makes what stores plants in place of the database. */
+  repository?: MakeRepository | undefined
 }
 
 /** Sessions for probes, besides one for each lane: a probe must not wait for a lane. */
@@ -58,13 +64,11 @@ export function openRepository(
 
 export default fp<Options>(
   async (app, { registry, repository, ...options }) => {
-    if (repository) {
-      app.decorate('plants', repository)
-      app.addHook('onClose', () => repository.close())
-      return
-    }
     const metrics = createPlantMetrics(registry)
-    const { plants, startProbes, close } = openRepository(app.database, options, app.log, metrics)
+    const given = repository?.(app.log, metrics)
+    const { plants, startProbes, close } = given
+      ? { plants: given, startProbes() {}, close: () => given.close() }
+      : openRepository(app.database, options, app.log, metrics)
     metrics.watch(options.write, () => plants.load)
     app.decorate('plants', plants)
     // Not earlier: before it listens, the service waits for the database and reports that by itself.

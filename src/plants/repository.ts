@@ -57,6 +57,9 @@ export interface WriteLoad {
   readonly databaseDown: boolean
 }
 
+/** Makes a repository that reports what it does. */
+export type MakeRepository = (log: FastifyBaseLogger, observer: Observer) => PlantRepository
+
 /** Called for every create that succeeds, and for every attempt of a batch. */
 export interface Observer {
   onStored(stored: Stored): void

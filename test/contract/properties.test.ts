@@ -1,9 +1,13 @@
 /** Properties of the service that hold for any body, number, text and header. */
 import { isDeepStrictEqual } from 'node:util'
+import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { selectRows } from '../../dev/histories/history.ts'
+import { type Field, fields, optionalFields } from '../../dev/plants.ts'
 import { createJsonReader, maximumValues } from '../../src/body/json.ts'
 import { Failure } from '../../src/failures/failure.ts'
+import { int64, Plant } from '../../src/plants/schema.ts'
 import { checkResponses } from '../support/contract.ts'
 import {
   anyJson,
@@ -21,26 +25,34 @@ import { failure, startService, success, token } from '../support/service.ts'
 const service = await startService(t)
 const readExactly = createJsonReader(['id'])
 /** The plants that must be in the table, by id. */
-const stored = new Map<string, { name: string; tag: string | null }>()
+const stored = new Map<string, Plant>()
 
 const duplicate = failure(409, 'a plant with this id already exists')
 const isStorable = (text: string) => Buffer.from(text).toString() === text && !text.includes('\0')
+
+/** Whether a field may have this value, or be absent. */
+function isValid(field: Field, node: Node | undefined): boolean {
+  if (node === undefined) return optionalFields.includes(field)
+  const schema = Plant.properties[field]
+  if (schema.type === 'string') return node.kind === 'string' && isStorable(node.value)
+  return Value.Check(schema, JSON.parse(node.text))
+}
 
 /** What must come of a body: a plant, or the fields that are at fault. */
 function judge(root: Node) {
   if (root.kind !== 'object') return { faults: ['the body'] }
   const last = (name: string) => root.members.findLast(([key]) => key === name)?.[1]
-  const [id, name, tag] = [last('id'), last('name'), last('tag')]
+  const id = last('id')
   const number = id?.kind === 'number' ? toInt64(id.text) : undefined
-  const isText = (node: Node | undefined) => node?.kind === 'string' && isStorable(node.value)
-  const faults = [
-    ...(number === undefined ? ['id'] : []),
-    ...(isText(name) ? [] : ['name']),
-    ...(tag === undefined || isText(tag) ? [] : ['tag'])
-  ]
+  const given = fields.map((field) => ({ field, node: last(field) }))
+  const faults = given.filter(({ field, node }) => !isValid(field, node)).map(({ field }) => `${field}`)
+  if (number === undefined) faults.push('id')
   if (faults.length > 0) return { faults }
-  const [{ value: nameText }, tagNode] = [name as Node & { kind: 'string' }, tag as Node & { kind: 'string' }]
-  return { id: `${number}`, plant: { name: nameText, ...(tag && { tag: tagNode.value }) } }
+  const values = given.flatMap(({ field, node }) => {
+    if (node === undefined) return []
+    return [[field, node.kind === 'string' ? node.value : JSON.parse(node.text)]]
+  })
+  return { id: `${number}`, plant: Object.fromEntries(values) as Plant }
 }
 
 /** Posts a body and compares the response with the judgement; remembers the row that must be there. */
@@ -55,7 +67,7 @@ async function check(root: Node) {
     same(error, 422)
   } else if (stored.has(id)) same(response, duplicate)
   else {
-    stored.set(id, { name: plant.name, tag: plant.tag ?? null })
+    stored.set(id, plant)
     same(response, success(plant))
   }
 }
@@ -71,7 +83,7 @@ async function holds<T>(t: Test, property: fc.IAsyncProperty<T>, numRuns: number
   t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : `${numRuns} runs`)
 }
 
-t.test('any JSON value as a body gets 200 or 422, as its last id, name and tag deserve', async (t) => {
+t.test('any JSON value as a body gets 200 or 422, as its last fields of each name deserve', async (t) => {
   await holds(t, fc.asyncProperty(likelyPlant, check), 1_000)
   await holds(t, fc.asyncProperty(crowdedPlant, check), 1_000)
   await holds(t, fc.asyncProperty(anyJson, check), 300)
@@ -136,14 +148,14 @@ t.test('any bytes as a name are text in UTF-8, or refused', async (t) => {
     } catch {
       return same(await service.post(body), failure(400, 'the body is not valid UTF-8'))
     }
-    stored.set(id, { name: text, tag: null })
+    stored.set(id, { name: text })
     same(await service.post(body), success({ name: text }))
   })
   await holds(t, property, 500)
 })
 
 t.test('the table holds exactly the plants of the responses with 200', async (t) => {
-  const rows = await service.rows('select id::text, name, tag from plants')
+  const rows = (await service.rows(selectRows(int64.minimum, int64.maximum))).map(({ row }) => row)
   const sorted = (plants: { id: string }[]) => plants.sort((a, b) => (a.id < b.id ? -1 : 1))
   t.strictSame(sorted(rows), sorted([...stored].map(([id, plant]) => ({ id, ...plant }))))
   t.ok(rows.length > 500, `${rows.length} plants`)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptRow, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
-import { failureOf } from '../support/scripted-store.ts'
+import { failureOf, takeTurns } from '../support/scripted-store.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 /** What a row does to every attempt that comes to it. */
@@ -101,7 +101,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
   const group = new GroupCommit<Plant, string>(
     { insert, find, commitNothing, probe: async () => {} },
     { lanes, batchRows, batchBytes: 1_000_000, deadlineMs },
-    { clock }
+    { clock, policy: takeTurns }
   )
 
   /** Plants that come in one turn. */

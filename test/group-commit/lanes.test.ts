@@ -46,14 +46,6 @@ t.test('lanes', async (t) => {
     t.same(log(), ['1 2 3', '4 5 6'])
   })
 
-  t.test('a batch that is full does not wait for the end of the turn', async (t) => {
-    const { group, clock, log } = setUp({ lanes: 2, batchRows: 2 })
-    for (const id of [1n, 2n, 3n]) group.submit({ id, bytes: 1, label: String(id) }, ignore, ignore)
-    t.same(log(), ['1 2'])
-    clock.endTurn()
-    t.same(log(), ['1 2', '3'])
-  })
-
   t.test('a result that comes in the turn of the deadline counts', async (t) => {
     const { submit, clock, last, outcomes } = setUp({ deadlineMs: 1_000 })
     submit('1')

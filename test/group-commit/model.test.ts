@@ -4,7 +4,7 @@ import t from 'tap'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
-import { failureOf } from '../support/scripted-store.ts'
+import { failureOf, takeTurns } from '../support/scripted-store.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -229,7 +229,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
       probe: answer
     },
     limits,
-    { clock }
+    { clock, policy: takeTurns }
   )
 
   function submit({ id, bytes, key, content }: Scenario['arrivals'][number]) {

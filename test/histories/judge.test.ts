@@ -2,8 +2,10 @@
 import t from 'tap'
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
+import { type Field, sampleOf } from '../../dev/plants.ts'
 import type { FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, toResponse } from '../../src/failures/failure.ts'
+import { Plant } from '../../src/plants/schema.ts'
 
 const id = '9223372036854775807'
 const row = (name: string, change: Partial<StoredRow> = {}): StoredRow => ({ id, name, ...change })
@@ -202,6 +204,18 @@ const forged: [title: string, violation: string, operations: Operation[], rows: 
     [row('a')]
   ]
 ]
+
+t.test('a row with another value of any field of the schema is found', async (t) => {
+  for (const field of Object.keys(Plant.properties) as Field[]) {
+    const operation = sent(0, 10, 'a', { [field]: sampleOf(field, 1) })
+    const rows = [row('a', { [field]: sampleOf(field, 1) })]
+    t.strictSame(judgeHistory([operation], rows), [], field)
+    for (const value of [sampleOf(field, 2), undefined]) {
+      const [violation] = judgeHistory([operation], [row('a', { [field]: value })])
+      t.match(violation, 'content that nobody sent', `${field}: ${value}`)
+    }
+  }
+})
 
 for (const [title, violation, operations, rows] of forged)
   t.test(`${title} is found`, async (t) => {

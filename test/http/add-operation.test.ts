@@ -230,7 +230,11 @@ t.test('a route that is neither internal nor added as an operation stops the sta
       keepAliveTimeout: 72_000,
       maxConnections: 1
     })
-    await bare.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
+    await bare.register(auth, {
+      registry: new Registry(),
+      tokens: parseTokens(`tester:${token}`),
+      perSecond: 0
+    })
     await bare.register(addOperation, { registry: new Registry(), basePath: '', bodyMemoryBytes: 1 })
     const add = () => bare.get('/other', options, () => 'never')
     t.throws(add, { message: 'GET /other is neither a declared operation nor internal' })

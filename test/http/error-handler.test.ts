@@ -2,6 +2,7 @@
 import { Registry } from '@prometheus-io/client'
 import t from 'tap'
 import auth from '../../src/auth/auth.ts'
+import { parseTokens } from '../../src/auth/tokens.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { Failure, formatMessage, toFailure } from '../../src/failures/failure.ts'
 import { createBareApp } from '../../src/http/bare-app.ts'
@@ -16,7 +17,7 @@ const app = await createBareApp(createLogger('info', { write: (line) => void lin
   maxConnections: 100,
   genReqId: () => 'the-id'
 })
-await app.register(auth, { registry: new Registry(), tokens: new Map(), perSecond: 0 })
+await app.register(auth, { registry: new Registry(), tokens: parseTokens('abcdefghijklmnop'), perSecond: 0 })
 await app.register(telemetry, { registry: new Registry() })
 // Requests without a caller have too few lines for all that is thrown here.
 app.addHook('onRequest', (request, _, done) => {

@@ -153,6 +153,7 @@ t.test('the README has a line for each field, and the changelog names it', async
   const text = (path: string) => readFileSync(join(import.meta.dirname, '../..', path), 'utf8')
   for (const field of fields) {
     t.match(text('README.md'), `|\`${field}\`|`, field)
+    if (field !== 'id') t.match(text('README.md'), `"${field}": …`, `what a success has: ${field}`)
     t.match(text('CHANGELOG.md'), `\`${field}\``, field)
   }
 })

@@ -1,11 +1,14 @@
 /** Every operation of the interface does what its declaration says, also while the database does not serve it. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import pg from 'pg'
 import t from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
+import { findMissing } from '../../src/database/wait-for-database.ts'
 import type { Operation } from '../../src/operation.ts'
 import { operations } from '../../src/plants/route.ts'
+import { databaseChecks } from '../../src/plants/statements.ts'
 import { lockTable } from '../support/database.ts'
 import { headers, read, startService } from '../support/service.ts'
 
@@ -81,6 +84,17 @@ t.test('each responds as its examples say, and has a line of its own in the log'
     await until('they are logged', () => lines().length === count + Object.keys(plants).length)
     for (const line of lines()) t.match(line, { method, route, caller: 'tester' }, operation.id)
   }
+})
+
+t.test('the start tries each statement that they run', async (t) => {
+  const sent = t.capture(pg.Client.prototype, 'query', pg.Client.prototype.query)
+  const texts = () => sent().map(({ args: [query] }) => (query as pg.QueryConfig).text ?? `${query}`)
+  for (const operation of operations) await request(url, operation)
+  const run = texts()
+  t.ok(run.length >= operations.length)
+  t.equal(await findMissing(app.database.connection, scaled(30_000), databaseChecks), undefined)
+  const tried = texts().slice(run.length)
+  for (const text of run) t.ok(tried.includes(text), `databaseChecks has ${text}`)
 })
 
 t.test('each declares the parameters of its path', async (t) => {

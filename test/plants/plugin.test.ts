@@ -1,4 +1,4 @@
-/** What the write path takes of its connections, on a real PostgreSQL whose statements wait at a gate; and a repository without any. */
+/** What the write path takes of its connections, on a real PostgreSQL whose statements wait at a gate; and another store. */
 import t, { type Test } from 'tap'
 import { scaled } from '../../dev/slowness.ts'
 import { until } from '../../dev/until.ts'
@@ -6,13 +6,15 @@ import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
+import { Failure } from '../../src/failures/failure.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
-import type { PlantRepository } from '../../src/plants/repository.ts'
+import { createPlantRepository, type MakeRepository } from '../../src/plants/repository.ts'
 import { createSqlStore } from '../../src/plants/sql-store.ts'
 import { randomWriteId } from '../../src/plants/write-id.ts'
 import { createDatabase, createRole, query } from '../support/database.ts'
-import { post, success, token } from '../support/service.ts'
+import { createMemoryStore } from '../support/memory-store.ts'
+import { headers, post, startService, token } from '../support/service.ts'
 
 /** A database with the function `pass_gate()`, which returns true when the gate is open. */
 async function createGate(t: Test) {
@@ -91,25 +93,39 @@ t.test('an attempt that is given up while it looks a row up ends', async (t) => 
   t.match(await found, { failure: { error: { code: '57014' }, kind: 'busy' } })
 })
 
-t.test('a repository that is given takes the creates, without a database', async (t) => {
-  const created: unknown[] = []
-  const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: token, METRICS_PORT: 'off' }
-  const repository: PlantRepository = {
-    async create(plant) {
-      created.push(plant)
-      return { stored: 'created', rows: 1, release: () => void created.push('released') }
-    },
-    writeRefusal: () => undefined,
-    noteAway() {},
-    load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
-    async close() {
-      created.push('closed')
-    }
+t.test('a repository that is given takes and counts the creates as that of the database does', async (t) => {
+  const config = readConfig({
+    DATABASE_URL: 'postgres://nobody@127.0.0.1/none',
+    AUTH_TOKENS: `tester:${token}`,
+    METRICS_PORT: '0'
+  })
+  const lines: string[] = []
+  const logger = createLogger('info', { write: (line) => void lines.push(line) })
+  const repository: MakeRepository = (log, observer) =>
+    createPlantRepository(createMemoryStore(), config.write, log, observer)
+  const app = await buildApp(config, logger, { repository })
+  t.teardown(() => app.close())
+  await app.listenForMetrics()
+  const service = await startService(t)
+  const urls = [await app.listen({ host: '127.0.0.1', port: 0 }), service.url]
+  const creates: [plant: object, key?: string][] = [
+    [{ id: 1, name: 'n' }],
+    [{ id: 1, name: 'n' }],
+    [{ id: 2, name: 'n', tag: '' }, 'key'],
+    [{ id: 2, name: 'n', tag: '' }, 'key'],
+    [{ id: 2, name: 'other' }, 'key'],
+    [{ id: 2, name: 'n', tag: '' }, 'other'],
+    [{ id: 3, name: 'n' }, 'key']
+  ]
+  for (const [plant, key] of creates) {
+    const init = key === undefined ? {} : { headers: { ...headers, 'idempotency-key': key } }
+    const [inMemory, inDatabase] = await Promise.all(urls.map((url) => post(`${url}/plants`, plant, init)))
+    t.strictSame(inMemory, inDatabase, JSON.stringify({ plant, key }))
   }
-  const app = await buildApp(readConfig(env), createLogger('silent'), { repository })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
-  await until('the response has ended', () => created.length === 2)
+  const countPlants = (page: string) => page.match(/^plant_store_plants_total.*$/gm)
+  const metricsUrl = /"Metrics at ([^"]+)"/.exec(lines.join(''))?.[1] as string
+  const page = await (await fetch(metricsUrl)).text()
+  t.strictSame(countPlants(page), countPlants(await service.metrics()))
   await app.close()
-  t.strictSame(created, [{ id: 1n, name: 'n' }, 'released', 'closed'], 'it ends with the application')
+  t.match(app.plants.writeRefusal('tester'), new Failure('ShuttingDown'), 'it ends with the application')
 })

@@ -71,10 +71,12 @@ t.test('an id that the operator has made narrower: what fits is stored, the rest
   t.strictSame(await service.post({ id: 2 ** 31, name: 'n' }), refused)
 })
 
-t.test('with array_nulls off, which the start refuses, no plant is stored with a tag NULL', async (t) => {
+t.test('with array_nulls off, which the start refuses, no plant is stored with NULL as a text', async (t) => {
   const url = await createDatabase(t)
   const service = await startService(t, { DATABASE_URL: `${url}?options=-c%20array_nulls%3Doff` })
-  t.strictSame(await service.post({ id: 1, name: 'n' }), broken)
+  const { body } = await service.post({ id: 1, name: 'n' })
+  // A column of another type than text refuses NULL.
+  t.ok([broken, refused].map(({ body }) => body).includes(body), body)
   t.strictSame(await service.rows('select id from plants'), [])
 })
 

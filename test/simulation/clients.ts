@@ -1,16 +1,16 @@
 /** Clients of the services, which follow docs/clients.md, and their record of each request. */
 import type { Operation } from '../../dev/histories/history.ts'
+import { toPlant } from '../../dev/plants.ts'
+import type { Plant } from '../../src/plants/schema.ts'
 import type { Process } from './process.ts'
 import type { Response } from './service.ts'
 import type { Simulation } from './simulation.ts'
 
 /** A plant that a client wants. It is first sent at this time to this service, and then to any. */
-export interface Order {
+export interface Order extends Plant {
   readonly at: number
   readonly service: number
   readonly id: string
-  readonly name: string
-  readonly tag?: string
   readonly caller: string
   readonly key?: string
   /** How often it is sent at most. */
@@ -76,13 +76,12 @@ export class Clients {
 
   send(order: Order, attempt = 1) {
     const { world, services, settings } = this.#simulation
-    const { id, name, tag, key, caller } = order
+    const { id, key, caller } = order
     const index = attempt === 1 ? order.service : world.random.integer(services.length)
     const { process, service } = this.#simulation.serviceAt(index)
     const request: Request = {
       id,
-      name,
-      ...(tag === undefined ? {} : { tag }),
+      ...toPlant(order),
       ...(key === undefined ? {} : { key: `${caller} ${key}` }),
       began: world.now,
       process
@@ -120,7 +119,7 @@ export class Clients {
         const began = world.now
         this.#open.add(request)
         process.lastUuid = undefined
-        const plant = { id: BigInt(id), name, ...(tag === undefined ? {} : { tag }) }
+        const plant = { id: BigInt(id), ...toPlant(order) }
         service.create({ plant, caller, key }, (received) => {
           this.#open.delete(request)
           request.respondedAt = world.now
@@ -144,5 +143,5 @@ export class Clients {
 const show = ({ response, stored }: Response) => `${short(JSON.stringify(response.body))} ${stored ?? ''}`
 const short = (text: string) => (text.length > 200 ? `${text.slice(0, 200)}…` : text)
 
-const describe = ({ id, name, tag, caller, key }: Order) =>
-  `${id} ${short(name)}${tag === undefined ? '' : `/${tag}`}${key ? ` key ${caller} ${key}` : ''}`
+const describe = ({ id, caller, key, ...order }: Order) =>
+  `${id} ${short(Object.values(toPlant(order)).join('/'))}${key ? ` key ${caller} ${key}` : ''}`

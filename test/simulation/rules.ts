@@ -2,6 +2,9 @@
 
 import type { Operation, StoredRow } from '../../dev/histories/history.ts'
 import { judgeHistory } from '../../dev/histories/judge.ts'
+import { fields, isSamePlant } from '../../dev/plants.ts'
+import { columns } from '../../src/plants/columns.ts'
+import { Plant } from '../../src/plants/schema.ts'
 import type { Request } from './clients.ts'
 import { causeOf, storedNameOf } from './rows.ts'
 import { innocent } from './schedule.ts'
@@ -68,11 +71,15 @@ const rules = ['42501', '23514', '22001', 'P0001'].map((code) => `fails: ${code}
 /** Removes what only the model knows. */
 const toOperation = ({ process: _, writeId: __, ...operation }: Request): Operation => operation
 
-const toStoredRow = ({ id, name, tag }: Columns): StoredRow => ({
-  id: id as string,
-  name: name as string,
-  ...(tag === null || tag === undefined ? {} : { tag })
-})
+/** The model keeps every value as its text. */
+function toStoredRow(row: Columns): StoredRow {
+  const values = fields.flatMap((field) => {
+    const text = row[columns[field].name]
+    if (typeof text !== 'string') return []
+    return [[field, Plant.properties[field].type === 'string' ? text : JSON.parse(text)]]
+  })
+  return { id: row.id, ...Object.fromEntries(values) }
+}
 
 /** Compares the responses with the rows that their writes have left: each row is known by its write id. */
 class Attribution {
@@ -118,7 +125,7 @@ class Attribution {
     const isOwn = row !== undefined && row.write_id === writeId
     const isOfSameKey = key !== undefined && this.#keyOf(row) === key
     const insert = this.#simulation.world.inserts.get(row?.transaction ?? '')
-    const isSame = row && row.name === storedNameOf(request.name) && (row.tag ?? undefined) === request.tag
+    const isSame = row && isSamePlant(toStoredRow(row), { ...request, name: storedNameOf(request.name) })
     if (response === undefined || causeOf(request.name)?.isMoved) return undefined
     if (errorOf(request) === 0) {
       if (!isOwn) return 'told "stored", but its row is not there'

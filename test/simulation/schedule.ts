@@ -1,4 +1,5 @@
 /** What a simulation begins with: its services, the orders of its clients and its faults, all drawn from a seed. */
+import { optionalFields, sampleOf } from '../../dev/plants.ts'
 import { createRandom, type Random } from '../../dev/random.ts'
 import type { Order } from './clients.ts'
 import type { Speed } from './connection.ts'
@@ -153,6 +154,13 @@ function drawCause(random: Random, { isLargeDrawn }: Sizes): string {
   return cause === 'is larger than the link' && !isLargeDrawn ? 'fern' : nameOf(cause)
 }
 
+const drawOptional = (random: Random) =>
+  Object.fromEntries(
+    optionalFields.flatMap((field) =>
+      random.oneIn(3) ? [[field, sampleOf(field, random.pick([1, 1, 0]))]] : []
+    )
+  )
+
 /** Draws clients that want the same ids at the same time, and ids that earlier ones have taken. */
 function drawRivals(random: Random, services: number, sizes: Sizes): Order[] {
   const first = random.pick(firstIds)
@@ -169,7 +177,7 @@ function drawRivals(random: Random, services: number, sizes: Sizes): Order[] {
         service: random.integer(services),
         id,
         name: random.oneIn(25) ? drawCause(random, sizes) : good,
-        ...(random.oneIn(3) ? { tag: random.pick(['shade', 'shade', '']) } : {}),
+        ...drawOptional(random),
         caller: random.pick(['a', 'a', 'b']),
         ...(isKeyed ? { key: `${random.integer(random.pick([1, 1000]))}` } : {}),
         tries: random.pick([1, 2, 6])

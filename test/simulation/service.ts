@@ -1,6 +1,8 @@
 /** The service under simulation: its repository as the product wires it, down to the driver's socket. */
 import { pathToFileURL } from 'node:url'
 import type { Operation } from '../../dev/histories/history.ts'
+import { toPlant } from '../../dev/plants.ts'
+import type { NewPlant } from '../../src/plants/schema.ts'
 
 /** What a client gets. */
 export interface Response {
@@ -13,7 +15,7 @@ export interface Response {
 
 /** A create as the route hands it in. */
 export interface Create {
-  readonly plant: { id: bigint; name: string; tag?: string }
+  readonly plant: NewPlant
   readonly caller: string
   readonly key?: string | undefined
 }
@@ -67,12 +69,10 @@ export async function loadService(src: string) {
     return {
       start: startProbes,
       create({ plant, caller, key }, respond) {
-        const { name, tag } = plant
-        const body = tag === undefined ? { name } : { name, tag }
         plants.create(plant, { caller, idempotencyKey: key }).then(
           ({ stored, release }) => {
             release()
-            respond({ response: { status: 200, body }, stored })
+            respond({ response: { status: 200, body: toPlant(plant) }, stored })
           },
           (thrown: unknown) => {
             const { status, headers, body } = toResponse(toFailure(thrown), true)

@@ -1,5 +1,8 @@
 /** The interface's contract on the wire: what every response must look like, whatever was sent. */
+import { Value } from '@sinclair/typebox/value'
+import { fields } from '../../dev/plants.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
+import { Plant } from '../../src/plants/schema.ts'
 import type { RawResponse } from './raw.ts'
 import { everyResponse } from './service.ts'
 
@@ -68,13 +71,14 @@ function checkFields(fields: string[]): Record<string, string> {
 
 function checkBody(status: number, body: string, headers: Record<string, string>) {
   const value = JSON.parse(body)
-  const { error, message, name, tag, ...rest } = value
+  const { error, message } = value
   const isGood =
     status === 200
-      ? typeof name === 'string' && (typeof tag === 'string' || !('tag' in value)) && !('error' in value)
+      ? Value.Check(Plant, value) && !('error-name' in headers)
       : errors.get(headers['error-name']) === error && typeof message === 'string' && message !== ''
-  const isPure = status === 200 ? !('error-name' in headers) : !('name' in value)
-  if (!isGood || !isPure || Object.keys(rest).length > 0) throw fault('a body of another shape', body)
+  const known: string[] = status === 200 ? fields : ['error', 'message']
+  if (!isGood || Object.keys(value).some((name) => !known.includes(name)))
+    throw fault('a body of another shape', body)
 }
 
 const fault = (what: string, where: unknown) => new Error(`${what}: ${JSON.stringify(where).slice(0, 500)}`)

@@ -1,5 +1,7 @@
 /** JSON texts of every spelling, each with what it stands for: written from RFC 8259, not from the reader under test. */
 import fc from 'fast-check'
+import { type Field, fields, optionalFields, sampleOf } from '../../dev/plants.ts'
+import { Plant } from '../../src/plants/schema.ts'
 
 /** A JSON value as it is written, and what is known of it. */
 export type Node =
@@ -133,7 +135,7 @@ export function toInt64(text: string): bigint | undefined {
 const nearlyId = fc.constantFrom(...Object.keys(short).map((character) => `${character}0069d`))
 
 const keys = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom('id', 'name', 'tag') },
+  { weight: 4, arbitrary: fc.constantFrom('id', ...fields) },
   { weight: 1, arbitrary: nearlyId },
   {
     weight: 1,
@@ -171,27 +173,40 @@ function objectOf(
 /** Any JSON value. */
 export const anyJson = value
 
-const field = (key: string, usual: fc.Arbitrary<Node>) =>
+const member = (key: string, usual: fc.Arbitrary<Node>) =>
   fc.tuple(
     stringOf(fc.constant(key)),
     fc.oneof({ weight: 5, arbitrary: usual }, { weight: 1, arbitrary: value })
   )
 
-/** Objects that are plants more often than not: the three fields among any others, in any order. */
+/** Usual values of a field: any text, or values of another type. */
+function usualOf(field: Field): fc.Arbitrary<Node> {
+  if (Plant.properties[field].type === 'string') return stringOf(anyText)
+  return fc.nat({ max: 20 }).map((number) => {
+    const value = sampleOf(field, number)
+    return { kind: typeof value === 'number' ? 'number' : 'other', text: `${value}` }
+  })
+}
+
+const members = fields.map((field) => {
+  const given = member(field, usualOf(field))
+  return optionalFields.includes(field) ? fc.option(given) : given
+})
+
+/** Objects that are plants more often than not: their fields among any others, in any order. */
 export const likelyPlant = objectOf(
   fc
     .tuple(
-      field(
+      member(
         'id',
         anyNumber.map((text) => ({ kind: 'number', text }))
       ),
-      field('name', stringOf(anyText)),
-      fc.option(field('tag', stringOf(anyText))),
+      fc.tuple(...members),
       fc.array(fc.tuple(stringOf(keys), value), { maxLength: 3 }),
       fc.infiniteStream(fc.nat({ max: 1000 }))
     )
-    .map(([id, name, tag, others, order]) =>
-      [id, name, ...(tag === null ? [] : [tag]), ...others]
+    .map(([id, given, others, order]) =>
+      [id, ...given.filter((member) => member !== null), ...others]
         .map((member) => ({ member, at: order.next().value }))
         .sort((a, b) => a.at - b.at)
         .map(({ member }) => member)

@@ -1,4 +1,5 @@
 /** A group commit over a store whose attempts the test ends by hand. */
+import type { BatchPolicy } from '../../src/group-commit/batch-policy.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptReport, AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted, type WriteFailure } from '../../src/shared/write-failure.ts'
@@ -36,6 +37,9 @@ interface Pending {
   succeed(): Promise<void>
   fail(): Promise<void>
 }
+
+/** The batch policy of tests that are about something else: an idle lane takes what comes in one turn. */
+export const takeTurns: BatchPolicy = (_, clock, start) => () => clock.afterPoll(start)
 
 export const roomy: Limits = {
   lanes: 1,
@@ -100,7 +104,7 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
       probe: () => add(probes, 'databaseDown')
     },
     { ...roomy, ...limits },
-    onAttempt ? { clock, onAttempt, onOutage } : { clock, onOutage }
+    { clock, policy: takeTurns, onOutage, ...(onAttempt && { onAttempt }) }
   )
   /** Plants that arrive in one turn of the event loop. Labels such as `7a@b`: the digits are the id, b the caller. */
   function submitTogether(...labels: string[]) {
