@@ -92,7 +92,7 @@ t.test('the start tries each statement that they run', async (t) => {
   for (const operation of operations) await request(url, operation)
   const run = texts()
   t.ok(run.length >= operations.length)
-  t.equal(await findMissing(app.database.connection, scaled(30_000), databaseChecks), undefined)
+  t.equal(await findMissing(app.database.options, scaled(30_000), databaseChecks), undefined)
   const tried = texts().slice(run.length)
   for (const text of run) t.ok(tried.includes(text), `databaseChecks has ${text}`)
 })

@@ -315,7 +315,11 @@ t.test('.env.example has the defaults', async (t) => {
     value
   ])
   t.ok(shown.length > 20)
-  t.strictSame(readConfig({ ...Object.fromEntries(shown), ...required }), readConfig(required))
+  const read = (env: NodeJS.ProcessEnv) => {
+    const { tokens, ...others } = readConfig(env)
+    return { ...others, tokens: tokens.size }
+  }
+  t.strictSame(read({ ...Object.fromEntries(shown), ...required }), read(required))
 })
 
 t.test('each Compose stack leaves a replica the time to respond to what it has', async (t) => {
