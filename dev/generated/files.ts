@@ -7,6 +7,7 @@ import { operations } from '../../src/plants/route.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
+import { writeGlossary } from './glossary.ts'
 import { writeAlerts, writeLogFields, writeMetrics } from './monitoring.ts'
 import { writeDocument } from './openapi.ts'
 import { fillPage } from './parts.ts'
@@ -25,6 +26,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
   return new Map([
     ['public/openapi.json', writeDocument(operations)],
     ['docs/errors.md', writeErrorsPage()],
+    ['CONTRIBUTING.md', fillPage('CONTRIBUTING.md', { glossary: writeGlossary() })],
     ['docs/configuration.md', writeConfigurationPage()],
     ['.env.example', writeEnvExample()],
     ['docs/performance.md', fillPage('docs/performance.md', performance)],
