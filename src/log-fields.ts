@@ -1,7 +1,7 @@
 /** The fields of the log's lines, as docs/monitoring.md describes them. */
 
 interface Field {
-  readonly type: 'integer' | 'number' | 'text' | 'texts' | 'text or integer' | 'error'
+  readonly type: 'integer' | 'number' | 'text' | 'texts' | 'error'
   /** The lines that have it. */
   readonly of: string
   readonly meaning: string

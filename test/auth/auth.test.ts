@@ -2,7 +2,12 @@
 import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Registry } from '@prometheus-io/client'
 import t from 'tap'
+import auth from '../../src/auth/auth.ts'
+import { createBareApp } from '../../src/http/bare-app.ts'
+import { createLogger } from '../../src/logger.ts'
+import telemetry from '../../src/telemetry/requests.ts'
 import { exchange, parseResponses, request } from '../support/raw.ts'
 import { startService } from '../support/service.ts'
 
@@ -65,4 +70,25 @@ t.test('after a reload, a removed token gets 401 at once, also on an open connec
     responses.map(({ body }) => JSON.parse(body).error ?? 0),
     [0, 401, 0]
   )
+})
+
+t.test('a token is judged at each request: once it has expired, it gets 401', async (t) => {
+  const app = await createBareApp(createLogger('silent'), {
+    headersTimeoutMs: 60_000,
+    requestTimeoutMs: 60_000,
+    keepAliveTimeout: 72_000,
+    maxConnections: 100
+  })
+  t.teardown(() => app.close())
+  let isValid = true
+  const tokens = { size: 1, findCaller: () => (isValid ? 'alice' : undefined) }
+  const registry = new Registry()
+  await app.register(auth, { registry, tokens, perSecond: 0 })
+  await app.register(telemetry, { registry })
+  app.get('/caller', { onRequest: app.authenticate }, ({ caller }) => ({ caller }))
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const ask = async () => (await fetch(`${url}/caller`, { headers: { authorization: by('alice') } })).json()
+  t.strictSame(await ask(), { caller: 'alice' })
+  isValid = false
+  t.match(await ask(), { error: 401 })
 })

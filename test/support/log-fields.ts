@@ -8,7 +8,6 @@ const types: Record<string, (value: unknown) => boolean> = {
   number: Number.isFinite,
   text: (value) => typeof value === 'string',
   texts: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
-  'text or integer': (value) => typeof value === 'string' || Number.isSafeInteger(value),
   error: (value) => typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
