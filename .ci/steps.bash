@@ -60,8 +60,12 @@ find_amtool() { command -v amtool >/dev/null || find_debian prometheus-alertmana
 run_amtool() {
   cd ops/alertmanager
   amtool check-config alertmanager.yml
-  amtool config routes test --config.file=alertmanager.yml --verify.receivers=pager severity=critical
-  amtool config routes test --config.file=alertmanager.yml --verify.receivers=team severity=warning
+  route() { amtool config routes test --config.file=alertmanager.yml "--verify.receivers=$@"; }
+  route pager severity=critical environment=production
+  route pager severity=critical
+  route team severity=critical environment=staging
+  route team severity=warning environment=production
+  route watchdog alertname=PlantStoreWatchdog severity=none
 }
 
 # The browser that CHROMIUM names, or Debian's.

@@ -4,8 +4,8 @@
 set -eu
 # name ROLE: its name in the database. Stacks of earlier releases keep theirs (setup.sh).
 name() { if [ -e "/run/secrets/$1-verifier" ]; then echo "$1"; else echo "plants_$1"; fi; }
-owner=$(name owner) service=$(name service)
-for role in "$owner" "$service"; do
+owner=$(name owner) service=$(name service) exporter=plants_exporter
+for role in "$owner" "$service" "$exporter"; do
   # PostgreSQL would turn an empty password into none.
   [ -s "/run/secrets/$role-verifier" ] || { echo "roles: setup has made no password for $role" >&2 && exit 1; }
 done
@@ -22,10 +22,16 @@ $rights
 -- Not the passwords: the server's log may show them.
 \set owner \`cat /run/secrets/$owner-verifier\`
 \set service \`cat /run/secrets/$service-verifier\`
+\set exporter \`cat /run/secrets/$exporter-verifier\`
 begin;
 select pg_advisory_xact_lock(hashtext('roles')) \g /dev/null
 $([ -n "${2:-}" ] || echo 'alter role current_user password null;')
 alter role $owner $attributes password :'owner';
 alter role $service $attributes password :'service';
+-- It reads statistics, and no table.
+set local client_min_messages = warning;
+select 'create role $exporter' where to_regrole('$exporter') is null \gexec
+grant pg_monitor to $exporter;
+alter role $exporter $attributes connection limit 5 password :'exporter';
 commit;
 SQL

@@ -2,7 +2,7 @@
 # setup: makes the secrets of docker-compose.yml that do not exist yet, and copies the configuration of the other containers.
 # setup NAME: makes an access token for this caller, too, and writes it to standard output.
 # setup --rotate: makes new passwords for the database instead.
-# PLAIN_BIND is the address on which clear text is published.
+# PLAIN_BIND is the address on which clear text is published, REPLICAS and PROFILES are what is wanted.
 # OWNER_DATABASE and SERVICE_DATABASE say where the migrations and the service find the database, and /stack has the
 # configuration of another stack.
 # Each volume is mounted by its readers only, which run as users of their own: that is why the files can be read by all
@@ -38,7 +38,7 @@ rm -rf ./*/.new /pages/.new /config/.new /config/.old
 mkdir /config/.old
 
 # The other containers read these files while they run: changed ones are replaced by a rename, the others stay.
-for part in /ops/compose /ops/grafana /ops/haproxy /ops/postgresql /ops/prometheus /stack; do
+for part in /ops/alertmanager /ops/compose /ops/grafana /ops/haproxy /ops/postgresql /ops/prometheus /stack; do
   copy=/config/${part##*/}
   [ -e "$part" ] && ! diff -r "$part" "$copy" >/dev/null 2>&1 || continue
   cp -R --no-preserve=mode "$part" /config/.new
@@ -50,6 +50,12 @@ rm -rf /config/.old
 # What Prometheus serves, to browsers and to itself.
 install -m 644 /ops/prometheus/web/runbook.html /pages/.new
 mv /pages/.new /pages/runbook.html
+{
+  echo "plant_store_replicas_wanted ${REPLICAS:-2}"
+  case ",${PROFILES:-}," in *,tls,*) echo 'plant_store_balancer_wanted{instance="balancer-tls:8405"} 1' ;; esac
+  case ",${PROFILES:-}," in *,backup,*) echo 'plant_store_receiver_wanted 1' ;; esac
+} >/pages/.new
+mv /pages/.new /pages/wanted.prom
 if [ ! -e /pages/backup.prom ]; then
   printf '# When a backup was last proved; before the first, when the stack was made.\nplant_store_backup_time_seconds %s\n' "$(date +%s)" >/pages/.new
   mv /pages/.new /pages/backup.prom
@@ -79,7 +85,8 @@ role() {
   user=plants_$1
   if grep -q "^postgres://$1:" "$2/database-url" 2>/dev/null; then user=$1; fi
   password=$(sed -n "s|^postgres://$user:\([0-9a-f]\{64\}\)@.*|\1|p" "$2/database-url" 2>/dev/null || true)
-  if [ -z "$password" ] || [ "$name" = --rotate ]; then password=$(random); fi
+  # The exporter reads its own only when it starts.
+  if [ -z "$password" ] || { [ "$name" = --rotate ] && [ "$1" != exporter ]; }; then password=$(random); fi
   url=postgres://$user:$password@$3
   if [ -s "db/$user-verifier" ] && [ "$(cat "$2/database-url" 2>/dev/null)" = "$url" ]; then return; fi
   recognised=$(printf %s "$password" | node --eval "$verifier")
@@ -89,6 +96,8 @@ role() {
 }
 role owner migrate "${OWNER_DATABASE:-db:5432/plants?sslmode=disable}"
 role service api "${SERVICE_DATABASE:-db:5432/plants?sslmode=disable}"
+role exporter exporter db:5432/postgres
+sed 's/.*:\([0-9a-f]*\)@.*/\1/' exporter/database-url | put exporter/password
 
 # The service needs an entry to start: this one recognises nobody.
 if [ ! -s api/tokens ]; then

@@ -12,9 +12,9 @@ import { startBalancer } from '../balancer/balancer.ts'
 import { createDatabase, lockTable, openSession, query, untilBlocked } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
 import { startProxy } from '../support/proxy.ts'
-import { connectTo } from '../support/raw.ts'
 import { headers, patientSettings, post, token } from '../support/service.ts'
 import { startPrometheus } from './prometheus.ts'
+import { startRepeating } from './repeat.ts'
 import { writeTable } from './table.ts'
 
 const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
@@ -24,20 +24,30 @@ const skip =
 
 const nowSeconds = () => Math.floor(Date.now() / 1_000)
 const disk = '{device="/dev/loop0",device_error="",fstype="ext4",mountpoint="/var/lib/postgresql"}'
+const slot = 'server="db:5432",slot_name="backup",slot_type="physical"'
 
 /** Pages of programs that are no part of this test, as they write them. */
 const pages = {
   backup: (hoursAgo: number) => `plant_store_backup_time_seconds ${nowSeconds() - hoursAgo * 3_600}\n`,
   certificate: (days: number) =>
     `plant_store_certificate_expiry_time_seconds ${nowSeconds() + days * 86_400}\n`,
-  /** A line for each node; one of them is the primary. */
-  patroni: (...streaming: number[]) =>
-    streaming
-      .map((is, index) => `patroni_postgres_streaming{scope="plants",name="node${index + 1}"} ${is}\n`)
-      .join(''),
-  /** node_exporter and postgres_exporter. */
-  exporters: (free: number, lag: number) =>
-    `node_filesystem_avail_bytes${disk} ${free}\nnode_filesystem_size_bytes${disk} 5.7381888e+07\npg_replication_lag_seconds ${lag}\n`
+  /** How many standbys follow, and how much one of them has not replayed. */
+  patroni: (streaming: number[], lag: number) =>
+    [
+      'patroni_xlog_location{scope="plants",name="node1"} 5000000000\n',
+      `patroni_xlog_replayed_location{scope="plants",name="node2"} ${5_000_000_000 - lag}\n`,
+      ...streaming.map(
+        (is, index) => `patroni_postgres_streaming{scope="plants",name="node${index + 1}"} ${is}\n`
+      )
+    ].join(''),
+  node: (free: number) =>
+    `node_filesystem_avail_bytes${disk} ${free}\nnode_filesystem_size_bytes${disk} 5.7381888e+07\n`,
+  postgresql: (active: number, status: string) =>
+    `pg_up 1\npg_replication_slots_active{${slot}} ${active}\npg_replication_slot_wal_status{${slot},wal_status="${status}"} 1\n`,
+  wanted: (replicas: number, balancer: string) =>
+    `plant_store_replicas_wanted ${replicas}\nplant_store_balancer_wanted{instance="${balancer}"} 1\nplant_store_receiver_wanted 1\n`,
+  probe: (success: number, secondsAgo: number) =>
+    `plant_store_probe_success{instance="http://127.0.0.1:3000"} ${success}\nplant_store_probe_time_seconds ${nowSeconds() - secondsAgo}\n`
 }
 
 /** The alerts that a slow machine can cause. */
@@ -47,17 +57,9 @@ const ofSlowMachines = [
   'PlantStoreLatencyBudgetSlow'
 ]
 
-let isOver = false
 let lastId = 0
 const plant = () => ({ id: ++lastId, name: 'n' })
-
-/** Repeats an action, whether it fails or not, until the test is over. */
-async function repeat(pauseMs: number, act: () => Promise<unknown>): Promise<void> {
-  while (!isOver) {
-    await act().catch(() => {})
-    await sleep(pauseMs)
-  }
-}
+const { repeat, hold, end } = startRepeating()
 
 /** A service on this database, with its metrics at an address of its own. */
 async function launch(t: Test, databaseUrl: string, settings: Record<string, string> = {}) {
@@ -65,17 +67,6 @@ async function launch(t: Test, databaseUrl: string, settings: Record<string, str
   const variables = { DATABASE_URL: databaseUrl, METRICS_PORT: metrics, ...settings }
   const service = await startProcess(t, variables)
   return { ...service, plants: `${service.url}/plants`, target: `127.0.0.1:${metrics}` }
-}
-
-/** Holds this many connections without a request open. */
-function hold(t: Test, url: string, count: number) {
-  const open = () => {
-    if (isOver) return
-    const socket = connectTo(url).on('error', () => {})
-    t.teardown(() => socket.destroy())
-    socket.resume().once('close', open)
-  }
-  for (let index = 0; index < count; index++) open()
 }
 
 /** A service that cannot write its log, and may open few files. */
@@ -104,9 +95,7 @@ async function launchWithoutLog(t: Test, databaseUrl: string) {
 }
 
 t.test('each alert is silent, and then fires', { skip }, async (t) => {
-  t.teardown(() => {
-    isOver = true
-  })
+  t.teardown(end)
   const [main, locked, broken, strict] = [
     await createDatabase(t),
     await createDatabase(t),
@@ -145,8 +134,11 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
     {
       backup: pages.backup(1),
       certificate: pages.certificate(60),
-      patroni: pages.patroni(0, 1, 1),
-      exporters: pages.exporters(57_000_000, 0)
+      patroni: pages.patroni([0, 1, 1], 1_000),
+      node: pages.node(57_000_000),
+      postgresql: pages.postgresql(1, 'reserved'),
+      wanted: pages.wanted(targets.length, `balancer-tls:${balancer.metrics.split(':')[1]}`),
+      probe: pages.probe(1, -3_600)
     }
   )
   const rules = await prometheus.rules()
@@ -168,7 +160,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
     for (const name of firing) early.add(name)
     t.strictSame(
       firing.filter((name) => !ofSlowMachines.includes(name)),
-      []
+      ['PlantStoreWatchdog']
     )
     await sleep(500)
   }
@@ -207,8 +199,10 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
   // All faults at once.
   await prometheus.setPage('backup', pages.backup(31))
   await prometheus.setPage('certificate', pages.certificate(20))
-  await prometheus.setPage('patroni', pages.patroni(0, 0, 1))
-  await prometheus.setPage('exporters', pages.exporters(241_664, 420))
+  await prometheus.setPage('patroni', pages.patroni([0, 0, 1], 300_000_000))
+  await prometheus.setPage('node', pages.node(241_664))
+  await prometheus.setPage('postgresql', pages.postgresql(0, 'lost'))
+  await prometheus.setPage('probe', pages.probe(0, 121))
   proxy.fallSilent()
   proxy.cut()
   await writeFile(join(files, 'tokens'), '?\n')
@@ -237,7 +231,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
   let isLocked = true
   const create = (url: string, caller: number) => post(url, plant(), as(caller)).catch(() => {})
   // Before the replica is full, which then refuses at once.
-  hold(t, balancer.url, 30)
+  hold(balancer.url, 30)
   const waiting = Array.from({ length: 6 }, async () => {
     while (isLocked) await create(`${balancer.url}/plants`, 0)
   })
@@ -260,7 +254,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
   await Promise.all(refused)
   const guess = { ...headers, authorization: 'Bearer guessed-guessed-guessed' }
   void repeat(300, () => post(poor.plants, plant(), { headers: guess }))
-  hold(t, poor.url, 30)
+  hold(poor.url, 30)
   // Twice or more in each second: one stall in a hundred ticks does not move the p99.
   void repeat(100, async () => {
     process.kill(poor.pid, 'SIGSTOP')
@@ -301,7 +295,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
   ]
   await fire(byPage, 2)
   await fire(alerts.filter((name) => !last.includes(name)))
-  isOver = true
+  end()
 
   flaky.kill('SIGKILL')
   full.kill('SIGKILL')

@@ -22,6 +22,36 @@ interface Rule {
   alerts?: { state: string }[]
 }
 
+/** Returns the rules with times that a test can wait for; a condition holds for some seconds before its alert fires. */
+export const shorten = (rules: string, seconds: number) =>
+  rules.replace(/\[\d+[mhd](:?)\w*\]/g, `[${window}$1]`).replace(/^( +for:) .*/gm, `$1 ${seconds}s`)
+
+/** Asks the Prometheus at an address, host:port. */
+export function askPrometheus(address: string) {
+  const read = async (path: string) =>
+    JSON.parse(await (await fetch(`http://${address}/api/v1/${path}`)).text()).data
+  const readRules = async (): Promise<Rule[]> =>
+    (await read('rules')).groups.flatMap(({ rules }: { rules: Rule[] }) => rules)
+  return {
+    rules: readRules,
+    /** Its version. */
+    version: async (): Promise<string> => (await read('status/buildinfo')).version,
+    /** The names of all metrics that it has met. */
+    metrics: (): Promise<string[]> => read('label/__name__/values'),
+    /** The alerts that fire now. */
+    async firing(): Promise<string[]> {
+      const rules = await readRules()
+      const fires = ({ alerts = [] }: Rule) => alerts.some(({ state }) => state === 'firing')
+      return rules.filter(fires).map(({ name }) => name)
+    },
+    /** The values of a query. */
+    async values(query: string): Promise<string[]> {
+      const { result } = await read(`query?query=${encodeURIComponent(query)}`)
+      return result.map(({ value: [, text] }: { value: [number, string] }) => text)
+    }
+  }
+}
+
 /** Addresses as host:port, with labels for them. */
 type Targets = { targets: string[]; labels?: Record<string, string> }[]
 
@@ -31,9 +61,7 @@ type Targets = { targets: string[]; labels?: Record<string, string> }[]
  */
 export async function startPrometheus(t: Test, jobs: Record<string, Targets>, pages: Record<string, string>) {
   const config = parse(await readFile(join(folder, 'prometheus.yml'), 'utf8'))
-  const rules = (await readFile(join(folder, 'rules.yml'), 'utf8'))
-    .replace(/\[\d+[mhd](:?)\w*\]/g, `[${window}$1]`)
-    .replace(/^( +for:) .*/gm, '$1 1s')
+  const rules = shorten(await readFile(join(folder, 'rules.yml'), 'utf8'), 1)
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-prometheus-'))
   await mkdir(join(directory, 'pages'))
   const address = `127.0.0.1:${await freePort()}`
@@ -47,8 +75,9 @@ export async function startPrometheus(t: Test, jobs: Record<string, Targets>, pa
     Promise.all(names.map((name) => rm(join(directory, `pages/${name}.prom`))))
 
   const shipped: { job_name: string }[] = config.scrape_configs
+  config.alerting = undefined
   config.global = { scrape_interval: interval, evaluation_interval: interval }
-  config.scrape_configs = [...shipped, { job_name: 'exporters' }].map(({ job_name: name, ...job }) => ({
+  config.scrape_configs = shipped.map(({ job_name: name, ...job }) => ({
     ...(!(name in jobs) && { metrics_path: `/user/${name}.prom` }),
     ...job,
     job_name: name,
@@ -77,27 +106,5 @@ export async function startPrometheus(t: Test, jobs: Record<string, Targets>, pa
     await rm(directory, { recursive: true, force: true })
   })
   await until('Prometheus is ready', async () => (await fetch(`http://${address}/-/ready`)).ok)
-  const read = async (path: string) =>
-    JSON.parse(await (await fetch(`http://${address}/api/v1/${path}`)).text()).data
-  const readRules = async (): Promise<Rule[]> =>
-    (await read('rules')).groups.flatMap(({ rules }: { rules: Rule[] }) => rules)
-  return {
-    rules: readRules,
-    setTargets,
-    setPage,
-    removePages,
-    /** Its version. */
-    version: async (): Promise<string> => (await read('status/buildinfo')).version,
-    /** The alerts that fire now. */
-    async firing(): Promise<string[]> {
-      const rules = await readRules()
-      const fires = ({ alerts = [] }: Rule) => alerts.some(({ state }) => state === 'firing')
-      return rules.filter(fires).map(({ name }) => name)
-    },
-    /** The values of a query. */
-    async values(query: string): Promise<string[]> {
-      const { result } = await read(`query?query=${encodeURIComponent(query)}`)
-      return result.map(({ value: [, text] }: { value: [number, string] }) => text)
-    }
-  }
+  return { ...askPrometheus(address), setTargets, setPage, removePages }
 }

@@ -50,6 +50,8 @@ for (const time of ['first', 'second']) {
     t.match(output, /^\S{43}$/m, 'a token')
     t.match(output, /^ +\d+\n\(1 row\)$/m, 'plants in the second stack')
     t.equal((await stack.running('api')).length, 4)
+    const wanted = ['--no-deps', '--entrypoint=cat', 'setup', '/pages/wanted.prom']
+    t.equal(await stack.compose('run', '--rm', '-T', ...wanted), 'plant_store_replicas_wanted 4')
     await load.assertServed()
   })
 

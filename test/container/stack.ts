@@ -39,6 +39,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     PORT: '0',
     PROMETHEUS_PORT: '0',
+    ALERTMANAGER_PORT: '0',
     TLS_PORT: '0',
     WRITE_DEADLINE_MS: '60000',
     // The default, where the machine is not slow; SHUTDOWN_TIMEOUT_MS has room for the most.

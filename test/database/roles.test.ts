@@ -100,11 +100,13 @@ const skip = spawnSync('psql', ['--version']).status !== 0 && 'psql is not on th
 
 /** A stack's secrets and scripts beside this database; its roles have these names. */
 async function openStack(t: Test, [owner, service]: [string, string]) {
-  t.teardown(() => drop(service, owner, 'superuser'))
+  t.teardown(() => drop(service, owner, 'plants_exporter', 'superuser'))
   const database = await createDatabase(t, { migrated: false })
   const { hostname, port, host, pathname } = new URL(database)
   const name = pathname.slice(1)
-  const readers = ['api', 'certificate', 'db', 'migrate', 'tokens'].map((reader) => `secrets/${reader}`)
+  const readers = ['api', 'certificate', 'db', 'exporter', 'migrate', 'tokens'].map(
+    (reader) => `secrets/${reader}`
+  )
   const root = makeRoot(t, ['config', 'pages', 'run', 'ops/prometheus/web', ...readers])
   writeFileSync(join(root, 'ops/prometheus/web/runbook.html'), '')
   for (const script of ['setup', 'roles']) copyScript(root, `ops/compose/${script}.sh`)
@@ -146,6 +148,12 @@ async function openStack(t: Test, [owner, service]: [string, string]) {
         const url = readFileSync(join(root, `secrets/${reader}/database-url`), 'utf8').trimEnd()
         t.strictSame(await query(url, 'select 1 as one'), [{ one: 1 }], `${what}: ${reader}`)
       }
+      const password = readFileSync(join(root, 'secrets/exporter/password'), 'utf8').trimEnd()
+      const exporter = (url: string) =>
+        Object.assign(new URL(url), { username: 'plants_exporter', password }).href
+      const rights = `select pg_has_role('pg_monitor', 'member') as monitors, rolsuper from pg_roles where rolname = current_user`
+      t.strictSame(await query(exporter(server), rights), [{ monitors: true, rolsuper: false }], what)
+      await t.rejects(query(exporter(database), 'select 1'), { code: '42501' }, 'it may not even connect')
     }
   }
 }
@@ -218,5 +226,5 @@ t.test('a stack whose roles are called owner and service keeps them', { skip }, 
   t.strictSame(await query(database, `select tableowner from pg_tables where schemaname = 'public'`), [
     { tableowner: 'owner' }
   ])
-  t.strictSame(await query(server, `select from pg_roles where rolname ~ '^plants_'`), [])
+  t.strictSame(await query(server, `select from pg_roles where rolname ~ '^plants_(owner|service)'`), [])
 })

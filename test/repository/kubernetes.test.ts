@@ -129,6 +129,10 @@ t.test(
     const rules = parse(readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8'))
     t.strictSame(find('PrometheusRule').spec, rules)
     t.match(JSON.stringify(rules), `job=\\"${labels[monitor.jobLabel]}\\"`)
+    t.strictSame(monitor.podMetricsEndpoints[0].relabelings, [
+      { targetLabel: 'service', replacement: 'plant-store' },
+      { sourceLabels: ['__meta_kubernetes_namespace'], targetLabel: 'environment' }
+    ])
   }
 )
 

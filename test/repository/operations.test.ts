@@ -17,6 +17,10 @@ const text = (path: string) => readFileSync(join(root, path), 'utf8')
 const namesIn = (source: string) => source.match(/\b(plant_store|process|nodejs)_[a-z0-9_]+\b/g) ?? []
 const rules = text('ops/prometheus/rules.yml')
 const manual = text('docs/monitoring.md')
+const runbook = text('ops/prometheus/web/runbook.html')
+
+/** The scripts that write pages for Prometheus. */
+const writers = ['ops/nightly-backup', ...globSync('ops/compose/*', { cwd: root })]
 
 const service = await startService(t)
 await service.post({ id: 1, name: 'n' })
@@ -30,8 +34,9 @@ t.test('the rules and the dashboard use metrics that exist', async (t) => {
     )
   )
   // What scripts write for Prometheus.
-  for (const script of ['ops/nightly-backup', 'ops/compose/certificate.sh'])
-    for (const [, name = ''] of text(script).matchAll(/\b(plant_store_\w+) \$/g)) existing.add(name)
+  for (const script of writers)
+    for (const [, name = ''] of text(script).matchAll(/\b(plant_store_\w+)(?:\{.*?\})? [$\d]/g))
+      existing.add(name)
   for (const path of ['ops/prometheus/rules.yml', 'ops/grafana/dashboard.json']) {
     const names = [...new Set(namesIn(text(path)))]
     t.ok(names.length > 5)
@@ -83,12 +88,9 @@ t.test(
       t.match(alert, `runbook_url: '{{ $externalURL }}/user/runbook.html#${name.toLowerCase()}'\n`, name)
       t.match(tests, `runbook_url: http://prometheus.test/user/runbook.html#${name.toLowerCase()}\n`, name)
       const { fires, silent } = cases.get(name) ?? {}
-      t.ok(fires?.size && silent?.size, `${name} has a case for a fault and one for a quiet night`)
-      t.match(
-        text('ops/prometheus/web/runbook.html'),
-        `<h2 id="${name.toLowerCase()}">${name}</h2>\n<p>`,
-        name
-      )
+      const isSilent = silent?.size || name === 'PlantStoreWatchdog'
+      t.ok(fires?.size && isSilent, `${name} has a case for a fault and one for a quiet night`)
+      t.match(runbook, `<h3 id="${name.toLowerCase()}">${name}</h3>\n<p>`, name)
     }
   }
 )
@@ -111,8 +113,7 @@ t.test(
         code
       )
     }
-    for (const entry of listed)
-      t.match(text('ops/prometheus/web/runbook.html'), `<code>${entry}</code>`, entry)
+    for (const entry of listed) t.match(runbook, `<code>${entry}</code>`, entry)
   }
 )
 
@@ -144,6 +145,30 @@ t.test('the dashboard names alerts that exist, and shows every metric of the ser
     []
   )
 })
+
+t.test(
+  'the run-book loses no link of the alerts, and no command; each leads to a section that it has',
+  async (t) => {
+    const [, alerts = ''] = manual.split('\n## Alerts\n')
+    const [, own = ''] = /<h2 id="alerts">(.*?)<h2 /s.exec(runbook) ?? []
+    const ids = [...runbook.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id as string)
+    t.strictSame(ids, [...new Set(ids)])
+    const links = [...runbook.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id as string)
+    t.strictSame(
+      links.filter((id) => !ids.includes(id)),
+      []
+    )
+    const count = (text: string, pattern: RegExp) => (text.match(pattern) ?? []).length
+    t.equal(count(own, /href="#/g), count(alerts, /\]\((?!\.\.\/)/g), 'all but those to files')
+    t.equal(count(own, /<code>/g), count(alerts.replace(/<!-- .*? -->/g, ''), /`[^`]+`/g))
+    const commands = runbook.match(/(?<=<pre>)[^<]*/g) ?? []
+    t.ok(commands.some((block) => block.includes('docker compose logs')))
+    t.ok(
+      commands.some((block) => block.includes('ops/restore')),
+      'of another page'
+    )
+  }
+)
 
 t.test("the balancer's own responses keep the contract", async (t) => {
   const files = readdirSync(join(root, 'ops/haproxy/errors'))
@@ -197,19 +222,35 @@ t.test('the documents name scripts, files and tests that exist', async (t) => {
   }
 })
 
-t.test('the dashboard takes its data source from a variable, and no two panels overlap', async (t) => {
-  const { panels, templating } = JSON.parse(text('ops/grafana/dashboard.json'))
-  t.match(templating.list[0], { name: 'datasource', type: 'datasource', query: 'prometheus' })
-  const cells: string[] = []
-  for (const { title, type, gridPos, datasource, targets = [] } of panels) {
-    if (type !== 'row') t.match(datasource, { type: 'prometheus', uid: /^\$\{datasource\}$/ }, title)
-    for (const { expr } of targets) t.match(expr, /job="\$job", instance=~"\$instance"/, title)
-    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
-      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) cells.push(`${x} ${y}`)
+t.test(
+  'the dashboard asks of one environment, no two panels overlap, and each says what it shows, what is normal, and more',
+  async (t) => {
+    const { panels, templating, links, annotations } = JSON.parse(text('ops/grafana/dashboard.json'))
+    t.match(templating.list[0], { name: 'datasource', type: 'datasource', query: 'prometheus' })
+    const own = 'service="plant-store", environment="$environment"'
+    const source = { type: 'prometheus', uid: /^\$\{datasource\}$/ }
+    const cells: string[] = []
+    const page = '/user/runbook.html'
+    for (const { title, type, gridPos, datasource, targets = [], description = '', links = [] } of panels) {
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) cells.push(`${x} ${y}`)
+      t.match(title, /^\S.*\S$/)
+      if (type === 'row') continue
+      t.match(datasource, source, title)
+      t.ok(targets.length > 0, title)
+      for (const { expr } of targets) t.ok(expr.includes(own), title)
+      t.match(description, /^\S.{20,}\. Normal: .+\. \S.+\.$/, title)
+      t.match(links[0].url, /^\$\{prometheus\}\//, title)
+      const [, id = ''] = links[0].url.split(`${page}#`)
+      t.ok(runbook.includes(` id="${id}"`), `${title}: ${id}`)
+    }
+    t.equal(new Set(cells).size, cells.length)
+    t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
+    t.ok(links[0].url.endsWith(page))
+    t.match(annotations.list, [{ datasource: source, expr: /plant_store_build_info/, useValueForTime: 'on' }])
+    t.ok(templating.list.some(({ name }: { name: string }) => name === 'prometheus'))
   }
-  t.equal(new Set(cells).size, cells.length)
-  t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
-})
+)
 
 /** As `parse` has no type for what it returns. */
 type Parsed = ReturnType<typeof parse>
@@ -294,7 +335,8 @@ t.test(
           `${file}: ${name}`
         )
         for (const volume of service.volumes ?? []) {
-          if (volume.startsWith('.')) t.match(volume, /:ro,z$/, 'SELinux lets the container read it')
+          if (`${volume.source ?? volume}`.startsWith('.'))
+            t.match(volume, /:ro,z$/, 'SELinux lets the container read it')
         }
         if (service.build) tags.push(service.image)
       }
@@ -349,7 +391,7 @@ t.test('images are exact releases, and each can be replaced', async (t) => {
   for (const image of images.filter((image) => !image.includes('PLANT_STORE_IMAGE'))) {
     t.match(
       image,
-      /^\$\{[A-Z]+_IMAGE:-[a-z/]+:v?\d+\.\d+\.\d+(-[a-z]+)?\}$|^\$\{POSTGRES_IMAGE:-postgres:18\.\d+-[a-z]+\}$/
+      /^\$\{[A-Z_]+_IMAGE:-[a-z./-]+:v?\d+\.\d+\.\d+(-[a-z]+)?\}$|^\$\{POSTGRES_IMAGE:-postgres:18\.\d+-[a-z]+\}$/
     )
   }
 })
@@ -373,29 +415,46 @@ t.test(
   'Prometheus finds the replicas and the balancers of docker compose, at the port of their metrics',
   async (t) => {
     const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
-    t.match(jobs.slice(0, 2), [
-      { job_name: 'plant-store', dns_sd_configs: [{ names: ['api'], type: 'A', port: 9464 }] },
-      {
-        job_name: 'haproxy',
-        static_configs: [{ targets: ['balancer:8405'] }],
-        dns_sd_configs: [{ names: ['balancer-tls'], type: 'A', port: 8405 }]
-      }
-    ])
+    const find = (name: string) => jobs.find(({ job_name }: Parsed) => job_name === name)
+    const dns = (name: string, port: number) => ({ dns_sd_configs: [{ names: [name], type: 'A', port }] })
+    t.match(find('plant-store'), dns('api', 9464))
+    t.match(find('haproxy'), {
+      static_configs: [{ targets: ['balancer:8405'] }],
+      ...dns('balancer-tls', 8405)
+    })
+    t.match(find('node'), dns('node-exporter', 9100))
+    t.match(find('postgresql'), dns('postgres-exporter', 9187))
     t.notOk(compose.services.balancer.profiles, 'it is always there')
-    for (const name of ['api', 'balancer', 'balancer-tls'])
+    for (const name of ['api', 'balancer', 'balancer-tls', 'node-exporter', 'postgres-exporter'])
       t.ok(compose.services[name].networks.includes('metrics'), name)
-    t.match(jobs[2], { job_name: 'patroni', dns_sd_configs: [{ type: 'A', port: 8008 }] })
+    const [patroni] = find('patroni').dns_sd_configs
+    t.match(patroni, { type: 'A', port: 8008 })
     const { services } = readCompose('deploy/ha/compose.yaml')
-    for (const name of jobs[2].dns_sd_configs[0].names)
+    for (const name of patroni.names)
       t.strictSame(services[name.split('.')[0]].networks.database.aliases, [name])
-    for (const { job_name: name, metrics_path: path } of jobs.slice(3)) {
-      t.equal(path, `/user/${name}.prom`)
-      t.ok(
-        ['ops/nightly-backup', 'ops/compose/certificate.sh'].some((file) =>
-          text(file).includes(`/pages/${name}.prom`)
-        )
+    for (const {
+      job_name: name,
+      metrics_path: path,
+      dns_sd_configs: byName,
+      relabel_configs: labels
+    } of jobs) {
+      t.match(
+        labels.slice(0, 2),
+        [{ target_label: 'service', replacement: 'plant-store' }, { target_label: 'environment' }],
+        name
       )
+      t.strictSame(labels, jobs[0].relabel_configs, 'they are set once')
+      if (byName) continue
+      t.equal(path, `/user/${name}.prom`)
+      t.ok(writers.some((file) => text(file).includes(`/pages/${name}.prom`)))
     }
+    const [alertmanager] = parse(text('ops/prometheus/prometheus.yml')).alerting.alertmanagers
+    t.match(alertmanager, dns('alertmanager', 9093))
+    t.ok(
+      compose.services.alertmanager.networks.some((name: string) =>
+        compose.services.prometheus.networks.includes(name)
+      )
+    )
     const { command, ports } = compose.services.prometheus
     t.ok(command.includes('--web.user-assets=/pages'))
     t.ok(command.includes(`--web.external-url=http://${ports[0].replace(/:9090$/, '')}`), 'links open')

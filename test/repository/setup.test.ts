@@ -22,6 +22,7 @@ function listFiles(directory: string): Record<string, string> {
 
 const setup = 'ops/compose/setup.sh'
 const configuration = [
+  'alertmanager/f',
   'grafana/a',
   'haproxy/b',
   'postgresql/c',
@@ -33,13 +34,18 @@ const secrets = [
   'api/tokens',
   'db/plants_owner-verifier',
   'db/plants_service-verifier',
+  'db/plants_exporter-verifier',
   'db/superuser-password',
+  'exporter/database-url',
+  'exporter/password',
   'migrate/database-url',
   'tokens/.lock'
 ]
 const root = makeRoot(t, [
-  ...['compose', 'grafana', 'haproxy', 'postgresql', 'prometheus/web'].map((part) => `ops/${part}`),
-  ...['api', 'certificate', 'db', 'migrate', 'tokens'].map((reader) => `secrets/${reader}`),
+  ...['alertmanager', 'compose', 'grafana', 'haproxy', 'postgresql', 'prometheus/web'].map(
+    (part) => `ops/${part}`
+  ),
+  ...['api', 'certificate', 'db', 'exporter', 'migrate', 'tokens'].map((reader) => `secrets/${reader}`),
   ...['config', 'pages', 'stack']
 ])
 copyScript(root, setup)
@@ -65,8 +71,11 @@ function assertWhole(t: Test, what: string) {
   const faults: string[] = []
   const expect = (isSo: boolean, fault: string) => isSo || faults.push(fault)
   expect(/^[0-9a-f]{64}\n$/.test(readSecret('db/superuser-password')), 'superuser')
-  for (const [role, reader] of Object.entries({ plants_owner: 'migrate', plants_service: 'api' })) {
-    const url = new RegExp(`^postgres://${role}:([0-9a-f]{64})@db:5432/plants\\?sslmode=disable\n$`)
+  const readers = { plants_owner: 'migrate', plants_service: 'api', plants_exporter: 'exporter' }
+  for (const [role, reader] of Object.entries(readers)) {
+    const url = new RegExp(
+      `^postgres://${role}:([0-9a-f]{64})@db:5432/(?:plants\\?sslmode=disable|postgres)\n$`
+    )
     const [, password = ''] = url.exec(readSecret(`${reader}/database-url`)) ?? []
     expect(password !== '' && recognises(readSecret(`db/${role}-verifier`), password), role)
   }
@@ -85,6 +94,10 @@ function assertWhole(t: Test, what: string) {
     const copy = readFileSync(join(root, 'config', path.replace('ops/', '')), 'utf8')
     expect(copy === `${path} ${release}`, copy)
   }
+  expect(
+    readSecret('exporter/database-url').includes(`:${readSecret('exporter/password').trim()}@`),
+    'exporter'
+  )
   const page = readFileSync(join(root, 'pages/backup.prom'), 'utf8')
   expect(/^# .*\nplant_store_backup_time_seconds \d+\n$/.test(page), page)
   const files = ['secrets', 'config', 'pages'].map((directory) => listFiles(join(root, directory)))
@@ -93,7 +106,7 @@ function assertWhole(t: Test, what: string) {
   const expected = [
     Object.fromEntries(paths.map((path) => [path, callers.includes(path.slice(7)) ? '600' : '644'])),
     Object.fromEntries(copies.map((path) => [path, '644'])),
-    { 'backup.prom': '644', 'runbook.html': '644' }
+    { 'backup.prom': '644', 'runbook.html': '644', 'wanted.prom': '644' }
   ]
   t.strictSame({ files, faults }, { files: expected, faults: [] }, what)
 }

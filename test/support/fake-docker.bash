@@ -49,6 +49,7 @@ case "$*" in
   ;;
 'compose run --rm -T --no-deps --quiet-pull api node '*) [[ $image != refused ]] || echo 'WRITE_LANES must be an integer' ;;
 'compose run --rm -T --no-deps migrate') ;;
+'compose run --rm -T --no-deps setup') echo "${REPLICAS:-${said[REPLICAS]:-2}}" >"$stack/wanted" ;;
 'compose up --detach --no-deps --no-recreate --scale api='*' api')
   for ((wanted = ${7#api=}; $(ls "$stack/replicas" | wc -l) < wanted; )); do
     last=$(($(<"$STATE/last") + 1))
