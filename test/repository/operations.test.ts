@@ -29,7 +29,7 @@ t.test('the rules and the dashboard use metrics that exist', async (t) => {
     )
   )
   // What scripts write for Prometheus.
-  for (const script of ['ops/nightly-backup', 'ops/compose/certificate.sh'])
+  for (const script of ['ops/compose/backup.sh', 'ops/compose/certificate.sh'])
     for (const [, name = ''] of text(script).matchAll(/\b(plant_store_\w+) \$/g)) existing.add(name)
   for (const path of ['ops/prometheus/rules.yml', 'ops/grafana/dashboard.json']) {
     const names = [...new Set(namesIn(text(path)))]
@@ -394,7 +394,7 @@ t.test(
     for (const { job_name: name, metrics_path: path } of jobs.slice(3)) {
       t.equal(path, `/user/${name}.prom`)
       t.ok(
-        ['ops/nightly-backup', 'ops/compose/certificate.sh'].some((file) =>
+        ['ops/compose/backup.sh', 'ops/compose/certificate.sh'].some((file) =>
           text(file).includes(`/pages/${name}.prom`)
         )
       )
