@@ -41,7 +41,8 @@ ${plainVariables.map(write).join('\n')}
 
 ${tracingVariables.map(write).join('\n')}
 
-# docker compose alone: images, ports, replicas, and the requests that the balancer sends to one of them at a time.
+# docker compose alone: images, ports, replicas, the requests that the balancer sends to one of them at a time, and
+# where the profile backup writes (docs/compose.md, "Backup").
 # ops/get-image, ops/rolling-update and ops/scale write PLANT_STORE_IMAGE, PLANT_STORE_PREVIOUS_IMAGE and REPLICAS.
 ${composeVariables.map((variable) => `#${variable.name}=${variable.default}`).join('\n')}
 `

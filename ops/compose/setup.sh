@@ -1,6 +1,8 @@
 #!/bin/sh
 # setup: makes the secrets of docker-compose.yml that do not exist yet, and copies the configuration of the other containers.
 # setup NAME: makes an access token for this caller, too, and writes it to standard output.
+# setup --revoke NAME: takes this caller's tokens away.
+# setup --restore: takes the secrets of a backup from standard input, unless there are tokens, and writes their names.
 # setup --rotate: makes new passwords for the database instead.
 # PLAIN_BIND is the address on which clear text is published, REPLICAS and PROFILES are what is wanted.
 # OWNER_DATABASE and SERVICE_DATABASE say where the migrations and the service find the database, and /stack has the
@@ -10,7 +12,7 @@
 set -eu
 umask 022
 name=${1:-}
-case $name in --rotate) ;; [.-]* | */*)
+case $name in --revoke | --restore | --rotate) ;; [.-]* | */*)
   echo "setup: the name may not begin with a dot or a hyphen, or have a slash" >&2
   exit 1
   ;;
@@ -46,6 +48,18 @@ for part in /ops/alertmanager /ops/compose /ops/grafana /ops/haproxy /ops/postgr
   mv /config/.new "$copy"
 done
 rm -rf /config/.old
+
+# The tokens come last: until then the next run begins anew.
+if [ "$name" = --restore ] && [ ! -s api/tokens ]; then
+  mkdir tokens/.new
+  tar -C tokens/.new --no-same-owner -x
+  mv tokens/.new/api/tokens tokens/.new/entries
+  for part in api certificate db migrate; do cp -R --preserve=mode "tokens/.new/$part/." "$part"; done
+  find tokens/.new/tokens -type f ! -name .lock -exec mv --no-clobber --target-directory=tokens {} +
+  put api/tokens <tokens/.new/entries
+  rm -r tokens/.new
+  sed -n '/^nobody:/d; s/:.*//p' api/tokens | sort -u
+fi
 
 # What Prometheus serves, to browsers and to itself.
 install -m 644 /ops/prometheus/web/runbook.html /pages/.new
@@ -104,7 +118,15 @@ if [ ! -s api/tokens ]; then
   digest=$(random)
   printf 'nobody:sha256:%s\n' "$digest" | put api/tokens
 fi
-case $name in '' | --rotate) exit 0 ;; esac
+case $name in
+'' | --restore | --rotate) exit 0 ;;
+--revoke)
+  others=$(awk -F : -v name="${2:?setup: whose?}" '$1 != name' api/tokens)
+  printf '%s\n' "$others" | put api/tokens
+  rm -f "tokens/$2"
+  exit 0
+  ;;
+esac
 
 # A token without an entry was revoked, or the service has lost its entries.
 if [ ! -s "tokens/$name" ] || ! grep -q "^$name:" api/tokens; then

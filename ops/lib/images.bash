@@ -3,15 +3,12 @@
 
 # name_exactly IMAGE: prints its name by digest where it was pulled, else the name that it has.
 name_exactly() {
-  local digest
-  digest=$(docker image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$1" 2>/dev/null | head -n 1) || digest=
-  echo "${digest:-$1}"
+  { docker image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$1" 2>/dev/null || true; } |
+    awk -v name="$1" 'NF && !found++ { name = $0 } END { print name }'
 }
 
 # get_image [IMAGE]: pulls it, or builds the sources, and prints its exact name.
-get_image() {
-  if [[ -z ${1-} ]]; then build_image; else pull_image "$1"; fi
-}
+get_image() { if [[ -z ${1-} ]]; then build_image; else pull_image "$1"; fi; }
 
 # A tag that exists stays with its image.
 pull_image() {

@@ -14,9 +14,12 @@ find_old() {
   ((${#old[@]} > 0)) || refuse 'no replica runs: docker compose up --wait starts the stack'
 }
 
-# start_replicas COUNT: starts so many beside the old ones, and returns when they are ready.
+# start_replicas COUNT: starts so many beside the old ones, and returns when they are ready. Until keep_replicas, the end of the
+# script takes them back.
 start_replicas() {
   local id all
+  trap take_back EXIT
+  trap 'exit 1' HUP INT TERM
   # Plain `up` would recreate all of them at once, and `--wait` would wait for old ones that are broken.
   docker compose up --detach --no-deps --no-recreate --scale "api=$((${#old[@]} + $1))" api
   all=$(replicas)
@@ -55,9 +58,8 @@ end() {
 
 # take_back: ends the new ones. One that is ready serves already: it gets time to drain.
 take_back() {
-  local id
   trap '' HUP INT TERM
-  for id in $(replicas); do
-    is_old "$id" || end "$id"
-  done
+  for id in $(replicas); do is_old "$id" || end "$id"; done
 }
+
+keep_replicas() { trap - EXIT HUP INT TERM; }

@@ -1,16 +1,17 @@
-# Sourced by the scripts of ops/, in the directory of the checkout. .env says what is in effect: the image, the one before it,
-# and the number of replicas.
+# Sourced by the scripts of ops/, which it takes to the directory of the checkout. .env says what is in effect: the image, the
+# one before it, and the number of replicas.
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 say() { printf "${0##*/}: %s\n" "$@" >&2; }
-refuse() {
-  say "$@"
-  exit 1
-}
+refuse() { say "$@" && exit 1; }
 
-((BASH_VERSINFO[0] >= 5)) && realpath --version 2>/dev/null | grep GNU >/dev/null && command -v flock >/dev/null && command -v timeout >/dev/null ||
+((BASH_VERSINFO[0] >= 5)) && realpath --version 2>/dev/null | grep GNU >/dev/null && command -v flock >/dev/null ||
   refuse 'bash 5, GNU coreutils and flock are needed'
 shopt -s inherit_errexit # a build that fails in $(…) ends the script
 docker compose config --help 2>/dev/null | grep -e --environment >/dev/null || refuse 'Docker Compose 2.28 or later is needed'
+
+# lock FILE: until the script and what it has started have ended.
+lock() { exec 9<"$1" && flock --nonblock 9 || refuse 'another one runs'; }
 
 # read_config [COMMAND...]: the project's name, image and number of replicas as Compose reads them; COMMAND runs it.
 read_config() {
@@ -24,8 +25,7 @@ read_config() {
 # For scripts that change what is in effect: one of them at a time, and nothing may be exported that .env does not say.
 begin() {
   local own=(env -u COMPOSE_PROJECT_NAME -u PLANT_STORE_IMAGE -u REPLICAS) pair name value
-  exec 9<ops
-  flock --nonblock 9 || refuse 'another one runs'
+  lock ops
   [[ -w . ]] || refuse "$PWD cannot be written, and .env there has what is in effect"
   read_config "${own[@]}"
   previous=$("${own[@]}" docker compose config --environment | sed -n 's/^PLANT_STORE_PREVIOUS_IMAGE=//p')
@@ -38,17 +38,14 @@ begin() {
 
 # record NAME=VALUE...: writes these lines of .env, and leaves the others as they are.
 record() {
-  local file line pattern edits=(-e '') added=()
+  local file line pattern
   file=$(realpath -- .env)
   if [[ -e $file ]]; then cp -p -- "$file" "$file.new"; else : >"$file.new"; fi
   for line; do
     pattern="^[[:space:]]*(export[[:space:]]+)?${line%%=*}[[:space:]]*="
-    if grep -Eq "$pattern" "$file.new"; then edits+=(-e "s|$pattern.*|$line|"); else added+=("$line"); fi
-  done
-  [[ ! -e $file ]] || sed -E "${edits[@]}" "$file" >"$file.new"
-  if ((${#added[@]} > 0)); then
+    if grep -Eq "$pattern" "$file.new"; then sed -Ei "s|$pattern.*|$line|" "$file.new" && continue; fi
     [[ -z $(tail -c 1 "$file.new") ]] || echo >>"$file.new" # its last line has no end
-    printf '%s\n' "${added[@]}" >>"$file.new"
-  fi
+    echo "$line" >>"$file.new"
+  done
   mv -- "$file.new" "$file"
 }

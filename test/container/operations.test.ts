@@ -1,9 +1,8 @@
 /** What operators rely on: Prometheus finds and judges the stack, TLS in its balancer, backups, and what `down` keeps. */
 import { once } from 'node:events'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { type RequestOptions, request } from 'node:https'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { TLSSocket } from 'node:tls'
@@ -16,10 +15,12 @@ import { until } from '../../dev/until.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { exchange, parseResponses, request as rawRequest } from '../support/raw.ts'
 import { assertOutlived } from './floods.ts'
-import { startStack } from './stack.ts'
+import { copyCheckout, startStack } from './stack.ts'
 
 const prometheus = `http://127.0.0.1:${await freePort()}`
-const stack = await startStack(t, { PROMETHEUS_PORT: new URL(prometheus).port })
+const backups = join(await copyCheckout(t), 'coverage')
+await mkdir(backups)
+const stack = await startStack(t, { PROMETHEUS_PORT: new URL(prometheus).port, BACKUP_DIRECTORY: backups })
 
 /** Asks Prometheus by a path of its interface. */
 const read = async (path: string) =>
@@ -170,9 +171,6 @@ async function post(id: number, key: string) {
   return `${response.status} ${await response.text()}`
 }
 
-/** Where the nightly backups are. */
-const nights = join(stack.cwd, 'coverage/nights')
-
 t.test(
   'a backup proves itself; Prometheus warns of one that is late, and of a certificate that expires',
   async (t) => {
@@ -187,7 +185,7 @@ t.test(
     )
     const [certificate, another] = [createAuthority('of a day'), createAuthority('another')]
     const file = join(stack.cwd, 'coverage/balancer.pem')
-    await mkdir(nights, { recursive: true })
+    await mkdir(join(stack.cwd, 'coverage'), { recursive: true })
     await writeFile(file, certificate.cert + another.key)
     await t.rejects(compose(`certificate --import <${file}`), /the key is not that of the first certificate/)
     await writeFile(file, certificate.cert + certificate.key)
@@ -196,18 +194,27 @@ t.test(
 
     await compose(`--entrypoint rm certificate /certificate/balancer.pem`)
     await compose('certificate')
-    t.equal(await post(-3, 'before'), '200 {"name":"Moss"}')
-    await writeFile(join(stack.cwd, '.env'), 'LOG_LEVEL=debug\n')
-    await stack.operate('nightly-backup', [nights])
+    await stack.compose('--profile=backup', 'up', '--detach', '--wait', 'backup')
+    await stack.operate('nightly-backup')
     await until('neither fires', firing, (names) => !alerts.some((name) => names.includes(name)))
-    const trial = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}-nightly`
-    for (const kind of ['volume', 'network'])
-      t.equal(await docker([kind, 'ls', '--quiet', '--filter', trial]), '', 'nothing of the trial is left')
+    await stack.compose('stop', 'backup')
+    await stack.compose(
+      'run',
+      '--rm',
+      '--no-deps',
+      '--entrypoint=find',
+      'backup',
+      '/backup',
+      '-mindepth',
+      '1',
+      '-delete'
+    )
   }
 )
 
 t.test('`down` keeps the plants and the token, `down -v` nothing; a backup brings them back', async (t) => {
   const everything = 'select * from plants order by id'
+  t.equal(await post(-3, 'before'), '200 {"name":"Moss"}')
   const [plants, token] = [await stack.query(everything), await stack.token()]
   t.ok(plants.length > 100)
   await stack.compose('--profile=*', 'down')
@@ -215,36 +222,27 @@ t.test('`down` keeps the plants and the token, `down -v` nothing; a backup bring
   t.strictSame(await stack.query(everything), plants)
   t.equal(await stack.token(), token)
 
-  const backup = join(nights, (await readdir(nights)).find((name) => name.startsWith('plants-')) as string)
+  const backup = join(stack.cwd, 'coverage/backup')
   const operate = (script: string) => stack.operate(script, [backup])
-  await t.rejects(operate('backup'), /must not exist yet/)
   const settings = join(stack.cwd, '.env')
+  await writeFile(settings, 'LOG_LEVEL=debug\n')
+  await operate('backup')
+  await t.rejects(operate('backup'), /must not exist yet/)
   await rm(settings)
-  await t.rejects(operate('restore'), /restore: the stack \S+ serves; COMPOSE_PROJECT_NAME=other/)
-  await stack.compose('kill') // the drain was seen above
   const refused = await operate('restore').catch(({ stderr }) => stderr)
-  t.match(refused, /has secrets already/)
-  const [down = ''] = /docker compose --project-directory .* down -v$/m.exec(refused) ?? []
+  t.match(refused, /restore: the stack \S+ has a database; COMPOSE_PROJECT_NAME=other/)
   await t.rejects(readFile(settings), { code: 'ENOENT' })
+  const newer = await stack.token('newer')
+  const [remove = ''] =
+    /docker compose --project-directory .* && docker volume rm \S+_data$/m.exec(refused) ?? []
+  await execute('bash', ['-c', remove], { cwd: '/' }) // as it says, from anywhere
+  await operate('restore')
+  t.strictSame(await stack.query(everything), plants)
+  t.strictSame([await stack.token('newer'), await stack.token()], [newer, token], 'newer tokens are kept')
 
-  await stack.compose('--profile=*', 'down')
+  await stack.compose('--profile=*', 'down', '--volumes')
+  await rm(settings)
   const filter = `label=com.docker.compose.project=${stack.env.COMPOSE_PROJECT_NAME}`
-  const volumes = async () =>
-    (await docker(['volume', 'ls', '--quiet', '--filter', filter])).split('\n').filter(Boolean)
-  const others = (await volumes()).filter((name) => !name.endsWith('_data'))
-  await docker(['volume', 'rm', ...others])
-  await t.rejects(operate('restore'), /its plants may be newer than the backup/)
-  await stack.compose('up', '--detach', '--wait', 'db')
-  t.strictSame(await stack.query(everything), plants, 'a database without secrets keeps its plants')
-  await execute('bash', ['-c', down], { cwd: '/' }) // as it says, from anywhere
-  t.strictSame(await volumes(), [])
-  const { port } = new URL(prometheus)
-  const server = createServer().listen(Number(port), '127.0.0.1')
-  await once(server, 'listening')
-  await t.rejects(stack.operate('restore', [backup], { PORT: port }), /is taken/)
-  server.close()
-  t.strictSame(await volumes(), [], 'nothing was made')
-
   const dump = join(backup, 'plants.dump')
   const whole = await readFile(dump)
   const damaged = Buffer.from(whole)

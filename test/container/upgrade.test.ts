@@ -82,8 +82,8 @@ async function assertRefused(t: Test, cwd: string, lines: string[]) {
   const before = await containers()
   const refused = await run(cwd, lines).catch((error) => error.stderr)
   t.strictSame(refused.trimEnd().split('\n').sort(), [
-    'check-settings: TRUST_PROXY is gone: remove it; the log has forwardedFor',
-    'check-settings: WRITE_BATCH_BYTES is gone: remove it; WRITE_BATCH_ROWS bounds a transaction',
+    'check-settings: TRUST_PROXY is ignored: remove it',
+    'check-settings: WRITE_BATCH_BYTES is ignored: remove it',
     'check-settings: WRITE_QUEUE_BYTES must be at least BODY_LIMIT_BYTES + 64 (50000064)'
   ])
   const ofOld = run(cwd, [`PLANT_STORE_IMAGE=${name}:1.0.0 ops/check-settings`])

@@ -5,7 +5,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
@@ -19,7 +18,9 @@ const fake = readFileSync(join(project, 'test/support/fake-docker.bash'), 'utf8'
 writeExecutable(join(root, 'programs/docker'), fake)
 writeExecutable(join(root, 'programs/sleep'), '#!/bin/sh\n')
 writeExecutable(join(root, 'programs/git'), '#!/bin/sh\necho 0123456789ab\n')
-const [state, backup] = [join(root, 'state'), join(root, 'state/backups/whole')]
+const [state, backup, received] = ['state', 'state/backups/whole', 'state/backups/received'].map((path) =>
+  join(root, path)
+) as [string, string, string]
 const PATH = `${root}/programs:${process.env.PATH}`
 const shell = (script: string, cwd = root) =>
   execute('bash', ['-euc', script], { cwd, env: { PATH, STATE: state, FAULT: '' } })
@@ -30,7 +31,7 @@ const before = 'PLANT_STORE_PREVIOUS_IMAGE=older\n'
 /** Makes a stack that serves, and a backup of it; then runs this. */
 const reset = (then = '') =>
   shell(`
-    rm -rf state .env* elsewhere && mkdir -p state/{images,backups/whole,stacks/plant-store/{replicas,secrets}}
+    rm -rf state .env* elsewhere && mkdir -p state/{images,backups/{whole,received},stacks/plant-store/{replicas,secrets}}
     for image in old older broken failing refused; do echo sha256:$image >state/images/$image; done
     echo sha256:stale >state/images/registry%app:1
     cd state/stacks/plant-store
@@ -45,15 +46,17 @@ const reset = (then = '') =>
     (cat stacks/*/plants && echo end) >backups/whole/plants.dump
     printf '${own}' >backups/whole/.env
     tar -C stacks/plant-store/secrets -cf backups/whole/secrets.tar api certificate db migrate tokens
+    cp backups/whole/{.env,secrets.tar} backups/received
+    cp stacks/plant-store/plants backups/received/stream
     cd ..
     printf '${own}\n${before}' >.env
     ${then}`)
 
-/** Each line of each file, without the numbers of replicas, the times of backups, and the tag that a pull takes for a moment. */
+/** Each line of each file, without the numbers of replicas, and the tag that a pull takes for a moment. */
 async function look() {
   const lines = await shell(`
     (find .env* state -empty -type f; grep -ra '' .env* state --exclude={*.tar,last}) | sort | sed -E '
-      s|replicas/c[0-9]+|replicas/c|; s|plants-20..-[^/]*|plants-night|; s/starting/healthy/; s/(backup.prom):.*/\\1/
+      s|replicas/c[0-9]+|replicas/c|; s/starting/healthy/
       /images.registry%app:1:/d; /backups.new[.]/d'`)
   return lines.split('\n')
 }
@@ -88,7 +91,15 @@ const table: [string[], string, string[]?, string?, Env?][] = [
     "rm .env && sed -i 's/=old/=other-api:gone/' state/backups/whole/.env",
     { COMPOSE_PROJECT_NAME: 'other' }
   ],
-  [['nightly-backup', join(backup, '..')], kept]
+  [['restore', received], kept, ['KILL'], 'rm state/stacks/plant-store/plants'],
+  [
+    ['restore', received, 'yesterday'],
+    own,
+    ['KILL'],
+    'rm .env',
+    { COMPOSE_PROJECT_NAME: 'other', PLANT_STORE_IMAGE: 'old' }
+  ],
+  [['nightly-backup'], kept]
 ]
 
 for (const [command, settings, signals = ['KILL'], prepare, env] of table) {
@@ -114,9 +125,9 @@ for (const [command, settings, signals = ['KILL'], prepare, env] of table) {
         if (signal === 'TERM' && !/^(cp|mv)$/m.test(readFileSync(join(root, 'log'), 'utf8')))
           t.strictSame(left.filter(isOfReplicas), began.filter(isOfReplicas), what)
         if (!isDeepStrictEqual(left, ended)) {
-          await shell('rm -rf state/backups/plants-20??-??-??T??????') // two of one second would have one name
           let { code, stderr } = await run(command, env)
-          const [down] = /docker compose --project-directory .* down -v$/m.exec(stderr) ?? []
+          const [down] =
+            /docker compose --project-directory .* && docker volume rm [\w-]+$/m.exec(stderr) ?? []
           if (down) {
             await shell(down, '/') // as it says, from anywhere
             ;({ code, stderr } = await run(command, env))
@@ -133,10 +144,6 @@ for (const [command, settings, signals = ['KILL'], prepare, env] of table) {
 
 t.test('what fails changes nothing, and says why', async (t) => {
   const other = { COMPOSE_PROJECT_NAME: 'other', PLANT_STORE_IMAGE: 'old' }
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => server.close())
-  const PORT = `${(server.address() as AddressInfo).port}`
   const rows: [string[], RegExp, Env?, string?][] = [
     [
       ['rolling-update', 'broken'],
@@ -162,9 +169,11 @@ t.test('what fails changes nothing, and says why', async (t) => {
     [['backup', `${backup}/../bad`], /^$/, { FAULT: 'dump' }],
     [['backup', `${backup}/../bad`], /tokens: Not found in archive/, { FAULT: 'secrets' }],
     [['backup', backup], /must not exist yet/],
-    [['nightly-backup', join(backup, '..')], /1 of 2 plants were restored/, { FAULT: 'less' }],
-    [['restore', backup], /the stack plant-store serves; COMPOSE_PROJECT_NAME=other .*\n$/],
-    [['restore', backup], /the stack plant-store has secrets already/, {}, 'rm state/stacks/*/replicas/*'],
+    [['nightly-backup'], /1 of 2 plants were restored/, { FAULT: 'less' }],
+    [['restore', backup], /the stack plant-store has a database; COMPOSE_PROJECT_NAME=other .*_data\n$/s],
+    [['restore', received], /the stack plant-store has a database/, {}, 'rm state/stacks/*/replicas/*'],
+    [['restore', backup, 'yesterday'], /usage/],
+    [['restore', received, 'some day'], /invalid date/],
     [
       ['rolling-update'],
       /has a pulled image, registry\/app@sha256:new: name the one/,
@@ -181,11 +190,10 @@ t.test('what fails changes nothing, and says why', async (t) => {
     ],
     [
       ['restore', backup],
-      /its plants may be newer/,
+      /the stack other has a database/,
       other,
       'cp -r state/stacks/plant-store state/stacks/other && rm -r state/stacks/other/{secrets,replicas}/*'
     ],
-    [['restore', backup], new RegExp(`port ${PORT} of 127.0.0.1 is taken`), { ...other, PORT }],
     [
       ['restore', backup],
       /the plants of this backup cannot be read/,
@@ -206,7 +214,7 @@ t.test('what fails changes nothing, and says why', async (t) => {
     const { code, stderr } = await run(command, env)
     t.not(code, 0, `${message}`)
     t.match(stderr, message)
-    const left = (await look()).filter((line) => !/^state\/(short|backups\/plants-night)/.test(line))
+    const left = (await look()).filter((line) => !line.startsWith('state/short'))
     t.strictSame(left, began, `${message}`)
   }
 })
@@ -236,16 +244,15 @@ t.test('.env keeps every other byte, its mode and its place, and is made where t
   t.equal(readFileSync(join(root, '.env'), 'utf8'), 'REPLICAS=3\n')
 })
 
-t.test('a nightly backup is for its owner only, and deletes its own after two weeks', async (t) => {
-  await reset('cd state/backups; touch -d @0 plants-2000-01-01T030000 plants-1 plants-before-1.2')
-  t.match(await run(['nightly-backup', join(backup, '..')]), { code: 0 })
-  t.match(
-    await shell('cd state/backups; echo *; stat -c %a plants-20*/*'),
-    /^plants-1 plants-20[2-9]\d-\d\d-\d\dT\d{6} plants-before-1.2 whole\n600\n600$/
-  )
+t.test('a restore keeps the secrets that are there, and names the tokens that it brings back', async (t) => {
+  await reset('rm state/stacks/plant-store/plants && echo newer >state/stacks/plant-store/secrets/api/tokens')
+  t.strictSame(await run(['restore', received]), { code: 0, stdout: '', stderr: '' })
+  t.equal(await shell('cat state/stacks/plant-store/secrets/api/tokens'), 'newer')
+  const { stderr } = await run(['restore', received], { COMPOSE_PROJECT_NAME: 'other' })
+  t.match(stderr, / -p other run --rm -T setup --revoke alice\n$/)
 })
 
-t.test('a second script refuses while one runs; each has at most 90 lines', async (t) => {
+t.test('a second script refuses while one runs; each has at most 90 lines, all together 400', async (t) => {
   await reset()
   const lock = spawn('flock', [join(root, 'ops'), 'sh', '-c', 'echo locked && cat'])
   await once(lock.stdout, 'data')
@@ -259,4 +266,6 @@ t.test('a second script refuses while one runs; each has at most 90 lines', asyn
   await once(lock, 'close')
   const long = `find ops/* ops/lib/* -maxdepth 0 -type f -exec awk 'FNR == 91 { print FILENAME }' {} +`
   t.equal(await shell(long), '')
+  const scripts = `find ops/* ops/lib/* -maxdepth 0 -type f ! -name '*.mjs' -exec cat {} + | wc -l`
+  t.ok(Number(await shell(scripts)) <= 400)
 })

@@ -2,6 +2,7 @@
  * What makes the secrets of the Compose stacks is killed at each of its steps: the next run ends with all of them, each file
  * whole, and nothing else. The roles are in test/database.
  */
+import { execFileSync } from 'node:child_process'
 import { createHash, createHmac, createPrivateKey, pbkdf2Sync, X509Certificate } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -160,6 +161,46 @@ t.test('setup.sh NAME, killed while it makes a token: the next run for this call
   const steps = await atEachStep(t, kill, firstSecret)
   t.ok(steps > 10, `${steps} steps`)
 })
+
+t.test(
+  'setup.sh --restore, killed while it takes the secrets of a backup, has them all at last',
+  async (t) => {
+    const parts = ['api', 'certificate', 'db', 'migrate', 'tokens']
+    const read = () =>
+      Object.entries(listFiles(join(root, 'secrets'))).map((file) => [...file, readSecret(file[0])])
+    const [before, archive] = [read(), join(root, 'secrets.tar')]
+    const tar = (...args: string[]) => execFileSync('tar', ['-C', join(root, 'secrets'), ...args])
+    tar('-cf', archive, ...parts)
+    const input = readFileSync(archive)
+    const restore = (at = 0) => runScript(root, [setup, '--restore'], { at, input })
+    const lose = () => {
+      for (const part of parts) rmSync(join(root, 'secrets', part), { recursive: true })
+      for (const part of parts) mkdirSync(join(root, 'secrets', part))
+    }
+    const steps = await atEachStep(
+      t,
+      async (at) => {
+        lose()
+        const killed = await restore(at)
+        t.match(await restore(), { code: 0, stderr: '' }, `step ${at}`)
+        t.strictSame(read(), before, `step ${at}`)
+        return killed
+      },
+      firstSecret
+    )
+    t.ok(steps > 10, `${steps} steps`)
+    lose()
+    const names = callers.toSorted().join('\n')
+    t.strictSame(await restore(), { code: 0, stdout: `${names}\n`, stderr: '' })
+    const [revoked = ''] = callers.splice(-1)
+    t.strictSame(await runSetup(['--revoke', revoked]), done)
+    assertWhole(t, 'revoked')
+    t.notMatch(readSecret('api/tokens'), `${revoked}:`)
+    t.strictSame(await restore(), done, 'tokens that are there are kept')
+    assertWhole(t, 'kept')
+    t.match(await runSetup(['--revoke']), { code: 2, stderr: /whose/ })
+  }
+)
 
 t.test('setup.sh --rotate, killed: the next run ends with passwords that fit', async (t) => {
   const before = readSecret('api/database-url')

@@ -31,7 +31,7 @@ t.test('the backup of each night runs the existing script, as the timer says', {
       ])
     )
   )
-  t.match(readFileSync(join(directory, units[0] as string), 'utf8'), `ExecStart=${script} /`)
+  t.match(readFileSync(join(directory, units[0] as string), 'utf8'), `ExecStart=${script}\n`)
   const files = units.map((unit) => join(directory, unit))
   const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...files], {
     encoding: 'utf8'

@@ -21,8 +21,7 @@ file_of() { echo "$STATE/images/${1//\//%}"; }
 case "$*" in
 'compose config --help') echo --environment ;;
 'compose config')
-  printf '%s\n' "name: $project" services: '  api:' '    deploy:' "      replicas: ${REPLICAS:-${said[REPLICAS]:-2}}" "    image: $image" \
-    '  balancer:' '    ports:' '        host_ip: 127.0.0.1' "        published: \"${PORT:-0}\""
+  printf '%s\n' "name: $project" services: '  api:' '    deploy:' "      replicas: ${REPLICAS:-${said[REPLICAS]:-2}}" "    image: $image"
   ;;
 'compose config --environment') cat .env 2>/dev/null || true ;;
 'ps --all --quiet --no-trunc --filter label=com.docker.compose.project='*) ls "$STATE/stacks/${6##*=}/replicas" ;;
@@ -67,10 +66,15 @@ case "$*" in
 'logs '*) echo "a line of $(<"$(replica "$4")")" ;;
 'kill '*) ;;
 'stop '*) echo 'some exited' >"$(replica "$2")" ;;
+'rm --force --volumes '*) rm "$STATE/trial-$4" ;;
 'rm --force '*) rm "$(replica "$3")" ;;
-'volume ls --quiet --filter label=com.docker.compose.project='*) find "$STATE/stacks/${5##*=}" -name secrets -o -name plants 2>/dev/null || true ;;
-'compose --profile * down -v' | 'compose --progress=quiet --profile * down --volumes --timeout 5') rm -rf "$stack" ;;
-'compose exec -T db psql '*'select count(*) from plants') wc -l <"$stack/plants" ;;
+'volume rm '*_data) rm -f "$STATE/stacks/${3%_data}"/{plants,serves} ;;
+'compose run --rm -T --no-deps --name '*' backup night')
+  [[ ! -e $STATE/trial-$7 ]] || { echo 'the name is already in use' >&2 && exit 1; }
+  cat >"$STATE/trial-$7"
+  [[ $FAULT != less ]] || { echo 'backup: 1 of 2 plants were restored' >&2 && exit 1; }
+  echo "$7" >"$stack/backup.prom"
+  ;;
 *'--entrypoint flock setup /secrets/tokens/.lock tar -C /secrets -c api certificate db migrate tokens')
   parts='api certificate db migrate tokens'
   [[ $FAULT != secrets ]] || parts='api certificate db migrate'
@@ -82,9 +86,18 @@ case "$*" in
   [[ $FAULT == dump ]] || echo end
   ;;
 *' pg_restore --file=/dev/null' | *'--entrypoint pg_restore roles --file=/dev/null') [[ $(tail -n 1) == end ]] ;;
-*'--entrypoint find setup /secrets -type f') mkdir -p "$stack/secrets" && find "$stack/secrets" -type f ;;
-*'--entrypoint find db /var/lib/postgresql -type f -print -quit') find "$stack" -name plants ;;
-*'--entrypoint tar setup -C /secrets --no-same-owner -x') mkdir -p "$stack/secrets" && tar -C "$stack/secrets" -x ;;
+*'--entrypoint find db /var/lib/postgresql '*) mkdir -p "$stack" && find "$stack" -name plants ;;
+'compose run --rm -T --no-deps setup --restore')
+  mkdir -p "$stack/secrets"
+  [[ -e $stack/secrets/api/tokens ]] || { tar -C "$stack/secrets" -x && echo alice; }
+  ;;
+*' --entrypoint sh db -s restore'*)
+  [[ "$*" =~ --volume=([^:]*): ]]
+  mkdir -p "$stack" && cp "${BASH_REMATCH[1]}/stream" "$stack/recovered"
+  ;;
+*'--entrypoint sh db -c '*) mv "$stack/recovered" "$stack/plants" ;;
+'compose rm --stop --force api') rm -rf "$stack/replicas" ;;
+'compose rm --stop --force db') ;;
 'compose up --detach --wait db') : >"$stack/plants" ;;
 'compose run --rm -T roles') ;;
 'compose exec -T db pg_restore '*) sed '$d' >"$stack/plants" ;;

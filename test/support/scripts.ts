@@ -68,7 +68,7 @@ interface Options {
   /** The step at which it is killed; 0, the default, for none. */
   at?: number
   env?: Record<string, string>
-  input?: string
+  input?: string | Buffer
   /** Gets a function that kills it at any time. */
   started?: (kill: () => void) => void
 }
