@@ -93,6 +93,14 @@ const standbyKilled: Fault = (() => {
   const ask = (query: string) =>
     stack.exec('prometheus', 'promtool', 'query', 'instant', 'http://127.0.0.1:9090', query)
   const alert = 'ALERTS{alertname="PlantStoreStandbyMissing", alertstate="firing"}'
+  /** Patroni would resume a replay that SQL has paused. */
+  const signalReplay = (signal: 'STOP' | 'CONT') =>
+    stack.exec(
+      standby,
+      'sh',
+      '-c',
+      `kill -${signal} $(grep -l '[s]tartup recovering' /proc/[0-9]*/cmdline | cut -d / -f 3)`
+    )
   return {
     name: 'SIGKILL of a standby',
     async strike() {
@@ -103,7 +111,7 @@ const standbyKilled: Fault = (() => {
       standby = otherThan(await cluster.findPrimary())
       if (await ask('ALERTS{alertname=~"PlantStore(StandbyMissing|ReplicationLag)"}'))
         throw new Error('an alert fires on a whole cluster')
-      await cluster.query(standby, 'select pg_wal_replay_pause()')
+      await signalReplay('STOP')
       const primary = await cluster.findPrimary()
       for (let part = 0; part < 30; part++)
         await cluster.query(
@@ -113,7 +121,7 @@ const standbyKilled: Fault = (() => {
       // Seen: it fires after five minutes.
       const lags = () => ask('ALERTS{alertname="PlantStoreReplicationLag"}')
       await until('the lag is seen', lags, Boolean, settleMs)
-      await cluster.query(standby, 'select pg_wal_replay_resume()')
+      await signalReplay('CONT')
       await until('the lag is over', async () => (await lags()) === '', Boolean, settleMs)
       await stack.kill(standby)
       await until('the alert fires', () => ask(alert), Boolean, settleMs)
