@@ -190,7 +190,7 @@ t.test('an outage: the probes that detect its end belong to no request', async (
   })
   await database.down()
   t.equal(JSON.parse((await post(plants, { id: 1, name: 'n' })).body).error, 503)
-  await service.output(/"the database is away/)
+  await service.output(/"the database has been unreachable/)
   await database.up()
   await service.output(/"the database is back"/)
   let id = 1
