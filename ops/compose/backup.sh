@@ -27,13 +27,16 @@ open_stream() {
   id=$(query "$identify")
   # An empty database, made after a loss, must not begin where the backups of the lost one are.
   while list /backup/2* | grep -q -v -e "-${id%-*}-"; do
-    say 'BACKUP_DIRECTORY has the backups of another database: restore them, or move them away'
+    say 'BACKUP_DIRECTORY has the backups of another database: restore them, or move them away, as by mv DIRECTORY DIRECTORY.old'
     sleep 2
     id=$(query "$identify")
   done
   stream=$(list /backup/2*-"$id" | tail -n 1)
   # A slot that has lost WAL has no position.
   segment=$(query "select pg_walfile_name(restart_lsn) from pg_replication_slots where slot_name = 'backup'")
+  # A slot with a position has a directory with backups. Docker makes an empty one where its disk is not mounted.
+  [ -z "$segment" ] || [ -n "$(list /backup/2*)" ] ||
+    fail "BACKUP_DIRECTORY is empty: mount its disk, or begin anew: psql -U plants -c \"select pg_drop_replication_slot('backup')\""
   [ -z "$stream" ] || [ -z "$segment" ] || [ -z "$(list "$stream/wal/$segment" "$stream/wal/$segment.partial")" ] || return 0
   find /backup -mindepth 1 -maxdepth 2 -type d -empty -delete # of a start that broke off
   stream=/backup/$(name_time now)-$id
@@ -51,6 +54,8 @@ receive() {
   while :; do
     until pg_isready --quiet; do sleep 1; done
     open_stream
+    # On a full disk pg_receivewal leaves a file that it has padded in part. It has no WAL, and no later start accepts it.
+    find "$stream/wal" -name '*.partial' ! -size 16777216c -delete
     pg_receivewal --no-loop --synchronous --slot=backup --directory="$stream/wal" &
     receiver=$!
     # Not before the stream: secrets of a stack that began anew stay away from those of the lost one.
@@ -72,6 +77,8 @@ save_secrets() {
     [ -n "$(list /backup/2*)" ] || continue
     # Under the lock of setup, so that no token is there in part.
     flock /secrets/tokens/.lock tar -C /secrets --sort=name -cf /backup/.secrets api certificate db migrate tokens || continue
+    # The tokens of a stack that began anew never replace others.
+    tar -xOf /backup/.secrets api/tokens | grep -qv '^nobody:' || [ ! -e /backup/secrets.tar ] || continue
     cmp -s /backup/.secrets /backup/secrets.tar || mv /backup/.secrets /backup/secrets.tar || true
   done
 }
@@ -102,6 +109,7 @@ recover() {
   stream=$(list /backup/2* | until_time "$time" | tail -n 1)
   base=$(list /backup/2*/base/2* | until_time "$time" | tail -n 1)
   [ -n "$base" ] || fail "there is no base backup${2:+ from before $2}"
+  [ "${base%/base/*}" = "$stream" ] || say "the newest base backup is older than $stream: what came after a gap in the WAL is missing"
   chain=
   for each in $(list "${base%/*}"/2* | until_time "${base##*/}"); do
     case $each in *-full) chain=$each ;; *) chain="$chain $each" ;; esac
@@ -131,6 +139,8 @@ night() {
   cat >/backup/.settings
   if [ -s /backup/.settings ]; then mv /backup/.settings /backup/.env; fi
   tar -tf /backup/secrets.tar api/database-url api/tokens db/superuser-password migrate/database-url tokens >/dev/null
+  needed=$(query 'select (sum(pg_database_size(oid)) * 1.5 / 1024)::bigint from pg_database')
+  [ "$(df -k --output=avail /var/lib/postgresql | tail -n 1)" -gt "$needed" ] || fail "the trial needs $needed KiB where Docker has its volumes"
   take_base
   taken=$(date +%s)
   before=$(count_plants) # some are in the WAL alone
@@ -158,7 +168,7 @@ prune() {
 
 restore() {
   recover /var/lib/postgresql/.restored "$@"
-  as_postgres pg_ctl --pgdata=/var/lib/postgresql/.restored --silent stop
+  as_postgres pg_ctl --pgdata=/var/lib/postgresql/.restored --silent --timeout=86400 stop
 }
 
 case $1 in receive | night | restore) "$@" ;; *) fail "unknown: $1" ;; esac

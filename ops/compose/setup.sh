@@ -49,12 +49,13 @@ for part in /ops/alertmanager /ops/compose /ops/grafana /ops/haproxy /ops/postgr
 done
 rm -rf /config/.old
 
-# The tokens come last: until then the next run begins anew.
-if [ "$name" = --restore ] && [ ! -s api/tokens ]; then
+# The tokens come last: until then the next run begins anew. The entry that recognises nobody is no token.
+if [ "$name" = --restore ] && ! grep -qsv -e '^nobody:' -e '^$' api/tokens; then
   mkdir tokens/.new
   tar -C tokens/.new --no-same-owner -x
   mv tokens/.new/api/tokens tokens/.new/entries
   for part in api certificate db migrate; do cp -R --preserve=mode "tokens/.new/$part/." "$part"; done
+  rm -f db/plants_exporter-verifier # of another password than the one in exporter/
   find tokens/.new/tokens -type f ! -name .lock -exec mv --no-clobber --target-directory=tokens {} +
   put api/tokens <tokens/.new/entries
   rm -r tokens/.new
@@ -121,7 +122,8 @@ fi
 case $name in
 '' | --restore | --rotate) exit 0 ;;
 --revoke)
-  others=$(awk -F : -v name="${2:?setup: whose?}" '$1 != name' api/tokens)
+  [ -e "tokens/${2:?setup: whose?}" ] || grep -q "^$2:" api/tokens || { echo "setup: $2 has no token" >&2 && exit 1; }
+  others=$(awk -F : -v name="$2" '$1 != name' api/tokens)
   printf '%s\n' "$others" | put api/tokens
   rm -f "tokens/$2"
   exit 0
