@@ -12,6 +12,7 @@ if [ "${1:-}" = --import ]; then
   public=$(openssl x509 -in .new -noout -pubkey)
   [ "$(openssl pkey -in .new -pubout)" = "$public" ] ||
     { echo 'certificate: the key is not that of the first certificate' >&2 && exit 1; }
+  openssl x509 -in .new -noout -checkend 0 >/dev/null || { echo 'certificate: it has expired' >&2 && exit 1; }
   mv .new balancer.pem
 elif [ ! -e balancer.pem ]; then
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 3650 -subj /CN=localhost \

@@ -198,7 +198,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
 
   // All faults at once.
   await prometheus.setPage('backup', pages.backup(31))
-  await prometheus.setPage('certificate', pages.certificate(20))
+  await prometheus.setPage('certificate', pages.certificate(0.5))
   await prometheus.setPage('patroni', pages.patroni([0, 0, 1], 300_000_000))
   await prometheus.setPage('node', pages.node(241_664))
   await prometheus.setPage('postgresql', pages.postgresql(0, 'lost'))
@@ -264,7 +264,7 @@ t.test('each alert is silent, and then fires', { skip }, async (t) => {
 
   await prometheus.setTargets('haproxy', balancers.slice(0, 1))
   const byPage = ['PlantStoreBackupOld', 'PlantStoreCertificateExpiring']
-  const vanished = ['PlantStoreBalancerDown', ...byPage]
+  const vanished = ['PlantStoreBalancerDown', 'PlantStoreCertificateLastDay', ...byPage]
   await fire(['PlantStoreQueueFilling', 'PlantStoreShedding', 'PlantStoreBalancerQueue', ...vanished])
   // Their metrics are lost.
   await prometheus.removePages('backup', 'certificate')

@@ -155,7 +155,7 @@ const faults: [string[], (place: Place, repeating: Repeating) => Promise<unknown
     [['BackupSlotLagging'], () => sql(`select pg_create_physical_replication_slot('backup', true)`)],
     [['BackupOld'], () => run('echo plant_store_backup_time_seconds 1 >/pages/backup.prom')],
     [
-      ['CertificateExpiring'],
+      ['CertificateExpiring', 'CertificateLastDay'],
       () => run('echo plant_store_certificate_expiry_time_seconds 1 >/pages/certificate.prom')
     ],
     [

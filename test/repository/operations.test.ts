@@ -49,8 +49,9 @@ t.test('the rules and the dashboard use metrics that exist', async (t) => {
 })
 
 t.test('the rules name failures that exist', async (t) => {
-  const names = [...rules.matchAll(/[{ ]name="(\w+)"/g)].map(([, name]) => name as string)
-  t.strictSame([...new Set(names)].sort(), ['Internal', 'InvalidToken', 'Overloaded', 'RefusedPlant'])
+  const names = [...rules.matchAll(/[{ ]name=~?"([\w|]+)"/g)].flatMap(([, names = '']) => names.split('|'))
+  const tokens = ['InvalidToken', 'MalformedToken', 'MissingToken']
+  t.strictSame([...new Set(names)].sort(), ['Internal', ...tokens, 'Overloaded', 'RefusedPlant'])
   for (const name of names) t.ok(name in catalogue, name)
 })
 

@@ -280,6 +280,9 @@ t.test('certificate.sh, killed while it makes a certificate, and while it takes 
   const input = createAuthority('one').cert + createAuthority('another').key
   t.match(await runScript(root, [script, '--import'], { input }), { code: 1, stderr: /the key is not that/ })
   t.equal(assertWhole('refused'), before)
+  const { cert, key } = createAuthority('expired', -1)
+  t.match(await runScript(root, [script, '--import'], { input: cert + key }), { code: 1, stderr: /expired/ })
+  t.equal(assertWhole('expired'), before)
 })
 
 t.test('make-certificates, killed: of the authority only the certificate is left', async (t) => {

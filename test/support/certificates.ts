@@ -8,12 +8,12 @@ export interface Certificate {
   cert: string
 }
 
-/** Makes an authority that signs itself. */
-export function createAuthority(name: string): Certificate {
+/** Makes an authority that signs itself, and is valid for so long. */
+export function createAuthority(name: string, hours = 24): Certificate {
   // Critical: CA:TRUE, and keyCertSign.
   const isAuthority = extension('551d13', sequence(boolean(true)), true)
   const keyUsage = extension('551d0f', der(0x03, Buffer.from([2, 0x04])), true)
-  return issue(name, [isAuthority, keyUsage])
+  return issue(name, [isAuthority, keyUsage], undefined, hours)
 }
 
 /** Makes a certificate for a host name, signed by the authority. */
@@ -22,7 +22,7 @@ export function createCertificate(host: string, authority: Certificate): Certifi
   return issue(host, [extension('551d11', sequence(dnsName))], authority)
 }
 
-function issue(name: string, extensions: Buffer[], authority?: Certificate): Certificate {
+function issue(name: string, extensions: Buffer[], authority?: Certificate, hours = 24): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   const hour = 3_600_000
   const body = sequence(
@@ -30,7 +30,7 @@ function issue(name: string, extensions: Buffer[], authority?: Certificate): Cer
     integer(Buffer.concat([Buffer.from([1]), randomBytes(8)])), // the serial number
     ecdsaWithSha256,
     distinguishedName(authority?.name ?? name),
-    sequence(time(Date.now() - hour), time(Date.now() + 24 * hour)),
+    sequence(time(Date.now() - 2 * hour), time(Date.now() + hours * hour)),
     distinguishedName(name),
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, sequence(...extensions))

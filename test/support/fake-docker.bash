@@ -97,7 +97,7 @@ case "$*" in
   ;;
 *'--entrypoint sh db -c '*) mv "$stack/recovered" "$stack/plants" ;;
 'compose rm --stop --force api') rm -rf "$stack/replicas" ;;
-*' rm --stop --force db node-exporter') ;;
+'compose rm --stop --force db node-exporter') ;;
 'compose up --detach --wait db') : >"$stack/plants" ;;
 'compose run --rm -T roles') ;;
 'compose exec -T db pg_restore '*) sed '$d' >"$stack/plants" ;;
