@@ -29,7 +29,8 @@ function describeError(error: unknown, hasStack: boolean, depth = 0): object {
     const described: Partial<Record<ErrorField, unknown>> = { type: error.constructor.name }
     for (const name of 'severity' in error ? keptOfReports : kept) {
       const value = name === 'stack' && !hasStack ? undefined : Reflect.get(error, name)
-      // Other values may be large or cyclic, or throw when they are read. A number says nothing, as the 23 of a time-out.
+      // Other values may be large or cyclic, or throw when they are read. A code that is a number says nothing, such as the
+      // 23 of an AbortSignal's TimeoutError.
       if (typeof value === 'string') described[name] = value.slice(0, maximumLength)
     }
     const raiser = raisedBy.exec(String(Reflect.get(error, 'where')))?.[1]

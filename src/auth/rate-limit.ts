@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '../shared/clock.ts'
 /** Takes a request from the bucket of a caller. Returns how many whole ones are left; undefined if there was none to take. */
 export type TakeRequest = (caller: string) => number | undefined
 
-/** One request, in the unit of the buckets: each gains `perSecond` of these in a millisecond, so whole numbers are added exactly. */
+/** One request, in the unit of the buckets: each gains `perSecond` of these in a millisecond, so whole milliseconds are added exactly. */
 const requestUnits = 1_000
 
 /**

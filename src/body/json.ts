@@ -48,15 +48,15 @@ function toInteger(text: string, offset: number): bigint | undefined {
     text
   ) as RegExpExecArray
   if (fraction === '' && power === undefined && whole.length <= maximumDigits) return BigInt(source)
-  // The comments show what becomes of 012.50e3. In JSON it is 12.50e3, without the leading 0.
-  const written = whole + fraction // 01250
-  const start = written.search(nonZero) // 1
+  // The comments show what becomes of 0.01250e6.
+  const written = whole + fraction // 001250
+  const start = written.search(nonZero) // 2
   if (start === -1) return 0n
   nonZero.lastIndex = start + maximumDigits
   if (nonZero.test(written)) return undefined
   const digits = written.slice(start, start + maximumDigits).replace(/0+$/, '') // 125
-  const exponent = Number(direction + (power ?? '0').slice(0, 20)) // 3
-  const zeros = exponent - fraction.length + (written.length - start - digits.length) // 3 - 2 + 1
+  const exponent = Number(direction + (power ?? '0').slice(0, 20)) // 6; digits beyond 20 change nothing
+  const zeros = exponent - fraction.length + (written.length - start - digits.length) // 6 - 5 + 1
   if (zeros < 0 || digits.length + zeros > maximumDigits) return undefined
   return BigInt(sign + digits + '0'.repeat(zeros)) // 12500
 }

@@ -22,7 +22,8 @@ declare module 'fastify' {
  * Adds the connections to an application, whose server then emits
  * - `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests;
  * - `rejected` with a failure that was written without Fastify, its `requestId` and its `client`;
- * - `stalled` with the address of a client that was cut off because it took nothing of its responses.
+ * - `stalled` with the address of a client that was cut off because it took nothing of its responses, or because
+ *   the kernel held most for it.
  * Returns two ways to reject a connection: with a failure, and by Node's error.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {

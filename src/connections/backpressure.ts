@@ -14,8 +14,8 @@ const bytesPerResponse = 4_096
 const maximumDebtTurns = 16
 
 /**
- * Decides which connections are paused, and when they are read again. The first such request of a connection is always
- * served; only its next one waits.
+ * Decides which connections are paused, and when they are read again. The first request of a connection
+ * that gets such a response is always served; only its next one waits.
  */
 export class Backpressure {
   /** Paused connections in the order in which they resume. In each turn, the trusted ones go first. */

@@ -99,6 +99,7 @@ export class Connection extends Link {
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
     replaceDestroySoon(socket, () => {
+      // A refusal comes after all pending responses: #settle finishes then.
       if (!this.#writeRefusal) this.finish()
     })
   }

@@ -21,7 +21,7 @@ export class Connections {
   readonly backpressure = new Backpressure()
   /** Bytes that the kernel held for the connections about which it was asked last. */
   heldByKernel = 0
-  /** How many connections were cut off because their client did not read a response. */
+  /** How many connections were cut off: their client took nothing of its responses for too long, or the kernel held most for them. */
   stalled = 0
 
   constructor({ maxConnections, ...limits }: ConnectionLimits) {

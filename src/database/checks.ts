@@ -78,7 +78,8 @@ const mostBusyServers = 3
 export const checkStatements = (statements: readonly pg.QueryConfig[]): Check => {
   let renamed: pg.QueryConfig[] | undefined
   return async (client, open) => {
-    // A server may have the service's names from an earlier start. Always the same new ones, as they may stay on servers.
+    // Behind a pooler, a process of PostgreSQL may still have statements by the service's names, from an earlier start. The new
+    // names are the same in each try, because the processes may keep those, too.
     renamed ??= statements.map((statement) => ({ ...statement, name: randomUUID() }))
     try {
       const server = await rehearse(client, renamed)

@@ -38,7 +38,7 @@ export const byCode = makeTable([
 export const byClass = makeTable([
   ['08', 'lost'], // a connection exception
   ['25', 'busy'], // on Citus, a transaction that the end of another node has broken (citusdata/citus#7306)
-  ['42', 'broken'], // an expression of the table that the row's text does not fit
+  ['42', 'broken'], // a syntax error in what an expression of the table makes of the row's text, such as a tsquery
   ['53', 'busy'], // too few resources
   ['58 XX', 'broken'] // an I/O error, a damaged page, a bug
 ])

@@ -60,7 +60,7 @@ export function createClientClass(options: DatabaseOptions) {
 
 const badCertificate = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
 
-/** Gives an error a message that names what an operator can change, and returns it: Node's name options of the process. */
+/** Returns the error with a message that names what an operator can change. Node's own messages name command-line options. */
 function clarify(error: unknown, ssl: DatabaseOptions['ssl']): unknown {
   const failure = error as NodeJS.ErrnoException
   if (badCertificate.test(failure.code ?? ''))

@@ -63,7 +63,7 @@ export class Database {
     return pool
   }
 
-  /** Replaces all sessions: in a failover, each will fail as this one did. A pool that is replaced already has no news. */
+  /** Replaces all sessions: in a failover, each will fail as this one did. A failure in a pool that was replaced already adds nothing. */
   replaceAfterFailure(failed: pg.Pool, error: unknown): void {
     if (failed.ending) return
     this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
@@ -100,7 +100,7 @@ export class Database {
 export interface Pool {
   /**
    * Runs one statement. When `signal` aborts, or when the statement takes longer than the limit, PostgreSQL is asked to
-   * cancel it, and the promise rejects within a second. While the statement waits for a session, for which the same limit
+   * cancel it, and the promise rejects within two seconds. While the statement waits for a session, for which the same limit
    * holds, the promise rejects at once. Rejects with what PostgreSQL or the driver reports.
    */
   query<Row extends pg.QueryResultRow>(

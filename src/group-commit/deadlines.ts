@@ -13,7 +13,7 @@ export interface Deadlines<T extends Item, R> {
   readonly bytes: number
   /** Adds a new row. */
   add(row: Row<T, R>): void
-  /** Removes a row whose caller gets the outcome. */
+  /** Removes a row that gets its outcome. */
   remove(row: Row<T, R>): void
   /** Stops the timer; call it when no row waits. */
   stop(): void

@@ -4,7 +4,7 @@ import type { Limits } from './types.ts'
 
 /** The weight of a full batch in the average. One slow row makes a batch slow, and a few of them must not refuse all others. */
 const weights = { quicker: 1 / 4, slower: 1 / 16 }
-/** The shortest limit of a trial, and the shortest wait of new rows for a lock, who have four times as long in all. */
+/** The shortest limit of a trial; also the shortest wait of new rows for a lock, whose attempts have at least four times as long. */
 const shortestMs = 25
 /** The longest wait of new rows for a lock. */
 const longestLockMs = 250

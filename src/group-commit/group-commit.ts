@@ -1,4 +1,4 @@
-/** Group commit: concurrent rows share durable transactions, and each caller gets the outcome of its own row. */
+/** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
 import assert from 'node:assert'
 import { type Clock, systemClock } from '../shared/clock.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
@@ -208,10 +208,10 @@ export class GroupCommit<T extends Item, R> {
     this.#queue.enter(row, when === 'last' ? 'back' : 'front')
   }
 
-  /** Lets a row rest outside the lanes, and then calls `proceed`. */
-  #rest(row: Row<T, R>, ms: number, proceed: () => void) {
+  /** Lets a row rest outside the lanes, and then calls back. */
+  #rest(row: Row<T, R>, ms: number, onEnd: () => void) {
     const cancel = this.#clock.after(ms, () => {
-      proceed()
+      onEnd()
       this.#advance()
     })
     row.rest(cancel)
@@ -269,6 +269,7 @@ export class GroupCommit<T extends Item, R> {
 
   /** Call it when no probe has reached the database since a time, in ms of the clock. */
   noteAway(since: number) {
+    // To the outage, this is as if a row had arrived then and expired.
     if (this.#clock.now() - since >= this.#limits.deadlineMs) this.#outage.expired(since)
   }
 
@@ -288,6 +289,6 @@ export class GroupCommit<T extends Item, R> {
 /** Returns how often the time limit of an attempt with these rows is doubled. */
 function doublingsOf<T extends Item, R>(kind: Kind, rows: Row<T, R>[]): number {
   if (kind === 'lookUp') return rows.reduce((most, { history }) => Math.max(most, history.rests), 0)
-  // Trials that go together have the same slice. New rows have none.
+  // Trials that go together have the same slice. That of new rows is 0.
   return (rows[0] as Row<T, R>).history.slice
 }

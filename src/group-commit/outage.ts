@@ -19,9 +19,9 @@ export interface Outage {
 }
 
 /**
- * Takes the probe, which rejects while the database is down, and a callback for the beginning and the end of an outage, which
- * gets the error of the probe, and for each minute between them. Silence alone is only a suspicion, because the row that expired may itself have cost its
- * sessions. A probe that fails confirms it. Probes then go on until one succeeds or there is another sign of life.
+ * Takes the probe, which rejects while the database is down, and a callback: called with true and the probe's error when an
+ * outage begins and each minute while it lasts, and with false when it ends. Silence alone is only a suspicion: the row that
+ * expired may itself have broken the sessions that tried it. A probe that fails confirms it. Probes then go on until one succeeds or there is another sign of life.
  */
 export function createOutage(
   probe: () => Promise<unknown>,

@@ -46,7 +46,7 @@ const nextOf = <T extends Item, R>(rows: List<Row<T, R>> | Turns<T, R>) =>
   rows instanceof Turns ? rows.next() : rows.first
 
 /**
- * A queue. Each operation takes constant time, `take` time for what it returns. The first row of an id holds the id, in the
+ * A queue. Each operation takes constant time, and `take` time in proportion to the rows that it returns. The first row of an id holds the id, in the
  * queue and in a lane, until it is released. The others wait behind it, in none of the lists.
  */
 export class Queue<T extends Item, R> {

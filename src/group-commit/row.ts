@@ -15,13 +15,16 @@ const enteredFrom = {
   tried: ['waiting'],
   /** Its attempt has failed, and nothing is tried with it for a while. */
   resting: ['tried'],
-  /** Its caller has the outcome. If an attempt with it still runs, it holds its id until that has ended. */
+  /** Its outcome is told. If an attempt with it still runs, it holds its id until that has ended. */
   done: ['behind', 'waiting', 'tried', 'resting']
 } as const
 
 type State = keyof typeof enteredFrom | 'new'
 
-/** What a row waits for: an insert with new rows, a look-up, its first trial as a suspect, or a trial that may take longer. */
+/**
+ * What a row waits for: an insert with new rows, a look-up, a trial with the shortest time limit (with its part, or alone for
+ * the first time), or a trial with a longer limit.
+ */
 export type Kind = 'newRows' | 'lookUp' | 'firstTrial' | 'longTrial'
 
 /** Into how many parts rows are split that have failed together. */
@@ -33,7 +36,7 @@ class History {
   mayBeStored = false
   /** Its next attempt is a look-up. */
   looksUp = false
-  /** An insert with it has failed, perhaps because of it. */
+  /** Its inserts are trials: one has failed or has left it out, or the row that had its id before was tried alone. */
   isSuspect = false
   /** How many rows the next insert of a suspect may have. */
   partRows = 0
@@ -139,7 +142,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     history.cancelRest = cancel
   }
 
-  /** Gives its caller the outcome. */
+  /** Tells its outcome. */
   settle(outcome: R | Error) {
     this.#enter('done')
     const size = this.#attempt?.size
@@ -194,7 +197,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   toError(): Error {
     const { mayBeStored, refusal, looksUp, cause } = this.#history
     if (mayBeStored) return new NotCommitted('unknown', cause)
-    // The cause is then an error of the look-up, which says nothing about the data.
+    // After a look-up, the cause is the look-up's own error, which says nothing about the data.
     return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
   }
 
@@ -216,7 +219,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   }
 }
 
-/** An attempt, which is cut off when no caller waits for any of its rows. */
+/** An attempt, which is cut off when nobody waits for any of its rows. */
 export class Attempt {
   readonly kind: Kind
   /** How many rows it has. */

@@ -84,9 +84,10 @@ export function next(
   result: Result
 ): Next {
   if (result === 'chance' && !looksUp && repeats < mostRepeats) return repeat
+  // Nothing more is tried. If the row may be stored, its client is told that (Row.toError).
   if (result === 'nothing' && looksUp && (refusal || misses > mostRepeats)) return fail
   const [ofSeveral, ofOneAlone] = (looksUp ? afterFind : afterInsert)[result]
   const usual = isAlone ? ofOneAlone : ofSeveral
-  // A row that may be stored cannot be called failed: it is looked up until it is decided.
+  // No other failure is told of a row that may be stored: it is looked up first.
   return usual === fail && mayBeStored ? restFind : usual
 }

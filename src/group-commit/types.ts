@@ -1,7 +1,7 @@
 /** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
 import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
 
-/** What a caller submits; the store gets it unchanged. */
+/** What is submitted; the store gets it unchanged. */
 export interface Item {
   /** Two items with one id are never written at the same time. */
   readonly id: bigint

@@ -168,8 +168,8 @@ function addHooks(app: FastifyInstance) {
 }
 
 /**
- * A chunk of fewer bytes costs more to parse than to receive. For a lone request without a token, the connection cuts longer
- * chunks into pieces of 48 bytes, which do not count. Behind other pending requests, it cuts them into smaller ones, which do.
+ * A chunk of fewer bytes costs more to parse than to receive. The connection itself cuts chunks into pieces (findPieceBytes):
+ * for a lone request without a token into 48 bytes, which are not small; behind others into less, which count as small.
  */
 const smallBytes = 32
 /** How many small chunks of a refused body are parsed before its connection ends. */

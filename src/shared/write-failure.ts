@@ -3,7 +3,7 @@ import { StacklessError } from './stackless-error.ts'
 
 /** What group commit does after each is in ../group-commit/table.ts. */
 export type FailureKind =
-  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk, a locked table. */
+  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk. */
   | 'away'
   /** A table, a column, a function or a right is missing, for every row. */
   | 'gone'

@@ -116,7 +116,7 @@ export function createRequestLog(logger: Logger) {
     const { failure, operation } = reply.request
     if (isSent && !failure && operation) return writeInfoLine(writeFields(reply), operation.success.logged)
     const line = describe(reply)
-    // Without a failure: its plant may be stored.
+    // The line names no failure, since the client got none, and its plant may be stored.
     if (!isSent)
       write(
         'info',
