@@ -138,6 +138,8 @@ night() {
   began=$(date +%s)
   cat >/backup/.settings
   if [ -s /backup/.settings ]; then mv /backup/.settings /backup/.env; fi
+  # A receiver that has just begun copies them soon.
+  for _ in $(seq 60); do [ ! -e /backup/secrets.tar ] || break; sleep 1; done
   tar -tf /backup/secrets.tar api/database-url api/tokens db/superuser-password migrate/database-url tokens >/dev/null
   needed=$(query 'select (sum(pg_database_size(oid)) * 1.5 / 1024)::bigint from pg_database')
   [ "$(df -k --output=avail /var/lib/postgresql | tail -n 1)" -gt "$needed" ] || fail "the trial needs $needed KiB where Docker has its volumes"

@@ -50,6 +50,7 @@ async function makeSmall() {
     text.replaceAll('_interval: 15s', `_interval: ${seconds}s`)
   )
   await edit('ops/haproxy/haproxy.cfg', (text) => text.replace('maxconn 4000', 'maxconn 100'))
+  await edit('.env', (text) => `${text}MAX_SLOT_WAL_KEEP_SIZE=32MB\n`)
   const volume = 'driver_opts: { type: tmpfs, device: tmpfs, o: "size=500m,mode=1777" }'
   await writeFile(
     join(stack.cwd, 'docker-compose.override.yml'),
@@ -270,8 +271,6 @@ t.test('nothing fires in health, and each alert at its fault', { skip }, async (
   await stack.compose('build')
   const token = await stack.token()
   await stack.compose('up', '--detach', '--wait')
-  await sql(`alter system set max_slot_wal_keep_size = '32MB'`)
-  await sql('select pg_reload_conf()')
   await stack.compose('up', '--detach', '--wait', ...observers)
   const replicas = await stack.running('api')
   const ids = [...replicas, ...(await stack.running('balancer'))]

@@ -103,7 +103,12 @@ t.test('the owner of the table may nothing else, and no password is the superuse
     rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls as may_more, rolpassword is null as is_local,
     has_database_privilege(rolname, 'plants', 'create, temporary') as may_create
     from pg_authid, pg_class where relname = 'plants' and rolcanlogin order by 1`
-  const found = ['plants|f|t|t|t', 'plants_owner|t|f|f|f', 'plants_service|f|f|f|f']
+  const found = [
+    'plants|f|t|t|t',
+    'plants_exporter|f|f|f|f',
+    'plants_owner|t|f|f|f',
+    'plants_service|f|f|f|f'
+  ]
   t.strictSame(await stack.query(roles), found)
 })
 
