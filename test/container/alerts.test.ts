@@ -189,7 +189,9 @@ const faults: [string[], (place: Place, repeating: Repeating) => Promise<unknown
           'db',
           'sh',
           '-ec',
-          `for _ in 1 2 3; do psql -qU plants -c "select pg_logical_emit_message(false, '', repeat('x', 20000000))" -c 'select pg_switch_wal()'; done; psql -qU plants -c checkpoint`
+          `for _ in 1 2 3; do psql -qU plants -c "select pg_logical_emit_message(false, '', repeat('x', 20000000))" -c 'select pg_switch_wal()'; done
+            # A checkpoint keeps what is not summarized yet.
+            until psql -qtAU plants -c checkpoint -c 'select wal_status from pg_replication_slots' | grep -q lost; do sleep 1; done`
         )
     ],
     [
