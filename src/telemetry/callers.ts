@@ -30,6 +30,14 @@ export function createCallerCounts() {
       counts ??= byCaller.size < mostSeries ? add(caller) : others
       counts[result] = (counts[result] ?? 0) + 1
     },
+    /** Returns how many responses were each failure, to all callers together. */
+    readFailures: () =>
+      Object.fromEntries(
+        names.map((name) => [
+          name,
+          [...byCaller.values()].reduce((sum, counts) => sum + (counts[name] ?? 0), 0)
+        ])
+      ),
     /** Returns each count, with its labels. */
     read: () =>
       [...byCaller].flatMap(([caller, counts]) =>

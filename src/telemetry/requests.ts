@@ -3,7 +3,6 @@ import type { Registry } from '@prometheus-io/client'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
-import { catalogue, type FailureName } from '../failures/catalogue.ts'
 import type { Failure } from '../failures/failure.ts'
 import { addCounter, addGauge, addHistogram, type Series } from '../metrics/metrics.ts'
 import { createCallerCounts } from './callers.ts'
@@ -47,12 +46,10 @@ export default fp<{ registry: Registry }>(
   async (app, { registry }) => {
     const { connections, server } = app
     const seriesOf = measureDurations(app, registry)
-    const names = Object.keys(catalogue) as FailureName[]
-    const failures = Object.fromEntries(names.map((name) => [name, 0])) as Record<FailureName, number>
     const count = addCounter.bind(undefined, registry)
     const gauge = addGauge.bind(undefined, registry)
-    count('http_failures', 'Responses that are failures, by what failed', () => failures, 'name')
     const callers = createCallerCounts()
+    count('http_failures', 'Responses that are failures, by what failed', callers.readFailures, 'name')
     const ofCallers =
       "Requests by their token's name, (none) without a valid one, (other) beyond 100, and by how they ended: " +
       "Success, a failure's name, or ClientLeft"
@@ -82,7 +79,6 @@ export default fp<{ registry: Registry }>(
     server.on(
       'rejected',
       ({ name, error, message }: Failure, from: { requestId: string; client?: string }) => {
-        failures[name]++
         callers.add('', name)
         write(
           'info',
@@ -100,7 +96,6 @@ export default fp<{ registry: Registry }>(
       if (isSent) {
         const known = methods.has(method) ? method : 'other'
         seriesOf(known, failure?.error ?? 0, routeOf(request)).observe(elapsedTime / 1000, exemplar)
-        if (failure) failures[failure.name]++
       }
       callers.add(request.caller, isSent ? (failure?.name ?? 'Success') : 'ClientLeft')
       logReply(reply, isSent)
