@@ -63,17 +63,15 @@ if [ "$name" = --restore ] && ! grep -qsv -e '^nobody:' -e '^$' api/tokens; then
 fi
 
 # What Prometheus serves, to browsers and to itself.
-install -m 644 /ops/prometheus/web/runbook.html /pages/.new
-mv /pages/.new /pages/runbook.html
+put /pages/runbook.html </ops/prometheus/web/runbook.html
 {
   echo "plant_store_replicas_wanted ${REPLICAS:-2}"
   case ",${PROFILES:-}," in *,tls,*) echo 'plant_store_balancer_wanted{instance="balancer-tls:8405"} 1' ;; esac
   case ",${PROFILES:-}," in *,backup,*) echo 'plant_store_receiver_wanted 1' ;; esac
-} >/pages/.new
-mv /pages/.new /pages/wanted.prom
+} | put /pages/wanted.prom
 if [ ! -e /pages/backup.prom ]; then
-  printf '# When a backup was last proved; before the first, when the stack was made.\nplant_store_backup_time_seconds %s\n' "$(date +%s)" >/pages/.new
-  mv /pages/.new /pages/backup.prom
+  printf '# When a backup was last proved; before the first, when the stack was made.\nplant_store_backup_time_seconds %s\n' "$(date +%s)" |
+    put /pages/backup.prom
 fi
 
 # If the generator fails, the script ends before a file is made.

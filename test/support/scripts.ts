@@ -52,7 +52,7 @@ export function writeExecutable(path: string, source: string) {
 
 /** Copies a script into the directory; the paths of its container are there, too. */
 export function copyScript(directory: string, path: string) {
-  const rooted = /(?<=[\s=>'"])\/(?=(app|certificates?|config|ops|pages|run|secrets|stack)\b)/g
+  const rooted = /(?<=[\s=<>'"])\/(?=(app|certificates?|config|ops|pages|run|secrets|stack)\b)/g
   const copy = join(directory, path)
   mkdirSync(dirname(copy), { recursive: true })
   writeExecutable(copy, readFileSync(join(root, path), 'utf8').replace(rooted, `${directory}/`))
