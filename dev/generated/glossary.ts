@@ -34,7 +34,10 @@ export const glossary: Readonly<Record<string, Word>> = {
   row: { meaning: 'a plant on its way through group commit' },
   server: { meaning: "Node's HTTP server; PostgreSQL's by its name" },
   session: { meaning: "PostgreSQL's side of a connection", retired: /\b(is|#)Lent\b|\blend\(/ },
-  suspect: { meaning: 'a row that was in an insert that has failed', retired: /everybody/i },
+  suspect: {
+    meaning: 'a row that goes in trials: an insert with it has failed or left it out',
+    retired: /everybody/i
+  },
   'write id': { meaning: 'identifies what a create has sent, in its row' }
 }
 
