@@ -103,17 +103,21 @@ as_postgres() {
   setpriv --reuid=postgres --regid=postgres --init-groups --inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search "$@"
 }
 
-# recover DIRECTORY [TIME]: restores the plants there, and leaves a server that has them on a socket in /tmp.
-recover() {
-  time=$(echo "${2:-3}" | tr -d :)
+# choose [TIME]: sets `stream`, `base` and `chain`, the base backups that a restore to this time reads.
+choose() {
+  time=$(echo "${1:-3}" | tr -d :)
   stream=$(list /backup/2* | until_time "$time" | tail -n 1)
   base=$(list /backup/2*/base/2* | until_time "$time" | tail -n 1)
-  [ -n "$base" ] || fail "there is no base backup${2:+ from before $2}"
+  [ -n "$base" ] || fail "there is no base backup${1:+ from before $1}"
   [ "${base%/base/*}" = "$stream" ] || say "the newest base backup is older than $stream: what came after a gap in the WAL is missing"
   chain=
   for each in $(list "${base%/*}"/2* | until_time "${base##*/}"); do
     case $each in *-full) chain=$each ;; *) chain="$chain $each" ;; esac
   done
+}
+
+# recover DIRECTORY [TIME]: restores what `choose` has chosen, and leaves a server that has it on a socket in /tmp.
+recover() {
   rm -rf "$1"
   pg_combinebackup --output="$1" $chain
   touch "$1/recovery.signal"
@@ -146,6 +150,9 @@ night() {
   take_base
   taken=$(date +%s)
   before=$(count_plants) # some are in the WAL alone
+  choose
+  # The trial alone would miss a damaged block that a later backup of the chain replaces.
+  for each in $chain; do pg_verifybackup --quiet "$each"; done
   recover /var/lib/postgresql/trial
   restored=$(export PGHOST=/tmp && count_plants)
   [ "$restored" -ge "$before" ] || fail "$restored of $before plants were restored"
@@ -169,6 +176,7 @@ prune() {
 }
 
 restore() {
+  choose "$@"
   recover /var/lib/postgresql/.restored "$@"
   as_postgres pg_ctl --pgdata=/var/lib/postgresql/.restored --silent --timeout=86400 stop
 }
