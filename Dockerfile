@@ -16,10 +16,12 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/cache/ldconfig/* /var/log/* /etc/*-
 # With the same base and packages of Debian, the same sources give the same layers: no file keeps the time of the build.
 ARG SOURCE_DATE_EPOCH=0
-RUN mkdir -p /out/dev /out/proc /out/sys \
- && for path in /*; do case $path in /dev | /out | /proc | /sys) ;; *) cp --archive "$path" /out ;; esac; done \
- && rm -f /out/etc/hosts /out/etc/hostname /out/etc/resolv.conf \
- && find /out -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+# BuildKit takes a cached COPY for the same files with other times: the time is in the name of what is copied.
+RUN out=/out-${SOURCE_DATE_EPOCH} \
+ && mkdir -p $out/dev $out/proc $out/sys \
+ && for path in /*; do case $path in /dev | /out-* | /proc | /sys) ;; *) cp --archive "$path" $out ;; esac; done \
+ && rm -f $out/etc/hosts $out/etc/hostname $out/etc/resolv.conf \
+ && find $out -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 FROM ${NODE_IMAGE} AS packages
 WORKDIR /app
@@ -36,9 +38,10 @@ COPY dev/prepare.ts dev/
 COPY ops/check-node.mjs ops/
 RUN npm run build
 ARG SOURCE_DATE_EPOCH=0
-RUN mkdir -p /out/app \
- && cp -r package.json migrations public dist /out/app \
- && find /out -exec chmod u=rwX,go=rX {} + -exec touch --date="@${SOURCE_DATE_EPOCH}" {} +
+RUN out=/out-${SOURCE_DATE_EPOCH} \
+ && mkdir -p $out/app \
+ && cp -r package.json migrations public dist $out/app \
+ && find $out -exec chmod u=rwX,go=rX {} + -exec touch --date="@${SOURCE_DATE_EPOCH}" {} +
 
 # Removes what no process reads: types, maps of sources that are not there, the packages' own tests and documents, and
 # OpenTelemetry's builds for bundlers. Licences stay.
@@ -50,16 +53,18 @@ RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offlin
       -regex '.*node_modules/(@[^/]+/)?[^/@]+/(\.github|tests?|benchmarks?|docs?|examples?)' -prune -exec rm -rf {} + \
  && rm -rf node_modules/@opentelemetry/*/build/esm node_modules/@opentelemetry/*/build/esnext node_modules/.bin
 ARG SOURCE_DATE_EPOCH=0
-RUN mkdir -p /out/app \
- && mv node_modules /out/app \
- && find /out -exec chmod u=rwX,go=rX {} + -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+RUN out=/out-${SOURCE_DATE_EPOCH} \
+ && mkdir -p $out/app \
+ && mv node_modules $out/app \
+ && find $out -exec chmod u=rwX,go=rX {} + -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 # From nothing, so that what was removed above is in no layer; ordered from what seldom changes to what often does.
 FROM scratch
+ARG SOURCE_DATE_EPOCH=0
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin NODE_ENV=production
-COPY --from=runtime /out /
-COPY --from=production /out /
-COPY --from=build /out /
+COPY --from=runtime /out-${SOURCE_DATE_EPOCH} /
+COPY --from=production /out-${SOURCE_DATE_EPOCH} /
+COPY --from=build /out-${SOURCE_DATE_EPOCH} /
 WORKDIR /app
 # A number, so that an orchestrator can see that it is not root. Any other will do.
 USER 1000:1000

@@ -4,10 +4,7 @@ import { execute } from './execute.ts'
 /** The directory of the checkout. */
 export const root = new URL('..', import.meta.url).pathname
 
-/**
- * SOURCE_DATE_EPOCH of the images that tests and faults build, in s. All have the same: BuildKit takes layers from a build
- * that runs at the same time, whatever the times of their files.
- */
+/** SOURCE_DATE_EPOCH of the images that tests and faults build, in s. All have the same, so that they share layers. */
 export const sourceDateEpoch = 1_700_000_000
 
 /** Runs `docker` with these arguments as `execute` does. */
