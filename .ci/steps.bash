@@ -127,7 +127,7 @@ run_container() {
 # run_stack NAME: a stack of deploy/, under the short form of its faults; what that leaves out was not run.
 run_stack() {
   choose_images
-  node "deploy/$1/faults.ts" --short |& keep "$scratch/$1.faults"
+  node "test/stacks/$1/faults.ts" --short |& keep "$scratch/$1.faults"
   sed -En "s|^left out: (.*)|missed deploy/$1, \1: only without --short|p" "$scratch/$1.faults" >>"$scratch/steps"
 }
 

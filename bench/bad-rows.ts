@@ -1,7 +1,7 @@
 /** `npm run bench -- bad-rows`: what clients whose rows are at fault cost 64 others; it only prints its result. */
 import { connect } from 'node:net'
 import pg from 'pg'
-import { query } from '../dev/query.ts'
+import { query } from '../harness/postgres/query.ts'
 import { inEnvironment } from './environment.ts'
 import { createClient, writeHead } from './load/open-loop.ts'
 import { median } from './measure.ts'

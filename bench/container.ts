@@ -1,8 +1,8 @@
 /** `npm run bench -- container`: the image's size compared with its base's, and the time from a container's start to its first 200. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { buildImage, docker, inspect, statusOf } from '../dev/docker.ts'
-import { startDatabase } from '../dev/docker-database.ts'
+import { buildImage, docker, inspect, statusOf } from '../harness/docker/docker.ts'
+import { startDatabase } from '../harness/docker/docker-database.ts'
 import { describeMachine } from './machine.ts'
 
 const rounds = 9

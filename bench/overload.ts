@@ -1,5 +1,5 @@
 /** `npm run bench -- overload`: the service offered twice what its database can take, as a client sees it. */
-import { parseMetrics } from '../dev/metrics-page.ts'
+import { parseMetrics } from '../harness/service/metrics-page.ts'
 import { countPlants, readVersion } from './database.ts'
 import { type Environment, inEnvironment } from './environment.ts'
 import { type Latency, loadOpenLoop } from './load/open-loop.ts'

@@ -11,10 +11,10 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { stripVTControlCharacters } from 'node:util'
 import pretty from 'pino-pretty'
+import { type Server, startPostgres } from '../harness/postgres/embedded-postgres.ts'
+import { query } from '../harness/postgres/query.ts'
 import { defaultAddress } from '../src/config/address.ts'
 import { claim } from './claim.ts'
-import { type Server, startPostgres } from './embedded-postgres.ts'
-import { query } from './query.ts'
 
 const root = join(import.meta.dirname, '..')
 const directory = resolve(process.argv[2] ?? join(root, '.data'))

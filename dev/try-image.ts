@@ -1,8 +1,8 @@
 /** Starts an image of the service on a migrated database and creates a plant: `try-image.ts IMAGE [linux/amd64|linux/arm64]`. */
 import { randomBytes } from 'node:crypto'
-import { docker } from './docker.ts'
-import { startDatabase } from './docker-database.ts'
-import { until } from './until.ts'
+import { docker } from '../harness/docker/docker.ts'
+import { startDatabase } from '../harness/docker/docker-database.ts'
+import { until } from '../harness/time/until.ts'
 
 const [image = '', platform] = process.argv.slice(2)
 /** What Node calls the platforms. */

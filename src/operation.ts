@@ -1,7 +1,7 @@
 /** What an operation of the interface declares: its route, how its requests are handled, and its part of the OpenAPI document. */
 import type { Static, TObject } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { FailureName } from './failures/catalogue.ts'
+import { catalogue, type Entry, type FailureName } from './failures/catalogue.ts'
 import type { Failure } from './failures/failure.ts'
 
 /** A body that is sent. In the OpenAPI document, its schema's title is its name, and the examples have theirs. */
@@ -38,3 +38,13 @@ export interface Operation<Body extends TObject = TObject> {
 
 /** An operation of an application. `url` is its whole path, as Fastify writes it. */
 export type RegisteredOperation = Operation & { readonly url: string }
+
+/** Returns the failures that an operation can meet, in the order of the catalogue. */
+export function failuresOf({ writes, params, body, failures }: Operation) {
+  const scopes: Entry['scope'][] = ['any request', 'any operation']
+  if (writes) scopes.push('operations that write')
+  if (body) scopes.push('operations with a body')
+  if (body ?? params) scopes.push('operations with a body or parameters')
+  const entries = Object.entries(catalogue) as [FailureName, Entry][]
+  return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
+}

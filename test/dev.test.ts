@@ -5,9 +5,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { delimiter } from 'node:path'
 import t, { type Test } from 'tap'
-import { execute } from '../dev/execute.ts'
-import { query } from '../dev/query.ts'
-import { run, start } from './support/process.ts'
+import { execute } from '../harness/execute.ts'
+import { query } from '../harness/postgres/query.ts'
+import { run, start } from '../harness/service/process.ts'
 
 /** What a machine without curl runs in its place. */
 const substitute = `#!/usr/bin/env node

@@ -2,8 +2,8 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { findUndescribed } from '../harness/service/log-fields.ts'
 import { errorFields, logFields } from '../src/log-fields.ts'
-import { findUndescribed } from './support/log-fields.ts'
 
 const root = join(import.meta.dirname, '..')
 

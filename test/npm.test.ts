@@ -3,11 +3,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { freePort } from '../dev/embedded-postgres.ts'
-import { execute } from '../dev/execute.ts'
-import { until } from '../dev/until.ts'
-import { createDatabase, query } from './support/database.ts'
-import { headers, patientSettings, token } from './support/service.ts'
+import { execute } from '../harness/execute.ts'
+import { createDatabase, query } from '../harness/postgres/database.ts'
+import { freePort } from '../harness/postgres/embedded-postgres.ts'
+import { headers, patientSettings, token } from '../harness/service/service.ts'
+import { until } from '../harness/time/until.ts'
 
 const root = join(import.meta.dirname, '..')
 

@@ -1,7 +1,7 @@
 /** Installs and builds the peers, and weighs what each peer needs in production. */
 import { copyFile, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { execute } from '../../dev/execute.ts'
+import { execute } from '../../harness/execute.ts'
 import { type Peer, peersDirectory } from './peers.ts'
 
 /** What `npm ci --omit=dev` installs. */

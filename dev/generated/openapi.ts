@@ -4,22 +4,12 @@ import { maximumValues } from '../../src/body/json.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { formatMessage } from '../../src/failures/failure.ts'
 import { version } from '../../src/metrics/metrics.ts'
-import type { Operation } from '../../src/operation.ts'
+import { failuresOf, type Operation } from '../../src/operation.ts'
 import { ErrorBody } from '../../src/plants/schema.ts'
 import { describeRetry } from './errors-page.ts'
 import { table } from './markdown.ts'
 
 type Failures = [FailureName, Entry][]
-
-/** Returns the failures that an operation can meet, in the order of the catalogue. */
-export function failuresOf({ writes, params, body, failures }: Operation) {
-  const scopes: Entry['scope'][] = ['any request', 'any operation']
-  if (writes) scopes.push('operations that write')
-  if (body) scopes.push('operations with a body')
-  if (body ?? params) scopes.push('operations with a body or parameters')
-  const entries = Object.entries(catalogue) as [FailureName, Entry][]
-  return entries.filter(([name, { scope }]) => failures.includes(name) || (scope && scopes.includes(scope)))
-}
 
 /** Returns the messages of a failure by the names of their examples. An invalid value breaks a rule, or is missing from a body. */
 function messagesOf([name, entry]: Failures[number], { params, body, writes }: Operation) {

@@ -4,17 +4,26 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Registry } from '@prometheus-io/client'
 import t, { type Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { parseMetrics } from '../../dev/metrics-page.ts'
-import { until } from '../../dev/until.ts'
+import { exchange, parseResponses, request } from '../../harness/http/raw.ts'
+import { createDatabase, lockTable, untilBlocked } from '../../harness/postgres/database.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { startProxy } from '../../harness/postgres/proxy.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import {
+  failure,
+  headers,
+  post,
+  read,
+  replay,
+  startService,
+  success,
+  token
+} from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 import { buildAdminApp } from '../../src/admin/admin.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createLogger } from '../../src/logger.ts'
-import { createDatabase, lockTable, untilBlocked } from '../support/database.ts'
-import { startProxy } from '../support/proxy.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
-import { failure, headers, post, read, replay, startService, success, token } from '../support/service.ts'
 
 const databaseUrl = await createDatabase(t)
 const start = (t: Test, env: Record<string, string> = {}) =>

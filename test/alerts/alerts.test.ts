@@ -4,15 +4,21 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { parseMetrics } from '../../dev/metrics-page.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import {
+  createDatabase,
+  lockTable,
+  openSession,
+  query,
+  untilBlocked
+} from '../../harness/postgres/database.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { startProxy } from '../../harness/postgres/proxy.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import { startProcess } from '../../harness/service/process.ts'
+import { headers, patientSettings, post, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { startBalancer } from '../balancer/balancer.ts'
-import { createDatabase, lockTable, openSession, query, untilBlocked } from '../support/database.ts'
-import { startProcess } from '../support/process.ts'
-import { startProxy } from '../support/proxy.ts'
-import { headers, patientSettings, post, token } from '../support/service.ts'
 import { startPrometheus } from './prometheus.ts'
 import { startRepeating } from './repeat.ts'
 import { writeTable } from './table.ts'

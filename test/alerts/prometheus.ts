@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { parse, stringify } from 'yaml'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/prometheus')
 const interval = '1s'

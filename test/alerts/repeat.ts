@@ -1,7 +1,7 @@
 /** Faults that last until a test has seen what they cause. */
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connectTo } from '../support/raw.ts'
+import { connectTo } from '../../harness/http/raw.ts'
 
 export function startRepeating() {
   let isOver = false

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
-import { execute } from '../../dev/execute.ts'
+import { execute } from '../../harness/execute.ts'
 
 const rules = join(import.meta.dirname, '../../ops/prometheus/rules.yml')
 const skip = spawnSync('promtool', ['--version']).error !== undefined && 'promtool is not on the PATH'

@@ -4,12 +4,12 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Registry } from '@prometheus-io/client'
 import t from 'tap'
+import { exchange, parseResponses, request } from '../../harness/http/raw.ts'
+import { startService } from '../../harness/service/service.ts'
 import auth from '../../src/auth/auth.ts'
 import { createBareApp } from '../../src/http/bare-app.ts'
 import { createLogger } from '../../src/logger.ts'
 import telemetry from '../../src/telemetry/requests.ts'
-import { exchange, parseResponses, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
 
 const secrets = { alice: 'alice-secret-0123456789', bobby: 'bobby-secret-0123456789' }
 const list = (...names: (keyof typeof secrets)[]) =>

@@ -1,9 +1,9 @@
 /** The rate limit: how many requests each caller may make in a second, and what the responses say about it. */
 import { inspect, isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { until } from '../../dev/until.ts'
+import { failure, headers, startService, success } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 import { createRateLimit } from '../../src/auth/rate-limit.ts'
-import { failure, headers, startService, success } from '../support/service.ts'
 
 /** Each test, and each of its attempts, has callers of its own: no request of theirs was counted before. */
 const callers = Array.from({ length: 200 }, (_, index) => `caller-${index}`)

@@ -3,8 +3,8 @@ import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { until } from '../../dev/until.ts'
-import { failure, headers, startService, success } from '../support/service.ts'
+import { failure, headers, startService, success } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 
 const by = (secret: string) => ({ headers: { ...headers, authorization: `Bearer ${secret}` } })
 const steady = 'steady-secret-0123456789'

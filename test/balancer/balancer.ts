@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { until } from '../../dev/until.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { until } from '../../harness/time/until.ts'
 
 const folder = join(import.meta.dirname, '../../ops/haproxy')
 

@@ -1,10 +1,10 @@
 /** Instances of the service on ports of their own, for a balancer in front of them. */
 import type { Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { createDatabase } from '../support/database.ts'
-import { type Running, startProcess } from '../support/process.ts'
-import { request } from '../support/raw.ts'
+import { request } from '../../harness/http/raw.ts'
+import { createDatabase } from '../../harness/postgres/database.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { type Running, startProcess } from '../../harness/service/process.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 
 /** A request whose connection the balancer closes after its response. */
 export const ask: typeof request = (body, head, start) =>

@@ -1,10 +1,10 @@
 /** Exact ids out of bodies of up to 1 MiB: right, and at a bounded cost. */
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { cases } from '../../bench/json-cases.ts'
-import { scaled } from '../../dev/slowness.ts'
+import { cases } from '../../harness/random/json-cases.ts'
+import { toInt64 } from '../../harness/random/json-texts.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 import { createJsonReader } from '../../src/body/json.ts'
-import { toInt64 } from '../support/json-texts.ts'
 
 const parseWithExactId = createJsonReader(['id'])
 

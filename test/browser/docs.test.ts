@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import type { AxeResults } from 'axe-core'
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
+import { startService, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
 import { formatMessage } from '../../src/failures/failure.ts'
-import { startService, token } from '../support/service.ts'
 
 const limitMs = scaled(60_000)
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'

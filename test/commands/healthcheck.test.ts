@@ -2,8 +2,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
+import { covered, run } from '../../harness/service/process.ts'
 import { readProbeUrl } from '../../src/config/address.ts'
-import { covered, run } from '../support/process.ts'
 
 /** Starts a service that responds to each path with a status of its own. */
 async function listen(t: Test, host: string, statuses: Record<string, number>) {

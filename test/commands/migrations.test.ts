@@ -3,12 +3,12 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { createDatabase, createRole, query } from '../../harness/postgres/database.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
-import { createDatabase, createRole, query } from '../support/database.ts'
 
 const migrations = readdirSync(join(import.meta.dirname, '../../migrations'))
   .map((file) => file.replace('.sql', ''))

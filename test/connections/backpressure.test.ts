@@ -2,10 +2,10 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { until } from '../../dev/until.ts'
-import { shows } from '../support/metrics.ts'
-import { connectTo, parseResponses, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
+import { connectTo, parseResponses, request } from '../../harness/http/raw.ts'
+import { shows } from '../../harness/service/metrics.ts'
+import { startService } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 
 const clients = 200
 

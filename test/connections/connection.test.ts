@@ -2,13 +2,13 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { checkResponses } from '../support/contract.ts'
-import { createDatabase } from '../support/database.ts'
-import { shows } from '../support/metrics.ts'
-import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
+import { checkResponses } from '../../harness/http/contract.ts'
+import { connectTo, exchange, parseResponses, request } from '../../harness/http/raw.ts'
+import { createDatabase } from '../../harness/postgres/database.ts'
+import { shows } from '../../harness/service/metrics.ts'
+import { startService } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 const DATABASE_URL = await createDatabase(t)
 const shortMs = scaled(200)

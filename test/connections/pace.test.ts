@@ -1,8 +1,8 @@
 /** How fast a client is read that sends as fast as it can: nobody has a turn of the event loop alone. */
 import { once } from 'node:events'
 import t from 'tap'
-import { open, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { startService } from '../../harness/service/service.ts'
 
 const service = await startService(t)
 const fullBytes = 65_536

@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { until } from '../../dev/until.ts'
+import { checkResponses } from '../../harness/http/contract.ts'
+import { connectTo, request } from '../../harness/http/raw.ts'
+import { startService } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 import type { Created } from '../../src/plants/repository.ts'
-import { checkResponses } from '../support/contract.ts'
-import { connectTo, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
 
 const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
 const probe = request('', { 'content-length': undefined }, 'GET /readyz HTTP/1.1')

@@ -3,7 +3,7 @@ import fs from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { headers, startService } from '../support/service.ts'
+import { headers, startService } from '../../harness/service/service.ts'
 
 const requestTimeoutMs = 16_000
 /** An eighth of the limit. */

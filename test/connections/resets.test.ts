@@ -1,9 +1,9 @@
 /** Clients that reset their connections: the process outlives every one of them. */
 import { once } from 'node:events'
 import t from 'tap'
-import { createDatabase } from '../support/database.ts'
-import { startProcess } from '../support/process.ts'
-import { connectTo, request } from '../support/raw.ts'
+import { connectTo, request } from '../../harness/http/raw.ts'
+import { createDatabase } from '../../harness/postgres/database.ts'
+import { startProcess } from '../../harness/service/process.ts'
 
 const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
 const { url } = service

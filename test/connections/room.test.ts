@@ -2,11 +2,11 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { until } from '../../dev/until.ts'
+import { type Client, open, request } from '../../harness/http/raw.ts'
+import { shows } from '../../harness/service/metrics.ts'
+import { startService } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 import type { Created } from '../../src/plants/repository.ts'
-import { shows } from '../support/metrics.ts'
-import { type Client, open, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
 
 const limit = 4
 const probe = request('', { 'content-length': undefined, authorization: undefined }, 'GET /readyz HTTP/1.1')

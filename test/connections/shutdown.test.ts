@@ -1,12 +1,12 @@
 /** While the service closes, every client that waits for a response still gets the interface's. */
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { checkResponses } from '../support/contract.ts'
-import { createDatabase } from '../support/database.ts'
-import { connectTo, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
+import { checkResponses } from '../../harness/http/contract.ts'
+import { connectTo, request } from '../../harness/http/raw.ts'
+import { createDatabase } from '../../harness/postgres/database.ts'
+import { startService } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 const DATABASE_URL = await createDatabase(t)
 let lastId = 0

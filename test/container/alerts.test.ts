@@ -1,15 +1,15 @@
 /**
  * The shipped stack with its profile `observability`, in which times are short: nothing fires but the watchdog, and then each
- * alert, at its fault. Those on a cluster's standbys are in deploy/ha/faults.ts, PlantStoreLogLost in test/alerts.
+ * alert, at its fault. Those on a cluster's standbys are in test/stacks/ha/faults.ts, PlantStoreLogLost in test/alerts.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { docker, inspect } from '../../dev/docker.ts'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { docker, inspect } from '../../harness/docker/docker.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { askPrometheus, shorten } from '../alerts/prometheus.ts'
 import { startRepeating } from '../alerts/repeat.ts'
 import { copyStack } from './stack.ts'

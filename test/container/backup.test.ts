@@ -2,10 +2,10 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { openProject } from '../../dev/compose.ts'
-import { docker } from '../../dev/docker.ts'
-import { execute } from '../../dev/execute.ts'
-import { until } from '../../dev/until.ts'
+import { openProject } from '../../harness/docker/compose.ts'
+import { docker } from '../../harness/docker/docker.ts'
+import { execute } from '../../harness/execute.ts'
+import { until } from '../../harness/time/until.ts'
 import { copyCheckout, startStack } from './stack.ts'
 
 const disk = join(await copyCheckout(t), 'coverage')

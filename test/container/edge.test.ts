@@ -6,9 +6,9 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { inspect } from '../../dev/docker.ts'
-import { execute } from '../../dev/execute.ts'
-import { createAuthority } from '../support/certificates.ts'
+import { inspect } from '../../harness/docker/docker.ts'
+import { execute } from '../../harness/execute.ts'
+import { createAuthority } from '../../harness/postgres/certificates.ts'
 import { startStack } from './stack.ts'
 
 const stack = await startStack(t, { BIND: '127.0.0.2' })

@@ -1,7 +1,7 @@
 /** Floods of connections that mean harm, through a balancer of the stack. */
 import type { Test } from 'tap'
-import { docker, inspect } from '../../dev/docker.ts'
-import { until } from '../../dev/until.ts'
+import { docker, inspect } from '../../harness/docker/docker.ts'
+import { until } from '../../harness/time/until.ts'
 import type { Stack } from './stack.ts'
 
 /** A connection of HTTP/2 by prior knowledge with 100 creates whose bodies do not end (RFC 9113). */

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createServer, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { docker, root } from '../../dev/docker.ts'
-import { until } from '../../dev/until.ts'
-import { createAuthority, createCertificate } from '../support/certificates.ts'
+import { docker, root } from '../../harness/docker/docker.ts'
+import { createAuthority, createCertificate } from '../../harness/postgres/certificates.ts'
+import { until } from '../../harness/time/until.ts'
 import { startStack } from './stack.ts'
 
 const name = `plant-store-rsyslog-${randomBytes(4).toString('hex')}`

@@ -2,9 +2,9 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { docker, inspect } from '../../dev/docker.ts'
-import { execute, tryExecute } from '../../dev/execute.ts'
-import { until } from '../../dev/until.ts'
+import { docker, inspect } from '../../harness/docker/docker.ts'
+import { execute, tryExecute } from '../../harness/execute.ts'
+import { until } from '../../harness/time/until.ts'
 import { copyCheckout, startStack } from './stack.ts'
 import { readSteps, type Step } from './tour.ts'
 

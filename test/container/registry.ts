@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
-import { docker } from '../../dev/docker.ts'
+import { docker } from '../../harness/docker/docker.ts'
 
 const type = 'application/vnd.docker.distribution.manifest.v2+json'
 const digestOf = (bytes: Buffer) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`

@@ -1,7 +1,7 @@
 /** The commands of a page as they stand there, and below each what it prints. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { root } from '../../dev/docker.ts'
+import { root } from '../../harness/docker/docker.ts'
 
 /** A command, and the lines that it prints, if they are told; "…" in them stands for anything. */
 export interface Step {

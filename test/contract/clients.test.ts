@@ -7,12 +7,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { createDatabase } from '../../harness/postgres/database.ts'
+import { startProxy } from '../../harness/postgres/proxy.ts'
+import { headers, startService, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
-import { createDatabase } from '../support/database.ts'
-import { startProxy } from '../support/proxy.ts'
-import { headers, startService, token } from '../support/service.ts'
 
 const manual = readFileSync(join(import.meta.dirname, '../../docs/clients.md'), 'utf8')
 const directory = join(import.meta.dirname, '../../docs/clients')

@@ -1,11 +1,11 @@
 /** Damaged requests by the thousand: the contract holds for every response. */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
-import { createRandom } from '../../dev/random.ts'
-import { checkResponses } from '../support/contract.ts'
-import { createRequest, toPackets } from '../support/mutate.ts'
-import { exchange, request } from '../support/raw.ts'
-import { startService } from '../support/service.ts'
+import { checkResponses } from '../../harness/http/contract.ts'
+import { exchange, request } from '../../harness/http/raw.ts'
+import { createRandom } from '../../harness/random/random.ts'
+import { startService } from '../../harness/service/service.ts'
+import { createRequest, toPackets } from './mutate.ts'
 
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31))
 const total = Number(process.env.FUZZ_REQUESTS ?? 20_000)

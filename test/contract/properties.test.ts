@@ -3,12 +3,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { selectRows } from '../../dev/histories/history.ts'
-import { type Field, fields, optionalFields } from '../../dev/plants.ts'
-import { createJsonReader, maximumValues } from '../../src/body/json.ts'
-import { Failure } from '../../src/failures/failure.ts'
-import { int64, Plant } from '../../src/plants/schema.ts'
-import { checkResponses } from '../support/contract.ts'
+import { selectRows } from '../../harness/histories/history.ts'
+import { checkResponses } from '../../harness/http/contract.ts'
+import { exchange, request } from '../../harness/http/raw.ts'
+import { type Field, fields, optionalFields } from '../../harness/plants.ts'
 import {
   anyJson,
   anyNumber,
@@ -18,9 +16,11 @@ import {
   type Node,
   stringOf,
   toInt64
-} from '../support/json-texts.ts'
-import { exchange, request } from '../support/raw.ts'
-import { failure, startService, success, token } from '../support/service.ts'
+} from '../../harness/random/json-texts.ts'
+import { failure, startService, success, token } from '../../harness/service/service.ts'
+import { createJsonReader, maximumValues } from '../../src/body/json.ts'
+import { Failure } from '../../src/failures/failure.ts'
+import { int64, Plant } from '../../src/plants/schema.ts'
 
 const service = await startService(t)
 const readExactly = createJsonReader(['id'])

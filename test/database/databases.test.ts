@@ -1,9 +1,9 @@
 /** One owner of all pools: a new URL, the measurements and the end concern each of them. */
 import t from 'tap'
-import { until } from '../../dev/until.ts'
+import { createDatabase, query } from '../../harness/postgres/database.ts'
+import { until } from '../../harness/time/until.ts'
 import { Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
-import { createDatabase, query } from '../support/database.ts'
 
 const url = await createDatabase(t)
 const log = { warn() {} }

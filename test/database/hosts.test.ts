@@ -1,19 +1,19 @@
 /** Several hosts in a database URL, on a primary and its standby: which one is used, and a failover under load. */
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { startRivals } from '../../dev/histories/rivals.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { assertHistory } from '../../harness/histories/assert-rows.ts'
+import { startRivals } from '../../harness/histories/rivals.ts'
+import { listen } from '../../harness/http/listen.ts'
+import { query } from '../../harness/postgres/database.ts'
+import { startService, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
-import { query } from '../support/database.ts'
-import { assertHistory } from '../support/history.ts'
-import { listen } from '../support/listen.ts'
-import { openPool } from '../support/pool.ts'
-import { startService, token } from '../support/service.ts'
-import { startPair } from '../support/standby.ts'
+import { openPool } from './pool.ts'
+import { startPair } from './standby.ts'
 
 const pair = await startPair(t)
 const { primary, standby, urlOf } = pair

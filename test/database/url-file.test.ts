@@ -2,13 +2,13 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { startRivals } from '../../dev/histories/rivals.ts'
-import { until } from '../../dev/until.ts'
-import { createDatabase, createRole, query } from '../support/database.ts'
-import { assertHistory } from '../support/history.ts'
-import { listen } from '../support/listen.ts'
-import { startProcess } from '../support/process.ts'
-import { post, startService, success, token } from '../support/service.ts'
+import { assertHistory } from '../../harness/histories/assert-rows.ts'
+import { startRivals } from '../../harness/histories/rivals.ts'
+import { listen } from '../../harness/http/listen.ts'
+import { createDatabase, createRole, query } from '../../harness/postgres/database.ts'
+import { startProcess } from '../../harness/service/process.ts'
+import { post, startService, success, token } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 
 /** Creates that succeed before and after each change. */
 const creates = 100

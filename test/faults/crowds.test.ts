@@ -1,11 +1,11 @@
 /** Crowds of rows that are refused, locked or endless, and stalls, on a real PostgreSQL: no innocent create fails or waits long. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { parseMetrics } from '../../dev/metrics-page.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { createRole, lockTable, openSession, query, setServer } from '../support/database.ts'
-import { startServer } from '../support/server.ts'
-import { startService } from '../support/service.ts'
+import { createRole, lockTable, openSession, query, setServer } from '../../harness/postgres/database.ts'
+import { startServer } from '../../harness/postgres/server.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import { startService } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 
 const server = await startServer(t)
 const deadlineMs = scaled(10_000)

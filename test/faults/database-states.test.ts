@@ -2,13 +2,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { parseMetrics } from '../../dev/metrics-page.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { lockTable, openSession, query, setServer, untilBlocked } from '../support/database.ts'
-import { startProxy } from '../support/proxy.ts'
-import { startServer } from '../support/server.ts'
-import { failure, headers, replay, startService, success } from '../support/service.ts'
+import { lockTable, openSession, query, setServer, untilBlocked } from '../../harness/postgres/database.ts'
+import { startProxy } from '../../harness/postgres/proxy.ts'
+import { startServer } from '../../harness/postgres/server.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import { failure, headers, replay, startService, success } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 const deadlineMs = scaled(3_000)
 /** Shared machines are slow at times; what must not happen is a response long after the deadline. */

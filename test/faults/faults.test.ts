@@ -1,16 +1,16 @@
 /** A real PostgreSQL that fails under load: acknowledged is stored, nothing is stored twice, and clients only wait. */
 import t, { type Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { type Load, startRivals } from '../../dev/histories/rivals.ts'
-import { parseMetrics } from '../../dev/metrics-page.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { query, setServer } from '../support/database.ts'
-import { assertNoErrors } from '../support/history.ts'
-import { startProcess } from '../support/process.ts'
-import { startProxy } from '../support/proxy.ts'
-import { startServer } from '../support/server.ts'
-import { startService, token } from '../support/service.ts'
+import { assertNoErrors } from '../../harness/histories/assert-rows.ts'
+import { type Load, startRivals } from '../../harness/histories/rivals.ts'
+import { query, setServer } from '../../harness/postgres/database.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { startProxy } from '../../harness/postgres/proxy.ts'
+import { startServer } from '../../harness/postgres/server.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import { startProcess } from '../../harness/service/process.ts'
+import { startService, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 /** How often each fault is repeated: more in `npm run test:faults`. */
 const rounds = Number(process.env.FAULT_ROUNDS ?? 1)

@@ -1,8 +1,8 @@
 /** What an operator has changed after a plant was stored, on a real PostgreSQL: a repeat is looked up before it is refused. */
 import t, { type Test } from 'tap'
+import { createDatabase, openSession, query } from '../../harness/postgres/database.ts'
+import { failure, headers, replay, startService, success } from '../../harness/service/service.ts'
 import { comparePlants } from '../../src/plants/statements.ts'
-import { createDatabase, openSession, query } from '../support/database.ts'
-import { failure, headers, replay, startService, success } from '../support/service.ts'
 
 const url = await createDatabase(t)
 const run = (sql: string) => query(url, sql)

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import t, { type Test } from 'tap'
+import { startService, token } from '../../harness/service/service.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
-import { startService, token } from '../support/service.ts'
 import { clients, type Serializer } from './client.ts'
 
 const { url, rows } = await startService(t, { BASE_PATH: '/v1' })

@@ -1,11 +1,11 @@
 /** Rows at fault in full batches, against a store in virtual time: the others are stored by the deadline. */
 import fc from 'fast-check'
 import t from 'tap'
+import { failureOf, takeTurns } from '../../harness/stores/scripted-store.ts'
+import { createVirtualClock } from '../../harness/time/virtual-clock.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptRow, Written } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
-import { failureOf, takeTurns } from '../support/scripted-store.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
 
 /** What a row does to every attempt that comes to it. */
 type Fault = 'never ends' | 'broken' | 'busy' | 'refused' | 'locked' | 'lost'

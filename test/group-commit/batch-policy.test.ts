@@ -1,10 +1,10 @@
 /** When an idle lane takes rows: at the end of the turn in which they come, or at once when they fill a batch. */
 import t from 'tap'
+import { roomy } from '../../harness/stores/scripted-store.ts'
+import { createVirtualClock } from '../../harness/time/virtual-clock.ts'
 import { waitForTurn } from '../../src/group-commit/batch-policy.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptRow, Item } from '../../src/group-commit/types.ts'
-import { roomy } from '../support/scripted-store.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
 
 /** The policy with batches of three rows; `starts` has how many rows had come at each start. */
 function setUp() {

@@ -1,9 +1,9 @@
 /** How many rows may wait, and how long. The store's attempts are ended by hand. */
 import t from 'tap'
+import { failureOf, nothing, type Plant, roomy, setUp } from '../../harness/stores/scripted-store.ts'
 import { createEstimate } from '../../src/group-commit/estimate.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import { NotCommitted } from '../../src/shared/write-failure.ts'
-import { failureOf, nothing, type Plant, roomy, setUp } from '../support/scripted-store.ts'
 
 /** What a lane that is busy may take of a deadline of a second, if there is one lane. */
 const busyMs = 1_000 / 3

@@ -1,8 +1,8 @@
 /** What a failed attempt means for its rows. The store's attempts are ended by hand. */
 import t from 'tap'
+import { nothing, type Plant, roomy, setUp } from '../../harness/stores/scripted-store.ts'
+import { createVirtualClock } from '../../harness/time/virtual-clock.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import { nothing, type Plant, roomy, setUp } from '../support/scripted-store.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
 
 t.test('a database that does not serve', async (t) => {
   t.test('the rows stay together, in order, and nothing is tried in pauses that grow', async (t) => {

@@ -1,7 +1,7 @@
 /** Which rows an attempt takes, and when. The store's attempts are ended by hand. */
 import t from 'tap'
+import { setUp } from '../../harness/stores/scripted-store.ts'
 import type { AttemptReport } from '../../src/group-commit/types.ts'
-import { setUp } from '../support/scripted-store.ts'
 
 const ignore = () => {}
 

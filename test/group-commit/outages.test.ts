@@ -1,9 +1,9 @@
 /** A database that is down, and a service that closes. The store's attempts are ended by hand. */
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
+import { setUp } from '../../harness/stores/scripted-store.ts'
 import { createOutage } from '../../src/group-commit/outage.ts'
 import { systemClock } from '../../src/shared/clock.ts'
-import { setUp } from '../support/scripted-store.ts'
 
 t.test('outages', async (t) => {
   t.test('a database away for a whole deadline is not waited for until a probe finds it', async (t) => {

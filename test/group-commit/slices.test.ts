@@ -1,7 +1,7 @@
 /** Rows whose attempt has failed, and the others meanwhile. The store's attempts are ended by hand. */
 import t from 'tap'
+import { nothing, setUp } from '../../harness/stores/scripted-store.ts'
 import type { FailureKind } from '../../src/shared/write-failure.ts'
-import { nothing, setUp } from '../support/scripted-store.ts'
 
 const ids = (count: number) => Array.from({ length: count }, (_, id) => String(id))
 

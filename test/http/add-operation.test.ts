@@ -4,6 +4,7 @@ import { Type } from '@sinclair/typebox'
 import type { RouteShorthandOptions } from 'fastify'
 import t from 'tap'
 import { writeDocument } from '../../dev/generated/openapi.ts'
+import { everyResponse, headers, read as readResponse, token } from '../../harness/service/service.ts'
 import auth from '../../src/auth/auth.ts'
 import { parseTokens } from '../../src/auth/tokens.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
@@ -14,7 +15,6 @@ import { createLogger } from '../../src/logger.ts'
 import type { Operation } from '../../src/operation.ts'
 import schema, { ajv } from '../../src/plants/schema.ts'
 import telemetry from '../../src/telemetry/requests.ts'
-import { everyResponse, headers, read as readResponse, token } from '../support/service.ts'
 
 let admitted: Failure | undefined
 let thrown: Failure | undefined

@@ -2,10 +2,10 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { createDatabase, lockTable } from '../support/database.ts'
-import { shows } from '../support/metrics.ts'
-import { connectTo, parseResponses, request } from '../support/raw.ts'
-import { failure, headers, maskId, startService, success } from '../support/service.ts'
+import { connectTo, parseResponses, request } from '../../harness/http/raw.ts'
+import { createDatabase, lockTable } from '../../harness/postgres/database.ts'
+import { shows } from '../../harness/service/metrics.ts'
+import { failure, headers, maskId, startService, success } from '../../harness/service/service.ts'
 
 const databaseUrl = await createDatabase(t)
 const start = (t: Test, env: Record<string, string>) => startService(t, { DATABASE_URL: databaseUrl, ...env })

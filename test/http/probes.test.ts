@@ -2,12 +2,10 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { freePort } from '../../dev/embedded-postgres.ts'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { setServer } from '../support/database.ts'
-import { start } from '../support/process.ts'
-import { startServer } from '../support/server.ts'
+import { setServer } from '../../harness/postgres/database.ts'
+import { freePort } from '../../harness/postgres/embedded-postgres.ts'
+import { startServer } from '../../harness/postgres/server.ts'
+import { start } from '../../harness/service/process.ts'
 import {
   everyResponse,
   failure,
@@ -16,7 +14,9 @@ import {
   read,
   startService,
   token
-} from '../support/service.ts'
+} from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 const readOnly = 'default_transaction_read_only'
 

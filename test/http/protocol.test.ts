@@ -1,10 +1,10 @@
 /** Bytes on the wire: whatever they are, the response is the interface's. */
 import { once } from 'node:events'
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { connectTo, exchange, type Part, parseResponses, request } from '../support/raw.ts'
-import { everyResponse, maskId, startService, token } from '../support/service.ts'
+import { connectTo, exchange, type Part, parseResponses, request } from '../../harness/http/raw.ts'
+import { everyResponse, maskId, startService, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 const headersTimeoutMs = scaled(1_500)
 const requestTimeoutMs = scaled(3_000)

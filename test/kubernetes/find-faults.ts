@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import type { Manifest } from '../support/kubernetes.ts'
+import type { Manifest } from './kubernetes.ts'
 
 /** The package that has a manifest's definition. */
 const moduleOf = ({ apiVersion }: Manifest) =>

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { directory, findKind, parseManifests, readPlain } from '../support/kubernetes.ts'
 import { findFaults } from './find-faults.ts'
+import { directory, findKind, parseManifests, readPlain } from './kubernetes.ts'
 
 const root = join(import.meta.dirname, '../..')
 const plain = readPlain()

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { directory } from '../support/kubernetes.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { directory } from './kubernetes.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../..', directory, 'README.md'), 'utf8')
 const lines = page.split('\n').filter((line) => /^ {4}kubectl .* wait /.test(line))

@@ -1,7 +1,8 @@
 /** What a client can send so that the service holds something: by kind, each drawn at random. */
-import type { Random } from '../../dev/random.ts'
+
+import { request } from '../../harness/http/raw.ts'
+import type { Random } from '../../harness/random/random.ts'
 import { maximumValues } from '../../src/body/json.ts'
-import { request } from '../support/raw.ts'
 
 /** What one connection of an adversary does. */
 export interface Script {

@@ -1,11 +1,11 @@
 /** What a body takes while it arrives, and while its create waits: what is counted of it. */
 import t from 'tap'
-import { until } from '../../dev/until.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { lockTable } from '../../harness/postgres/database.ts'
+import { until } from '../../harness/time/until.ts'
 import { maximumValues } from '../../src/body/json.ts'
-import { lockTable } from '../support/database.ts'
-import { atMost, heldEach } from '../support/held.ts'
-import { patience, startMeasured } from '../support/measured.ts'
-import { open, request } from '../support/raw.ts'
+import { atMost, heldEach } from './held.ts'
+import { patience, startMeasured } from './measured.ts'
 
 /** What a connection and a request may take in addition, and what the process itself takes or frees meanwhile. */
 const requestBytes = 65_536

@@ -1,9 +1,9 @@
 /** Requests that have arrived together get what each of them would get alone. */
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { startMeasured } from '../support/measured.ts'
-import { open, request } from '../support/raw.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
+import { startMeasured } from './measured.ts'
 
 t.test(
   '204 pipelined requests, read after more than HEADERS_TIMEOUT_MS, all get their response',

@@ -1,6 +1,6 @@
 /** A process that floods a service: `flood.ts URL CONNECTIONS < requests`. Each connection sends the bytes again after each response. */
 import { text } from 'node:stream/consumers'
-import { connectTo } from '../support/raw.ts'
+import { connectTo } from '../../harness/http/raw.ts'
 
 const [url = '', count = ''] = process.argv.slice(2)
 const sent = await text(process.stdin)

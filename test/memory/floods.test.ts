@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { startMeasured } from '../support/measured.ts'
-import { open, request } from '../support/raw.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { startMeasured } from './measured.ts'
 
 /** Of a create in the middle, in ms: four times what is promised on two cores. */
 const limitMs = scaled(1_000)

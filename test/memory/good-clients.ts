@@ -1,7 +1,7 @@
 /** Clients that create plants over keep-alive, one at a time, and rest as Retry-After says, while others misbehave. */
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { query } from '../../dev/query.ts'
+import { query } from '../../harness/postgres/query.ts'
 
 interface Response {
   status: number

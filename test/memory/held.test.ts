@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { until } from '../../dev/until.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { lockTable } from '../../harness/postgres/database.ts'
+import { until } from '../../harness/time/until.ts'
 import { Settings } from '../../src/config/settings.ts'
-import { lockTable } from '../support/database.ts'
-import { type Bring, heldEach } from '../support/held.ts'
-import { type Measured, patience, startMeasured } from '../support/measured.ts'
-import { open, request } from '../support/raw.ts'
+import { type Bring, heldEach } from './held.ts'
+import { type Measured, patience, startMeasured } from './measured.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
 /** The bounds by their line: bytes, or bytes for each that is counted. */

@@ -1,9 +1,9 @@
 /** What an idle connection keeps of the requests that it had: nothing. */
 import t from 'tap'
+import { type Client, open, request } from '../../harness/http/raw.ts'
 import { maximumValues } from '../../src/body/json.ts'
-import { atMost, heldEach } from '../support/held.ts'
-import { patience, startMeasured } from '../support/measured.ts'
-import { type Client, open, request } from '../support/raw.ts'
+import { atMost, heldEach } from './held.ts'
+import { patience, startMeasured } from './measured.ts'
 
 const callers = { tester: 'tester-secret-0123456789', talker: `talker-secret-${'x'.repeat(2_000)}` }
 const service = await startMeasured(t, {

@@ -1,11 +1,11 @@
 /** What the kernel holds for clients that read nothing: bounded in bytes and in time, and never that of a client that reads. */
 import { execFileSync } from 'node:child_process'
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { maximumHeldBytes } from '../../src/connections/send-queues.ts'
-import { patience, startMeasured } from '../support/measured.ts'
-import { open, request } from '../support/raw.ts'
+import { patience, startMeasured } from './measured.ts'
 
 /** Bytes of memory that the kernel holds to send from the port of a URL, in all states, as `ss` tells (`skmem`, `w`). */
 function readSendMemory(url: string): number {

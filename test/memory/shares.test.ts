@@ -1,10 +1,17 @@
 /** Shares: what one caller holds leaves as much for the others. */
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { lockTable } from '../support/database.ts'
-import { type Measured, startMeasured } from '../support/measured.ts'
-import { type Client, exchange, open, parseResponses, type RawResponse, request } from '../support/raw.ts'
+import {
+  type Client,
+  exchange,
+  open,
+  parseResponses,
+  type RawResponse,
+  request
+} from '../../harness/http/raw.ts'
+import { lockTable } from '../../harness/postgres/database.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
+import { type Measured, startMeasured } from './measured.ts'
 
 const mebibyte = 2 ** 20
 const secrets = {

@@ -1,11 +1,11 @@
 /** Clients that do not read their responses: they may take their time, but not for ever. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { atMost, heldEach } from '../support/held.ts'
-import { patience, startMeasured } from '../support/measured.ts'
-import { open, request } from '../support/raw.ts'
+import { open, request } from '../../harness/http/raw.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
+import { atMost, heldEach } from './held.ts'
+import { patience, startMeasured } from './measured.ts'
 
 const limitMs = scaled(2_000)
 const env = {

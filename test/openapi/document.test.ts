@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { writeDocument } from '../../dev/generated/openapi.ts'
+import { everyResponse, failure, headers, read, startService, token } from '../../harness/service/service.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { formatMessage } from '../../src/failures/failure.ts'
 import { operations } from '../../src/plants/route.ts'
-import { everyResponse, failure, headers, read, startService, token } from '../support/service.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 const text = writeDocument(operations)

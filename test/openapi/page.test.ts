@@ -9,13 +9,13 @@ import { pathToFileURL } from 'node:url'
 import { gunzipSync } from 'node:zlib'
 import type { FastifyReply } from 'fastify'
 import t from 'tap'
-import { until } from '../../dev/until.ts'
+import { open, type RawResponse, request as write } from '../../harness/http/raw.ts'
+import { lockTable } from '../../harness/postgres/database.ts'
+import { shows } from '../../harness/service/metrics.ts'
+import { failure, headers, read, startService } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 import { StartupFault } from '../../src/failures/startup-fault.ts'
 import { createSender, lingerMs, readPage, slowMs } from '../../src/openapi/assets.ts'
-import { lockTable } from '../support/database.ts'
-import { shows } from '../support/metrics.ts'
-import { open, type RawResponse, request as write } from '../support/raw.ts'
-import { failure, headers, read, startService } from '../support/service.ts'
 
 const service = await startService(t, { BASE_PATH: '/v1' })
 const { url, databaseUrl } = service

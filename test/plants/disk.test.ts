@@ -1,7 +1,7 @@
 /** What a plant takes on disk, as docs/running.md counts it. */
 import t from 'tap'
 import { bytesPerPlant } from '../../dev/generated/sizing.ts'
-import { createDatabase, query } from '../support/database.ts'
+import { createDatabase, query } from '../../harness/postgres/database.ts'
 
 const count = 200_000
 

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
+import { failure, headers, startService } from '../../harness/service/service.ts'
 import { checkMigrated } from '../../src/database/checks.ts'
 import { catalogue } from '../../src/failures/catalogue.ts'
 import { columns } from '../../src/plants/columns.ts'
 import { NewPlant, type Plant } from '../../src/plants/schema.ts'
 import { selectRequired } from '../../src/plants/statements.ts'
-import { failure, headers, startService } from '../support/service.ts'
 
 type Values = Record<string, unknown>
 

@@ -1,10 +1,10 @@
 /** Requests that are sent again. */
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
+import { failure, headers, replay, startService, success, token } from '../../harness/service/service.ts'
 import { parseIdempotencyKey } from '../../src/http/head.ts'
 import { writeContent } from '../../src/plants/columns.ts'
 import { deriveFormerWriteId, deriveWriteId, isOfSameKey, randomWriteId } from '../../src/plants/write-id.ts'
-import { failure, headers, replay, startService, success, token } from '../support/service.ts'
 
 const other = 'other-secret-0123456789'
 const service = await startService(t, { AUTH_TOKENS: `tester:${token},tester:${token}2,other:${other}` })

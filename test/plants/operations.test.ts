@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { lockTable } from '../../harness/postgres/database.ts'
+import { headers, read, startService } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { findMissing } from '../../src/database/wait-for-database.ts'
 import type { Operation } from '../../src/operation.ts'
 import { operations } from '../../src/plants/route.ts'
 import { databaseChecks } from '../../src/plants/statements.ts'
-import { lockTable } from '../support/database.ts'
-import { headers, read, startService } from '../support/service.ts'
 
 type Examples = Operation['success']['examples']
 

@@ -1,7 +1,10 @@
 /** What the write path takes of its connections, on a real PostgreSQL whose statements wait at a gate; and another store. */
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { createDatabase, createRole, query } from '../../harness/postgres/database.ts'
+import { headers, post, startService, token } from '../../harness/service/service.ts'
+import { createMemoryStore } from '../../harness/stores/memory-store.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { Database } from '../../src/database/pool.ts'
@@ -12,9 +15,6 @@ import { openRepository } from '../../src/plants/plugin.ts'
 import { createPlantRepository, type MakeRepository } from '../../src/plants/repository.ts'
 import { createSqlStore } from '../../src/plants/sql-store.ts'
 import { randomWriteId } from '../../src/plants/write-id.ts'
-import { createDatabase, createRole, query } from '../support/database.ts'
-import { createMemoryStore } from '../support/memory-store.ts'
-import { headers, post, startService, token } from '../support/service.ts'
 
 /** A database with the function `pass_gate()`, which returns true when the gate is open. */
 async function createGate(t: Test) {

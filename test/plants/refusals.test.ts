@@ -1,9 +1,9 @@
 /** What the database refuses: whose fault it is, what a client learns of it, and where the operator finds the cause. */
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
-import { createDatabase } from '../support/database.ts'
-import { failure, headers, startService, success } from '../support/service.ts'
+import { createDatabase } from '../../harness/postgres/database.ts'
+import { failure, headers, startService, success } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 
 type Service = Awaited<ReturnType<typeof startService>>
 

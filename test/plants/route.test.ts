@@ -1,7 +1,7 @@
 /** The operation, over HTTP and a real table. */
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { failure, headers, post, startService, success, token } from '../support/service.ts'
+import { failure, headers, post, startService, success, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 
 const service = await startService(t)
 const idRule = 'an integer from -9223372036854775808 to 9223372036854775807'

@@ -3,9 +3,9 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { generateFiles } from '../../dev/generated/files.ts'
-import { failuresOf } from '../../dev/generated/openapi.ts'
 import { catalogue, type Entry } from '../../src/failures/catalogue.ts'
 import { formatMessage } from '../../src/failures/failure.ts'
+import { failuresOf } from '../../src/operation.ts'
 import { operations } from '../../src/plants/route.ts'
 
 const root = join(import.meta.dirname, '../..')

@@ -3,9 +3,9 @@ import { globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { startService, token } from '../../harness/service/service.ts'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
-import { directory, findKind, type Manifest, readPlain } from '../support/kubernetes.ts'
-import { startService, token } from '../support/service.ts'
+import { directory, findKind, type Manifest, readPlain } from '../kubernetes/kubernetes.ts'
 
 const root = join(import.meta.dirname, '../..')
 const plain = readPlain()

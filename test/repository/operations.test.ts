@@ -3,14 +3,14 @@ import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
-import { deadlineMs, settings } from '../../deploy/faults/settings.ts'
-import { parseMetrics } from '../../dev/metrics-page.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import { startService, token } from '../../harness/service/service.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { byClass, byCode } from '../../src/database/errors.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { knownCodes } from '../../src/metrics/reports.ts'
 import { readCases } from '../alerts/table.ts'
-import { startService, token } from '../support/service.ts'
+import { deadlineMs, settings } from '../stacks/settings.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = (path: string) => readFileSync(join(root, path), 'utf8')

@@ -1,6 +1,6 @@
 /**
  * The scripts of ops/ are killed at each of their steps, and run again: the end is the same, two replicas serve all the while,
- * and nothing incomplete looks whole. Docker is a stand-in (support/fake-docker.bash); the real one is in test/container.
+ * and nothing incomplete looks whole. Docker is a stand-in (harness/scripts/fake-docker.bash); the real one is in test/container.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,13 +8,13 @@ import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { execute } from '../../dev/execute.ts'
-import { atEachStep, makeRoot, runScript, writeExecutable } from '../support/scripts.ts'
+import { execute } from '../../harness/execute.ts'
+import { atEachStep, makeRoot, runScript, writeExecutable } from '../../harness/scripts/scripts.ts'
 
 const project = join(import.meta.dirname, '../..')
 const root = makeRoot(t, [])
 cpSync(join(project, 'ops'), join(root, 'ops'), { recursive: true })
-const fake = readFileSync(join(project, 'test/support/fake-docker.bash'), 'utf8')
+const fake = readFileSync(join(project, 'harness/scripts/fake-docker.bash'), 'utf8')
 writeExecutable(join(root, 'programs/docker'), fake)
 writeExecutable(join(root, 'programs/sleep'), '#!/bin/sh\n')
 writeExecutable(join(root, 'programs/git'), '#!/bin/sh\necho 0123456789ab\n')

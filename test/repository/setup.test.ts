@@ -7,8 +7,15 @@ import { createHash, createHmac, createPrivateKey, pbkdf2Sync, X509Certificate }
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createAuthority } from '../support/certificates.ts'
-import { atEachStep, copyScript, linkFile, makeRoot, runScript, writeExecutable } from '../support/scripts.ts'
+import { createAuthority } from '../../harness/postgres/certificates.ts'
+import {
+  atEachStep,
+  copyScript,
+  linkFile,
+  makeRoot,
+  runScript,
+  writeExecutable
+} from '../../harness/scripts/scripts.ts'
 
 /** Each file below a directory with its permissions. */
 function listFiles(directory: string): Record<string, string> {

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { token } from '../../harness/service/service.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { token } from '../support/service.ts'
 
 const path = join(import.meta.dirname, '../../ops/systemd/plant-store@.service')
 const unit = readFileSync(path, 'utf8')

@@ -1,6 +1,6 @@
 /** Clients of the services, which follow docs/clients.md, and their record of each request. */
-import type { Operation } from '../../dev/histories/history.ts'
-import { toPlant } from '../../dev/plants.ts'
+import type { Operation } from '../../harness/histories/history.ts'
+import { toPlant } from '../../harness/plants.ts'
 import type { Plant } from '../../src/plants/schema.ts'
 import type { Process } from './process.ts'
 import type { Response } from './service.ts'

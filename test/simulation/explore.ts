@@ -1,7 +1,7 @@
 /** Simulates many seeds, in as many threads as the machine has processors. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { scaled } from '../../dev/slowness.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 import type { LieName } from './lies.ts'
 import type { Schedule } from './schedule.ts'
 

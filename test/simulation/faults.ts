@@ -1,7 +1,8 @@
 /** The faults that a simulation can meet, each at a point that the simulation reaches. */
-import type { Random } from '../../dev/random.ts'
+
+import type { Trouble } from '../../harness/postgres/model/protocol.ts'
+import type { Random } from '../../harness/random/random.ts'
 import type { Postgres } from './postgres.ts'
-import type { Trouble } from './rows.ts'
 import type { Session } from './session.ts'
 import type { Simulation } from './simulation.ts'
 import { Statement } from './statement.ts'

@@ -1,8 +1,9 @@
 /** A model of a PostgreSQL server: its log, its table, its row locks, its role, and its sessions. */
+
+import type { Trouble } from '../../harness/postgres/model/protocol.ts'
+import type { Columns } from '../../harness/postgres/model/sql.ts'
 import type { Connection, Endpoint, Host } from './connection.ts'
-import type { Trouble } from './rows.ts'
 import { Session } from './session.ts'
-import type { Columns } from './sql.ts'
 import type { World } from './world.ts'
 
 /** A transaction: the rows that it locks, and those that it writes. */

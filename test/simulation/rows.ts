@@ -1,17 +1,6 @@
 /** Plants that are the cause of a failure: what the table makes of them, by their names, as triggers and pages do. */
 
-/** An error that PostgreSQL reports. */
-export interface Trouble {
-  readonly code: string
-  /** `FATAL` ends the session. */
-  readonly severity?: 'ERROR' | 'FATAL'
-  /** Where a function met it; the statement itself has no context. */
-  readonly where?: string
-  /** The source file that reports it. */
-  readonly file?: string
-  /** The function of the source that reports it. */
-  readonly routine?: string
-}
+import type { Trouble } from '../../harness/postgres/model/protocol.ts'
 
 /** What a plant causes. */
 export interface Cause {

@@ -1,15 +1,15 @@
 /** The rules that a simulation is judged by when it has ended. */
 
-import type { Operation, StoredRow } from '../../dev/histories/history.ts'
-import { judgeHistory } from '../../dev/histories/judge.ts'
-import { fields, isSamePlant } from '../../dev/plants.ts'
+import type { Operation, StoredRow } from '../../harness/histories/history.ts'
+import { judgeHistory } from '../../harness/histories/judge.ts'
+import { fields, isSamePlant } from '../../harness/plants.ts'
+import type { Columns } from '../../harness/postgres/model/sql.ts'
 import { columns } from '../../src/plants/columns.ts'
 import { Plant } from '../../src/plants/schema.ts'
 import type { Request } from './clients.ts'
 import { causeOf, storedNameOf } from './rows.ts'
 import { innocent } from './schedule.ts'
 import type { Simulation } from './simulation.ts'
-import type { Columns } from './sql.ts'
 
 /** How long a service may take to notice that the database is back: a probe that hangs, and the pause to the next. */
 export const recoveryMs = 5_000

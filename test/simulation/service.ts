@@ -1,7 +1,7 @@
 /** The service under simulation: its repository as the product wires it, down to the driver's socket. */
 import { pathToFileURL } from 'node:url'
-import type { Operation } from '../../dev/histories/history.ts'
-import { toPlant } from '../../dev/plants.ts'
+import type { Operation } from '../../harness/histories/history.ts'
+import { toPlant } from '../../harness/plants.ts'
 import type { NewPlant } from '../../src/plants/schema.ts'
 
 /** What a client gets. */

@@ -1,9 +1,10 @@
 /** A session of the model of PostgreSQL: it reads a client's messages and responds to its statements, one after the other. */
+
+import type { Trouble } from '../../harness/postgres/model/protocol.ts'
+import { Frames, type Message, messages, readMessage } from '../../harness/postgres/model/protocol.ts'
+import { type Command, readStatement } from '../../harness/postgres/model/sql.ts'
 import type { Connection, Endpoint } from './connection.ts'
 import type { Postgres } from './postgres.ts'
-import { Frames, type Message, messages, readMessage } from './protocol.ts'
-import type { Trouble } from './rows.ts'
-import { type Command, readStatement } from './sql.ts'
 import { Statement } from './statement.ts'
 
 /** A session, or the short life of a cancel request. */

@@ -3,7 +3,7 @@ import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { execute } from '../../dev/execute.ts'
+import { execute } from '../../harness/execute.ts'
 import { explore, replay } from './explore.ts'
 import { breakSource, type Mutant, mutants } from './mutants.ts'
 

@@ -1,7 +1,7 @@
 /** The simulation of the write path: seeds that keep every rule, and proof that its judge would see one broken. */
 import { randomInt } from 'node:crypto'
 import t from 'tap'
-import { scaled } from '../../dev/slowness.ts'
+import { scaled } from '../../harness/time/slowness.ts'
 import { explore, replay } from './explore.ts'
 import { type LieName, lies } from './lies.ts'
 

@@ -2,11 +2,13 @@
  * A statement in the model of PostgreSQL: row by row to its commit, which counts once the standby has it.
  * What it understands of SQL is in sql.ts, what its rows can cause in rows.ts.
  */
+
+import type { Trouble } from '../../harness/postgres/model/protocol.ts'
+import { messages } from '../../harness/postgres/model/protocol.ts'
+import type { Columns, Command } from '../../harness/postgres/model/sql.ts'
 import type { Transaction } from './postgres.ts'
-import { messages } from './protocol.ts'
-import { causeOf, storedIdOf, storedNameOf, type Trouble } from './rows.ts'
+import { causeOf, storedIdOf, storedNameOf } from './rows.ts'
 import type { Session } from './session.ts'
-import type { Columns, Command } from './sql.ts'
 
 /** An error that a statement will meet, whatever it writes. */
 export interface Mishap {

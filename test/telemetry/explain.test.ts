@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { until } from '../../dev/until.ts'
-import { headers, startService } from '../support/service.ts'
+import { headers, startService } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
 const [, command = '', example = ''] = / {6}(jq -cR '.*)\n\n {4}(\{.*\})\n/.exec(page) ?? []

@@ -5,8 +5,8 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { parse } from 'yaml'
 import { bytesPerLogLine, logCompression, readLogLimits } from '../../dev/generated/sizing.ts'
-import { until } from '../../dev/until.ts'
-import { headers, startService } from '../support/service.ts'
+import { headers, startService } from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 
 const token = 'dev-secret-0123456789'
 const count = 500

@@ -1,14 +1,22 @@
 /** The log line of a request, its id, and the addresses that it came from. */
 import t from 'tap'
-import { parseMetrics } from '../../dev/metrics-page.ts'
-import { until } from '../../dev/until.ts'
+import { connectTo, exchange, parseResponses, request } from '../../harness/http/raw.ts'
+import { lockTable } from '../../harness/postgres/database.ts'
+import { shows } from '../../harness/service/metrics.ts'
+import { parseMetrics } from '../../harness/service/metrics-page.ts'
+import {
+  everyResponse,
+  failure,
+  headers,
+  maskId,
+  post,
+  startService,
+  success
+} from '../../harness/service/service.ts'
+import { until } from '../../harness/time/until.ts'
 import { catalogue, type FailureName } from '../../src/failures/catalogue.ts'
 import { createLogger } from '../../src/logger.ts'
 import { LineBudget } from '../../src/telemetry/request-log.ts'
-import { lockTable } from '../support/database.ts'
-import { shows } from '../support/metrics.ts'
-import { connectTo, exchange, parseResponses, request } from '../support/raw.ts'
-import { everyResponse, failure, headers, maskId, post, startService, success } from '../support/service.ts'
 
 const service = await startService(t)
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

@@ -1,13 +1,13 @@
 /** Tracing: the spans of requests, batches and statements at a collector, and nothing of it when it is off. */
 import t, { type Test } from 'tap'
-import { scaled } from '../../dev/slowness.ts'
-import { until } from '../../dev/until.ts'
+import { createDatabase, lockTable } from '../../harness/postgres/database.ts'
+import { startServer } from '../../harness/postgres/server.ts'
+import { covered, run, startProcess } from '../../harness/service/process.ts'
+import { failure, headers, post, success, token } from '../../harness/service/service.ts'
+import { scaled } from '../../harness/time/slowness.ts'
+import { until } from '../../harness/time/until.ts'
 import { isTracingOn } from '../../src/config/config.ts'
-import { startCollector } from '../support/collector.ts'
-import { createDatabase, lockTable } from '../support/database.ts'
-import { covered, run, startProcess } from '../support/process.ts'
-import { startServer } from '../support/server.ts'
-import { failure, headers, post, success, token } from '../support/service.ts'
+import { startCollector } from './collector.ts'
 
 const unset = 0
 const error = 2

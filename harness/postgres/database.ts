@@ -1,0 +1,82 @@
+/** A PostgreSQL database for each test file. */
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import { migrate } from '../../src/commands/migrations.ts'
+import { parseDatabaseUrl } from '../../src/database/url.ts'
+import type { Teardown } from '../teardown.ts'
+import { scaled } from '../time/slowness.ts'
+import { until } from '../time/until.ts'
+import { query } from './query.ts'
+
+export { query }
+
+interface Options {
+  /** False for a database without the table. */
+  migrated?: boolean
+  /** PostgreSQL's name of an encoding. */
+  encoding?: string
+}
+
+/** Makes a database with a random name on the server that `npm test` has started; drops it at teardown. Returns its URL. */
+export async function createDatabase(t: Teardown, { migrated = true, encoding = 'UTF8' }: Options = {}) {
+  const server = process.env.TEST_DATABASE_URL
+  if (server === undefined) throw new Error('TEST_DATABASE_URL is not set: run the tests by npm test')
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await query(server, `create database ${name} encoding '${encoding}' template template0 locale 'C'`)
+  t.teardown(() => query(server, `drop database ${name} with (force)`))
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  if (migrated)
+    await migrate({ database: parseDatabaseUrl(url.href), startupTimeoutMs: scaled(30_000) }, 'up')
+  return url.href
+}
+
+/** Makes a role that may do what the service does, until teardown. Returns its name and how to change its password. */
+export async function createRole(t: Teardown, url: string, password: string) {
+  const name = `role_${randomBytes(8).toString('hex')}`
+  await query(url, `create role ${name} login password '${password}'`)
+  const [{ plants }] = await query(url, `select to_regclass('plants') as plants`)
+  if (plants) await query(url, `grant select, insert on plants to ${name}`)
+  t.teardown(async () => {
+    await query(url, `drop owned by ${name}`)
+    await query(url, `drop role ${name}`)
+  })
+  return { name, setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`) }
+}
+
+/** Runs a statement on a connection that stays open until teardown, and returns the connection. */
+export async function openSession(t: Teardown, url: string, sql: string) {
+  const client = new pg.Client(url)
+  client.on('error', () => {})
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query(sql)
+  return client
+}
+
+/** Locks everybody else out of the table until the session that it returns rolls back. */
+export const lockTable = (t: Teardown, url: string) =>
+  openSession(t, url, 'begin; lock table plants in access exclusive mode')
+
+/** Returns when this many statements of the service wait for a lock in this database. */
+export async function untilBlocked(url: string, count = 1) {
+  const blocked = `
+    select pid from pg_stat_activity
+    where application_name = 'plant-store' and datname = current_database() and wait_event_type = 'Lock'`
+  await until(
+    `${count} statements wait for a lock`,
+    () => query(url, blocked),
+    ({ length }) => length >= count
+  )
+}
+
+/** Changes a setting of the whole server, and returns when new connections have it. */
+export async function setServer(url: string, name: string, value: string) {
+  await query(url, `alter system set ${name} = '${value}'`)
+  await query(url, 'select pg_reload_conf()')
+  await until(
+    `${name} is ${value}`,
+    () => query(url, 'select current_setting($1) as setting', [name]),
+    ([row]) => row.setting === value
+  )
+}
