@@ -22,6 +22,7 @@ case "$*" in
 'compose config --help') echo --environment ;;
 'compose config')
   printf '%s\n' "name: $project" services: '  api:' '    deploy:' "      replicas: ${REPLICAS:-${said[REPLICAS]:-2}}" "    image: $image"
+  [[ -z ${PORT-} ]] || printf '      %s\n' 'host_ip: 127.0.0.1' "published: \"$PORT\""
   ;;
 'compose config --environment') cat .env 2>/dev/null || true ;;
 'ps --all --quiet --no-trunc --filter label=com.docker.compose.project='*) ls "$STATE/stacks/${6##*=}/replicas" ;;

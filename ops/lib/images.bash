@@ -1,5 +1,4 @@
-# Sourced by the scripts of ops/ that get an image. Its exact name is one that no later pull or build gives to another: by its
-# digest, or with a tag that is used once.
+# Sourced by the scripts of ops/ that get an image. No later pull or build gives its exact name to another image.
 
 # name_exactly IMAGE: prints its name by digest where it was pulled, else the name that it has.
 name_exactly() {
@@ -7,12 +6,10 @@ name_exactly() {
     awk -v name="$1" 'NF && !found++ { name = $0 } END { print name }'
 }
 
-# get_image [IMAGE]: pulls it, or builds the sources, and prints its exact name.
-get_image() { if [[ -z ${1-} ]]; then build_image; else pull_image "$1"; fi; }
-
-# A tag that exists stays with its image.
-pull_image() {
+# get_image [IMAGE]: pulls it, or builds the sources, and prints its exact name. A tag that exists stays with its image.
+get_image() {
   local id exact log digest name
+  if [[ -z ${1-} ]]; then build_image; return; fi
   id=$(docker image inspect --format '{{.Id}}' "$1" 2>/dev/null) || id=
   exact=$(name_exactly "$1")
   if [[ -n $id && ($1 == *@* || $exact == "$1") ]]; then
@@ -40,8 +37,7 @@ pull_image() {
 build_image() {
   local building=$project-api:new id tag
   PLANT_STORE_IMAGE=$building docker compose build >&2
-  id=$(docker image inspect --format '{{.Id}}' "$building")
-  id=${id#sha256:}
+  id=$(docker image inspect --format '{{.Id}}' "$building" | cut -d : -f 2)
   tag=$project-api:$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo sources)-${id::12}
   docker tag "$building" "$tag"
   docker image rm "$building" >/dev/null

@@ -14,8 +14,7 @@ find_old() {
   ((${#old[@]} > 0)) || refuse 'no replica runs: docker compose up --wait starts the stack'
 }
 
-# start_replicas COUNT: starts so many beside the old ones, and returns when they are ready. Until keep_replicas, the end of the
-# script takes them back.
+# start_replicas COUNT: so many beside the old ones; returns when they are ready. Until keep_replicas, the script's end takes them back.
 start_replicas() {
   local id all
   trap take_back EXIT

@@ -1,5 +1,4 @@
-# Sourced by the scripts of ops/, which it takes to the directory of the checkout. .env says what is in effect: the image, the
-# one before it, and the number of replicas.
+# Sourced by the scripts of ops/: takes them to the checkout. Its .env has what is in effect: image, image before, replicas.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 say() { printf "${0##*/}: %s\n" "$@" >&2; }

@@ -5,11 +5,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { execute } from '../../harness/execute.ts'
 import { atEachStep, makeRoot, runScript, writeExecutable } from '../../harness/scripts/scripts.ts'
+import type { Teardown } from '../../harness/teardown.ts'
 
 const project = join(import.meta.dirname, '../..')
 const root = makeRoot(t, [])
@@ -142,6 +144,14 @@ for (const [command, settings, signals = ['KILL'], prepare, env] of table) {
   })
 }
 
+/** Listens on a port, and returns it. */
+async function takePort(t: Teardown): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  return String((server.address() as AddressInfo).port)
+}
+
 t.test('what fails changes nothing, and says why', async (t) => {
   const other = { COMPOSE_PROJECT_NAME: 'other', PLANT_STORE_IMAGE: 'old' }
   const rows: [string[], RegExp, Env?, string?][] = [
@@ -172,6 +182,11 @@ t.test('what fails changes nothing, and says why', async (t) => {
     [['nightly-backup'], /1 of 2 plants were restored/, { FAULT: 'less' }],
     [['restore', backup], /the stack plant-store has a database; COMPOSE_PROJECT_NAME=other .*_data\n$/s],
     [['restore', received], /the stack plant-store has a database/, {}, 'rm state/stacks/*/replicas/*'],
+    [
+      ['restore', backup],
+      /port \d+ of 127\.0\.0\.1 is taken: .*PORT=3100/,
+      { ...other, PORT: await takePort(t) }
+    ],
     [['restore', backup, 'yesterday'], /usage/],
     [['restore', received, 'some day'], /invalid date/],
     [
