@@ -219,9 +219,9 @@ t.test('one file at a time on a connection, whatever a HEAD before it does', asy
   await shows(t, service, 'http_requests_in_flight', 2)
   client.send(ask('HEAD') + ask('GET'))
   await shows(t, service, 'http_requests_in_flight', 4)
-  await holder.query('rollback')
   const chunks: Buffer[] = []
   client.socket.on('data', (chunk) => chunks.push(chunk))
+  await holder.query('rollback')
   await until('all is sent', () => /too many files are being sent/.test(`${Buffer.concat(chunks)}`))
   client.socket.destroy()
   t.equal((await get(path)).status, 200)
