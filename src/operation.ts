@@ -31,7 +31,7 @@ export interface Operation<Body extends TObject = TObject> {
   /** The failures that it can meet, besides those that the catalogue's scopes give it. */
   readonly failures: readonly FailureName[]
   /** Returns the failure that its request would meet now, if any. Called before any of the body is read. */
-  admit(request: FastifyRequest): Failure | undefined
+  refusalOf(request: FastifyRequest): Failure | undefined
   /** Returns the body of the response. */
   handle(request: FastifyRequest<{ Body: Static<Body> }>, reply: FastifyReply): Promise<object>
 }

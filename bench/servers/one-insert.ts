@@ -16,7 +16,7 @@ const repository: PlantRepository = {
     if (rowCount === 0) throw new Failure('DuplicatePlant')
     return { stored: 'created', rows: 1, release() {} }
   },
-  writeRefusal: () => undefined,
+  refusalFor: () => undefined,
   noteAway() {},
   load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
   close: () => pool.end()

@@ -1,7 +1,7 @@
 /** A group commit over a store whose attempts the test ends by hand. */
 import type { BatchPolicy } from '../../src/group-commit/batch-policy.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptReport, AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
+import type { AttemptEnd, AttemptReport, AttemptRow, Limits } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted, type WriteFailure } from '../../src/shared/write-failure.ts'
 import { createVirtualClock } from '../time/virtual-clock.ts'
 
@@ -60,8 +60,8 @@ export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: Attempt
   const onOutage = (databaseDown: boolean) => void outages.push(databaseDown)
 
   function begin(rows: readonly AttemptRow<Plant>[], lockMs: number | undefined, signal: AbortSignal) {
-    const { promise, resolve } = Promise.withResolvers<Written<string>>()
-    const end = (written: Written<string>) => {
+    const { promise, resolve } = Promise.withResolvers<AttemptEnd<string>>()
+    const end = (written: AttemptEnd<string>) => {
       resolve(written)
       return clock.settle()
     }

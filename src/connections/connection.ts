@@ -66,8 +66,8 @@ export class Connection extends Link {
   #newestFailure: Failure | undefined = undefined
   /** Called with that failure, for the reader of the newest request's body. */
   #onBroken: ((failure: Failure) => void) | undefined = undefined
-  /** Writes a refusal after the pending responses, without Fastify. */
-  #writeRefusal: (() => void) | undefined = undefined
+  /** Writes the refusal that comes after the pending responses, without Fastify; undefined if none does. */
+  #pendingRefusal: (() => void) | undefined = undefined
   /**
    * At least so many of the next bytes belong to the newest request's body, and so hold no other request. Each piece is
    * subtracted with the header that it may hold, so the number is mostly too low, and ends below 0.
@@ -100,7 +100,7 @@ export class Connection extends Link {
     socket.on('error', () => {})
     replaceDestroySoon(socket, () => {
       // A refusal comes after all pending responses: #settle finishes then.
-      if (!this.#writeRefusal) this.finish()
+      if (!this.#pendingRefusal) this.finish()
     })
   }
 
@@ -158,7 +158,7 @@ export class Connection extends Link {
 
   /** Decides whether the response to this request is the last one; `mustEnd` makes it so. If it is, ignores all further bytes. */
   endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
-    if (this.#newest !== request || this.#writeRefusal) return false
+    if (this.#newest !== request || this.#pendingRefusal) return false
     const isLeaving = this.#server.phase !== 'serving' || performance.now() >= this.#leavesAt
     const isLast = mustEnd || this.#state !== 'open' || isLeaving || this.socket.readableEnded
     if (isLast) this.stopReading()
@@ -225,7 +225,7 @@ export class Connection extends Link {
     if (this.isArriving) {
       this.#newestFailure = failure
       this.#onBroken?.(failure)
-    } else this.#writeRefusal = write
+    } else this.#pendingRefusal = write
     if (this.#pending.size === 0) this.finish()
   }
 
@@ -235,7 +235,7 @@ export class Connection extends Link {
    */
   finish(): void {
     if (this.#state === 'finished' || this.socket.destroyed) return
-    if (this.socket.writable) this.#writeRefusal?.()
+    if (this.socket.writable) this.#pendingRefusal?.()
     this.#enter('finished')
     // Not before all has been written: until then, a client that takes nothing can still be reset.
     if (!this.socket.writableEnded) this.socket.write('', () => this.socket.end())

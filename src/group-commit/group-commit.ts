@@ -12,7 +12,7 @@ import { backoffMs, createPace, type Pace } from './pace.ts'
 import { Queue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
-import type { AttemptReport, Item, Limits, Store, Written } from './types.ts'
+import type { AttemptEnd, AttemptReport, Item, Limits, Store } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
@@ -121,7 +121,7 @@ export class GroupCommit<T extends Item, R> {
   #start() {
     while (this.#busyLanes < this.#limits.lanes) {
       const kind = this.#lanePolicy.choose(this.#queue.isWaiting)
-      if (kind === undefined || !this.#pace.admit()) break
+      if (kind === undefined || !this.#pace.tryToBegin()) break
       void this.#run(kind, this.#queue.take(kind))
     }
   }
@@ -146,18 +146,18 @@ export class GroupCommit<T extends Item, R> {
     const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublingsOf(kind, rows))
     const endWatch = this.#watch(limitMs, cutOff)
     const store = this.#store
-    const written = await (kind === 'lookUp' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
+    const end = await (kind === 'lookUp' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
     endWatch()
     this.#busyLanes--
     assert(this.#busyLanes >= 0, 'a lane ends its attempt once')
-    this.#lanePolicy.end(kind, rows.length, written.failure === undefined, this.#clock.now() - began)
-    this.#observe(attempt, rows, written)
-    this.#apply(rows, written, signal.aborted)
+    this.#lanePolicy.end(kind, rows.length, end.failure === undefined, this.#clock.now() - began)
+    this.#observe(attempt, rows, end)
+    this.#apply(rows, end, signal.aborted)
     this.#advance()
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
-  #observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], { results, failure }: Written<R>) {
+  #observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>) {
     const ms = this.#clock.now() - began
     this.#options.onAttempt?.({
       rows: rows.length,
@@ -182,7 +182,7 @@ export class GroupCommit<T extends Item, R> {
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
-  #apply(rows: Row<T, R>[], { results, failure }: Written<R>, isCutOff: boolean) {
+  #apply(rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, isCutOff: boolean) {
     assert(failure || results.length === rows.length, 'each row has a result')
     const undecided: Row<T, R>[] = []
     for (const [index, row] of rows.entries()) {
@@ -289,6 +289,6 @@ export class GroupCommit<T extends Item, R> {
 /** Returns how often the time limit of an attempt with these rows is doubled. */
 function doublingsOf<T extends Item, R>(kind: Kind, rows: Row<T, R>[]): number {
   if (kind === 'lookUp') return rows.reduce((most, { history }) => Math.max(most, history.rests), 0)
-  // Trials that go together have the same slice. That of new rows is 0.
-  return (rows[0] as Row<T, R>).history.slice
+  // Trials that go together have the same. New rows have 0.
+  return (rows[0] as Row<T, R>).history.doublings
 }

@@ -16,19 +16,19 @@ export function backoffMs(earlierPauses: number, clock: Clock): number {
 
 /** When attempts may begin. */
 export interface Pace {
-  /** Returns whether an attempt may begin now, which the caller then begins. If not, calls back when one may. */
-  admit(): boolean
+  /** Returns whether an attempt may begin now, and counts on the caller to begin it. If not, calls back when one may. */
+  tryToBegin(): boolean
   /** An attempt has failed, whatever its error. */
   failed(): void
   /** Nothing can be written for now: all lanes pause, for longer each time. Does nothing during a pause. */
   pause(): void
   /** An attempt has succeeded, or the database is back: attempts may come at any rate. */
   reset(): void
-  /** Calls back no more. */
+  /** Ends the wait for a call back. */
   stop(): void
 }
 
-/** Takes a callback for when an attempt may begin that was not admitted. */
+/** Calls back when an attempt may begin, after `tryToBegin` has returned false. */
 export function createPace(clock: Clock, onDue: () => void): Pace {
   /** Failures since the last reset. */
   let failures = 0
@@ -45,7 +45,7 @@ export function createPace(clock: Clock, onDue: () => void): Pace {
   }
 
   return {
-    admit() {
+    tryToBegin() {
       const waitMs = Math.max(nextAt, pausedUntil) - clock.now()
       if (waitMs > 0) {
         cancel ??= clock.after(waitMs, () => {

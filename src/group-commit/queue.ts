@@ -56,7 +56,7 @@ export class Queue<T extends Item, R> {
   #holders = new Map<bigint, Row<T, R>>()
   readonly #newRows = new List<Row<T, R>>()
   readonly #lookUps = new Turns<T, R>()
-  /** Suspects, by their slices; rows with a lower slice go first. */
+  /** Suspects, by how often their time limit is doubled; those with a shorter limit go first. */
   readonly #trials: Turns<T, R>[] = [new Turns()]
   /**
    * Ids added since the Map of holders was made. When a V8 Map grows or compacts, its old table refers to the new one. Once a
@@ -75,7 +75,7 @@ export class Queue<T extends Item, R> {
     if (kind === 'newRows') return this.#newRows
     if (kind === 'lookUp') return this.#lookUps
     if (kind === 'firstTrial') return this.#trials[0]
-    return this.#trials.find((turns, slice) => slice > 0 && turns.next())
+    return this.#trials.find((turns, doublings) => doublings > 0 && turns.next())
   }
 
   /** Returns whether rows of a kind wait. A field, so that it can be passed on. */
@@ -88,9 +88,9 @@ export class Queue<T extends Item, R> {
   enter(row: Row<T, R>, end: End = 'back') {
     row.wait()
     const { kind, history } = row
-    while (this.#trials.length <= history.slice) this.#trials.push(new Turns())
+    while (this.#trials.length <= history.doublings) this.#trials.push(new Turns())
     if (kind === 'newRows') insert(this.#newRows, row, end)
-    else (kind === 'lookUp' ? this.#lookUps : this.#trials[history.slice])?.add(row, end)
+    else (kind === 'lookUp' ? this.#lookUps : this.#trials[history.doublings])?.add(row, end)
   }
 
   /** Adds a new row, which waits behind the holder of its id, if there is one. */

@@ -41,7 +41,7 @@ class History {
   /** How many rows the next insert of a suspect may have. */
   partRows = 0
   /** How often the shortest time limit is doubled for its next trial. */
-  slice = 0
+  doublings = 0
   /** How often it was repeated at once, because an insert had failed by chance. */
   repeats = 0
   /** How often an insert has left it out. */
@@ -106,10 +106,10 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return this.#history.mayBeStored
   }
   get kind(): Kind {
-    const { looksUp, isSuspect, slice } = this.#history
+    const { looksUp, isSuspect, doublings } = this.#history
     if (looksUp) return 'lookUp'
     if (!isSuspect) return 'newRows'
-    return slice === 0 ? 'firstTrial' : 'longTrial'
+    return doublings === 0 ? 'firstTrial' : 'longTrial'
   }
 
   #enter(state: keyof typeof enteredFrom) {
@@ -181,7 +181,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#suspect(Math.max(1, Math.floor(size / partsOfAFailure)))
     if (size > 1) history.hasFailedOthers = true
     else {
-      history.slice++
+      history.doublings++
       history.refusal = result === 'broken' || result === 'refused' ? history.cause : undefined
     }
   }

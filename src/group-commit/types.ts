@@ -24,7 +24,7 @@ export interface AttemptRow<T extends Item> {
 export type Results<R> = readonly (R | Error | undefined)[]
 
 /** How an attempt ended: with a result for each row, or with the failure of all. */
-export type Written<R> =
+export type AttemptEnd<R> =
   | { readonly results: Results<R>; readonly failure?: undefined }
   | { readonly results?: undefined; readonly failure: WriteFailure }
 
@@ -35,9 +35,9 @@ export type Written<R> =
  */
 export interface Store<T extends Item, R> {
   /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
-  insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<Written<R>>
+  insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
   /** Looks the ids of the rows up; what it finds is as durable as what `insert` has written. */
-  find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Written<R>>
+  find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<AttemptEnd<R>>
   /** Commits a transaction without a row that needs all that `insert` needs; settles in bounded time. */
   commitNothing(): Promise<unknown>
   /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */

@@ -69,14 +69,14 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
         // 3. A connection beyond the limit.
         if (connection?.isExcess) return tooManyConnections()
         // 4. What the operation cannot do now.
-        const admissionFailure = operation.admit(request)
-        if (admissionFailure) return admissionFailure
+        const refusal = operation.refusalOf(request)
+        if (refusal) return refusal
         // 5. The budget of bodies.
         return body && checkBudget(headers, bodies, caller)
       }
 
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
-      const admit: onRequestHookHandler = (request, _, done) => {
+      const decide: onRequestHookHandler = (request, _, done) => {
         const given = request.params as Record<string, unknown>
         for (const name of integers)
           if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
@@ -98,7 +98,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
           config: { operation },
           // Fastify warns about a schema that is undefined.
           schema: { ...(params && { params }), ...(body && { body: body.schema }), response },
-          onRequest: [app.authenticate, admit],
+          onRequest: [app.authenticate, decide],
           handler: operation.handle
         })
       })

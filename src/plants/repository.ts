@@ -32,7 +32,7 @@ export interface PlantRepository {
    */
   create(plant: NewPlant, context: WriteContext): Promise<Created>
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
-  writeRefusal(caller: string): Failure | undefined
+  refusalFor(caller: string): Failure | undefined
   /**
    * Call it while probes do not reach the database, with the time since when, by `performance.now()`. After a whole write
    * deadline, creates are refused.
@@ -139,7 +139,7 @@ export function createPlantRepository(
       )
       return promise
     },
-    writeRefusal(caller) {
+    refusalFor(caller) {
       const reason = groupCommit.refusal(portionOf(caller))
       if (reason) return new Failure(failureNames[reason])
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)

@@ -29,7 +29,7 @@ Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library t
     }
   },
   failures: ['DuplicatePlant', 'ReusedKey', 'RefusedPlant'],
-  admit: ({ server, caller }) => server.plants.writeRefusal(caller),
+  refusalOf: ({ server, caller }) => server.plants.refusalFor(caller),
   handle: (request, reply) =>
     request.server.plants.create(request.body, request).then(({ stored, rows, release }) => {
       request.batchRows = rows

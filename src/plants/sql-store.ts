@@ -1,7 +1,7 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import { diagnose } from '../database/errors.ts'
 import type { Pool } from '../database/pool.ts'
-import type { AttemptRow, Results, Store, Written } from '../group-commit/types.ts'
+import type { AttemptEnd, AttemptRow, Results, Store } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing/open-telemetry.ts'
 import { probeDatabase } from './probe.ts'
 import {
@@ -66,7 +66,7 @@ export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
 }
 
 /** Turns a rejection into the failure of all rows: a store's methods for rows do not reject. */
-const settled = (attempt: () => Promise<Results<Stored>>): Promise<Written<Stored>> =>
+const settled = (attempt: () => Promise<Results<Stored>>): Promise<AttemptEnd<Stored>> =>
   attempt().then(
     (results) => ({ results }),
     (error: unknown) => ({ failure: diagnose(error) })

@@ -32,7 +32,7 @@ import {
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { StartupFault } from '../failures/startup-fault.ts'
-import type { AttemptRow, Item, Store, Written } from '../group-commit/types.ts'
+import type { AttemptEnd, AttemptRow, Item, Store } from '../group-commit/types.ts'
 
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
 export type Tracing = ReturnType<typeof startTracing>
@@ -134,8 +134,8 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   async function traced(
     name: string,
     rows: readonly AttemptRow<T>[],
-    attempt: () => Promise<Written<R>>
-  ): Promise<Written<R>> {
+    attempt: () => Promise<AttemptEnd<R>>
+  ): Promise<AttemptEnd<R>> {
     // While tracing is on, each item has a span.
     const spans = rows.map(({ item }) => item.span as SpanContext)
     const callers = spans.filter(({ traceFlags }) => traceFlags & TraceFlags.SAMPLED)

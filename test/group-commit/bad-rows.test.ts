@@ -4,7 +4,7 @@ import t from 'tap'
 import { failureOf, takeTurns } from '../../harness/stores/scripted-store.ts'
 import { createVirtualClock } from '../../harness/time/virtual-clock.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptRow, Written } from '../../src/group-commit/types.ts'
+import type { AttemptEnd, AttemptRow } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
 
 /** What a row does to every attempt that comes to it. */
@@ -71,7 +71,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
     rows: readonly AttemptRow<Plant>[],
     _lockMs: number,
     signal: AbortSignal
-  ): Promise<Written<string>> {
+  ): Promise<AttemptEnd<string>> {
     attempts.push({
       at: clock.now(),
       rows: rows.length,
@@ -86,7 +86,7 @@ function setUp({ lanes = 1, attemptMs = () => 10, weather = () => undefined, ran
     return { results: rows.map(() => 'stored') }
   }
 
-  async function find(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<Written<string>> {
+  async function find(rows: readonly AttemptRow<Plant>[], signal: AbortSignal): Promise<AttemptEnd<string>> {
     const isDone = await take(attemptMs(rows.length), signal)
     const trouble = weather(rows) ?? (isDone ? undefined : 'busy')
     if (trouble) return { failure: failureOf(trouble) }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { failureOf, takeTurns } from '../../harness/stores/scripted-store.ts'
 import { createVirtualClock } from '../../harness/time/virtual-clock.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptRow, Limits, Written } from '../../src/group-commit/types.ts'
+import type { AttemptEnd, AttemptRow, Limits } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
 
 interface Plant {
@@ -178,7 +178,7 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
     rows: readonly AttemptRow<Plant>[],
     isFind: boolean,
     signal: AbortSignal
-  ): Promise<Written<string>> {
+  ): Promise<AttemptEnd<string>> {
     const fail = (kind: FailureKind) => {
       failedAt = clock.now()
       for (const { item } of rows) troubled.add(item.id)

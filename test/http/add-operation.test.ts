@@ -36,7 +36,7 @@ const write: Operation<typeof Numbers> = {
   body: { schema: Numbers, examples: { one: { summary: 'One', value: { wide: 1, other: 2 } } } },
   success: { schema: Text, examples: {}, description: 'Written.', logged: 'written' },
   failures: ['OutcomeUnknown'],
-  admit: () => admitted,
+  refusalOf: () => admitted,
   async handle({ body, idempotencyKey }) {
     if (thrown) throw thrown
     return { text: `${typeof body.wide} ${body.wide} ${typeof body.other} ${idempotencyKey}` }
@@ -52,7 +52,7 @@ const read: Operation = {
   writes: false,
   success: { schema: Text, examples: {}, description: 'Read.', logged: 'read' },
   failures: ['NotFound'],
-  admit: () => admitted,
+  refusalOf: () => admitted,
   async handle({ idempotencyKey }) {
     if (thrown) throw thrown
     return { text: `read ${idempotencyKey}` }

@@ -127,5 +127,5 @@ t.test('a repository that is given takes and counts the creates as that of the d
   const page = await (await fetch(metricsUrl)).text()
   t.strictSame(countPlants(page), countPlants(await service.metrics()))
   await app.close()
-  t.match(app.plants.writeRefusal('tester'), new Failure('ShuttingDown'), 'it ends with the application')
+  t.match(app.plants.refusalFor('tester'), new Failure('ShuttingDown'), 'it ends with the application')
 })

@@ -157,7 +157,7 @@ export const mutants: readonly Mutant[] = [
     'rows that are not sorted': 'take: statement sort -> ;'
   }),
   ...inFile('group-commit/pace.ts', 'group-commit/slices', {
-    'attempts that all fail come at any rate': 'admit: if failuresBeforeRate -> false'
+    'attempts that all fail come at any rate': 'tryToBegin: if failuresBeforeRate -> false'
   }),
   ...inFile('group-commit/queue.ts', 'group-commit/lanes', {
     'rows that are sorted as doubles': 'take: if id -> Number($1) < Number($2)'
@@ -196,7 +196,7 @@ export const mutants: readonly Mutant[] = [
   }),
   ...inFile('group-commit/row.ts', 'group-commit/slices', {
     'the next of an id is not alone': 'handOn: if partRows -> false',
-    'a row that fails alone gets no more time': '#countFailure: statement slice -> ;'
+    'a row that fails alone gets no more time': '#countFailure: statement doublings -> ;'
   }),
   ...inFile('group-commit/table.ts', failure, {
     'no attempt after an open outcome':
