@@ -59,6 +59,7 @@ export function addHistogram(registry: Registry, of: string, help: string, bound
       /** Records a value. A bucket's newest value that has a trace id is its exemplar in OpenMetrics. */
       observe(value: number, traceId?: string) {
         let index = 0
+        // It ends after the last bound, in the bucket +Inf: no value is greater than undefined.
         while (value > (bounds[index] as number)) index++
         const bucket = series.buckets[index] as Bucket
         bucket.count++

@@ -37,7 +37,7 @@ export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
 
   return {
     insert: (rows, lockMs, signal) =>
-      settled(async () => {
+      toAttemptEnd(async () => {
         const statement = createPlants(
           rows.map(({ item }) => item),
           lockMs
@@ -49,10 +49,10 @@ export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
       }),
 
     find: (rows, signal) =>
-      settled(async () => {
+      toAttemptEnd(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
-        const others = await pool.query<FoundRow>(statement, signal)
-        const found = new Map(others.rows.map(({ id, write_id }) => [String(id), write_id]))
+        const stored = await pool.query<FoundRow>(statement, signal)
+        const found = new Map(stored.rows.map(({ id, write_id }) => [String(id), write_id]))
         const same = await findSameContent(rows, found, signal)
         return rows.map(({ item, mayBeStored }) => {
           const id = String(item.id)
@@ -66,7 +66,7 @@ export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
 }
 
 /** Turns a rejection into the failure of all rows: a store's methods for rows do not reject. */
-const settled = (attempt: () => Promise<Results<Stored>>): Promise<AttemptEnd<Stored>> =>
+const toAttemptEnd = (attempt: () => Promise<Results<Stored>>): Promise<AttemptEnd<Stored>> =>
   attempt().then(
     (results) => ({ results }),
     (error: unknown) => ({ failure: diagnose(error) })

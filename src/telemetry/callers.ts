@@ -9,13 +9,18 @@ export const mostCallers = 100
 
 const names = Object.keys(catalogue) as FailureName[]
 /** Prometheus must see a series at 0 first: one that begins with its first failure shows no increase. */
-const first: Result[] = ['Success', ...names.filter((name) => [500, 503].includes(catalogue[name].error))]
+const countedFromStart: Result[] = [
+  'Success',
+  ...names.filter((name) => [500, 503].includes(catalogue[name].error))
+]
 
 /** Counts how the requests of each caller ended. */
 export function createCallerCounts() {
   const byCaller = new Map<string, Partial<Record<Result, number>>>()
   function add(caller: string) {
-    const counts: Partial<Record<Result, number>> = Object.fromEntries(first.map((result) => [result, 0]))
+    const counts: Partial<Record<Result, number>> = Object.fromEntries(
+      countedFromStart.map((result) => [result, 0])
+    )
     byCaller.set(caller, counts)
     return counts
   }

@@ -145,10 +145,10 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
     const links = callers.map((context) => ({ context }))
     const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
     const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
-    const written = await context.with(trace.setSpan(ROOT_CONTEXT, span), attempt)
-    if (written.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: written.failure.kind })
+    const end = await context.with(trace.setSpan(ROOT_CONTEXT, span), attempt)
+    if (end.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: end.failure.kind })
     span.end()
-    return written
+    return end
   }
   return {
     insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
