@@ -5,6 +5,7 @@ import { drawCharts } from '../../bench/side-by-side/charts.ts'
 import { formatPeers } from '../../bench/side-by-side/tables.ts'
 import { operations } from '../../src/plants/route.ts'
 import { writeConfigurationPage } from './configuration-page.ts'
+import { writeDashboard } from './dashboard.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
 import { writeGlossary } from './glossary.ts'
@@ -40,6 +41,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
         alerts: writeAlerts()
       })
     ],
+    ['ops/grafana/dashboard.json', writeDashboard()],
     ['ops/prometheus/web/runbook.html', writeRunbook()],
     ['deploy/kubernetes/monitoring/prometheus-rule.yaml', writePrometheusRule()],
     ...charts.map(([name, chart]) => [`docs/${name}`, chart] as const)
