@@ -185,10 +185,10 @@ download_prometheus() {
 
 # The metrics page is the one of `npm run dev`.
 run_promtool() {
-  cd ops/prometheus
   promtool check metrics <"$scratch/metrics"
-  promtool check config prometheus.yml # and the rules that it names
-  promtool test rules rules.test.yml
+  promtool check config ops/prometheus/prometheus.yml # and the rules that it names
+  node test/alerts/promtool.ts "$scratch"
+  promtool test rules "$scratch/rules.test.yml"
 }
 
 # end_group SIGNAL PID [SECONDS]: ends a process group, which takes down what it has started; by SIGKILL after this time.

@@ -1,19 +1,10 @@
 /** A table of the alerts: what made each fire, and what did not, in promtool's cases and in a real Prometheus. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { parse } from 'yaml'
-
-interface Group {
-  name: string
-  alert_rule_test: { alertname: string; eval_time: string; exp_alerts: unknown[] }[]
-}
+import { readTests } from './promtool.ts'
 
 /** Returns promtool's cases of each alert: the names of those in which it fires, and of those in which it is silent. */
 export function readCases(): Map<string, { fires: Set<string>; silent: Set<string> }> {
-  const file = join(import.meta.dirname, '../../ops/prometheus/rules.test.yml')
-  const { tests }: { tests: Group[] } = parse(readFileSync(file, 'utf8'), { merge: true })
   const cases = new Map<string, { fires: Set<string>; silent: Set<string> }>()
-  for (const { name, alert_rule_test: checks } of tests)
+  for (const { name, alert_rule_test: checks } of readTests())
     for (const { alertname, exp_alerts: expected } of checks) {
       const of = cases.get(alertname) ?? { fires: new Set(), silent: new Set() }
       cases.set(alertname, of)
