@@ -1,10 +1,15 @@
-/** `npm run bench -- NAME...`: runs benchmarks, with the options after their names; without a name the standard one. `compare` takes a revision. */
+/**
+ * `npm run bench -- NAME...`: runs benchmarks, with the options after their names; without a name, those whose figures the
+ * pages show. `compare` takes a revision.
+ */
+import { shown } from './figures.ts'
 
 const benchmarks: Record<string, (revision?: string) => Promise<unknown>> = {
   standard: () => import('./standard.ts'),
   compare: async (revision) => (await import('./compare.ts')).compare(revision),
   cpu: () => import('./cpu/run.ts'),
   peers: () => import('./side-by-side/run.ts'),
+  neighbours: () => import('./neighbours.ts'),
   growth: () => import('./growth.ts'),
   overload: () => import('./overload.ts'),
   soak: () => import('./soak.ts'),
@@ -24,4 +29,4 @@ const unknown = names.find((name) => !Object.hasOwn(benchmarks, name))
 if (unknown !== undefined) {
   throw new Error(`there is no benchmark ${unknown}, but ${Object.keys(benchmarks).join(', ')}`)
 }
-for (const name of names.length > 0 ? names : ['standard']) await benchmarks[name]?.(revision)
+for (const name of names.length > 0 ? names : Object.keys(shown)) await benchmarks[name]?.(revision)

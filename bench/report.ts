@@ -2,9 +2,10 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { execute } from '../harness/execute.ts'
+import { readSources } from './figures.ts'
 
 /** The name of a benchmark's part of the JSON. */
-export type Section = 'bench' | 'cpu' | 'growth' | 'soak' | 'overload' | 'peers'
+export type Section = 'bench' | 'cpu' | 'growth' | 'soak' | 'neighbours' | 'overload' | 'peers'
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
@@ -39,7 +40,7 @@ export async function publish(
 async function writeData(section: Section, data: object) {
   const file = join(import.meta.dirname, '../docs/performance.json')
   const all = JSON.parse(await readFile(file, 'utf8').catch(() => '{}'))
-  await writeFile(file, formatData({ ...all, [section]: data }))
+  await writeFile(file, formatData({ ...all, [section]: { sources: readSources(), ...data } }))
 }
 
 /** Writes the data with one line for each result: a run changes a few lines, not thousands. */

@@ -89,8 +89,9 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
     return client
   }
 
+  // In turn: the server closes a connection that stays silent, perhaps just when it is used at last.
   function take(): Client | undefined {
-    for (let client = idle.pop(); client; client = idle.pop()) if (open.has(client)) return client
+    for (let client = idle.shift(); client; client = idle.shift()) if (open.has(client)) return client
     return open.size < load.connections ? openClient() : undefined
   }
 
@@ -111,7 +112,7 @@ export async function loadOpenLoop(url: string, load: OpenLoad): Promise<OpenRes
   for (; performance.now() < end; await sleep(tickMs)) {
     const due = Math.floor(((Math.min(performance.now(), end) - began) * load.perSecond) / 1000)
     for (; sent < due; sent++) {
-      const dueAt = began + (sent * 1000) / load.perSecond
+      const dueAt = began + ((sent + 1) * 1000) / load.perSecond
       const client = take()
       if (client === undefined) break
       mostUnderWay = Math.max(mostUnderWay, ++underWay)

@@ -1,6 +1,7 @@
 /** Every file of the repository that is made from the sources. */
 import { readFileSync } from 'node:fs'
 import { formatComparison } from '../../bench/comparison.ts'
+import { formatNeighbours } from '../../bench/neighbours-table.ts'
 import { drawCharts } from '../../bench/side-by-side/charts.ts'
 import { formatPeers } from '../../bench/side-by-side/tables.ts'
 import { operations } from '../../src/plants/route.ts'
@@ -21,8 +22,12 @@ const figures = new URL('../../docs/performance.json', import.meta.url)
 
 /** Returns the text of each file by its path from the repository's root. */
 export async function generateFiles(): Promise<Map<string, string>> {
-  const { bench, peers } = JSON.parse(readFileSync(figures, 'utf8'))
-  const performance = { bench: formatComparison(bench), peers: formatPeers(peers) }
+  const { bench, peers, neighbours } = JSON.parse(readFileSync(figures, 'utf8'))
+  const performance = {
+    bench: formatComparison(bench),
+    neighbours: formatNeighbours(neighbours),
+    peers: formatPeers(peers)
+  }
   const charts = Object.entries(drawCharts(peers))
   return new Map([
     ['public/openapi.json', writeDocument(operations)],
