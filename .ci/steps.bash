@@ -187,8 +187,7 @@ download_prometheus() {
 run_promtool() {
   promtool check metrics <"$scratch/metrics"
   promtool check config ops/prometheus/prometheus.yml # and the rules that it names
-  node test/alerts/promtool.ts "$scratch"
-  promtool test rules "$scratch/rules.test.yml"
+  run_script alerts
 }
 
 # end_group SIGNAL PID [SECONDS]: ends a process group, which takes down what it has started; by SIGKILL after this time.

@@ -1,9 +1,9 @@
 /** A Compose project, queried and changed by the names of its services. */
 import { docker, psql, toLines } from './docker.ts'
 
-/** Returns the operations on the project that this folder and these variables name; `run` is Docker's command line. */
-export function openProject(cwd: string, env: Record<string, string>, run = docker) {
-  const compose = (...args: string[]) => run(['compose', '--progress=quiet', ...args], { cwd, env })
+/** Returns the operations on the project that this folder and these variables name. */
+export function openProject(cwd: string, env: Record<string, string>) {
+  const compose = (...args: string[]) => docker(['compose', '--progress=quiet', ...args], { cwd, env })
 
   /** Runs a command in a service's container, and returns what it writes. */
   const exec = (service: string, ...command: string[]) => compose('exec', '-T', service, ...command)

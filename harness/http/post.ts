@@ -1,4 +1,4 @@
-/** One POST and its outcome. */
+/** One POST and its outcome; and one create. */
 import { type Agent, type OutgoingHttpHeaders, request } from 'node:http'
 
 /** A response, or the code or message of the error that occurred instead. */
@@ -28,4 +28,19 @@ export function post(url: string, body: string, { headers, agent, timeoutMs }: O
     sent.on('error', fail)
     sent.end(body)
   })
+}
+
+/**
+ * Creates a plant at an origin, and returns its response, such as `200 {"name":"Fern"}`. Further header fields may be given.
+ * Rejects where there is no response.
+ */
+export async function createPlant(
+  origin: string,
+  token: string,
+  plant: { id: number; name: string },
+  fields: Record<string, string> = {}
+): Promise<string> {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...fields }
+  const response = await fetch(`${origin}/plants`, { method: 'POST', headers, body: JSON.stringify(plant) })
+  return `${response.status} ${await response.text()}`
 }

@@ -1,4 +1,4 @@
-/** What promtool tests the alerts with, from the table of cases in cases.yml. As a program, it writes that to a directory. */
+/** What promtool tests the alerts with, from the table of cases in cases.yml. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
@@ -64,7 +64,7 @@ function toExpectation([key, expected]: [string, string | string[]]) {
 }
 
 /** Returns the cases as promtool reads them. */
-export function readTests() {
+function readTests() {
   return readTable().map(({ case: name, every, ...others }) => {
     const entries = Object.entries(others)
     return {
@@ -77,9 +77,22 @@ export function readTests() {
   })
 }
 
-if (import.meta.main)
+/** Returns the names of the cases in which each alert fires, and of those in which it is silent. */
+export function readCases() {
+  const cases = new Map<string, { fires: Set<string>; silent: Set<string> }>()
+  for (const { name, alert_rule_test: checks } of readTests())
+    for (const { alertname, exp_alerts: expected } of checks) {
+      const of = cases.get(alertname) ?? { fires: new Set(), silent: new Set() }
+      cases.set(alertname, of)
+      of[expected.length > 0 ? 'fires' : 'silent'].add(name)
+    }
+  return cases
+}
+
+/** Writes the cases as promtool reads them. */
+export const writeCases = (file: string) =>
   writeFileSync(
-    join(process.argv[2] as string, 'rules.test.yml'),
+    file,
     stringify({
       rule_files: [rules],
       evaluation_interval: '30s',

@@ -1,17 +1,18 @@
 /**
  * The shipped stack with its profile `observability`, in which times are short: nothing fires but the watchdog, and then each
- * alert, at its fault. Those on a cluster's standbys are in test/stacks/ha/faults.ts, PlantStoreLogLost in test/alerts.
+ * alert, at its fault. Those on a cluster's standbys are in test/stacks/ha/faults.ts; image.test.ts loses lines of a log.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { docker, inspect } from '../../harness/docker/docker.ts'
+import { createPlant } from '../../harness/http/post.ts'
 import { freePort } from '../../harness/postgres/embedded-postgres.ts'
 import { scaled } from '../../harness/time/slowness.ts'
 import { until } from '../../harness/time/until.ts'
-import { askPrometheus, shorten } from '../alerts/prometheus.ts'
-import { startRepeating } from '../alerts/repeat.ts'
+import { askPrometheus, shorten } from './prometheus.ts'
+import { startRepeating } from './repeating.ts'
 import { copyStack } from './stack.ts'
 
 const elsewhere = ['PlantStoreLogLost', 'PlantStoreReplicationLag', 'PlantStoreStandbyMissing']
@@ -98,11 +99,8 @@ const killForwarding = (port: number) =>
   ])
 
 let nextId = 1
-function createAt(origin: string, token: string, name = 'n') {
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-  const body = JSON.stringify({ id: nextId++, name })
-  return fetch(`${origin}/plants`, { method: 'POST', headers, body }).then((response) => response.text())
-}
+const createAt = (origin: string, token: string, name = 'n') =>
+  createPlant(origin, token, { id: nextId++, name })
 
 /** When each alert began to fire, in seconds. */
 const seen = new Map<string, number>()
@@ -268,6 +266,28 @@ const faults: [string[], (place: Place, repeating: Repeating) => Promise<unknown
   [[['Absent', 'BalancerWithoutReplica'], () => stack.compose('kill', 'api')]]
 ]
 
+async function showEverything(t: Test) {
+  const recorded = (await prometheus.rules()).filter(({ type }) => type === 'recording')
+  t.ok(recorded.length > 10)
+  for (const { name } of recorded)
+    await until(
+      `${name} has a value`,
+      () => prometheus.values(name),
+      ({ length }) => length > 0
+    )
+  await until('each rule is evaluated', prometheus.rules, (all) => all.every(({ health }) => health === 'ok'))
+  const { panels } = JSON.parse(await readFile(join(stack.cwd, 'ops/grafana/dashboard.json'), 'utf8'))
+  const queries = panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) => targets)
+  t.ok(queries.length > 30)
+  const variables = { environment: 'production', instance: '.*', __rate_interval: '1m', __range: '1h' }
+  for (const { expr } of queries)
+    await prometheus.values(
+      expr.replace(/\$(\w+)/g, (_: string, name: keyof typeof variables) => variables[name])
+    )
+  const page = `http://127.0.0.1:${ports.PROMETHEUS_PORT}/user/runbook.html`
+  t.match(await (await fetch(page)).text(), '<h3 id="plantstoreabsent">')
+}
+
 t.test('nothing fires in health, and each alert at its fault', { skip }, async (t) => {
   await makeSmall()
   await stack.compose('build')
@@ -297,6 +317,7 @@ t.test('nothing fires in health, and each alert at its fault', { skip }, async (
     t.strictSame(await others(), [])
     await sleep(500)
   }
+  await t.test('each rule and each panel has what it asks for', showEverything)
   repeating.end()
   await sql(rule)
 

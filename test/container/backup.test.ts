@@ -5,6 +5,7 @@ import t from 'tap'
 import { openProject } from '../../harness/docker/compose.ts'
 import { docker } from '../../harness/docker/docker.ts'
 import { execute } from '../../harness/execute.ts'
+import { createPlant } from '../../harness/http/post.ts'
 import { until } from '../../harness/time/until.ts'
 import { copyCheckout, startStack } from './stack.ts'
 
@@ -43,15 +44,7 @@ const night = () =>
     () => '',
     ({ stderr }) => stderr as string
   )
-const createPlant = async (url: string, token: string, id: number) => {
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-  const response = await fetch(`${url}/plants`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify({ id, name: 'Fern' })
-  })
-  return response.text()
-}
+const fern = { id: -1, name: 'Fern' }
 
 t.test('nights under load: the second adds what has changed, and nothing of a trial is left', async (t) => {
   const load = await stack.startClients(t)
@@ -127,7 +120,7 @@ t.test(
     const plants = await stack.plants()
     const time = new Date()
     await stack.query('select pg_sleep(1)')
-    t.equal(await createPlant(await stack.url(), await stack.token(), -1), '{"name":"Fern"}')
+    t.equal(await createPlant(await stack.url(), await stack.token(), fern), '200 {"name":"Fern"}')
     const cwd = await copyCheckout(t)
     const env = {
       ...stack.env,
@@ -154,12 +147,12 @@ t.test(
     const rows = await other.psql('db', 'plants', 'select count(*) from plants')
     t.strictSame(rows, [`${plants.length}`])
     const url = await other.url('balancer', 3000)
-    t.equal(await createPlant(url, token, -1), '{"name":"Fern"}')
+    t.equal(await createPlant(url, token, fern), '200 {"name":"Fern"}')
     const [revoke = ''] = /docker compose .* setup --revoke alice$/m.exec(said) ?? []
     await execute('sh', ['-c', revoke], { cwd: '/', env })
     await until(
       'it is revoked',
-      () => createPlant(url, token, -1),
+      () => createPlant(url, token, fern),
       (text) => text.includes('401')
     )
     await t.rejects(restoreOther(time), /has a database/)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { docker, inspect } from '../../harness/docker/docker.ts'
 import { execute } from '../../harness/execute.ts'
+import { createPlant } from '../../harness/http/post.ts'
 import { exchange, parseResponses, request } from '../../harness/http/raw.ts'
 import { until } from '../../harness/time/until.ts'
 import { assertOutlived } from './floods.ts'
@@ -70,28 +71,20 @@ t.test(
     t.not(token, await stack.token())
     t.equal(await stack.token('another'), token, 'it is made once')
     t.equal(await file(), before, 'files that are in use stay')
-    const url = `${await stack.url()}/plants`
-    const post = async (name: string) => {
-      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-      const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ id: -1, name }) })
-      return JSON.parse(await response.text())
-    }
+    const url = await stack.url()
+    const create = () => createPlant(url, token, { id: -1, name: 'Aloe' })
     const response = await until(
       'the replicas have read the file, as they do every second',
-      () => post('Aloe'),
-      ({ error }) => error !== 401
+      create,
+      (response) => !response.includes('401')
     )
-    t.strictSame(response, { name: 'Aloe' })
+    t.equal(response, '200 {"name":"Aloe"}')
     for (const name of ['dev', 'another'])
       t.notMatch(await stack.compose('logs', 'setup'), await stack.token(name), 'no log has a token')
     // As docs/compose.md revokes it.
     await stack.compose('run', '--rm', '-T', 'setup', '--revoke', 'another')
     await stack.compose('up', '--detach', '--no-recreate', '--wait')
-    await until(
-      'it is revoked',
-      () => post('Aloe'),
-      ({ error }) => error === 401
-    )
+    await until('it is revoked', create, (response) => response.includes('401'))
     const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
     from information_schema.role_table_grants where grantee = 'plants_service' group by table_name`
     t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT'])

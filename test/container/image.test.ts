@@ -8,8 +8,9 @@ import { startDatabase } from '../../harness/docker/docker-database.ts'
 import { assertRows } from '../../harness/histories/assert-rows.ts'
 import { selectRows } from '../../harness/histories/history.ts'
 import { startRivals } from '../../harness/histories/rivals.ts'
+import { createPlant } from '../../harness/http/post.ts'
 import { exchange, parseResponses, request } from '../../harness/http/raw.ts'
-import { headers, token } from '../../harness/service/service.ts'
+import { token } from '../../harness/service/service.ts'
 import { until } from '../../harness/time/until.ts'
 import { copyCheckout } from './stack.ts'
 
@@ -165,11 +166,7 @@ t.test('the service in it, from its start to its end', async (t) => {
   t.equal(await health(name), 'starting')
   const url = `http://${await docker(['port', name, '3000/tcp'])}`
   const sh = (script: string) => docker(['exec', name, 'sh', '-c', script])
-  const create = async (id: number) => {
-    const body = `{"id":${id},"name":"Fern"}`
-    const response = await fetch(`${url}/plants`, { method: 'POST', headers, body })
-    return `${response.status} ${await response.text()}`
-  }
+  const create = (id: number) => createPlant(url, token, { id, name: 'Fern' })
   const log = async () => (await sh('cat /log/lines')).split('\n')
 
   await t.test('its health goes from starting to healthy', async (t) => {

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { createServer, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { docker, root } from '../../harness/docker/docker.ts'
+import { createPlant } from '../../harness/http/post.ts'
 import { createAuthority, createCertificate } from '../../harness/postgres/certificates.ts'
 import { until } from '../../harness/time/until.ts'
 import { startStack } from './stack.ts'
@@ -85,16 +86,19 @@ t.test(
     const stack = await startStack(t)
     await startRsyslog(t, receiver)
     const [url, token] = [await stack.url(), await stack.token()]
-    const authorization = `Bearer ${token}`
     let lastId = 0
     /** Creates plants, and returns the ids of the requests. */
     const create = async (count: number) => {
       const ids = Array.from({ length: count }, () => ++lastId)
       const send = async (id: number) => {
-        const headers = { authorization, 'content-type': 'application/json', 'x-request-id': `night-${id}` }
-        const body = JSON.stringify({ id, name: 'Monstera' })
-        const response = await fetch(`${url}/plants`, { method: 'POST', headers, body })
-        return response.status === 200 ? `night-${id}` : `${response.status}`
+        const requestId = `night-${id}`
+        const response = await createPlant(
+          url,
+          token,
+          { id, name: 'Monstera' },
+          { 'x-request-id': requestId }
+        )
+        return response.startsWith('200 ') ? requestId : response
       }
       return Promise.all(ids.map(send))
     }

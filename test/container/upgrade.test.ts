@@ -11,6 +11,7 @@ import { assertRows } from '../../harness/histories/assert-rows.ts'
 import { selectRows } from '../../harness/histories/history.ts'
 import { judgeHistory } from '../../harness/histories/judge.ts'
 import { startRivals } from '../../harness/histories/rivals.ts'
+import { createPlant } from '../../harness/http/post.ts'
 import { freePort } from '../../harness/postgres/embedded-postgres.ts'
 import { copyCheckout } from './stack.ts'
 
@@ -98,17 +99,20 @@ t.test('a stack of 1.0.0 under load, upgraded and taken back', { skip }, async (
   const [keep, upgrade, back] = (await readBlocks(old)) as [string[], string[], string[]]
   const readToken = (directory: string) => run(directory, ['docker compose run --rm -T setup dev'])
   const token = await readToken(old)
+  const origin = `http://127.0.0.1:${port}`
+  const create = (id: number, key: string) =>
+    createPlant(origin, token, { id, name: 'Fern' }, { 'idempotency-key': key })
   /** Starts clients that repeat what fails, with ids from this one on. */
   const startClients = async (firstId: number) => {
     const optional = ['tag'] as const
-    const options = { token, urls: [`http://127.0.0.1:${port}`], optional }
+    const options = { token, urls: [origin], optional }
     const load = startRivals({ ...options, clients: 16, pauseMs: 160, firstId, isRepeating: true })
     t.teardown(() => load.stop())
     await load.succeed(100)
     const rows = () => query(selectRows(firstId, firstId + 999_998))
     return { ...load, rows: async () => (await rows()).map((line) => JSON.parse(line)) }
   }
-  t.equal(await createPlant(token, -1, 'old'), '{"name":"Fern"}')
+  t.equal(await create(-1, 'old'), '200 {"name":"Fern"}')
   const imagesOfOld = await images()
   const load = await startClients(1)
   await run(old, keep)
@@ -122,9 +126,9 @@ t.test('a stack of 1.0.0 under load, upgraded and taken back', { skip }, async (
   t.strictSame(history.failed, [], 'no create failed for good')
   t.notOk((await images()).includes(imagesOfOld[0]))
   t.equal(await readToken(cwd), token)
-  t.equal(await createPlant(token, -1, 'old'), '{"name":"Fern"}', 'a replay of what 1.0.0 has stored')
-  t.match(await createPlant(token, -1, 'other'), '"error":409')
-  t.equal(await createPlant(token, -2, 'new'), '{"name":"Fern"}')
+  t.equal(await create(-1, 'old'), '200 {"name":"Fern"}', 'a replay of what 1.0.0 has stored')
+  t.match(await create(-1, 'other'), '"error":409')
+  t.equal(await create(-2, 'new'), '200 {"name":"Fern"}')
   const later = await startClients(1_000_000)
   await run(cwd, back)
   await later.succeed(200)
@@ -136,12 +140,3 @@ t.test('a stack of 1.0.0 under load, upgraded and taken back', { skip }, async (
   t.strictSame(faults.filter((fault) => !fault.startsWith('told "taken" by its own write')).slice(0, 5), [])
   t.strictSame(await query('select id from plants where id < 0 order by 1'), ['-2', '-1'])
 })
-
-/** Creates a plant, and returns what the response has. */
-async function createPlant(token: string, id: number, key: string): Promise<string> {
-  const type = { 'content-type': 'application/json' }
-  const headers = { authorization: `Bearer ${token}`, ...type, 'idempotency-key': key }
-  const body = JSON.stringify({ id, name: 'Fern' })
-  const response = await fetch(`http://127.0.0.1:${port}/plants`, { method: 'POST', headers, body })
-  return response.text()
-}

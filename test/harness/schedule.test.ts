@@ -1,6 +1,8 @@
 /** Schedules of overlapping faults: repeatable, bounded, and honest about when creates need not succeed. */
 import t from 'tap'
 import { createRandom } from '../../harness/random/random.ts'
+import { createForm } from '../stacks/ha/kinds.ts'
+import { createRounds } from '../stacks/overlap.ts'
 import { describe, drawSchedule, findOutages, hitsOf, type Kind } from '../stacks/schedule.ts'
 
 const kind = (name: string, group: string, longest: number): Kind => ({
@@ -77,4 +79,39 @@ t.test('an outage lasts while the targets that are hit together make one', async
   t.strictSame(outages(hit('a', 0, 10), hit('b', 5, 20), hit('c', 8, 12), hit('b', 30, 40)), [
     { from: 5, to: 12 }
   ])
+})
+
+t.test('a strike excuses a pause, and one that is refused does not', async (t) => {
+  const isWhole = async () => {}
+  const stack = { runs: async () => ['since ever'] }
+  const form = createForm('a form', ['api-1'], ['balancer'])
+  for (const [strike, count] of [
+    [async () => {}, 1],
+    [() => Promise.reject(new Error('refused')), 0]
+  ] as const) {
+    const kind = { ...{ name: 'breaks', targets: ['balancer'], group: 'process', longest: 0 }, strike }
+    const kinds = [{ ...kind, needs: () => ['balancer-1'], refusal: /refused/ }]
+    const clock = { now: () => 0, sleep: async () => {} }
+    const options = {
+      ...{ stack, seed: 1, minutes: 4, kinds, isWhole },
+      forms: [{ isAvailable: () => true }]
+    }
+    const rounds = createRounds(options, clock, () => {})
+    for (const round of rounds) await round.strike()
+    const found = rounds.map((round) => round.outages?.(form).outages.length)
+    t.strictSame(found, Array(4).fill(count))
+  }
+})
+
+t.test('what hits the proxy of one form excuses no pause of the other', async (t) => {
+  const forms = [
+    createForm('direct', ['api-1', 'api-2'], ['balancer']),
+    createForm('proxied', ['proxied-1', 'proxied-2'], ['primary', 'proxiedbalancer'])
+  ]
+  const available = (...hits: string[]) => forms.map(({ isAvailable }) => isAvailable(hits))
+  t.strictSame(available('node1', 'etcd1', 'api-1', 'proxied-1'), [true, true])
+  t.strictSame(available('primary'), [true, false])
+  t.strictSame(available('balancer'), [false, true])
+  t.strictSame(available('api-1', 'api-2'), [false, true])
+  t.strictSame(available('node1', 'node2'), [false, false])
 })

@@ -9,7 +9,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { byClass, byCode } from '../../src/database/errors.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { knownCodes } from '../../src/metrics/reports.ts'
-import { readCases } from '../alerts/table.ts'
+import { readCases } from '../alerts/promtool.ts'
 import { deadlineMs, settings } from '../stacks/settings.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -409,56 +409,3 @@ t.test('Grafana finds its data source and the dashboard where docker compose put
   t.equal(providers[0].options.path, '/config/grafana')
   t.equal(grafana.environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH, '/config/grafana/dashboard.json')
 })
-
-t.test(
-  'Prometheus finds the replicas and the balancers of docker compose, at the port of their metrics',
-  async (t) => {
-    const { scrape_configs: jobs } = parse(text('ops/prometheus/prometheus.yml'))
-    const find = (name: string) => jobs.find(({ job_name }: Parsed) => job_name === name)
-    const dns = (name: string, port: number) => ({ dns_sd_configs: [{ names: [name], type: 'A', port }] })
-    t.match(find('plant-store'), dns('api', 9464))
-    t.match(find('haproxy'), {
-      static_configs: [{ targets: ['balancer:8405'] }],
-      ...dns('balancer-tls', 8405)
-    })
-    t.match(find('node'), dns('node-exporter', 9100))
-    t.match(find('postgresql'), dns('postgres-exporter', 9187))
-    t.notOk(compose.services.balancer.profiles, 'it is always there')
-    for (const name of ['api', 'balancer', 'balancer-tls', 'node-exporter', 'postgres-exporter'])
-      t.ok(compose.services[name].networks.includes('metrics'), name)
-    const [patroni] = find('patroni').dns_sd_configs
-    t.match(patroni, { type: 'A', port: 8008 })
-    const { services } = readCompose('deploy/ha/compose.yaml')
-    for (const name of patroni.names)
-      t.strictSame(services[name.split('.')[0]].networks.database.aliases, [name])
-    for (const {
-      job_name: name,
-      metrics_path: path,
-      dns_sd_configs: byName,
-      relabel_configs: labels
-    } of jobs) {
-      t.match(
-        labels.slice(0, 2),
-        [{ target_label: 'service', replacement: 'plant-store' }, { target_label: 'environment' }],
-        name
-      )
-      t.strictSame(labels, jobs[0].relabel_configs, 'they are set once')
-      if (byName) continue
-      t.equal(path, `/user/${name}.prom`)
-      t.ok(writers.some((file) => text(file).includes(`/pages/${name}.prom`)))
-    }
-    const [alertmanager] = parse(text('ops/prometheus/prometheus.yml')).alerting.alertmanagers
-    t.match(alertmanager, dns('alertmanager', 9093))
-    t.ok(
-      compose.services.alertmanager.networks.some((name: string) =>
-        compose.services.prometheus.networks.includes(name)
-      )
-    )
-    const { command, ports } = compose.services.prometheus
-    t.ok(command.includes('--web.user-assets=/pages'))
-    t.ok(command.includes(`--web.external-url=http://${ports[0].replace(/:9090$/, '')}`), 'links open')
-    t.equal(compose.services.balancer.environment.HAPROXY_METRICS_BIND, ':8405')
-    t.equal(compose.services.api.environment.METRICS_HOST, '0.0.0.0')
-    t.ok(compose.services.prometheus.networks.includes('metrics'))
-  }
-)

@@ -42,7 +42,7 @@ async function withMutant<Result>(
   const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
   try {
     const filter = (path: string) => basename(path) !== 'node_modules'
-    for (const name of ['src', 'test', 'dev'])
+    for (const name of ['src', 'harness', 'test', 'dev'])
       await cp(join(root, name), join(copy, name), { recursive: true, filter })
     for (const name of linked) await symlink(join(root, name), join(copy, name))
     if (mutant) {

@@ -26,14 +26,13 @@ export const graceMs = Math.max(30_000, scaled(15_000))
 
 /**
  * Describes a stack: its folder in deploy/, the images that it builds (as they are named after the project's name), its
- * settings, and more Compose files, relative to this folder. `run` is Docker's command line.
+ * settings, and more Compose files, relative to this folder.
  */
 export function createStack(
   folder: string,
   images: string[],
   settings: Record<string, string> = {},
-  files: string[] = [],
-  run = docker
+  files: string[] = []
 ) {
   const name = `plant-store-${folder}-${process.pid}`
   const variables = {
@@ -50,7 +49,7 @@ export function createStack(
     LOG_LEVEL: 'warn',
     ...settings
   }
-  const project = openProject(join(root, 'deploy', folder), variables, run)
+  const project = openProject(join(root, 'deploy', folder), variables)
   const { compose } = project
   let lastId = 0
   let made: Promise<string> | undefined
@@ -60,7 +59,7 @@ export function createStack(
   /** The name of a service's container. */
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
   /** Runs a command in a service's container, and returns what it writes: not by Compose, which would first read all its files. */
-  const exec = (service: string, ...command: string[]) => run(['exec', container(service), ...command])
+  const exec = (service: string, ...command: string[]) => docker(['exec', container(service), ...command])
 
   return {
     ...project,
@@ -71,7 +70,7 @@ export function createStack(
     psql: async (service: string, user: string, ...statements: string[]) =>
       toLines(await exec(service, ...psql(user, 'plants', ...statements))),
     /** Runs `docker` with these arguments. */
-    docker: (...args: string[]) => run(args),
+    docker: (...args: string[]) => docker(args),
     /** Builds and starts everything, each part when what it depends on is there; shows the logs when that fails. */
     async up() {
       await compose('build', '--quiet')
@@ -86,26 +85,26 @@ export function createStack(
     async runs(containers: string[]): Promise<(string | undefined)[]> {
       if (containers.length === 0) return []
       const format = '{{.State.Status}} {{.State.StartedAt}}'
-      const states = await run(['inspect', '--format', format, ...containers])
+      const states = await docker(['inspect', '--format', format, ...containers])
       return states.split('\n').map((state) => (state.startsWith('running ') ? state : undefined))
     },
     /** Ids for the plants of a check: negative, as those of the load are positive, and never given out twice. */
     takeIds: (count: number) => Array.from({ length: count }, () => --lastId),
     /** Ends a service's container by SIGKILL. */
-    kill: (service: string, index = 1) => run(['kill', '--signal', 'KILL', container(service, index)]),
-    start: (service: string, index = 1) => run(['start', container(service, index)]),
+    kill: (service: string, index = 1) => docker(['kill', '--signal', 'KILL', container(service, index)]),
+    start: (service: string, index = 1) => docker(['start', container(service, index)]),
     /** Creates a plant of each id at its replica of the service, without the balancer, and returns the bodies of the responses. */
     async createAt(creates: { replica: string; id: number }[]): Promise<string[]> {
       const [first, ...others] = creates.map(({ replica, id }) => `${name}-${replica}=${id}`) as [string]
       const node = ['node', '-e', create, '--', await token(), first, ...others]
-      return (await run(['exec', first.replace(/=.*/, ''), ...node])).split('\n')
+      return (await docker(['exec', first.replace(/=.*/, ''), ...node])).split('\n')
     },
     /** Removes containers, networks, volumes and images. */
     async down() {
-      const faults = await run(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
-      if (faults !== '') await run(['rm', '--force', ...faults.split('\n')])
+      const faults = await docker(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
+      if (faults !== '') await docker(['rm', '--force', ...faults.split('\n')])
       await compose('down', '--volumes', '--timeout', '0', '--remove-orphans')
-      await run(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
+      await docker(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
     }
   }
 }

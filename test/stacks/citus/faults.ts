@@ -25,7 +25,7 @@ const inDoubt: Fault = {
     await cluster.leaveInDoubt(id)
     const create = createClient(await stack.url('balancer', 3000), await stack.token())
     const response = await create(id, 'held')
-    if (response !== '{"name":"held"}') throw new Error(`the id in doubt got ${response}`)
+    if (response !== '200 {"name":"held"}') throw new Error(`the id in doubt got ${response}`)
   }
 }
 

@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { root } from '../../../harness/docker/docker.ts'
+import { createPlant } from '../../../harness/http/post.ts'
 import { freePort } from '../../../harness/postgres/embedded-postgres.ts'
 import { scaled } from '../../../harness/time/slowness.ts'
 import { until } from '../../../harness/time/until.ts'
@@ -166,12 +167,11 @@ const replicaKilled: Fault = {
 }
 
 async function createInVain(balancer: string) {
-  const url = `${await stack.url(balancer, 3000)}/plants`
-  const headers = { authorization: `Bearer ${await stack.token()}`, 'content-type': 'application/json' }
-  const [id] = stack.takeIds(1)
-  const response = await fetch(url, { method: 'POST', headers, body: `{"id":${id},"name":"n"}` })
-  const body = await response.text()
-  if (!body.startsWith('{"error":503,')) throw new Error(`with one node left a create got ${body}`)
+  const [id = 0] = stack.takeIds(1)
+  const origin = await stack.url(balancer, 3000)
+  const response = await createPlant(origin, await stack.token(), { id, name: 'n' })
+  if (!response.startsWith('400 {"error":503,'))
+    throw new Error(`with one node left a create got ${response}`)
 }
 
 /** The last node acknowledges nothing, and says so. */
