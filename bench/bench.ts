@@ -10,11 +10,7 @@ const benchmarks: Record<string, (revision?: string) => Promise<unknown>> = {
   cpu: () => import('./cpu/run.ts'),
   peers: () => import('./side-by-side/run.ts'),
   neighbours: () => import('./neighbours.ts'),
-  growth: () => import('./growth.ts'),
-  overload: () => import('./overload.ts'),
-  soak: () => import('./soak.ts'),
-  'bad-rows': () => import('./bad-rows.ts'),
-  container: () => import('./container.ts')
+  growth: () => import('./growth.ts')
 }
 
 // Each benchmark reads the options that are left.

@@ -1,11 +1,10 @@
 /** What a client feels beside others, as a table; docs/performance.json has it, too. */
-import type { Latency } from './load/open-loop.ts'
+import type { OpenResult } from './load/open-loop.ts'
 import { formatNumber, formatTable } from './report.ts'
 
-/** The times of a client's creates beside a neighbour, and how many have failed. */
-export interface Row extends Latency {
+/** What a client's creates met beside a neighbour. */
+export interface Row extends OpenResult {
   neighbour: string
-  failed: number
 }
 
 /** What docs/performance.json has. */

@@ -4,7 +4,7 @@ import { query } from '../harness/postgres/query.ts'
 import { readVersion } from './database.ts'
 import { inEnvironment } from './environment.ts'
 import { type Kind, kinds, startCrowd } from './load/crowd.ts'
-import { loadOpenLoop } from './load/open-loop.ts'
+import { loadOpenLoop, type OpenResult } from './load/open-loop.ts'
 import { describeMachine } from './machine.ts'
 import { formatNeighbours, type Row } from './neighbours-table.ts'
 import { readOptions } from './options.ts'
@@ -34,12 +34,9 @@ await inEnvironment(async (environment) => {
     })
 
   const rows: Row[] = []
-  function add(
-    neighbour: string,
-    { createdLatency, errors, refusedPerSecond }: Awaited<ReturnType<typeof load>>
-  ) {
-    rows.push({ neighbour, ...createdLatency, failed: errors + Math.round(refusedPerSecond * seconds) })
-    process.stdout.write(`beside ${neighbour}: p99 ${Math.round(createdLatency.p99Ms)} ms\n`)
+  function add(neighbour: string, result: OpenResult) {
+    rows.push({ neighbour, ...result })
+    process.stdout.write(`beside ${neighbour}: p99 ${Math.round(result.p99Ms)} ms\n`)
   }
 
   add('nobody', await load())

@@ -5,7 +5,7 @@ import { execute } from '../harness/execute.ts'
 import { readSources } from './figures.ts'
 
 /** The name of a benchmark's part of the JSON. */
-export type Section = 'bench' | 'cpu' | 'growth' | 'soak' | 'neighbours' | 'overload' | 'peers'
+export type Section = 'bench' | 'cpu' | 'growth' | 'neighbours' | 'peers'
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {

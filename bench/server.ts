@@ -18,9 +18,7 @@ export const servers = {
   service: readStart(root),
   'as documented': ['bench/servers/main.ts', 'documented'],
   'one insert a request': [...options, 'bench/servers/one-insert.ts'],
-  'bare Fastify': [...options, 'bench/servers/main.ts', 'bare'],
-  /** The service, with a look into its heap. */
-  watched: ['--expose-gc', '--import', './bench/servers/report-heap.ts', ...readStart(root)]
+  'bare Fastify': [...options, 'bench/servers/main.ts', 'bare']
 }
 
 /** Returns the arguments with which `npm start` starts the service in a directory, besides the file of settings. */
@@ -45,8 +43,6 @@ export interface Program {
   directory: string
   /** What it writes to standard error goes to its log, or to ours. */
   errors: 'log' | 'ours'
-  /** Environment variables besides production's. */
-  settings?: Record<string, string>
 }
 
 /** When a server counts as started, and how often it is asked, in ms. */
@@ -60,14 +56,10 @@ export interface Server {
   /** Where plants are posted. */
   url: string
   pid: number
-  /** Returns the metrics page. */
-  readMetrics(): Promise<string>
   /** How long it took from the start of its process until it was ready, in ms. */
   startUpMs: number
   /** Empties the log, which is a file on disk: hours of load would fill it. */
   clearLog(): Promise<void>
-  /** Returns the bytes that a watched server's heap holds after a collection. */
-  readHeap(): Promise<number>
   /** Whether its process has ended. */
   hasEnded(): boolean
   stop(): Promise<void>
@@ -81,12 +73,12 @@ export function findProgram(name: keyof typeof servers): Program {
 
 /** Starts a server on a database; `directory` takes its log. Throws when it is not ready within 2 minutes. */
 export async function startServer(
-  { name, args, directory: cwd, errors, settings }: Program,
+  { name, args, directory: cwd, errors }: Program,
   databaseUrl: string,
   directory: string,
   { isReady, everyMs }: Readiness = { isReady: answers, everyMs: 100 }
 ): Promise<Server> {
-  const [port, metricsPort] = [await freePort(), await freePort()]
+  const port = await freePort()
   const log = join(directory, `${name}-${port}.log`)
   const output = await open(log, 'a')
   const startedAt = performance.now()
@@ -97,18 +89,12 @@ export async function startServer(
       NODE_ENV: 'production',
       HOST: '127.0.0.1',
       PORT: String(port),
-      METRICS_PORT: String(metricsPort),
+      METRICS_PORT: 'off',
       DATABASE_URL: databaseUrl,
       AUTH_TOKENS: `bench:${token}`,
-      AUTH_TOKEN: token,
-      ...settings
+      AUTH_TOKEN: token
     },
-    stdio: [
-      'ignore',
-      output.fd,
-      errors === 'log' ? output.fd : 'inherit',
-      name === 'watched' ? 'ipc' : 'ignore'
-    ]
+    stdio: ['ignore', output.fd, errors === 'log' ? output.fd : 'inherit']
   })
   await output.close()
   // For a server that is not ready yet when the benchmark is interrupted.
@@ -136,14 +122,8 @@ export async function startServer(
   return {
     url,
     pid: child.pid as number,
-    readMetrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
     startUpMs,
     clearLog: () => truncate(log),
-    readHeap: async () => {
-      child.send('heap?')
-      const [bytes] = await once(child, 'message')
-      return bytes
-    },
     hasEnded,
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL')

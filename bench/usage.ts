@@ -19,11 +19,6 @@ export function familyCpuUs(parent: number): number {
   return children.reduce((sum, child) => sum + (child?.own ?? 0), stat.own + stat.ended)
 }
 
-/** Returns the memory that a process has resident now, in MiB. */
-export function residentMiB(pid: number): number {
-  return readStatus(pid, 'VmRSS')
-}
-
 /** Returns the most memory that a process had resident since the last reset, in MiB. */
 export function peakMiB(pid: number): number {
   return readStatus(pid, 'VmHWM')

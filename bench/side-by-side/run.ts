@@ -22,7 +22,7 @@ const { isQuick, ...turns } = readOptions(
 const generator = await findGenerator()
 
 await inEnvironment(async (environment) => {
-  const installed = await installAll(peers, environment.directory)
+  await installAll(peers)
   const urls = await createDatabases(environment)
   const startUps = await timeStartUps(environment, urls)
   // Most of the peers refuse ids beyond 2^53, or round them.
@@ -39,7 +39,6 @@ await inEnvironment(async (environment) => {
 
   const results: Result[] = peers.map(({ title }, index) => ({
     title,
-    installed: installed[index] as Result['installed'],
     startUpMs: median(startUps[index] ?? []),
     load: summarizeStarts(taken[index] ?? [], turns.connections),
     facts: facts[index] ?? []

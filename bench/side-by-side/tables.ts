@@ -2,12 +2,10 @@
 import type { Figures } from '../measure.ts'
 import { formatNumber, formatTable } from '../report.ts'
 import type { Fact } from './facts.ts'
-import type { Installed } from './install.ts'
 
 /** All that is known of one peer. */
 export interface Result {
   title: string
-  installed: Installed
   /** From the start of the process to the first 200, in ms. */
   startUpMs: number
   /** Its figures at each number of connections. */
