@@ -84,6 +84,8 @@ const post = async (id: number, key: string) =>
 
 t.test('`down` keeps the plants and the token, `down -v` nothing; a backup brings them back', async (t) => {
   const everything = 'select * from plants order by id'
+  const load = await stack.startClients(t)
+  await load.assertServed()
   t.equal(await post(-3, 'before'), '200 {"name":"Moss"}')
   const [plants, token] = [await stack.query(everything), await stack.token()]
   t.ok(plants.length > 100)
