@@ -24,17 +24,6 @@ function setUp() {
   }
 }
 
-t.test('rows that come in one turn are taken together, at its end, without a timer', async (t) => {
-  const { clock, starts, add } = setUp()
-  add(2)
-  t.strictSame(starts, [], 'not before')
-  t.equal(clock.pending, 0, 'no timer')
-  clock.endTurn()
-  t.strictSame(starts, [2])
-  clock.endTurn()
-  t.strictSame(starts, [2], 'once')
-})
-
 t.test('what fills a batch does not wait for the end of the turn; the rest does', async (t) => {
   const { clock, starts, add } = setUp()
   add(7)

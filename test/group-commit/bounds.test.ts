@@ -167,6 +167,21 @@ t.test(
   }
 )
 
+t.test(
+  'new rows get twice the time for each time that some were cut off, until some are written',
+  async (t) => {
+    const estimate = createEstimate({ ...roomy, lanes: 3 })
+    const limits = Array.from({ length: 7 }, () => {
+      const { limitMs } = estimate.limitsOf('newRows', 0)
+      estimate.noteCutOff()
+      return limitMs
+    })
+    t.strictSame(limits, [100, 200, 400, 800, 1_600, 3_200, 10_000 / 3])
+    estimate.learn(1, 1, 0)
+    t.equal(estimate.limitsOf('newRows', 0).limitMs, 100)
+  }
+)
+
 t.test('deadlines', async (t) => {
   t.test(
     'a row of a running attempt is settled by its deadline; the last one aborts the attempt',
@@ -204,25 +219,6 @@ t.test('deadlines', async (t) => {
     await attempts[1]?.succeed()
     t.same(outcomes, { '0': 'stored 0', '1a': 'unknown', '2': 'stored 2' })
     t.same(log(), ['0', '1a 2', '1b'])
-  })
-
-  t.test('an expired row leaves before the next attempt', async (t) => {
-    const { submit, outcomes, attempts, clock, log } = setUp()
-    submit('0', '1')
-    await clock.move(5)
-    submit('2')
-    await attempts[0]?.succeed()
-    await clock.moveTo(9999)
-    await attempts[1]?.fail('away')
-    await clock.moveTo(10_004)
-    t.same(outcomes, { '0': 'stored 0', '1': 'expired' })
-    await clock.moveTo(10_005)
-    t.match(outcomes, { '2': 'expired' })
-    t.same(log(), ['0', '1 2'])
-
-    await clock.move(20)
-    submit('3')
-    t.same(log().slice(2), ['3'])
   })
 
   t.test('what was never sent, or sent without effect, has expired; the rest is unknown', async (t) => {

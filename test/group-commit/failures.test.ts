@@ -60,25 +60,6 @@ t.test('a database that does not serve', async (t) => {
   })
 })
 
-t.test('only an attempt whose outcome is open marks its rows, and for good', async (t) => {
-  const { submit, last, clock, log, outcomes } = setUp({ deadlineMs: 100 })
-  submit('1')
-  for (const trouble of ['away', 'lost', 'busy', undefined, 'away'] as const) {
-    t.same(last().mayBeStored, [log().length > 2])
-    await (trouble ? last().fail(trouble) : last().succeed(nothing))
-    if (log().at(-1) !== '1' || trouble) await clock.moveTo(clock.nextAt ?? 0)
-  }
-  t.same(log(), ['1', '1', 'find 1', 'find 1', '1', '1'])
-  t.same(last().mayBeStored, [true])
-  await last().succeed()
-  submit('2')
-  while (outcomes['2'] === undefined) {
-    await last().fail('away')
-    await clock.moveTo(clock.nextAt ?? 0)
-  }
-  t.same(outcomes, { '1': 'stored 1', '2': 'expired' })
-})
-
 t.test('chance: the rows are repeated at once, together and with what has come, three times', async (t) => {
   const { submit, last, log, clock } = setUp()
   submit('1')
@@ -94,28 +75,6 @@ t.test('chance: the rows are repeated at once, together and with what has come, 
 })
 
 t.test('refused data', async (t) => {
-  t.test('a bad row is found by smaller parts, and looked up; the others are stored', async (t) => {
-    const { submit, last, log, outcomes, clock, group } = setUp()
-    submit('0', '1', '2', '3', '4', '5')
-    await last().succeed()
-    while (Object.keys(outcomes).length < 6) {
-      if (last().labels.startsWith('find')) await last().succeed(nothing)
-      else await (last().labels.includes('3') ? last().fail('refused') : last().succeed())
-      await clock.settle()
-    }
-    t.match(log(), ['0', '1 2 3 4 5'])
-    t.ok(log().includes('find 3'))
-    t.same(outcomes, {
-      '0': 'stored 0',
-      '1': 'stored 1',
-      '2': 'stored 2',
-      '3': 'refused',
-      '4': 'stored 4',
-      '5': 'stored 5'
-    })
-    t.equal(group.load.busyLanes, 0)
-  })
-
   t.test('one that is there already gets what the look-up says, and no refusal', async (t) => {
     for (const found of ['replayed', new Error('duplicate')]) {
       const { submit, last, log, outcomes } = setUp()
@@ -179,16 +138,6 @@ t.test('refused data', async (t) => {
 })
 
 t.test('something that every row needs is missing', async (t) => {
-  t.test('every row of the batch fails, and others are tried at once', async (t) => {
-    const { submit, last, log, outcomes } = setUp()
-    submit('0', '1', '2')
-    await last().succeed()
-    await last().fail('gone')
-    t.same(outcomes, { '0': 'stored 0', '1': 'gone', '2': 'gone' })
-    submit('3')
-    t.same(log(), ['0', '1 2', '3'])
-  })
-
   t.test('a row that may be stored is looked up again, in pauses that hold up nobody else', async (t) => {
     const { submit, last, log, outcomes, clock } = setUp()
     submit('1')

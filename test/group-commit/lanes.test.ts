@@ -24,28 +24,6 @@ t.test('lanes', async (t) => {
     }
   )
 
-  t.test('each free lane takes what waits, no more lanes than allowed', async (t) => {
-    const { submit, log, attempts, group } = setUp({ lanes: 2 })
-    submit('1', '2', '3', '4')
-    t.same(log(), ['1', '2'])
-    t.equal(group.load.busyLanes, 2)
-    await attempts[1]?.succeed()
-    t.same(log(), ['1', '2', '3 4'])
-    await attempts[0]?.succeed()
-    t.equal(group.load.busyLanes, 1)
-    await attempts[2]?.succeed()
-    t.equal(group.load.busyLanes, 0)
-  })
-
-  t.test('what arrives in one turn shares a batch, and leaves the other lanes free', async (t) => {
-    const { submitTogether, log, group } = setUp({ lanes: 2, batchRows: 3 })
-    submitTogether('1', '2', '3')
-    t.same(log(), ['1 2 3'])
-    t.equal(group.load.busyLanes, 1)
-    submitTogether('4', '5', '6', '7')
-    t.same(log(), ['1 2 3', '4 5 6'])
-  })
-
   t.test('a result that comes in the turn of the deadline counts', async (t) => {
     const { submit, clock, last, outcomes } = setUp({ deadlineMs: 1_000 })
     submit('1')
@@ -54,33 +32,12 @@ t.test('lanes', async (t) => {
     t.same(outcomes, { '1': 'stored 1' })
   })
 
-  t.test('a group that closes in the turn of a row writes it', async (t) => {
-    const { group, clock, last, log } = setUp()
-    const outcome = new Promise((resolve, reject) =>
-      group.submit({ id: 1n, bytes: 1, label: '1' }, resolve, reject)
-    )
-    const closed = group.close()
-    clock.endTurn()
-    await last().succeed()
-    t.equal(await outcome, 'stored 1')
-    await closed
-    t.same(log(), ['1'])
-  })
-
   t.test('ids beyond 2^53 sort exactly', async (t) => {
     const { group, last, clock } = setUp()
     const add = (id: bigint) => group.submit({ id, bytes: 1, label: String(id) }, ignore, ignore)
     for (const id of [9007199254740993n, 9007199254740992n, -9223372036854775808n]) add(id)
     clock.endTurn()
     t.equal(last().labels, '-9223372036854775808 9007199254740992 9007199254740993')
-  })
-
-  t.test('a batch is bounded in rows', async (t) => {
-    const { submit, log, last } = setUp({ batchRows: 2 })
-    submit('1', '2', '3', '4')
-    await last().succeed()
-    await last().succeed()
-    t.same(log(), ['1', '2 3', '4'])
   })
 
   t.test('a batch is bounded in bytes; a row that is larger goes alone', async (t) => {
