@@ -10,6 +10,7 @@ import { writeDashboard } from './dashboard.ts'
 import { writeEnvExample } from './env-example.ts'
 import { writeErrorsPage } from './errors-page.ts'
 import { writeGlossary } from './glossary.ts'
+import { writeErrorFiles } from './haproxy.ts'
 import { writeAlerts, writeLogFields, writeMetrics } from './monitoring.ts'
 import { writeDocument } from './openapi.ts'
 import { fillPage } from './parts.ts'
@@ -49,6 +50,7 @@ export async function generateFiles(): Promise<Map<string, string>> {
     ['ops/grafana/dashboard.json', writeDashboard()],
     ['ops/prometheus/web/runbook.html', writeRunbook()],
     ['deploy/kubernetes/monitoring/prometheus-rule.yaml', writePrometheusRule()],
+    ...writeErrorFiles(),
     ...charts.map(([name, chart]) => [`docs/${name}`, chart] as const)
   ])
 }

@@ -1,5 +1,5 @@
 /** What operators get: rules, dashboard and documents name the metrics that exist. */
-import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
@@ -7,7 +7,7 @@ import { parseMetrics } from '../../harness/service/metrics-page.ts'
 import { startService, token } from '../../harness/service/service.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { byClass, byCode } from '../../src/database/errors.ts'
-import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
+import { catalogue } from '../../src/failures/catalogue.ts'
 import { knownCodes } from '../../src/metrics/reports.ts'
 import { readCases } from '../alerts/promtool.ts'
 import { deadlineMs, settings } from '../stacks/settings.ts'
@@ -168,42 +168,6 @@ t.test(
     )
   }
 )
-
-t.test("the balancer's own responses keep the contract", async (t) => {
-  const files = readdirSync(join(root, 'ops/haproxy/errors'))
-  t.ok(files.length > 5)
-  for (const file of files) {
-    const [head = '', body = ''] = text(`ops/haproxy/errors/${file}`).split('\r\n\r\n')
-    const [start, ...fields] = head.split('\r\n')
-    t.equal(start, 'HTTP/1.1 400 Bad Request', file)
-    const headers = Object.fromEntries(fields.map((field) => field.split(': ', 2)))
-    const { error, message, ...others } = JSON.parse(body)
-    t.equal(`${error}.http`, file === '502.http' ? '503.http' : file, file)
-    t.strictSame([typeof message, others], ['string', {}], file)
-    const name = headers['error-name'] as FailureName
-    const entry: Entry = catalogue[name]
-    const { outcome } = entry
-    t.equal(entry.error, error, file)
-    t.equal(outcome === 'unknown', ['500.http', '502.http'].includes(file), file)
-    if (/^(400|404|408|413|500)/.test(file)) t.equal(message, entry.message, file)
-    t.notMatch(message, /, (?:this|the|it)\b|: (?:try|send)|\.$/, file)
-    t.strictSame(
-      headers,
-      {
-        'content-type': 'application/json',
-        'error-name': name,
-        ...(outcome && { 'write-outcome': outcome }),
-        'content-length': String(Buffer.byteLength(body)),
-        'cache-control': 'no-store',
-        'x-content-type-options': 'nosniff',
-        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-        ...([429, 502, 503].includes(error) && { 'retry-after': '1' }),
-        connection: 'close'
-      },
-      file
-    )
-  }
-})
 
 t.test('the documents name scripts, files and tests that exist', async (t) => {
   const { scripts } = JSON.parse(text('package.json'))
