@@ -297,6 +297,7 @@ t.test('an internal error: 500', async (t) => {
 t.test('a row that breaks each of its attempts does not cost its neighbours anything', async (t) => {
   const cases = [
     ['an internal error', `raise sqlstate 'XX001'`, /^Internal$/],
+    ['an error in a class of its own', `raise sqlstate 'ZZ001'`, /^RefusedPlant$/],
     ['a table that its trigger does not find', 'perform 1 from nowhere', /^Internal$/],
     ['an error that says try again', `raise sqlstate '40001'`, /^(DeadlineExceeded|OutcomeUnknown)$/],
     ['no end', 'perform pg_sleep(600)', /^(DeadlineExceeded|OutcomeUnknown)$/]
@@ -315,17 +316,6 @@ t.test('a row that breaks each of its attempts does not cost its neighbours anyt
       t.equal(stored.length, 199)
     })
   }
-})
-
-t.test('an error of one row in a class of its own: 422, and none for its neighbours', async (t) => {
-  const service = await startService(t, patient)
-  const bad = ++lastId
-  await withTrigger(t, `if new.id = ${bad} then raise sqlstate 'ZZ001'; end if; return new;`)
-  const responses = await Promise.all(
-    [bad, ...Array.from({ length: 40 }, () => ++lastId)].map((id) => create(t, service, id))
-  )
-  t.strictSame(responses[0], refused)
-  for (const response of responses.slice(1)) t.strictSame(response, success({ name: 'n' }))
 })
 
 t.test('40 locked ids among 1,000: only their callers wait', async (t) => {
