@@ -80,3 +80,13 @@ export async function setServer(url: string, name: string, value: string) {
     ([row]) => row.setting === value
   )
 }
+
+/** Adds a trigger to the table, with statements of PL/pgSQL that return the row; drops it at teardown, or when it is told to. */
+export async function addTrigger(t: Teardown, url: string, statements: string, when = 'before') {
+  const body = `begin ${statements} return new; end`
+  await query(url, `create function rule() returns trigger language plpgsql as $$ ${body} $$`)
+  await query(url, `create trigger rule ${when} insert on plants for each row execute function rule()`)
+  const drop = () => query(url, 'drop function if exists rule cascade')
+  t.teardown(drop)
+  return drop
+}

@@ -68,6 +68,27 @@ export async function startService(t: Test, env: Record<string, string> = {}) {
   }
 }
 
+/** A service that runs in this process. */
+export type Service = Awaited<ReturnType<typeof startService>>
+
+/**
+ * Creates a plant without HTTP, as many new connections at once fail on a slow machine. Returns `created`, `replayed`, or the
+ * failure's name.
+ */
+export const createIn = (
+  { app }: Service,
+  plant: { id: bigint; name: string },
+  caller = 'tester',
+  idempotencyKey?: string
+): Promise<string> =>
+  app.plants.create(plant, { caller, idempotencyKey }).then(
+    ({ stored, release }) => {
+      release()
+      return stored
+    },
+    ({ name }: Error) => name
+  )
+
 /** Posts a body and returns the whole response, without the header fields that say nothing about the failure. */
 export async function post(url: string, body: unknown, init: RequestInit = {}) {
   const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)

@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
-import { query } from '../../harness/postgres/database.ts'
+import { addTrigger, query } from '../../harness/postgres/database.ts'
 import { startProxy } from '../../harness/postgres/proxy.ts'
 import { startServer } from '../../harness/postgres/server.ts'
 import { parseMetrics } from '../../harness/service/metrics-page.ts'
-import { startService } from '../../harness/service/service.ts'
+import { createIn, type Service, startService } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
 import { until } from '../../harness/time/until.ts'
 
@@ -18,19 +18,9 @@ const deadlineMs = scaled(12_000)
 const env = { DATABASE_URL: server.url, WRITE_DEADLINE_MS: String(deadlineMs) }
 let lastId = 0
 
-type Service = Awaited<ReturnType<typeof startService>>
-
 /** What becomes of creates that come in one turn: `created`, or the failure's name. */
-const startCreates = ({ app }: Service, ids: number[], name = 'n', idempotencyKey?: string) =>
-  ids.map((id) =>
-    app.plants.create({ id: BigInt(id), name }, { caller: 'tester', idempotencyKey }).then(
-      ({ stored, release }) => {
-        release()
-        return stored
-      },
-      (error: Error) => error.name
-    )
-  )
+const startCreates = (service: Service, ids: number[], name = 'n', idempotencyKey?: string) =>
+  ids.map((id) => createIn(service, { id: BigInt(id), name }, 'tester', idempotencyKey))
 
 const create = (...parameters: Parameters<typeof startCreates>) => Promise.all(startCreates(...parameters))
 
@@ -46,14 +36,8 @@ async function createAround(t: Test, service: Service, bad: number) {
 }
 
 /** A trigger of an operator, until the function is called that it returns, or the test ends. */
-async function withTrigger(t: Test, body: string, when = 'before') {
-  const run = (sql: string) => query(server.url, sql)
-  await run(`create function rule() returns trigger language plpgsql as $$ begin ${body} return new; end $$`)
-  await run(`create trigger rule ${when} insert on plants for each row execute function rule()`)
-  const drop = () => run('drop function if exists rule cascade')
-  t.teardown(drop)
-  return drop
-}
+const withTrigger = (t: Test, statements: string, when?: string) =>
+  addTrigger(t, server.url, statements, when)
 
 const count = async (service: Service, name: string) =>
   parseMetrics(await service.metrics()).value(`plant_store_${name}`)

@@ -1,10 +1,17 @@
 /** Crowds of rows that are refused, locked or endless, and stalls, on a real PostgreSQL: no innocent create fails or waits long. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createRole, lockTable, openSession, query, setServer } from '../../harness/postgres/database.ts'
+import {
+  addTrigger,
+  createRole,
+  lockTable,
+  openSession,
+  query,
+  setServer
+} from '../../harness/postgres/database.ts'
 import { startServer } from '../../harness/postgres/server.ts'
 import { parseMetrics } from '../../harness/service/metrics-page.ts'
-import { startService } from '../../harness/service/service.ts'
+import { createIn, type Service, startService } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
 
 const server = await startServer(t)
@@ -18,17 +25,6 @@ url.username = role.name
 url.password = 'secret'
 const env = { DATABASE_URL: url.href, WRITE_DEADLINE_MS: String(deadlineMs) }
 let lastId = 0
-
-type Service = Awaited<ReturnType<typeof startService>>
-
-const create = ({ app }: Service, plant: { id: bigint; name: string }, caller: string) =>
-  app.plants.create(plant, { caller }).then(
-    ({ stored, release }) => {
-      release()
-      return stored as string
-    },
-    (error: Error) => error.name
-  )
 
 interface Crowd {
   bad: number
@@ -61,7 +57,7 @@ async function run(
     while (performance.now() < end) {
       const at = performance.now()
       const id = (who === 'bad' && idOf?.(client)) || BigInt(++lastId)
-      const outcome = await create(service, { id, name: who }, isOne ? 'one' : who)
+      const outcome = await createIn(service, { id, name: who }, isOne ? 'one' : who)
       outcomes[who].set(outcome, (outcomes[who].get(outcome) ?? 0) + 1)
       if (who === 'bad') continue
       waits.push(performance.now() - at)
@@ -82,12 +78,8 @@ async function run(
 }
 
 /** A trigger for plants that are named `bad`, until the test ends. */
-async function withTrigger(t: Test, statement: string) {
-  const body = `begin if new.name = 'bad' then ${statement}; end if; return new; end`
-  await query(server.url, `create function rule() returns trigger language plpgsql as $$ ${body} $$`)
-  await query(server.url, 'create trigger rule before insert on plants for each row execute function rule()')
-  t.teardown(() => query(server.url, 'drop function rule cascade'))
-}
+const withTrigger = (t: Test, statement: string) =>
+  addTrigger(t, server.url, `if new.name = 'bad' then ${statement}; end if;`)
 
 async function withPolicy(t: Test) {
   await query(server.url, 'alter table plants enable row level security')
@@ -195,7 +187,7 @@ function createSteadily(service: Service, perSecond: number) {
   const timer = setInterval(() => {
     const due = ((performance.now() - began) / 1_000) * perSecond
     while (outcomes.length < due)
-      outcomes.push(create(service, { id: BigInt(++lastId), name: 'good' }, 'caller'))
+      outcomes.push(createIn(service, { id: BigInt(++lastId), name: 'good' }, 'caller'))
   }, 5)
   return async () => {
     clearInterval(timer)
@@ -239,16 +231,14 @@ t.test('a table that is locked for 8 s: nothing fails, and the backlog of 8,000 
 t.test('a full disk for five seconds: few statements fail, and all is stored afterwards', async (t) => {
   const service = await startService(t, env)
   // With the context of a trigger, so that each row could be at fault.
-  const body = `begin raise sqlstate '53100'; end`
-  await query(server.url, `create function rule() returns trigger language plpgsql as $$ ${body} $$`)
-  await query(server.url, 'create trigger rule before insert on plants for each row execute function rule()')
+  const repair = await addTrigger(t, server.url, `raise sqlstate '53100';`)
   const end = createSteadily(service, 200)
   const began = performance.now()
   await sleep(5_000)
   const { values } = parseMetrics(await service.metrics())
   const seconds = (performance.now() - began) / 1_000
   const { unclear = 0, database = 0 } = values('plant_store_batch_duration_seconds_count')
-  await query(server.url, 'drop function rule cascade')
+  await repair()
   const outcomes = await end()
   t.strictSame([...outcomes.keys()], ['created'])
   t.ok(unclear + database <= 250 * seconds, `${unclear + database} statements have failed`)
@@ -259,7 +249,7 @@ t.test('an insert that a rule of the table excludes: 500, and no connection is r
   await query(server.url, 'create rule audit as on insert to plants do also select 1')
   t.teardown(() => query(server.url, 'drop rule audit on plants'))
   const outcomes = await Promise.all(
-    [1, 2, 3].map(() => create(service, { id: BigInt(++lastId), name: 'n' }, 'caller'))
+    [1, 2, 3].map(() => createIn(service, { id: BigInt(++lastId), name: 'n' }, 'caller'))
   )
   t.strictSame(outcomes, ['Internal', 'Internal', 'Internal'])
   t.equal(parseMetrics(await service.metrics()).value('plant_store_pool_resets_total'), 0)

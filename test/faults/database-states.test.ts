@@ -2,11 +2,26 @@
 import { isDeepStrictEqual } from 'node:util'
 import pg from 'pg'
 import t, { type Test } from 'tap'
-import { lockTable, openSession, query, setServer, untilBlocked } from '../../harness/postgres/database.ts'
+import {
+  addTrigger,
+  lockTable,
+  openSession,
+  query,
+  setServer,
+  untilBlocked
+} from '../../harness/postgres/database.ts'
 import { startProxy } from '../../harness/postgres/proxy.ts'
 import { startServer } from '../../harness/postgres/server.ts'
 import { parseMetrics } from '../../harness/service/metrics-page.ts'
-import { failure, headers, replay, startService, success } from '../../harness/service/service.ts'
+import {
+  createIn,
+  failure,
+  headers,
+  replay,
+  type Service,
+  startService,
+  success
+} from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
 import { until } from '../../harness/time/until.ts'
 
@@ -45,12 +60,7 @@ const isUnavailable = (response: unknown) =>
 const session = (t: Test, sql: string) => openSession(t, server.url, sql)
 
 /** Posts a fresh plant, or one of a given id, and checks that the response is in time. */
-async function create(
-  t: Test,
-  service: Awaited<ReturnType<typeof startService>>,
-  id = ++lastId,
-  init: RequestInit = {}
-) {
+async function create(t: Test, service: Service, id = ++lastId, init: RequestInit = {}) {
   const began = performance.now()
   const response = await service.post({ id, name: 'n' }, init)
   t.ok(performance.now() - began < deadlineMs + marginMs, 'in bounded time')
@@ -76,7 +86,7 @@ async function untilCommitsWait(t: Test) {
 }
 
 /** Creates until one succeeds: a service that has refused at once finds the database by its probe. */
-async function recovers(t: Test, service: Awaited<ReturnType<typeof startService>>) {
+async function recovers(t: Test, service: Service) {
   const ask = async () => {
     const response = await service.post({ id: ++lastId, name: 'n' })
     if (response.status !== 200) t.equal(JSON.parse(response.body).error, 503)
@@ -221,21 +231,12 @@ t.test(
   }
 )
 
-/** Triggers and constraints that an operator may have added. */
-async function withTrigger(t: Test, body: string) {
-  await session(t, `create function rule() returns trigger language plpgsql as $$ begin ${body} end $$`)
-  await session(t, 'create trigger rule before insert on plants for each row execute function rule()')
-  t.teardown(() => session(t, 'drop function rule cascade').then((client) => client.end()))
-}
+/** A trigger that an operator may have added. */
+const withTrigger = (t: Test, statements: string) => addTrigger(t, server.url, statements)
 
-/** Creates in one turn of the event loop, not over HTTP: that many new connections at once fail on a slow machine. */
-const createTogether = ({ app }: Awaited<ReturnType<typeof startService>>, ids: number[]) =>
-  ids.map((id) =>
-    app.plants.create({ id: BigInt(id), name: 'n' }, { caller: 'tester' }).then(
-      () => 'created',
-      ({ name }): string => name
-    )
-  )
+/** Creates in one turn of the event loop. */
+const createTogether = (service: Service, ids: number[]) =>
+  ids.map((id) => createIn(service, { id: BigInt(id), name: 'n' }))
 
 t.test('disk full: 503', async (t) => {
   const service = await startService(t, env)
@@ -253,7 +254,7 @@ t.test('a trigger that swallows the row: 500, never 200 or 409', async (t) => {
 t.test('a trigger that refuses the row: 422 without its message, and none for its neighbours', async (t) => {
   const service = await startService(t, patient)
   const bad = ++lastId
-  await withTrigger(t, `if new.id = ${bad} then raise 'secret %', new.name; end if; return new;`)
+  await withTrigger(t, `if new.id = ${bad} then raise 'secret %', new.name; end if;`)
   const responses = await Promise.all(
     [bad, ...Array.from({ length: 40 }, () => ++lastId)].map((id) => create(t, service, id))
   )
@@ -307,7 +308,7 @@ t.test('a row that breaks each of its attempts does not cost its neighbours anyt
       const service = await startService(t, patient)
       const ids = Array.from({ length: 200 }, () => ++lastId)
       const bad = ids[100] as number
-      await withTrigger(t, `if new.id = ${bad} then ${statement}; end if; return new;`)
+      await withTrigger(t, `if new.id = ${bad} then ${statement}; end if;`)
       const outcomes = await Promise.all(createTogether(service, ids))
       const [outcome] = outcomes.splice(100, 1)
       t.strictSame(new Set(outcomes), new Set(['created']))

@@ -1,11 +1,9 @@
 /** What the database refuses: whose fault it is, what a client learns of it, and where the operator finds the cause. */
 import t, { type Test } from 'tap'
 import { createDatabase } from '../../harness/postgres/database.ts'
-import { failure, headers, startService, success } from '../../harness/service/service.ts'
+import { failure, headers, type Service, startService, success } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
 import { until } from '../../harness/time/until.ts'
-
-type Service = Awaited<ReturnType<typeof startService>>
 
 const refused = failure(422, 'the plant breaks a rule of this store')
 const broken = failure(500, 'internal error', { 'write-outcome': 'none' })

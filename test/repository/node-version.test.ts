@@ -15,7 +15,7 @@ t.test('package.json, the lockfile, the images, CI and the pages have the versio
   t.equal(engines.node, `>=${major}`)
   for (const name of ['node', '@types/node']) t.match(devDependencies[name], new RegExp(`^\\^${major}\\.`))
   const found = (path: string, pattern: RegExp) => [...text(path).matchAll(pattern)].map(([, found]) => found)
-  for (const path of ['Dockerfile', 'docker-compose.yml', '.env.example', 'bench/container.ts'])
+  for (const path of ['Dockerfile', 'docker-compose.yml', '.env.example'])
     t.strictSame(found(path, /\bnode:(\d[\d.]*)-/g), [version], path)
   t.strictSame(found('.ci/steps.bash', /\bnode:(\d+)-/g), [major])
   for (const path of globSync('.github/workflows/*.yml', { cwd: root }))
