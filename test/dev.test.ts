@@ -33,43 +33,40 @@ async function startDev(t: Test, directory: string, HOST?: string) {
 
 const names = (database: string) => query(database, 'select name, tag from plants order by created_at')
 
-t.test(
-  'npm run dev: its curl line creates a plant, SIGINT ends all of it, the next run continues',
-  async (t) => {
-    const path = t.testdir({ bin: { 'curl.mjs': substitute }, data: {} })
-    const bin = `${path}/bin`
-    await execute('sh', ['-c', 'mv curl.mjs curl && chmod +x curl'], { cwd: bin })
-    const shell = (line: string) =>
-      execute('sh', ['-c', line], { env: { PATH: `${process.env.PATH}${delimiter}${bin}` } })
-    const monstera = { name: 'Monstera', tag: 'tropical' }
+t.test('npm run dev: its curl line creates a plant, SIGINT ends all, the next run continues', async (t) => {
+  const path = t.testdir({ bin: { 'curl.mjs': substitute }, data: {} })
+  const bin = `${path}/bin`
+  await execute('sh', ['-c', 'mv curl.mjs curl && chmod +x curl'], { cwd: bin })
+  const shell = (line: string) =>
+    execute('sh', ['-c', line], { env: { PATH: `${process.env.PATH}${delimiter}${bin}` } })
+  const monstera = { name: 'Monstera', tag: 'tropical' }
 
-    const first = await startDev(t, `${path}/data`)
-    t.match(first.service, /^http:\/\/127\.0\.0\.1:\d+\/plants$/)
-    const stdout = await shell(first.curl)
-    t.match(stdout, /^HTTP\/1\.1 200 OK\r\n/)
-    t.strictSame(JSON.parse(stdout.split('\r\n').at(-1) ?? ''), monstera)
-    t.strictSame(await names(first.database), [monstera])
-    const page = await (await fetch(first.metrics)).text()
-    t.match(page, /^plant_store_plants_total\{outcome="created"\} 1$/m)
+  const first = await startDev(t, `${path}/data`)
+  t.match(first.service, /^http:\/\/127\.0\.0\.1:\d+\/plants$/)
+  const stdout = await shell(first.curl)
+  t.match(stdout, /^HTTP\/1\.1 200 OK\r\n/)
+  t.strictSame(JSON.parse(stdout.split('\r\n').at(-1) ?? ''), monstera)
+  t.strictSame(await names(first.database), [monstera])
+  const page = await (await fetch(first.metrics)).text()
+  t.match(page, /^plant_store_plants_total\{outcome="created"\} 1$/m)
 
-    first.kill('SIGINT')
-    t.match(await first.ended, { code: 0, stderr: '' })
-    await t.rejects(names(first.database), { code: 'ECONNREFUSED' })
-    await t.rejects(fetch(first.service ?? ''), { cause: { code: 'ECONNREFUSED' } })
+  first.kill('SIGINT')
+  t.match(await first.ended, { code: 0, stderr: '' })
+  await t.rejects(names(first.database), { code: 'ECONNREFUSED' })
+  await t.rejects(fetch(first.service ?? ''), { cause: { code: 'ECONNREFUSED' } })
 
-    t.match(first.reference, `/docs#token=${first.token}`)
+  t.match(first.reference, `/docs#token=${first.token}`)
 
-    const second = await startDev(t, `${path}/data`, '0.0.0.0')
-    t.match(second.reference, /\/docs$/, 'no token in a link to what other machines reach')
-    t.equal(second.token, first.token)
-    t.strictSame(await names(second.database), [monstera])
-    await shell(second.curl)
-    t.strictSame(await names(second.database), [monstera, monstera])
-    second.kill('SIGTERM')
-    t.match(await second.ended, { code: 0, stderr: '' })
-    await t.rejects(names(second.database), { code: 'ECONNREFUSED' })
-  }
-)
+  const second = await startDev(t, `${path}/data`, '0.0.0.0')
+  t.match(second.reference, /\/docs$/, 'no token in a link to what other machines reach')
+  t.equal(second.token, first.token)
+  t.strictSame(await names(second.database), [monstera])
+  await shell(second.curl)
+  t.strictSame(await names(second.database), [monstera, monstera])
+  second.kill('SIGTERM')
+  t.match(await second.ended, { code: 0, stderr: '' })
+  await t.rejects(names(second.database), { code: 'ECONNREFUSED' })
+})
 
 t.test('a second npm run dev ends with one line, and the first serves on', async (t) => {
   const path = t.testdir({ first: {}, second: {} })

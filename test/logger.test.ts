@@ -153,10 +153,8 @@ t.test('with a full disk the process keeps running and ends, and counts all line
   t.equal(lost, 20_001)
 })
 
-t.test(
-  'when the disk has room again, what was kept is written in order, and how much was lost',
-  async (t) => {
-    const program = `
+t.test('when the disk has room again, what was kept is written, and how much was lost', async (t) => {
+  const program = `
     import fs from 'node:fs'
     import { lostLines } from ${JSON.stringify(logger)}
     const { writeSync } = fs
@@ -171,21 +169,20 @@ t.test(
     for (const end = n + 1_000; n < end; n++) log.info(String(n))
     console.error(JSON.stringify({ logged: n, lost: lostLines() }))
     process.exit()`
-    const path = join(t.testdir({}), 'log')
-    const file = openSync(path, 'w')
-    t.teardown(() => closeSync(file))
-    const child = run(t, program, ['ignore', file, 'pipe'])
-    const report = await text(child.stderr as Readable)
-    const written = readFileSync(path, 'utf8')
-    const { logged, lost } = JSON.parse(report)
-    const lines = messages(written)
-    const gap = lines.indexOf(lostMessage)
-    t.equal(lost, lossOf(written))
-    t.ok(lost > 0 && lost < 500, `${lost} lines were lost, about a chunk`)
-    const numbers = Array.from({ length: logged }, (_, n) => String(n))
-    t.strictSame(lines, [...numbers.slice(0, gap), lostMessage, ...numbers.slice(gap + lost)])
-  }
-)
+  const path = join(t.testdir({}), 'log')
+  const file = openSync(path, 'w')
+  t.teardown(() => closeSync(file))
+  const child = run(t, program, ['ignore', file, 'pipe'])
+  const report = await text(child.stderr as Readable)
+  const written = readFileSync(path, 'utf8')
+  const { logged, lost } = JSON.parse(report)
+  const lines = messages(written)
+  const gap = lines.indexOf(lostMessage)
+  t.equal(lost, lossOf(written))
+  t.ok(lost > 0 && lost < 500, `${lost} lines were lost, about a chunk`)
+  const numbers = Array.from({ length: logged }, (_, n) => String(n))
+  t.strictSame(lines, [...numbers.slice(0, gap), lostMessage, ...numbers.slice(gap + lost)])
+})
 
 t.test('without a reader the process keeps running, and counts the lines that it loses', async (t) => {
   const program = `
@@ -200,17 +197,14 @@ t.test('without a reader the process keeps running, and counts the lines that it
   t.ok(Number(await text(child.stderr as Readable)) > 10_000)
 })
 
-t.test(
-  'nobody reads: nothing waits; then somebody does: the kept lines, and how many were lost',
-  async (t) => {
-    const { logged, readUntil } = runWithFifo(t, 20_000, 'setInterval(() => {}, 60_000)')
-    const lost = await logged()
-    const lines = await readUntil(/lines of the log were lost"}\n/, 0)
-    t.equal(lossOf(lines), lost)
-    const numbers = Array.from({ length: 20_000 - lost }, (_, n) => String(n))
-    t.strictSame(messages(lines), [...numbers, lostMessage])
-  }
-)
+t.test('nobody reads: nothing waits; then: the kept lines, and how many were lost', async (t) => {
+  const { logged, readUntil } = runWithFifo(t, 20_000, 'setInterval(() => {}, 60_000)')
+  const lost = await logged()
+  const lines = await readUntil(/lines of the log were lost"}\n/, 0)
+  t.equal(lossOf(lines), lost)
+  const numbers = Array.from({ length: 20_000 - lost }, (_, n) => String(n))
+  t.strictSame(messages(lines), [...numbers, lostMessage])
+})
 
 t.test('an exit with a slow reader loses nothing', async (t) => {
   const { logged, readUntil, ended } = runWithFifo(t, 1_500, `log.info('shut down'); process.exit(0)`)
@@ -226,22 +220,19 @@ t.test('an exit with a reader that comes back says how many lines were lost', as
   t.equal(lossOf(await readUntil(never, 0)), lost + 1)
 })
 
-t.test(
-  'an exit without a reader ends with its code, and counts what it has not written as lost',
-  async (t) => {
-    const { child, logged, readUntil, ended } = runWithFifo(
-      t,
-      1_500,
-      `process.on('exit', () => process.stderr.write('ended, ' + lostLines() + ' lost')); process.exit(3)`
-    )
-    t.equal(await logged(), 0)
-    const lost = Number(/ended, (\d+)/.exec(await text(child.stderr as Readable))?.[1])
-    t.strictSame(await ended, [3, null])
-    const written = (await readUntil(never, 0)).split('\n').length - 1
-    t.ok(lost > 0)
-    t.equal(written + lost, 1_500)
-  }
-)
+t.test('an exit without a reader has its code, and counts what it has not written as lost', async (t) => {
+  const { child, logged, readUntil, ended } = runWithFifo(
+    t,
+    1_500,
+    `process.on('exit', () => process.stderr.write('ended, ' + lostLines() + ' lost')); process.exit(3)`
+  )
+  t.equal(await logged(), 0)
+  const lost = Number(/ended, (\d+)/.exec(await text(child.stderr as Readable))?.[1])
+  t.strictSame(await ended, [3, null])
+  const written = (await readUntil(never, 0)).split('\n').length - 1
+  t.ok(lost > 0)
+  t.equal(written + lost, 1_500)
+})
 
 t.test('a terminal that shows nothing stops nothing', async (t) => {
   const done = join(t.testdir({}), 'done')
@@ -278,19 +269,16 @@ async function startStalled(t: Test, env: NodeJS.ProcessEnv = {}) {
   return { url, page, kill, exited }
 }
 
-t.test(
-  'a service whose log nobody reads serves on all ports, counts lost lines, and ends at SIGTERM',
-  async (t) => {
-    const { url, page, kill, exited } = await startStalled(t)
-    const lost = async () =>
-      parseMetrics(await (await fetch(page)).text()).value('plant_store_log_lines_lost_total')
-    t.ok(await until('lines are lost', lost, (count) => count > 0))
-    t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
-    t.equal((await fetch(`${url}/readyz`)).status, 200)
-    kill('SIGTERM')
-    t.strictSame(await exited, [0, null])
-  }
-)
+t.test('a service whose log nobody reads serves, counts lost lines, and ends at SIGTERM', async (t) => {
+  const { url, page, kill, exited } = await startStalled(t)
+  const lost = async () =>
+    parseMetrics(await (await fetch(page)).text()).value('plant_store_log_lines_lost_total')
+  t.ok(await until('lines are lost', lost, (count) => count > 0))
+  t.strictSame(await post(`${url}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
+  t.equal((await fetch(`${url}/readyz`)).status, 200)
+  kill('SIGTERM')
+  t.strictSame(await exited, [0, null])
+})
 
 t.test('a service whose log is read at 256 kB/s responds as soon as others', async (t) => {
   const { url, child } = await startProcess(t, { DATABASE_URL: await createDatabase(t) })

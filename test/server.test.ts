@@ -102,23 +102,20 @@ t.test('neither process accepts a database whose encoding is not UTF8', async (t
   t.strictSame(await run(t, ['src/commands/migrate.ts'], { DATABASE_URL: url }), fault)
 })
 
-t.test(
-  'both processes say that they reach another machine in clear text, unless the URL asks for it',
-  async (t) => {
-    const exposed = 'postgres://gardener:thyme@db.invalid/plants'
-    const env = { ...settings, ...covered, STARTUP_TIMEOUT_MS: '1' }
-    const warning =
-      /"level":40.*"host":"db.invalid","msg":"connections to the database are not encrypted: add an sslmode/
-    t.match((await run(t, ['src/server.ts'], { ...env, DATABASE_URL: exposed })).stdout, warning)
-    const line = 'plant-store: the connection to db.invalid is not encrypted: add an sslmode to the URL'
-    t.match((await run(t, ['src/commands/migrate.ts'], { ...env, DATABASE_URL: exposed })).stderr, line)
-    for (const query of ['sslmode=disable', 'sslmode=require']) {
-      const asked = { ...env, DATABASE_URL: `${exposed}?${query}` }
-      t.notMatch((await run(t, ['src/server.ts'], asked)).stdout, 'not encrypted')
-      t.notMatch((await run(t, ['src/commands/migrate.ts'], asked)).stderr, 'not encrypted')
-    }
+t.test('both processes say that they reach another machine in clear text, unless asked to', async (t) => {
+  const exposed = 'postgres://gardener:thyme@db.invalid/plants'
+  const env = { ...settings, ...covered, STARTUP_TIMEOUT_MS: '1' }
+  const warning =
+    /"level":40.*"host":"db.invalid","msg":"connections to the database are not encrypted: add an sslmode/
+  t.match((await run(t, ['src/server.ts'], { ...env, DATABASE_URL: exposed })).stdout, warning)
+  const line = 'plant-store: the connection to db.invalid is not encrypted: add an sslmode to the URL'
+  t.match((await run(t, ['src/commands/migrate.ts'], { ...env, DATABASE_URL: exposed })).stderr, line)
+  for (const query of ['sslmode=disable', 'sslmode=require']) {
+    const asked = { ...env, DATABASE_URL: `${exposed}?${query}` }
+    t.notMatch((await run(t, ['src/server.ts'], asked)).stdout, 'not encrypted')
+    t.notMatch((await run(t, ['src/commands/migrate.ts'], asked)).stderr, 'not encrypted')
   }
-)
+})
 
 t.test('the service says at the start that it may open fewer files than MAX_CONNECTIONS needs', async (t) => {
   const env = {
@@ -154,75 +151,67 @@ const hasIPv6 = Object.values(networkInterfaces()).some((all) =>
   all?.some(({ address }) => address === '::1')
 )
 
-t.test(
-  'HOST and METRICS_HOST of :: keep the contract on IPv4 and on IPv6',
-  { skip: !hasIPv6 && 'this machine has no IPv6' },
-  async (t) => {
-    const env = { ...settings, DATABASE_URL: await createDatabase(t), HOST: '::', METRICS_HOST: '::' }
-    const { output } = start(t, ['src/server.ts'], env)
-    for (const line of [/Server listening at http:.*?:(\d+)"/, /Metrics at http:.*?:(\d+)\/metrics"/]) {
-      const [, port] = await output(line)
-      for (const address of ['127.0.0.1', '[::1]']) {
-        const bytes = await exchange(`http://${address}:${port}`, [
-          'CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n'
-        ])
-        const bodies = parseResponses(bytes).map(({ status, body }) => `${status} ${body}`)
-        t.strictSame(bodies, ['400 {"error":405,"message":"this path does not support this method"}'])
-      }
+const skip = !hasIPv6 && 'this machine has no IPv6'
+t.test('HOST and METRICS_HOST of :: keep the contract on IPv4 and on IPv6', { skip }, async (t) => {
+  const env = { ...settings, DATABASE_URL: await createDatabase(t), HOST: '::', METRICS_HOST: '::' }
+  const { output } = start(t, ['src/server.ts'], env)
+  for (const line of [/Server listening at http:.*?:(\d+)"/, /Metrics at http:.*?:(\d+)\/metrics"/]) {
+    const [, port] = await output(line)
+    for (const address of ['127.0.0.1', '[::1]']) {
+      const bytes = await exchange(`http://${address}:${port}`, ['CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n'])
+      const bodies = parseResponses(bytes).map(({ status, body }) => `${status} ${body}`)
+      t.strictSame(bodies, ['400 {"error":405,"message":"this path does not support this method"}'])
     }
   }
-)
+})
 
-t.test(
-  'the service waits for the migrations, responds, logs one line a request, ends on SIGTERM',
-  async (t) => {
-    const url = await createDatabase(t, { migrated: false })
-    const env = { ...covered, DATABASE_URL: url }
-    const service = start(t, ['src/server.ts'], { ...settings, ...env, SHUTDOWN_DELAY_MS: '0' })
-    const migrations = await run(t, ['src/commands/migrate.ts'], env)
-    t.strictSame(migrations, { code: 0, stdout: `migrated: ${allMigrations.join(', ')}\n`, stderr: '' })
+t.test('the service waits for the migrations, responds, logs a line, ends on SIGTERM', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  const env = { ...covered, DATABASE_URL: url }
+  const service = start(t, ['src/server.ts'], { ...settings, ...env, SHUTDOWN_DELAY_MS: '0' })
+  const migrations = await run(t, ['src/commands/migrate.ts'], env)
+  t.strictSame(migrations, { code: 0, stdout: `migrated: ${allMigrations.join(', ')}\n`, stderr: '' })
 
-    const [, address] = await service.output(/Server listening at (http:[^"]+)/)
-    const response = await fetch(`${address}/plants`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-      body: '{"id":1,"name":"Monstera","tag":"tropical"}'
-    })
-    t.equal(response.status, 200)
-    t.strictSame(await response.json(), { name: 'Monstera', tag: 'tropical' })
-    t.strictSame(await query(url, 'select id, name, tag from plants'), [
-      { id: '1', name: 'Monstera', tag: 'tropical' }
-    ])
+  const [, address] = await service.output(/Server listening at (http:[^"]+)/)
+  const response = await fetch(`${address}/plants`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    body: '{"id":1,"name":"Monstera","tag":"tropical"}'
+  })
+  t.equal(response.status, 200)
+  t.strictSame(await response.json(), { name: 'Monstera', tag: 'tropical' })
+  t.strictSame(await query(url, 'select id, name, tag from plants'), [
+    { id: '1', name: 'Monstera', tag: 'tropical' }
+  ])
 
-    await service.output(/"created"/)
-    service.kill('SIGTERM')
-    const { code, stdout, stderr } = await service.ended
-    t.equal(code, 0)
-    t.equal(stderr, '')
-    t.notMatch(stdout, secret)
-    t.notMatch(stdout, 'Monstera')
-    const lines = stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line))
-    const requests = lines.filter((line) => 'requestId' in line)
-    t.equal(requests.length, 1)
-    const { time, requestId, durationMs, ...line } = requests[0]
-    t.strictSame(line, {
-      level: 30,
-      method: 'POST',
-      route: '/plants',
-      caller: 'shop',
-      failure: 0,
-      batchRows: 1,
-      client: '127.0.0.1',
-      msg: 'created'
-    })
-    t.ok(Math.abs(Date.now() - time) < scaled(60_000))
-    t.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
-    t.ok(durationMs > 0 && durationMs < scaled(60_000))
-  }
-)
+  await service.output(/"created"/)
+  service.kill('SIGTERM')
+  const { code, stdout, stderr } = await service.ended
+  t.equal(code, 0)
+  t.equal(stderr, '')
+  t.notMatch(stdout, secret)
+  t.notMatch(stdout, 'Monstera')
+  const lines = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const requests = lines.filter((line) => 'requestId' in line)
+  t.equal(requests.length, 1)
+  const { time, requestId, durationMs, ...line } = requests[0]
+  t.strictSame(line, {
+    level: 30,
+    method: 'POST',
+    route: '/plants',
+    caller: 'shop',
+    failure: 0,
+    batchRows: 1,
+    client: '127.0.0.1',
+    msg: 'created'
+  })
+  t.ok(Math.abs(Date.now() - time) < scaled(60_000))
+  t.match(requestId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+  t.ok(durationMs > 0 && durationMs < scaled(60_000))
+})
 
 t.test('the migrations run once, and a developer can revert each', async (t) => {
   const DATABASE_URL = await createDatabase(t, { migrated: false })
@@ -307,24 +296,21 @@ t.test('SIGHUP without a file of tokens is logged, and the service continues', a
 const waiting = 1_000
 const kernelLimit = '/proc/sys/net/core/somaxconn'
 const isTooFew = !existsSync(kernelLimit) || Number(readFileSync(kernelLimit, 'utf8')) < waiting
+const tooFew = { skip: isTooFew && `${kernelLimit} is below ${waiting}` }
 
-t.test(
-  'clients that connect while the process is stopped lose nothing',
-  { skip: isTooFew && `${kernelLimit} is below ${waiting}` },
-  async (t) => {
-    const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
-    service.kill('SIGSTOP')
-    let connected = 0
-    const responses = Array.from({ length: waiting }, async () => {
-      const accepted = async () => void connected++
-      return exchange(service.url, [accepted, 'GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'])
-    })
-    await until('all are connected', () => connected === waiting)
-    service.kill('SIGCONT')
-    const statuses = (await Promise.all(responses)).map((bytes) => parseResponses(bytes)[0]?.status)
-    t.strictSame(new Set(statuses), new Set([200]))
-  }
-)
+t.test('clients that connect while the process is stopped lose nothing', tooFew, async (t) => {
+  const service = await startProcess(t, { DATABASE_URL: await createDatabase(t) })
+  service.kill('SIGSTOP')
+  let connected = 0
+  const responses = Array.from({ length: waiting }, async () => {
+    const accepted = async () => void connected++
+    return exchange(service.url, [accepted, 'GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'])
+  })
+  await until('all are connected', () => connected === waiting)
+  service.kill('SIGCONT')
+  const statuses = (await Promise.all(responses)).map((bytes) => parseResponses(bytes)[0]?.status)
+  t.strictSame(new Set(statuses), new Set([200]))
+})
 
 t.test('a token is made with the entry that recognises it', async (t) => {
   const made = await Promise.all([

@@ -33,3 +33,7 @@ export async function until<T>(
     await sleep(Math.min(longestPauseMs, 5 + waitedMs / 20))
   }
 }
+
+/** Predicates: whether what is seen is this value, or has this length. */
+export const is = (value: unknown) => (seen: unknown) => seen === value
+export const hasLength = (length: number) => (seen: { length: number }) => seen.length === length

@@ -98,22 +98,19 @@ t.test('what the objectives count is on the page before the first create', async
   )
 })
 
-t.test(
-  'the page has the metrics of the process and of the build; docs/monitoring.md has all others',
-  async (t) => {
-    const service = await start(t)
-    await service.post({ id: 10, name: 'n' })
-    const { types, samples } = await counted(service, 1)
-    for (const name of [
-      'process_cpu_seconds_total',
-      'process_start_time_seconds',
-      'nodejs_gc_duration_seconds'
-    ])
-      t.ok(name in types, name)
-    const [info] = samples.filter(({ name }) => name === 'plant_store_build_info')
-    t.match(info, { labels: { version: /^\d+\.\d+\.\d+$/, node_version: process.versions.node }, value: 1 })
-  }
-)
+t.test('the page has the metrics of process and build; docs/monitoring.md has all others', async (t) => {
+  const service = await start(t)
+  await service.post({ id: 10, name: 'n' })
+  const { types, samples } = await counted(service, 1)
+  for (const name of [
+    'process_cpu_seconds_total',
+    'process_start_time_seconds',
+    'nodejs_gc_duration_seconds'
+  ])
+    t.ok(name in types, name)
+  const [info] = samples.filter(({ name }) => name === 'plant_store_build_info')
+  t.match(info, { labels: { version: /^\d+\.\d+\.\d+$/, node_version: process.versions.node }, value: 1 })
+})
 
 t.test('a concurrent load: the batches hold what was created', async (t) => {
   const service = await start(t)

@@ -28,14 +28,8 @@ const created = (remaining: number) => {
   const response = success({ name: 'n' })
   return { ...response, headers: { ...response.headers, ...limits(remaining) } }
 }
-const refused = failure(
-  429,
-  'too many requests per second from this caller; this request stored nothing; retry later',
-  {
-    ...limits(0),
-    'retry-after': '1'
-  }
-)
+const tooMany = 'too many requests per second from this caller; this request stored nothing; retry later'
+const refused = failure(429, tooMany, { ...limits(0), 'retry-after': '1' })
 
 let lastId = 0
 const post = (secret: string, init: RequestInit = {}) =>
@@ -52,81 +46,26 @@ async function atOnce<T>(send: (secret: string) => (() => Promise<T>)[]): Promis
   }
 }
 
-/** Nothing is left, not even for this request. */
-const none = undefined
-/** When requests come, in ms, and how many are left after each; none for one that is refused. */
-const sequences: [
-  title: string,
-  perSecond: number,
-  steps: [ms: number, ...left: (number | undefined)[]][]
-][] = [
-  ['a full bucket holds a second of requests', 3, [[0, 2, 1, 0, none, none]]],
-  [
-    'it gains one after its part of a second, and no sooner',
-    4,
-    [
-      [0, 3, 2, 1, 0],
-      [249, none],
-      [250, 0, none]
-    ]
-  ],
-  [
-    'a refused request takes nothing',
-    4,
-    [
-      [0, 3, 2, 1, 0, none, none, none],
-      [100, none],
-      [500, 1, 0, none]
-    ]
-  ],
-  [
-    'part of a request is kept until it is whole',
-    2,
-    [
-      [0, 1, 0],
-      [300, none],
-      [700, 0],
-      [1_000, 0, none]
-    ]
-  ],
-  [
-    'after a second it is full again',
-    3,
-    [
-      [0, 2, 1, 0, none],
-      [1_000, 2, 1, 0, none]
-    ]
-  ],
-  [
-    'a long rest fills it no further',
-    3,
-    [
-      [0, 2],
-      [1e9, 2, 1, 0, none]
-    ]
-  ],
-  [
-    'one request a second',
-    1,
-    [
-      [0, 0, none],
-      [999, none],
-      [1_000, 0, none]
-    ]
-  ]
+/** When requests come, in ms, and how many are left after each: `-` for one that is refused. */
+const sequences: [title: string, perSecond: number, steps: string][] = [
+  ['a full bucket holds a second of requests', 3, '0: 2 1 0 - -'],
+  ['it gains one after its part of a second, and no sooner', 4, '0: 3 2 1 0, 249: -, 250: 0 -'],
+  ['a refused request takes nothing', 4, '0: 3 2 1 0 - - -, 100: -, 500: 1 0 -'],
+  ['part of a request is kept until it is whole', 2, '0: 1 0, 300: -, 700: 0, 1000: 0 -'],
+  ['after a second it is full again', 3, '0: 2 1 0 -, 1000: 2 1 0 -'],
+  ['a long rest fills it no further', 3, '0: 2, 1000000000: 2 1 0 -'],
+  ['one request a second', 1, '0: 0 -, 999: -, 1000: 0 -']
 ]
 
 for (const [title, perSecond, steps] of sequences) {
   t.test(`${title}: ${perSecond} a second`, async (t) => {
     let ms = 5_000
     const take = createRateLimit(perSecond, { now: () => ms })
-    for (const [at, ...left] of steps) {
-      ms = 5_000 + at
-      t.strictSame(
-        left.map(() => take('a')),
-        left,
-        `after ${at} ms`
-      )
+    for (const step of steps.split(', ')) {
+      const [at, ...left] = step.split(/:? /)
+      ms = 5_000 + Number(at)
+      const found = left.map(() => `${take('a') ?? '-'}`)
+      t.strictSame(found, left, `after ${at} ms`)
     }
     t.equal(take('b'), perSecond - 1, 'another caller has a bucket of its own')
   })
@@ -152,30 +91,25 @@ t.test('of requests without end, any one second lets through fewer than twice th
   }
 })
 
-t.test(
-  'the fourth create at once gets 429 and is not stored, and the next that it gains gets 200',
-  async (t) => {
-    let caller = ''
-    const responses = await atOnce((secret) => {
-      caller = secret
-      return Array.from({ length: 4 }, () => () => post(secret))
-    })
-    t.strictSame(responses, [created(2), created(1), created(0), refused])
-    t.strictSame(await service.rows('select 1 from plants where id = $1', [lastId]), [])
-    const began = performance.now()
-    const next = await until(
-      'it has gained one',
-      () => post(caller),
-      ({ status }) => status === 200
-    )
-    const gained = Math.floor((performance.now() - began) / (1_000 / 3))
-    // It has gained a third of one before, at most.
-    t.ok(
-      [0, gained, gained - 1].map(created).some((one) => isDeepStrictEqual(one, next)),
-      inspect(next)
-    )
-  }
-)
+t.test('the fourth create at once gets 429 and is not stored; the next gained gets 200', async (t) => {
+  let caller = ''
+  const responses = await atOnce((secret) => {
+    caller = secret
+    return Array.from({ length: 4 }, () => () => post(secret))
+  })
+  t.strictSame(responses, [created(2), created(1), created(0), refused])
+  t.strictSame(await service.rows('select 1 from plants where id = $1', [lastId]), [])
+  const began = performance.now()
+  const ask = () => post(caller)
+  const next = await until('it has gained one', ask, ({ status }) => status === 200)
+  const gained = Math.floor((performance.now() - began) / (1_000 / 3))
+  // It has gained a third of one before, at most.
+  const expected = [0, gained, gained - 1].map(created)
+  t.ok(
+    expected.some((one) => isDeepStrictEqual(one, next)),
+    inspect(next)
+  )
+})
 
 t.test('all tokens of a caller share its limit, and another caller has its own', async (t) => {
   const responses = await atOnce((secret) => {

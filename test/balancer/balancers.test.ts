@@ -76,8 +76,9 @@ async function judge(t: Test, { url, tlsUrl }: Balancer, [title, bytes, error]: 
   return { ...response?.headers, message }
 }
 
+t.jobs = 5 // all: they mostly wait
 for (const [title, { command, start }] of Object.entries(balancers)) {
-  t.test(title, { skip: isMissing(command) }, async (t) => {
+  t.test(title, { skip: isMissing(command), buffered: true }, async (t) => {
     // Two checks must have failed by then, also on a machine that stands still for a while.
     const settings = { SHUTDOWN_DELAY_MS: String(scaled(7_000)) }
     const instances = await startInstances(t, 2, settings)

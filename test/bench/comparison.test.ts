@@ -17,21 +17,18 @@ t.test('with many rounds, the range leaves out what lies outside of 95 % for the
   t.strictSame(compareRounds(ascending, ones), { rounds: 24, median: 12.5, least: 7, most: 18 })
 })
 
-t.test(
-  'a figure is worse or better only in six rounds or more, where its range and that of the noise do not meet',
-  async (t) => {
-    const range = (least: number, most: number, rounds = 6) => ({
-      rounds,
-      median: (least + most) / 2,
-      least,
-      most
-    })
-    t.equal(judge(range(1.05, 1.1), range(0.97, 1.04), false), 'worse')
-    t.equal(judge(range(1.05, 1.1), range(0.97, 1.04), true), 'better')
-    t.equal(judge(range(0.9, 0.95), range(0.97, 1.04), true), 'worse')
-    t.equal(judge(range(0.9, 0.95), range(0.97, 1.04), false), 'better')
-    t.equal(judge(range(1.04, 1.1), range(0.97, 1.04), false), '')
-    t.equal(judge(range(0.9, 1.2), range(0.97, 1.04), true), '')
-    t.equal(judge(range(1.05, 1.1, 5), range(0.97, 1.04), false), '', 'five rounds say nothing')
-  }
-)
+t.test('a figure is worse or better only in six rounds, where range and noise do not meet', async (t) => {
+  const range = (least: number, most: number, rounds = 6) => ({
+    rounds,
+    median: (least + most) / 2,
+    least,
+    most
+  })
+  t.equal(judge(range(1.05, 1.1), range(0.97, 1.04), false), 'worse')
+  t.equal(judge(range(1.05, 1.1), range(0.97, 1.04), true), 'better')
+  t.equal(judge(range(0.9, 0.95), range(0.97, 1.04), true), 'worse')
+  t.equal(judge(range(0.9, 0.95), range(0.97, 1.04), false), 'better')
+  t.equal(judge(range(1.04, 1.1), range(0.97, 1.04), false), '')
+  t.equal(judge(range(0.9, 1.2), range(0.97, 1.04), true), '')
+  t.equal(judge(range(1.05, 1.1, 5), range(0.97, 1.04), false), '', 'five rounds say nothing')
+})

@@ -102,14 +102,11 @@ for (const [what, write] of texts) {
   })
 }
 
-t.test(
-  'too many values are refused before anything is parsed: also where what follows is not JSON',
-  async (t) => {
-    for (const open of ['[', '{"a":', '[{},', '1,'])
-      t.throws(
-        () => createJsonReader([])(Buffer.from(open.repeat(maximumValues + 1))),
-        { name: 'MalformedBody' },
-        open
-      )
-  }
-)
+t.test('too many values are refused before anything is parsed, also before what is not JSON', async (t) => {
+  for (const open of ['[', '{"a":', '[{},', '1,'])
+    t.throws(
+      () => createJsonReader([])(Buffer.from(open.repeat(maximumValues + 1))),
+      { name: 'MalformedBody' },
+      open
+    )
+})

@@ -191,75 +191,66 @@ t.test('from another machine, in clear text, no link fills a token in; all else 
   t.strictSame(complaints, [])
 })
 
-t.test(
-  'without a token the page says where one comes from; one that is typed outlives a reload',
-  async (t) => {
-    const { url } = await startService(t)
-    const { page } = await open(t, `${url}/docs`)
-    const hint = page.locator('#token-hint')
-    t.match(await hint.innerText(), /npm run dev.*npm run token/s)
-    const { body, meaning } = await execute(page)
-    t.strictSame(body, { error: 401, message: catalogue.MissingToken.message })
-    t.equal(meaning, 'MissingToken. Send Authorization: Bearer <token>. Retry: never.')
-    await tokenField(page).fill(token)
-    t.notMatch(await hint.innerText(), 'npm')
-    await page.reload()
-    t.equal((await execute(page)).status, '200')
-    await tokenField(page).fill('')
-    t.strictSame((await execute(page)).body, { error: 401, message: catalogue.MissingToken.message })
-  }
-)
+t.test('without a token the page says where one comes from; a typed one outlives a reload', async (t) => {
+  const { url } = await startService(t)
+  const { page } = await open(t, `${url}/docs`)
+  const hint = page.locator('#token-hint')
+  t.match(await hint.innerText(), /npm run dev.*npm run token/s)
+  const { body, meaning } = await execute(page)
+  t.strictSame(body, { error: 401, message: catalogue.MissingToken.message })
+  t.equal(meaning, 'MissingToken. Send Authorization: Bearer <token>. Retry: never.')
+  await tokenField(page).fill(token)
+  t.notMatch(await hint.innerText(), 'npm')
+  await page.reload()
+  t.equal((await execute(page)).status, '200')
+  await tokenField(page).fill('')
+  t.strictSame((await execute(page)).body, { error: 401, message: catalogue.MissingToken.message })
+})
 
-t.test(
-  'the page shows the exact bounds of an id, and the failures in groups, folded on a phone',
-  async (t) => {
-    const { url } = await startService(t)
-    for (const width of [360, 1280]) {
-      const { page, complaints } = await open(t, `${url}/`, { viewport: { width, height: 800 } })
-      await page.locator('.models').getByText('from -9223372036854775808 to 9223372036854775807').waitFor()
-      t.notMatch(await page.locator('body').innerText(), /\d{15}6000\b/, 'no rounded number')
-      const groups = page.locator('.response[data-code="400"] details')
-      t.strictSame(await groups.locator('summary').allInnerTexts(), [
-        'Correct the request',
-        'Retry',
-        'Ask the operator'
-      ])
-      const unavailable = groups.getByText(formatMessage(catalogue.Unavailable, true))
-      t.equal(await unavailable.isVisible(), width > 640)
-      if (width < 640) await groups.getByText('Retry', { exact: true }).click()
-      t.ok(await unavailable.isVisible())
-      t.strictSame(complaints, [])
-    }
+t.test('it shows the exact bounds of an id, and failures in groups, folded on a phone', async (t) => {
+  const { url } = await startService(t)
+  for (const width of [360, 1280]) {
+    const { page, complaints } = await open(t, `${url}/`, { viewport: { width, height: 800 } })
+    await page.locator('.models').getByText('from -9223372036854775808 to 9223372036854775807').waitFor()
+    t.notMatch(await page.locator('body').innerText(), /\d{15}6000\b/, 'no rounded number')
+    const groups = page.locator('.response[data-code="400"] details')
+    t.strictSame(await groups.locator('summary').allInnerTexts(), [
+      'Correct the request',
+      'Retry',
+      'Ask the operator'
+    ])
+    const unavailable = groups.getByText(formatMessage(catalogue.Unavailable, true))
+    t.equal(await unavailable.isVisible(), width > 640)
+    if (width < 640) await groups.getByText('Retry', { exact: true }).click()
+    t.ok(await unavailable.isVisible())
+    t.strictSame(complaints, [])
   }
-)
+})
 
-t.test(
-  'behind a balancer that serves it below a path, with BASE_PATH, it posts to the right place',
-  async (t) => {
-    const { url, rows } = await startService(t, { BASE_PATH: '/v1' })
-    const balancer = createServer((incoming, outgoing) => {
-      const { method, headers, url: path = '' } = incoming
-      if (!path.startsWith('/store/')) return void outgoing.writeHead(404).end()
-      const passed = request(`${url}${path.slice('/store'.length)}`, { method, headers }, (response) => {
-        outgoing.writeHead(response.statusCode as number, response.headers)
-        response.pipe(outgoing)
-      })
-      incoming.pipe(passed)
-    }).listen(0, '127.0.0.1')
-    t.teardown(() => {
-      balancer.closeAllConnections()
-      balancer.close()
+t.test('below a path of a balancer, with BASE_PATH, it posts to the right place', async (t) => {
+  const { url, rows } = await startService(t, { BASE_PATH: '/v1' })
+  const balancer = createServer((incoming, outgoing) => {
+    const { method, headers, url: path = '' } = incoming
+    if (!path.startsWith('/store/')) return void outgoing.writeHead(404).end()
+    const passed = request(`${url}${path.slice('/store'.length)}`, { method, headers }, (response) => {
+      outgoing.writeHead(response.statusCode as number, response.headers)
+      response.pipe(outgoing)
     })
-    await new Promise((resolve) => balancer.once('listening', resolve))
-    const outside = `http://127.0.0.1:${(balancer.address() as AddressInfo).port}/store`
-    for (const [index, path] of ['/', '/docs'].entries()) {
-      const { page, complaints } = await open(t, `${outside}${path}`)
-      await tokenField(page).fill(token)
-      const response = await execute(page, `{"id": ${index}, "name": "Fern"}`)
-      t.equal(response.url, `${outside}/v1/plants`)
-      t.equal(response.status, '200')
-      t.strictSame(complaints, [])
-    }
-    t.strictSame(await rows('select id from plants order by id'), [{ id: '0' }, { id: '1' }])
+    incoming.pipe(passed)
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => {
+    balancer.closeAllConnections()
+    balancer.close()
+  })
+  await new Promise((resolve) => balancer.once('listening', resolve))
+  const outside = `http://127.0.0.1:${(balancer.address() as AddressInfo).port}/store`
+  for (const [index, path] of ['/', '/docs'].entries()) {
+    const { page, complaints } = await open(t, `${outside}${path}`)
+    await tokenField(page).fill(token)
+    const response = await execute(page, `{"id": ${index}, "name": "Fern"}`)
+    t.equal(response.url, `${outside}/v1/plants`)
+    t.equal(response.status, '200')
+    t.strictSame(complaints, [])
   }
-)
+  t.strictSame(await rows('select id from plants order by id'), [{ id: '0' }, { id: '1' }])
+})

@@ -256,19 +256,15 @@ t.test('several faults are reported at once, none with a secret or a password', 
   ])
 })
 
-t.test(
-  "variables of libpq's that ask for TLS are refused: the service reads them from the URL",
-  async (t) => {
-    const line = (name: string) =>
-      `${name} is not read: unset it, and write what it asks for into DATABASE_URL`
-    for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING', 'PGGSSENCMODE', 'PGREPLICATION']) {
-      t.strictSame(faults({ [name]: 'require' }), [line(name)])
-      t.strictSame(faults({ [name]: '' }), [])
-      t.strictSame(faults({ [name]: 'disable' }), [])
-      t.strictSame(faultsOf(readMigrationConfig, { ...required, [name]: 'require' }), [line(name)])
-    }
+t.test("variables of libpq's that ask for TLS are refused: the URL has that", async (t) => {
+  const line = (name: string) => `${name} is not read: unset it, and write what it asks for into DATABASE_URL`
+  for (const name of ['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING', 'PGGSSENCMODE', 'PGREPLICATION']) {
+    t.strictSame(faults({ [name]: 'require' }), [line(name)])
+    t.strictSame(faults({ [name]: '' }), [])
+    t.strictSame(faults({ [name]: 'disable' }), [])
+    t.strictSame(faultsOf(readMigrationConfig, { ...required, [name]: 'require' }), [line(name)])
   }
-)
+})
 
 t.test('NAME_FILE names a file that holds the value, which is trimmed', async (t) => {
   const directory = t.testdir({ url: `\n ${required.DATABASE_URL} \n`, tokens: `${secret}\n` })

@@ -16,164 +16,83 @@ interface Check {
   taken?: number
 }
 
-/** Two checks that see the same, the second after this time in s. */
-const twice = (at: number, seen: Omit<Check, 'at'>): Check[] => [
-  { at: 0, ...seen },
-  { at, ...seen }
-]
+const idle = (at: number, count = 0): Check => ({ at, awaited: 'request', count })
+const header = (at: number, count = 1): Check => ({ at, awaited: 'header', count })
+const firstByte = (at: number, count = 1): Check => ({ at, awaited: 'first byte', count })
+const body = (at: number, isStopping = false): Check => ({ at, awaited: 'body', count: 1, isStopping })
+const end = (at: number, seen: Omit<Check, 'at'> = {}): Check => ({ at, awaited: 'end', ...seen })
+/** What the kernel has accepted, or the client taken. */
+const accepted = (at: number, accepted: number): Check => ({ at, accepted })
+const taken = (at: number, taken: number): Check => ({ at, taken })
 
 const cases: [title: string, checks: Check[], expected: string | undefined][] = [
-  ['a new connection may be silent for the time of a header', twice(10, { awaited: 'request' }), undefined],
-  ['beyond it, it is closed', twice(10.1, { awaited: 'request' }), 'silent'],
-  [
-    'a connection that has had a request may be idle for longer',
-    twice(620, { awaited: 'request', count: 1 }),
-    undefined
-  ],
-  ['but not for ever', twice(621, { awaited: 'request', count: 1 }), 'silent'],
-  ['a header is late after its time', twice(11, { awaited: 'header', count: 1 }), 'late'],
-  [
-    'the header of another request has its own time',
-    [
-      { at: 0, awaited: 'header', count: 1 },
-      { at: 11, awaited: 'header', count: 2 }
-    ],
-    undefined
-  ],
+  ['a new connection may be silent for the time of a header', [idle(0), idle(10)], undefined],
+  ['beyond it, it is closed', [idle(0), idle(10.1)], 'silent'],
+  ['a connection that has had a request may be idle for longer', [idle(0, 1), idle(620, 1)], undefined],
+  ['but not for ever', [idle(0, 1), idle(621, 1)], 'silent'],
+  ['a header is late after its time', [header(0), header(11)], 'late'],
+  ['the header of another request has its own time', [header(0), header(11, 2)], undefined],
   [
     'a header that was not read has its time anew',
-    [
-      { at: 0, awaited: 'header', count: 1 },
-      { at: 9, awaited: 'nothing', count: 1 },
-      { at: 11, awaited: 'header', count: 1 },
-      { at: 20, awaited: 'header', count: 1 }
-    ],
+    [header(0), { at: 9, count: 1 }, header(11), header(20)],
     undefined
   ],
-  [
-    'the first byte of a body is late after the time of a header',
-    twice(11, { awaited: 'first byte', count: 1 }),
-    'late'
-  ],
+  ['the first byte of a body is late after the time of a header', [firstByte(0), firstByte(11)], 'late'],
   [
     'the first byte has its time from the end of the header',
-    [
-      { at: 0, awaited: 'header', count: 1 },
-      { at: 9, awaited: 'first byte', count: 1 },
-      { at: 18, awaited: 'first byte', count: 1 }
-    ],
+    [header(0), firstByte(9), firstByte(18)],
     undefined
   ],
   [
-    'the first bytes of two bodies have a time each',
-    [
-      { at: 0, awaited: 'first byte', count: 1 },
-      { at: 9, awaited: 'first byte', count: 2 },
-      { at: 18, awaited: 'first byte', count: 2 }
-    ],
+    'first bytes of two bodies have a time each',
+    [firstByte(0), firstByte(9, 2), firstByte(18, 2)],
     undefined
   ],
-  [
-    'a body has the time of a request',
-    [
-      { at: 0, awaited: 'header', count: 1 },
-      { at: 9, awaited: 'body', count: 1 },
-      { at: 30, awaited: 'body', count: 1 }
-    ],
-    undefined
-  ],
-  [
-    'which begins with its header',
-    [
-      { at: 0, awaited: 'header', count: 1 },
-      { at: 9, awaited: 'body', count: 1 },
-      { at: 31, awaited: 'body', count: 1 }
-    ],
-    'late'
-  ],
-  [
-    'while the server stops, a request has the time of a header',
-    twice(11, { awaited: 'body', count: 1, isStopping: true }),
-    'late'
-  ],
+  ['a body has the time of a request', [header(0), body(9), body(30)], undefined],
+  ['which begins with its header', [header(0), body(9), body(31)], 'late'],
+  ['while the server stops, a request has the time of a header', [body(0, true), body(11, true)], 'late'],
   [
     'a client that sends for ever after its last response is closed',
-    [
-      { at: 0, awaited: 'end' },
-      { at: 15, awaited: 'end', read: 1 },
-      { at: 31, awaited: 'end', read: 2 }
-    ],
+    [end(0), end(15, { read: 1 }), end(31, { read: 2 })],
     'silent'
   ],
-  ['one that is silent for a second, too', twice(1, { awaited: 'end' }), 'silent'],
+  ['one that is silent for a second, too', [end(0), end(1)], 'silent'],
   [
     'but not while it may take the response',
-    [
-      { at: 0, awaited: 'end', accepted: 20_000, taken: 0 },
-      { at: 5, awaited: 'end', taken: 1_000 }
-    ],
+    [end(0, { accepted: 20_000, taken: 0 }), end(5, { taken: 1_000 })],
     undefined
   ],
   [
     'while the server stops, the kernel delivers the rest without this process',
     [
-      { at: 0, awaited: 'end', accepted: 20_000, isStopping: true },
-      { at: 2, awaited: 'end', taken: 1_000, read: 1, isStopping: true },
-      { at: 2.1, awaited: 'end', taken: 2_000, read: 2, isStopping: true }
+      end(0, { accepted: 20_000, isStopping: true }),
+      end(2, { taken: 1_000, read: 1, isStopping: true }),
+      end(2.1, { taken: 2_000, read: 2, isStopping: true })
     ],
     'silent'
   ],
   [
     'a client that takes nothing is stalled',
-    [
-      { at: 0, accepted: 20_000 },
-      { at: 1, taken: 0 },
-      { at: 31, taken: 0 },
-      { at: 31.1, taken: 0 }
-    ],
+    [accepted(0, 20_000), taken(1, 0), taken(31, 0), taken(31.1, 0)],
     'stalled'
   ],
   [
     'one that takes a little is not',
-    [
-      { at: 0, accepted: 20_000 },
-      { at: 1, taken: 0 },
-      { at: 29, taken: 1 },
-      { at: 40, taken: 1 }
-    ],
+    [accepted(0, 20_000), taken(1, 0), taken(29, 1), taken(40, 1)],
     undefined
   ],
   [
     'nor one of which the kernel was not asked, as after a pause of this process',
-    [{ at: 0, accepted: 20_000 }, { at: 1, taken: 0 }, { at: 100 }],
+    [accepted(0, 20_000), taken(1, 0), { at: 100 }],
     undefined
   ],
-  [
-    'nor one to which little was sent',
-    [
-      { at: 0, accepted: 16_383 },
-      { at: 100, taken: 0 }
-    ],
-    undefined
-  ],
+  ['nor one to which little was sent', [accepted(0, 16_383), taken(100, 0)], undefined],
   [
     'a finished connection waits until the kernel has told that nothing is left, which nobody would ask for later',
-    [
-      { at: 0, awaited: 'end', accepted: 100 },
-      { at: 1, awaited: 'end' },
-      { at: 3, awaited: 'end', taken: 99 }
-    ],
+    [end(0, { accepted: 100 }), end(1), end(3, { taken: 99 })],
     undefined
   ],
-  [
-    'then it is closed',
-    [
-      { at: 0, awaited: 'end', accepted: 100 },
-      { at: 1, awaited: 'end', taken: 99 },
-      { at: 3, awaited: 'end', taken: 100 }
-    ],
-    'silent'
-  ]
+  ['then it is closed', [end(0, { accepted: 100 }), end(1, { taken: 99 }), end(3, { taken: 100 })], 'silent']
 ]
 
 for (const [title, checks, expected] of cases) {

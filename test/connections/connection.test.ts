@@ -40,18 +40,15 @@ async function readAll(client: Socket) {
   return parseResponses(Buffer.concat(chunks))
 }
 
-t.test(
-  'a client that takes nothing of its responses is cut off after REQUEST_TIMEOUT_MS, and counted',
-  async (t) => {
-    const service = await start(t, { REQUEST_TIMEOUT_MS: String(shortMs) })
-    const { client, served } = await startUnread(t, service, documents)
-    await until('it is cut off', () => served.destroyed)
-    await shows(t, service, 'http_connections_stalled_total', 1)
-    await shows(t, service, 'http_requests_in_flight', 0)
-    t.ok(service.log().some(({ msg }) => msg === 'client stopped reading its response; connection closed'))
-    client.destroy()
-  }
-)
+t.test('a client that takes no response is cut off after REQUEST_TIMEOUT_MS, and counted', async (t) => {
+  const service = await start(t, { REQUEST_TIMEOUT_MS: String(shortMs) })
+  const { client, served } = await startUnread(t, service, documents)
+  await until('it is cut off', () => served.destroyed)
+  await shows(t, service, 'http_connections_stalled_total', 1)
+  await shows(t, service, 'http_requests_in_flight', 0)
+  t.ok(service.log().some(({ msg }) => msg === 'client stopped reading its response; connection closed'))
+  client.destroy()
+})
 
 t.test('a client that takes a little now and then gets all of its responses', async (t) => {
   // The kernel tells the server only when there is room for much.
@@ -121,27 +118,24 @@ t.test('requests that have come in time are not late because we have not read th
   t.ok(responses.every(({ status }) => status === 200))
 })
 
-t.test(
-  'a request that is not finished when it is read again has its time anew, and then gets 408',
-  async (t) => {
-    for (const [unfinished, others] of [
-      ['GET /openapi.json HTTP/1.1\r\nhost:', 500],
-      [request('{"id":-4712,', { 'content-length': '30' }), 500]
-    ] as const) {
-      const service = await start(t, {
-        HEADERS_TIMEOUT_MS: String(shortMs),
-        REQUEST_TIMEOUT_MS: String(15 * shortMs)
-      })
-      const { client } = await startUnread(t, service, documents + unfinished)
-      const began = performance.now()
-      await until('it would be late', () => performance.now() - began > 4 * shortMs)
-      const responses = await readAll(client)
-      t.equal(responses.length, others + 1)
-      t.equal(responses.at(-1)?.body, tooSlow)
-      t.equal(responses.at(-1)?.headers.connection, 'close')
-    }
+t.test('a request that is unfinished when it is read again has its time anew, then 408', async (t) => {
+  for (const [unfinished, others] of [
+    ['GET /openapi.json HTTP/1.1\r\nhost:', 500],
+    [request('{"id":-4712,', { 'content-length': '30' }), 500]
+  ] as const) {
+    const service = await start(t, {
+      HEADERS_TIMEOUT_MS: String(shortMs),
+      REQUEST_TIMEOUT_MS: String(15 * shortMs)
+    })
+    const { client } = await startUnread(t, service, documents + unfinished)
+    const began = performance.now()
+    await until('it would be late', () => performance.now() - began > 4 * shortMs)
+    const responses = await readAll(client)
+    t.equal(responses.length, others + 1)
+    t.equal(responses.at(-1)?.body, tooSlow)
+    t.equal(responses.at(-1)?.headers.connection, 'close')
   }
-)
+})
 
 t.test('a client that waits for its 100 after another response is not late', async (t) => {
   const service = await start(t, { HEADERS_TIMEOUT_MS: String(shortMs), REQUEST_TIMEOUT_MS: String(shortMs) })
@@ -164,8 +158,6 @@ t.test('a client that waits for its 100 after another response is not late', asy
   )
   await until('it would be late', () => performance.now() - began > 8 * shortMs)
   letGo()
-  t.strictSame(
-    checkResponses(await bytes).map(({ body }) => body),
-    ['{"name":"a"}', '{"name":"b"}']
-  )
+  const bodies = checkResponses(await bytes).map(({ body }) => body)
+  t.strictSame(bodies, ['{"name":"a"}', '{"name":"b"}'])
 })

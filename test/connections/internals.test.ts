@@ -34,54 +34,47 @@ t.test('a kernel that cannot be asked what it holds is warned of', async (t) => 
   }
 })
 
-t.test(
-  'without its table all that was accepted is taken; where it cannot be read now, nothing is learned',
-  async (t) => {
-    const learned: number[] = []
-    const socket = {
-      destroyed: false,
-      _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 }
-    }
-    const progress = { hasUnread: true, recordTaken: (bytes: number) => learned.push(bytes) }
-    const connection = { socket, progress }
-    const lost = { socket: { ...socket, destroyed: true }, progress }
-    const connections = [connection, lost] as unknown as Connection[]
-    const ask = async (tables?: string[]) => [...(await askKernel(connections, tables)).values()]
-    t.strictSame(await ask(unreadable), [])
-    t.strictSame(learned, [])
-    t.strictSame(await ask(nowhere), [0])
-    t.strictSame(await ask(), [0])
-    t.strictSame(learned, [20_000, 20_000])
+t.test('without its table all that was accepted is taken; where it cannot be read, nothing', async (t) => {
+  const learned: number[] = []
+  const socket = {
+    destroyed: false,
+    _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 }
   }
-)
+  const progress = { hasUnread: true, recordTaken: (bytes: number) => learned.push(bytes) }
+  const connection = { socket, progress }
+  const lost = { socket: { ...socket, destroyed: true }, progress }
+  const connections = [connection, lost] as unknown as Connection[]
+  const ask = async (tables?: string[]) => [...(await askKernel(connections, tables)).values()]
+  t.strictSame(await ask(unreadable), [])
+  t.strictSame(learned, [])
+  t.strictSame(await ask(nowhere), [0])
+  t.strictSame(await ask(), [0])
+  t.strictSame(learned, [20_000, 20_000])
+})
 
-t.test(
-  'of the strangers beyond the bound, those that hold most are cut off, and no trusted connection',
-  async (t) => {
-    const make = (isTrusted: boolean, destroyed = false) =>
-      ({ isTrusted, socket: { destroyed } }) as Connection
-    const [trusted, gone, most, some, little] = [
-      make(true),
-      make(false, true),
-      make(false),
-      make(false),
-      make(false)
-    ]
-    const million = 1_000_000
-    const held = new Map([
-      [trusted, 90 * million],
-      [gone, 90 * million],
-      [little, 10 * million],
-      [most, 50 * million],
-      [some, 30 * million]
-    ])
-    t.strictSame(findGreedy(held), [most])
-    held.delete(most)
-    t.strictSame(findGreedy(held), [])
-    held.set(trusted, 270 * million)
-    t.strictSame(findGreedy(held), [trusted], 'trusted connections have a bound of their own')
-  }
-)
+t.test('of strangers beyond the bound, those that hold most are cut off, and nobody trusted', async (t) => {
+  const make = (isTrusted: boolean, destroyed = false) => ({ isTrusted, socket: { destroyed } }) as Connection
+  const [trusted, gone, most, some, little] = [
+    make(true),
+    make(false, true),
+    make(false),
+    make(false),
+    make(false)
+  ]
+  const million = 1_000_000
+  const held = new Map([
+    [trusted, 90 * million],
+    [gone, 90 * million],
+    [little, 10 * million],
+    [most, 50 * million],
+    [some, 30 * million]
+  ])
+  t.strictSame(findGreedy(held), [most])
+  held.delete(most)
+  t.strictSame(findGreedy(held), [])
+  held.set(trusted, 270 * million)
+  t.strictSame(findGreedy(held), [trusted], 'trusted connections have a bound of their own')
+})
 
 t.test('the kernel is asked when strangers, or all others, may have left more than is allowed', async (t) => {
   const make = (isTrusted: boolean, unreadBytes: number, hasUnread = true) =>

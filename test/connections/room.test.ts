@@ -58,21 +58,18 @@ for (const [what, bytes, responses, order] of strangers) {
   })
 }
 
-t.test(
-  'trusted connections that are idle make room when no other is left, the longest idle first',
-  async (t) => {
-    const service = await start(t)
-    const clients: Client[] = []
-    while (clients.length < limit) clients.push(await connect(t, service, create()))
-    const [used, idle] = clients as [Client, Client]
-    used.send(create())
-    await used.responses(2)
-    const newest = await connect(t, service, probe)
-    await closed(idle)
-    t.ok([...clients.filter((client) => client !== idle), newest].every(isOpen))
-    t.match(await service.metrics(), /http_connections_evicted_total\{token="valid"\} 1\n/)
-  }
-)
+t.test('trusted idle connections make room when no other is left, the longest idle first', async (t) => {
+  const service = await start(t)
+  const clients: Client[] = []
+  while (clients.length < limit) clients.push(await connect(t, service, create()))
+  const [used, idle] = clients as [Client, Client]
+  used.send(create())
+  await used.responses(2)
+  const newest = await connect(t, service, probe)
+  await closed(idle)
+  t.ok([...clients.filter((client) => client !== idle), newest].every(isOpen))
+  t.match(await service.metrics(), /http_connections_evicted_total\{token="valid"\} 1\n/)
+})
 
 t.test('a trusted connection that is held back makes no room until it is let go', async (t) => {
   const service = await start(t)
@@ -100,10 +97,8 @@ t.test('where all are trusted and busy, others are refused, but for their probes
   const busy: Client[] = []
   while (busy.length < limit) busy.push(await connect(t, service, create(), 0))
   const asking = await connect(t, service, probe)
-  t.strictSame(
-    (await asking.responses()).map(({ body }) => body),
-    ['{"status":"ready"}']
-  )
+  const bodies = (await asking.responses()).map(({ body }) => body)
+  t.strictSame(bodies, ['{"status":"ready"}'])
   const creating = await connect(t, service, create())
   t.match((await creating.responses())[0], {
     headers: { 'error-name': 'Overloaded', connection: 'close' },

@@ -140,28 +140,25 @@ t.test('while the service closes, a connection that is kept alive and idle is en
   t.strictSame((await end()).responses, [created], 'and not by the time-out for what never arrives')
 })
 
-t.test(
-  'while the service closes, a client that keeps sending after its 408 is read for two seconds',
-  async (t) => {
-    const { app, url } = await startSlow(t, short)
-    const socket = connectTo(url, { allowHalfOpen: true })
-    socket.on('error', () => {}).resume()
-    const [served] = await once(app.server, 'connection')
-    const cut = once(served, 'close')
-    socket.write(half)
-    await until('all is read', () => served.bytesRead === half.length)
-    const closed = app.close()
-    await once(socket, 'end')
-    const started = performance.now()
-    const timer = setInterval(() => socket.write('x'), 50)
-    t.teardown(() => clearInterval(timer))
-    await cut
-    const tookMs = performance.now() - started
-    t.ok(tookMs > 1_500 && tookMs < scaled(15_000), `read for ${tookMs} ms`)
-    socket.destroy()
-    await closed
-  }
-)
+t.test('while it closes, a client that keeps sending after its 408 is read for two seconds', async (t) => {
+  const { app, url } = await startSlow(t, short)
+  const socket = connectTo(url, { allowHalfOpen: true })
+  socket.on('error', () => {}).resume()
+  const [served] = await once(app.server, 'connection')
+  const cut = once(served, 'close')
+  socket.write(half)
+  await until('all is read', () => served.bytesRead === half.length)
+  const closed = app.close()
+  await once(socket, 'end')
+  const started = performance.now()
+  const timer = setInterval(() => socket.write('x'), 50)
+  t.teardown(() => clearInterval(timer))
+  await cut
+  const tookMs = performance.now() - started
+  t.ok(tookMs > 1_500 && tookMs < scaled(15_000), `read for ${tookMs} ms`)
+  socket.destroy()
+  await closed
+})
 
 t.test('while the service closes, responses that their client has not read yet are sent whole', async (t) => {
   const { app, url, letGo } = await startSlow(t, short)
@@ -189,60 +186,51 @@ t.test('while the service closes, responses that their client has not read yet a
   await closed
 })
 
-t.test(
-  'while the service closes, a request that begins when others are too late has its time, too',
-  async (t) => {
-    const { app, url, letGo } = await startSlow(t, short)
-    const [first, second] = [await open(url), await open(url)]
-    await first.send(request(plant()))
-    await second.send(half)
-    await until('the create is read', () => app.connections.pending === 1)
-    const closed = app.close()
-    t.strictSame((await second.end()).responses, [tooSlow])
-    await first.send(request('{', head))
-    await until('both wait', () => app.connections.pending === 2)
-    letGo()
-    t.strictSame((await first.end()).responses, [created, tooSlow])
-    await closed
-  }
-)
+t.test('while it closes, a request that begins when others are too late has its time, too', async (t) => {
+  const { app, url, letGo } = await startSlow(t, short)
+  const [first, second] = [await open(url), await open(url)]
+  await first.send(request(plant()))
+  await second.send(half)
+  await until('the create is read', () => app.connections.pending === 1)
+  const closed = app.close()
+  t.strictSame((await second.end()).responses, [tooSlow])
+  await first.send(request('{', head))
+  await until('both wait', () => app.connections.pending === 2)
+  letGo()
+  t.strictSame((await first.end()).responses, [created, tooSlow])
+  await closed
+})
 
-t.test(
-  'while the service closes, the first request that comes is the last, whatever comes after',
-  async (t) => {
-    const { app, url, letGo } = await startSlow(t)
-    const { send, end } = await open(url)
-    await send(request(plant()))
-    await until('it is in flight', () => app.connections.pending === 1)
-    const closed = app.close()
-    await until('it listens no more', () => !app.server.listening)
-    await send(request(plant()))
-    await until('the next one is in flight', () => app.connections.pending === 2)
-    for (let count = 0; count < 5; count++) await send(request(plant()))
-    letGo()
-    t.strictSame(await end(), { responses: [created, created], connection: [undefined, 'close'] })
-    await closed
-  }
-)
+t.test('while it closes, the first request that comes is the last, whatever comes after', async (t) => {
+  const { app, url, letGo } = await startSlow(t)
+  const { send, end } = await open(url)
+  await send(request(plant()))
+  await until('it is in flight', () => app.connections.pending === 1)
+  const closed = app.close()
+  await until('it listens no more', () => !app.server.listening)
+  await send(request(plant()))
+  await until('the next one is in flight', () => app.connections.pending === 2)
+  for (let count = 0; count < 5; count++) await send(request(plant()))
+  letGo()
+  t.strictSame(await end(), { responses: [created, created], connection: [undefined, 'close'] })
+  await closed
+})
 
-t.test(
-  'while the service closes, a client that has its response and still sends does not keep it open',
-  async (t) => {
-    const { app, url, letGo } = await startSlow(t)
-    const socket = connectTo(url, { allowHalfOpen: true })
-    socket.on('error', () => {}).resume()
-    socket.write(request(plant()))
-    await until('it is in flight', () => app.connections.pending === 1)
-    const closed = app.close()
-    letGo()
-    await once(socket, 'end')
-    const timer = setInterval(() => socket.write('x'), 100)
-    t.teardown(() => clearInterval(timer))
-    const started = performance.now()
-    await closed
-    t.ok(performance.now() - started < scaled(20_000), 'not until REQUEST_TIMEOUT_MS')
-  }
-)
+t.test('while it closes, a client that has its response and still sends does not delay it', async (t) => {
+  const { app, url, letGo } = await startSlow(t)
+  const socket = connectTo(url, { allowHalfOpen: true })
+  socket.on('error', () => {}).resume()
+  socket.write(request(plant()))
+  await until('it is in flight', () => app.connections.pending === 1)
+  const closed = app.close()
+  letGo()
+  await once(socket, 'end')
+  const timer = setInterval(() => socket.write('x'), 100)
+  t.teardown(() => clearInterval(timer))
+  const started = performance.now()
+  await closed
+  t.ok(performance.now() - started < scaled(20_000), 'not until REQUEST_TIMEOUT_MS')
+})
 
 t.test('an idle service closes at once, and no new connection is taken', async (t) => {
   const { app, url } = await startSlow(t)

@@ -11,7 +11,7 @@ import { createDatabase, lockTable, query, untilBlocked } from '../../harness/po
 import { covered, startProcess } from '../../harness/service/process.ts'
 import { token } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 
 const DATABASE_URL = await createDatabase(t)
 let lastId = 0
@@ -93,40 +93,37 @@ t.test('SIGTERM: unready at once, still serving, then closing connections, then 
   await t.rejects(ask(url, new Agent()), { code: 'ECONNREFUSED' })
 })
 
-t.test(
-  'clients that keep a connection, and are quiet for up to 2.5 s, lose no request at SIGTERM',
-  async (t) => {
-    const { url, kill, ended } = await startService(t, { SHUTDOWN_DELAY_MS: '5000' })
-    let isOver = false
-    const counts = { sent: 0, responses: 0, ends: 0 }
-    async function keep(index: number) {
-      const client = await open(t, url)
-      const quietMs = 1_200 + (index / 60) * 1_300
-      while (!isOver) {
-        if (client.socket.readableEnded || client.socket.closed) return
-        const own = request(plant())
-        counts.sent++
-        client.send(own)
-        const [bytes] = await Promise.race([
-          once(client.socket, 'data'),
-          once(client.socket, 'end').then(() => [])
-        ])
-        if (bytes === undefined) return
-        counts.responses++
-        if (/connection: close/i.test(String(bytes))) return void counts.ends++
-        await sleep(quietMs)
-      }
+t.test('clients that keep a connection, quiet for up to 2.5 s, lose no request at SIGTERM', async (t) => {
+  const { url, kill, ended } = await startService(t, { SHUTDOWN_DELAY_MS: '5000' })
+  let isOver = false
+  const counts = { sent: 0, responses: 0, ends: 0 }
+  async function keep(index: number) {
+    const client = await open(t, url)
+    const quietMs = 1_200 + (index / 60) * 1_300
+    while (!isOver) {
+      if (client.socket.readableEnded || client.socket.closed) return
+      const own = request(plant())
+      counts.sent++
+      client.send(own)
+      const [bytes] = await Promise.race([
+        once(client.socket, 'data'),
+        once(client.socket, 'end').then(() => [])
+      ])
+      if (bytes === undefined) return
+      counts.responses++
+      if (/connection: close/i.test(String(bytes))) return void counts.ends++
+      await sleep(quietMs)
     }
-    const clients = Array.from({ length: 60 }, (_, index) => keep(index))
-    await until('all are served', () => counts.responses >= 60)
-    kill('SIGTERM')
-    t.equal((await ended).code, 0)
-    isOver = true
-    await Promise.all(clients)
-    t.equal(counts.responses, counts.sent, 'each request has its response')
-    t.ok(counts.ends >= 50, `${counts.ends} of 60 learned of it from a response`)
   }
-)
+  const clients = Array.from({ length: 60 }, (_, index) => keep(index))
+  await until('all are served', () => counts.responses >= 60)
+  kill('SIGTERM')
+  t.equal((await ended).code, 0)
+  isOver = true
+  await Promise.all(clients)
+  t.equal(counts.responses, counts.sent, 'each request has its response')
+  t.ok(counts.ends >= 50, `${counts.ends} of 60 learned of it from a response`)
+})
 
 t.test('a slow reader gets all its responses before the process ends', async (t) => {
   const { url, kill, ended, output } = await startService(t, { SHUTDOWN_DELAY_MS: '0' })
@@ -139,16 +136,13 @@ t.test('a slow reader gets all its responses before the process ends', async (t)
   kill('SIGTERM')
   await output(/"msg":"shutting down"/)
   // A connection that was not accepted yet when it stopped listening is reset.
-  await until(
-    'the service listens no more',
-    () => tryToConnect(url),
-    (code) => code === 'ECONNREFUSED'
-  )
+  await until('the service listens no more', () => tryToConnect(url), is('ECONNREFUSED'))
   socket.resume()
   if (!socket.closed) await once(socket, 'close')
   const responses = checkResponses(Buffer.concat(chunks))
+  const bodies = responses.map(({ body }) => body)
   t.strictSame(
-    responses.map(({ body }) => body),
+    bodies,
     Array.from(responses, () => `{"name":"${name}"}`)
   )
   // A create whose response nobody has asked for yet, since nothing of it was read, is not carried out.

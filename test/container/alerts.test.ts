@@ -10,7 +10,7 @@ import { docker, inspect } from '../../harness/docker/docker.ts'
 import { createPlant } from '../../harness/http/post.ts'
 import { freePort } from '../../harness/postgres/embedded-postgres.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { askPrometheus, shorten } from './prometheus.ts'
 import { startRepeating } from './repeating.ts'
 import { copyStack } from './stack.ts'
@@ -306,11 +306,7 @@ t.test('nothing fires in health, and each alert at its fault', { skip }, async (
     const firing = await look()
     return firing.filter((name) => name !== 'PlantStoreWatchdog' && !ofSlowMachines.test(name))
   }
-  await until(
-    'each job is scraped',
-    () => prometheus.values('up == 1'),
-    ({ length }) => length === 10
-  )
+  await until('each job is scraped', () => prometheus.values('up == 1'), hasLength(10))
   await until('nothing fires', others, ({ length }) => length === 0)
   seen.clear()
   for (let count = 0; count < 20; count++) {

@@ -113,51 +113,48 @@ t.test('a night fails while the receiver is away, and with a damaged backup', as
   await load.assertServed()
 })
 
-t.test(
-  'at a time, in another stack: tokens come back, and each is revoked by the line that names it',
-  async (t) => {
-    const [token] = [await stack.token('alice'), await stack.token()]
-    const plants = await stack.plants()
-    const time = new Date()
-    await stack.query('select pg_sleep(1)')
-    t.equal(await createPlant(await stack.url(), await stack.token(), fern), '200 {"name":"Fern"}')
-    const cwd = await copyCheckout(t)
-    const env = {
-      ...stack.env,
-      COMPOSE_PROJECT_NAME: `${project}-other`,
-      COMPOSE_PROFILES: '',
-      PLANT_STORE_IMAGE: stack.image
-    }
-    const other = openProject(cwd, env)
-    t.teardown(() => other.compose('--profile=*', 'down', '--volumes', '--timeout=5'))
-    const restoreOther = async (when: Date) => {
-      const variables = Object.entries(env).map((entry) => entry.join('='))
-      return asRoot(
-        'sh',
-        '-c',
-        `cd ${cwd} && env ${variables.join(' ')} COMPOSE_PROGRESS=quiet ops/restore ${directory} ${when.toISOString()} 2>&1`
-      )
-    }
-    await t.rejects(restoreOther(new Date(0)), /there is no base backup from before 1970/)
-    await t.rejects(
-      restoreOther(new Date(Date.now() + 3_600_000)),
-      /before configured recovery target was reached/
-    )
-    const said = await restoreOther(time)
-    const rows = await other.psql('db', 'plants', 'select count(*) from plants')
-    t.strictSame(rows, [`${plants.length}`])
-    const url = await other.url('balancer', 3000)
-    t.equal(await createPlant(url, token, fern), '200 {"name":"Fern"}')
-    const [revoke = ''] = /docker compose .* setup --revoke alice$/m.exec(said) ?? []
-    await execute('sh', ['-c', revoke], { cwd: '/', env })
-    await until(
-      'it is revoked',
-      () => createPlant(url, token, fern),
-      (text) => text.includes('401')
-    )
-    await t.rejects(restoreOther(time), /has a database/)
+t.test('at a time, in another stack: each token comes back, with the line that revokes it', async (t) => {
+  const [token] = [await stack.token('alice'), await stack.token()]
+  const plants = await stack.plants()
+  const time = new Date()
+  await stack.query('select pg_sleep(1)')
+  t.equal(await createPlant(await stack.url(), await stack.token(), fern), '200 {"name":"Fern"}')
+  const cwd = await copyCheckout(t)
+  const env = {
+    ...stack.env,
+    COMPOSE_PROJECT_NAME: `${project}-other`,
+    COMPOSE_PROFILES: '',
+    PLANT_STORE_IMAGE: stack.image
   }
-)
+  const other = openProject(cwd, env)
+  t.teardown(() => other.compose('--profile=*', 'down', '--volumes', '--timeout=5'))
+  const restoreOther = async (when: Date) => {
+    const variables = Object.entries(env).map((entry) => entry.join('='))
+    return asRoot(
+      'sh',
+      '-c',
+      `cd ${cwd} && env ${variables.join(' ')} COMPOSE_PROGRESS=quiet ops/restore ${directory} ${when.toISOString()} 2>&1`
+    )
+  }
+  await t.rejects(restoreOther(new Date(0)), /there is no base backup from before 1970/)
+  await t.rejects(
+    restoreOther(new Date(Date.now() + 3_600_000)),
+    /before configured recovery target was reached/
+  )
+  const said = await restoreOther(time)
+  const rows = await other.psql('db', 'plants', 'select count(*) from plants')
+  t.strictSame(rows, [`${plants.length}`])
+  const url = await other.url('balancer', 3000)
+  t.equal(await createPlant(url, token, fern), '200 {"name":"Fern"}')
+  const [revoke = ''] = /docker compose .* setup --revoke alice$/m.exec(said) ?? []
+  await execute('sh', ['-c', revoke], { cwd: '/', env })
+  await until(
+    'it is revoked',
+    () => createPlant(url, token, fern),
+    (text) => text.includes('401')
+  )
+  await t.rejects(restoreOther(time), /has a database/)
+})
 
 t.test('a receiver that dies fills no disk, and its successor begins anew by itself', async (t) => {
   const began = await streams()

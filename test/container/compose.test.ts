@@ -48,48 +48,42 @@ t.test('only the balancer is published, on 127.0.0.1, and every container is con
   }
 })
 
-t.test(
-  'the log has the address of the balancer, and last of all the one that the balancer tells',
-  async (t) => {
-    const headers = { 'x-forwarded-for': '203.0.113.7', 'x-request-id': 'forged-address' }
-    t.equal((await fetch(`${await stack.url()}/plants`, { headers })).status, 400)
-    const line = await until('the request is logged', async () =>
-      (await stack.compose('logs', 'api')).split('\n').find((line) => line.includes('"forged-address"'))
-    )
-    t.match(line, /"client":"\d+\.\d+\.\d+\.\d+","forwardedFor":"203\.0\.113\.7, \d+\.\d+\.\d+\.\d+"/)
-  }
-)
+t.test('the log has the address of the balancer, and last of all the one that it tells', async (t) => {
+  const headers = { 'x-forwarded-for': '203.0.113.7', 'x-request-id': 'forged-address' }
+  t.equal((await fetch(`${await stack.url()}/plants`, { headers })).status, 400)
+  const line = await until('the request is logged', async () =>
+    (await stack.compose('logs', 'api')).split('\n').find((line) => line.includes('"forged-address"'))
+  )
+  t.match(line, /"client":"\d+\.\d+\.\d+\.\d+","forwardedFor":"203\.0\.113\.7, \d+\.\d+\.\d+\.\d+"/)
+})
 
-t.test(
-  'a second caller gets a token of its own without a restart, and the service may not change its table',
-  async (t) => {
-    const file = () =>
-      stack.compose('exec', '-T', 'balancer', 'stat', '--format=%i', '/config/haproxy/haproxy.cfg')
-    const before = await file()
-    const token = await stack.token('another')
-    t.match(token, /^\S{43}$/)
-    t.not(token, await stack.token())
-    t.equal(await stack.token('another'), token, 'it is made once')
-    t.equal(await file(), before, 'files that are in use stay')
-    const url = await stack.url()
-    const create = () => createPlant(url, token, { id: -1, name: 'Aloe' })
-    const response = await until(
-      'the replicas have read the file, as they do every second',
-      create,
-      (response) => !response.includes('401')
-    )
-    t.equal(response, '200 {"name":"Aloe"}')
-    for (const name of ['dev', 'another'])
-      t.notMatch(await stack.compose('logs', 'setup'), await stack.token(name), 'no log has a token')
-    // As docs/compose.md revokes it.
-    await stack.compose('run', '--rm', '-T', 'setup', '--revoke', 'another')
-    await stack.compose('up', '--detach', '--no-recreate', '--wait')
-    await until('it is revoked', create, (response) => response.includes('401'))
-    const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
+t.test('a second caller gets a token without a restart; the service may not change its table', async (t) => {
+  const file = () =>
+    stack.compose('exec', '-T', 'balancer', 'stat', '--format=%i', '/config/haproxy/haproxy.cfg')
+  const before = await file()
+  const token = await stack.token('another')
+  t.match(token, /^\S{43}$/)
+  t.not(token, await stack.token())
+  t.equal(await stack.token('another'), token, 'it is made once')
+  t.equal(await file(), before, 'files that are in use stay')
+  const url = await stack.url()
+  const create = () => createPlant(url, token, { id: -1, name: 'Aloe' })
+  const response = await until(
+    'the replicas have read the file, as they do every second',
+    create,
+    (response) => !response.includes('401')
+  )
+  t.equal(response, '200 {"name":"Aloe"}')
+  for (const name of ['dev', 'another'])
+    t.notMatch(await stack.compose('logs', 'setup'), await stack.token(name), 'no log has a token')
+  // As docs/compose.md revokes it.
+  await stack.compose('run', '--rm', '-T', 'setup', '--revoke', 'another')
+  await stack.compose('up', '--detach', '--no-recreate', '--wait')
+  await until('it is revoked', create, (response) => response.includes('401'))
+  const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
     from information_schema.role_table_grants where grantee = 'plants_service' group by table_name`
-    t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT'])
-  }
-)
+  t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT'])
+})
 
 t.test('the owner of the table may nothing else, and no password is the superuser', async (t) => {
   const roles = `select rolname, pg_get_userbyid(relowner) = rolname as owns,

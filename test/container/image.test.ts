@@ -11,7 +11,7 @@ import { startRivals } from '../../harness/histories/rivals.ts'
 import { createPlant } from '../../harness/http/post.ts'
 import { exchange, parseResponses, request } from '../../harness/http/raw.ts'
 import { token } from '../../harness/service/service.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 import { copyCheckout } from './stack.ts'
 
 const tag = `plant-store-test-${randomBytes(4).toString('hex')}`
@@ -124,21 +124,16 @@ t.test('it says what it is', async (t) => {
   })
 })
 
-t.test(
-  'the same sources give the same layers, whatever the modes of their files, and no file is younger than SOURCE_DATE_EPOCH',
-  async (t) => {
-    await buildImage(again, ['--no-cache', ...flags])
-    const [first, second] = await inspect(tag, again)
-    t.strictSame(second.RootFS.Layers, first.RootFS.Layers)
-    const made = files.filter(
-      ({ path }) => !/^\/(\.dockerenv$|etc\/(hosts|hostname|resolv\.conf)$)/.test(path)
-    )
-    t.strictSame(
-      made.filter(({ time }) => time > sourceDateEpoch),
-      []
-    )
-  }
-)
+t.test('the same sources give the same layers, no file younger than SOURCE_DATE_EPOCH', async (t) => {
+  await buildImage(again, ['--no-cache', ...flags])
+  const [first, second] = await inspect(tag, again)
+  t.strictSame(second.RootFS.Layers, first.RootFS.Layers)
+  const made = files.filter(({ path }) => !/^\/(\.dockerenv$|etc\/(hosts|hostname|resolv\.conf)$)/.test(path))
+  t.strictSame(
+    made.filter(({ time }) => time > sourceDateEpoch),
+    []
+  )
+})
 
 t.test('the token command runs in it', async (t) => {
   const name = await runHardened(t, ['--network=none'], ['node', 'dist/commands/create-token.js', 'me'])
@@ -185,50 +180,47 @@ t.test('the service in it, from its start to its end', async (t) => {
     )
   })
 
-  await t.test(
-    'its log disk is full, and then has room: the lines between are lost, and counted',
-    async (t) => {
-      const metrics = `http://${await docker(['port', name, '9464/tcp'])}/metrics`
-      const lost = async () =>
-        Number(/^plant_store_log_lines_lost_total (\d+)$/m.exec(await (await fetch(metrics)).text())?.[1])
-      const ask = async (...ids: string[]) => {
-        const requests = ids.map((id, index) => {
-          const connection = index === ids.length - 1 ? 'close' : undefined
-          const head = { 'x-request-id': id, 'x-forwarded-for': '::1,'.repeat(50), connection }
-          // With a caller: others have few lines.
-          return request('', head)
-        })
-        const responses = parseResponses(await exchange(url, [requests.join('')]))
-        t.strictSame(new Set(responses.map(({ status }) => status)), new Set([400]))
-        t.equal(responses.length, ids.length)
-      }
-      // More than fits into the service's memory.
-      const ids = Array.from({ length: 4_000 }, (_, index) => `${index}-`.padEnd(128, 'x'))
-      await sh('cat /dev/zero >/log/full || true')
-      await ask(...ids)
-      t.ok((await lost()) > 1_000)
-      await sh('rm /log/full')
-      const lines = await until('it logs again', async () => {
-        const last = `after-${ids.length}`
-        ids.push(last)
-        await ask(last)
-        const lines = await log()
-        return lines.some((line) => line.includes(last)) ? lines : undefined
+  await t.test('its log disk is full, then has room: the lines between are lost, and counted', async (t) => {
+    const metrics = `http://${await docker(['port', name, '9464/tcp'])}/metrics`
+    const lost = async () =>
+      Number(/^plant_store_log_lines_lost_total (\d+)$/m.exec(await (await fetch(metrics)).text())?.[1])
+    const ask = async (...ids: string[]) => {
+      const requests = ids.map((id, index) => {
+        const connection = index === ids.length - 1 ? 'close' : undefined
+        const head = { 'x-request-id': id, 'x-forwarded-for': '::1,'.repeat(50), connection }
+        // With a caller: others have few lines.
+        return request('', head)
       })
-      const found = lines.map((line) => JSON.parse(line).requestId).filter((id) => ids.includes(id))
-      t.strictSame(
-        found,
-        ids.filter((id) => found.includes(id)),
-        'in order'
-      )
-      const missing = ids.length - found.length
-      const counted = await lost()
-      t.ok(
-        counted >= missing && counted < missing + 10,
-        `${missing} are missing, ${counted} were lost, with others`
-      )
+      const responses = parseResponses(await exchange(url, [requests.join('')]))
+      t.strictSame(new Set(responses.map(({ status }) => status)), new Set([400]))
+      t.equal(responses.length, ids.length)
     }
-  )
+    // More than fits into the service's memory.
+    const ids = Array.from({ length: 4_000 }, (_, index) => `${index}-`.padEnd(128, 'x'))
+    await sh('cat /dev/zero >/log/full || true')
+    await ask(...ids)
+    t.ok((await lost()) > 1_000)
+    await sh('rm /log/full')
+    const lines = await until('it logs again', async () => {
+      const last = `after-${ids.length}`
+      ids.push(last)
+      await ask(last)
+      const lines = await log()
+      return lines.some((line) => line.includes(last)) ? lines : undefined
+    })
+    const found = lines.map((line) => JSON.parse(line).requestId).filter((id) => ids.includes(id))
+    t.strictSame(
+      found,
+      ids.filter((id) => found.includes(id)),
+      'in order'
+    )
+    const missing = ids.length - found.length
+    const counted = await lost()
+    t.ok(
+      counted >= missing && counted < missing + 10,
+      `${missing} are missing, ${counted} were lost, with others`
+    )
+  })
 
   await t.test('it stays healthy while its database is away, and serves when it is back', async (t) => {
     await docker(['stop', database.container])
@@ -238,11 +230,7 @@ t.test('the service in it, from its start to its end', async (t) => {
     t.equal(await health(name), 'healthy')
     t.equal(await statusOf(`${url}/readyz`), 200)
     await docker(['start', database.container])
-    await until(
-      'it serves',
-      () => create(-2),
-      (response) => response === '200 {"name":"Fern"}'
-    )
+    await until('it serves', () => create(-2), is('200 {"name":"Fern"}'))
   })
 
   await t.test('SIGTERM under load: what it acknowledged is stored, what it refused is not', async (t) => {

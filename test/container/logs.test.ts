@@ -79,62 +79,48 @@ async function startRsyslog(t: Test, { authority, port }: { authority: string; p
   await docker(['run', `--name=${name}`, '--detach', '--network=host', ...volumes, name])
 }
 
-t.test(
-  'the lines of all replicas arrive as JSON, and nobody waits for a receiver that stalls or is away',
-  async (t) => {
-    const receiver = await startReceiver(t)
-    const stack = await startStack(t)
-    await startRsyslog(t, receiver)
-    const [url, token] = [await stack.url(), await stack.token()]
-    let lastId = 0
-    /** Creates plants, and returns the ids of the requests. */
-    const create = async (count: number) => {
-      const ids = Array.from({ length: count }, () => ++lastId)
-      const send = async (id: number) => {
-        const requestId = `night-${id}`
-        const response = await createPlant(
-          url,
-          token,
-          { id, name: 'Monstera' },
-          { 'x-request-id': requestId }
-        )
-        return response.startsWith('200 ') ? requestId : response
-      }
-      return Promise.all(ids.map(send))
+t.test('the lines of all replicas arrive as JSON; nobody waits for a receiver that stalls', async (t) => {
+  const receiver = await startReceiver(t)
+  const stack = await startStack(t)
+  await startRsyslog(t, receiver)
+  const [url, token] = [await stack.url(), await stack.token()]
+  let lastId = 0
+  /** Creates plants, and returns the ids of the requests. */
+  const create = async (count: number) => {
+    const ids = Array.from({ length: count }, () => ++lastId)
+    const send = async (id: number) => {
+      const requestId = `night-${id}`
+      const response = await createPlant(url, token, { id, name: 'Monstera' }, { 'x-request-id': requestId })
+      return response.startsWith('200 ') ? requestId : response
     }
-    const isServed = (id: string) => id.startsWith('night-')
-    /** Without those of stacks that other tests run. */
-    const ours = () =>
-      receiver.lines.filter(({ container }) =>
-        `${container}`.startsWith(`${stack.env.COMPOSE_PROJECT_NAME}-`)
-      )
-    const ids = () => new Set(ours().map(({ requestId }) => requestId))
-    const arrive = (expected: string[]) =>
-      until(`${expected.length} lines arrive`, () => expected.every((id) => ids().has(id)))
-
-    await arrive(await create(50))
-    const line = ours().find(({ requestId }) => requestId === 'night-1')
-    t.match(line, {
-      host: /\w/,
-      container: new RegExp(`^${stack.env.COMPOSE_PROJECT_NAME}-api-\\d+$`),
-      level: 30,
-      caller: 'dev',
-      failure: 0,
-      msg: 'created'
-    })
-    t.equal(
-      new Set(ours().map(({ container }) => container)).size,
-      2,
-      'both replicas, and no other container'
-    )
-
-    receiver.stall()
-    const unread = await create(200)
-    t.ok(unread.every(isServed), 'each got 200 while the receiver read nothing')
-    receiver.leave()
-    const away = await create(200)
-    t.ok(away.every(isServed), 'each got 200 while the receiver was away')
-    await receiver.comeBack()
-    await arrive(away.slice(100))
+    return Promise.all(ids.map(send))
   }
-)
+  const isServed = (id: string) => id.startsWith('night-')
+  /** Without those of stacks that other tests run. */
+  const ours = () =>
+    receiver.lines.filter(({ container }) => `${container}`.startsWith(`${stack.env.COMPOSE_PROJECT_NAME}-`))
+  const ids = () => new Set(ours().map(({ requestId }) => requestId))
+  const arrive = (expected: string[]) =>
+    until(`${expected.length} lines arrive`, () => expected.every((id) => ids().has(id)))
+
+  await arrive(await create(50))
+  const line = ours().find(({ requestId }) => requestId === 'night-1')
+  t.match(line, {
+    host: /\w/,
+    container: new RegExp(`^${stack.env.COMPOSE_PROJECT_NAME}-api-\\d+$`),
+    level: 30,
+    caller: 'dev',
+    failure: 0,
+    msg: 'created'
+  })
+  t.equal(new Set(ours().map(({ container }) => container)).size, 2, 'both replicas, and no other container')
+
+  receiver.stall()
+  const unread = await create(200)
+  t.ok(unread.every(isServed), 'each got 200 while the receiver read nothing')
+  receiver.leave()
+  const away = await create(200)
+  t.ok(away.every(isServed), 'each got 200 while the receiver was away')
+  await receiver.comeBack()
+  await arrive(away.slice(100))
+})

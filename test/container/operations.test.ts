@@ -36,7 +36,7 @@ t.test('the profile tls: TLS 1.3 and HSTS in every response, also when every rep
   })
   await t.rejects(ask('/plants', { maxVersion: 'TLSv1.2' }), /tlsv1 alert protocol version/)
   const deaths = await outliveReplicas(-20, 8)
-  await stack.compose('kill', 'api') // updates.test.ts sees the drain
+  await stack.compose('kill', 'api') // compose-updates.test.ts sees the drain
   const responses = await deaths()
   t.match(await ask('/plants', {}), '400 TLSv1.3 {"error":503,', "the balancer's own")
   await stack.compose('up', '--detach', '--wait')

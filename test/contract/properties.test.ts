@@ -250,44 +250,41 @@ t.test('any header soup gets 200 or 400 in the shape of the interface', async (t
   await holds(t, property, 1_500)
 })
 
-t.test(
-  'whatever the text, the reader returns what JSON.parse returns, or throws one of its two errors',
-  async (t) => {
-    const damaged = fc
-      .tuple(
-        likelyPlant,
-        fc.nat(),
-        fc.nat({ max: 3 }),
-        fc.constantFrom('', '"', '\\', '{', '}', ',', 'e', '0', '\0')
-      )
-      .map(([{ text }, at, length, put]) => {
-        const cut = at % (text.length + 1)
-        return text.slice(0, cut) + put + text.slice(cut + length)
-      })
-    const texts = fc.oneof(
-      damaged,
-      anyText,
-      anyJson.map(({ text }) => text),
-      fc.json()
+t.test('whatever the text, the reader returns what JSON.parse does, or throws its errors', async (t) => {
+  const damaged = fc
+    .tuple(
+      likelyPlant,
+      fc.nat(),
+      fc.nat({ max: 3 }),
+      fc.constantFrom('', '"', '\\', '{', '}', ',', 'e', '0', '\0')
     )
-    const property = fc.property(texts, (text) => {
-      let plain: unknown
-      try {
-        plain = JSON.parse(Buffer.from(text).toString())
-      } catch {
-        plain = SyntaxError
-      }
-      const read = attempt(text)
-      if (plain === SyntaxError || !isObject(plain) || typeof plain.id !== 'number') return same(read, plain)
-      const { id, ...others } = read as Record<string, unknown>
-      const { id: rounded, ...expected } = plain
-      same(others, expected)
-      if (Number(id) !== rounded) throw new Error(`${id}, not ${rounded}`)
+    .map(([{ text }, at, length, put]) => {
+      const cut = at % (text.length + 1)
+      return text.slice(0, cut) + put + text.slice(cut + length)
     })
-    const result = fc.check(property, { numRuns: 5_000 })
-    t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '5,000 runs')
-  }
-)
+  const texts = fc.oneof(
+    damaged,
+    anyText,
+    anyJson.map(({ text }) => text),
+    fc.json()
+  )
+  const property = fc.property(texts, (text) => {
+    let plain: unknown
+    try {
+      plain = JSON.parse(Buffer.from(text).toString())
+    } catch {
+      plain = SyntaxError
+    }
+    const read = attempt(text)
+    if (plain === SyntaxError || !isObject(plain) || typeof plain.id !== 'number') return same(read, plain)
+    const { id, ...others } = read as Record<string, unknown>
+    const { id: rounded, ...expected } = plain
+    same(others, expected)
+    if (Number(id) !== rounded) throw new Error(`${id}, not ${rounded}`)
+  })
+  const result = fc.check(property, { numRuns: 5_000 })
+  t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '5,000 runs')
+})
 
 t.test('an id has the same value in a long text, where spaces are read four bytes at a time', async (t) => {
   const property = fc.property(
@@ -315,33 +312,30 @@ function attempt(text: string): unknown {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-t.test(
-  'any depth within the limit of values is read, and any other refused without a stack overflow',
-  async (t) => {
-    const nestings: [string, string, string][] = [
-      ['[', '1', ']'],
-      ['{"a":', '1', '}'],
-      ['{"id":', '1', '}'],
-      ['[{"id":', '"\\"[{"', '}]']
-    ]
-    const depths = fc.oneof(
-      fc.integer({ min: 1, max: maximumValues + 100 }),
-      fc.integer({ min: maximumValues + 101, max: 300_000 }),
-      fc.integer({ min: maximumValues / 2 - 1, max: maximumValues / 2 + 1 }),
-      fc.integer({ min: maximumValues - 2, max: maximumValues })
-    )
-    const property = fc.property(fc.constantFrom(...nestings), depths, ([open, core, close], depth) => {
-      // One in another, and the innermost.
-      const values = depth * (open.match(/[[{]/g) ?? []).length + 1
-      const read = attempt(open.repeat(depth) + core + close.repeat(depth))
-      if ((read === Failure) !== values > maximumValues) throw new Error(`${values} values: ${read}`)
-      if (read === SyntaxError || read === RangeError) throw new Error(`${values} values`)
-    })
-    const result = fc.check(property, { numRuns: 200 })
-    t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '200 runs')
-    const response = failure(400, `the body has more than ${maximumValues} values`)
-    for (const open of ['[', '{"a":', '{"id":', '[{"name":']) {
-      t.strictSame(await service.post(open.repeat(1_048_576 / open.length)), response, open)
-    }
+t.test('any depth within the limit of values is read, any other refused without an overflow', async (t) => {
+  const nestings: [string, string, string][] = [
+    ['[', '1', ']'],
+    ['{"a":', '1', '}'],
+    ['{"id":', '1', '}'],
+    ['[{"id":', '"\\"[{"', '}]']
+  ]
+  const depths = fc.oneof(
+    fc.integer({ min: 1, max: maximumValues + 100 }),
+    fc.integer({ min: maximumValues + 101, max: 300_000 }),
+    fc.integer({ min: maximumValues / 2 - 1, max: maximumValues / 2 + 1 }),
+    fc.integer({ min: maximumValues - 2, max: maximumValues })
+  )
+  const property = fc.property(fc.constantFrom(...nestings), depths, ([open, core, close], depth) => {
+    // One in another, and the innermost.
+    const values = depth * (open.match(/[[{]/g) ?? []).length + 1
+    const read = attempt(open.repeat(depth) + core + close.repeat(depth))
+    if ((read === Failure) !== values > maximumValues) throw new Error(`${values} values: ${read}`)
+    if (read === SyntaxError || read === RangeError) throw new Error(`${values} values`)
+  })
+  const result = fc.check(property, { numRuns: 200 })
+  t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : '200 runs')
+  const response = failure(400, `the body has more than ${maximumValues} values`)
+  for (const open of ['[', '{"a":', '{"id":', '[{"name":']) {
+    t.strictSame(await service.post(open.repeat(1_048_576 / open.length)), response, open)
   }
-)
+})

@@ -7,7 +7,7 @@ import { listen } from '../../harness/http/listen.ts'
 import { query } from '../../harness/postgres/database.ts'
 import { startService, token } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
@@ -37,18 +37,15 @@ async function startSilent(t: Test) {
   return { host: new URL(url).host, taken }
 }
 
-for (const hosts of [
-  [primary.host, standby.host],
-  [standby.host, primary.host],
-  [refused, standby.host, primary.host]
-]) {
-  t.test(
-    `read-write among ${hosts.length}, the primary the last but ${hosts.length - 1 - hosts.indexOf(primary.host)}`,
-    async (t) => {
-      t.equal(await open(t, urlOf(hosts)).ask(), portOf(primary.host))
-    }
-  )
-}
+const orders: [title: string, ...hosts: string[]][] = [
+  ['first', primary.host, standby.host],
+  ['second', standby.host, primary.host],
+  ['third', refused, standby.host, primary.host]
+]
+for (const [title, ...hosts] of orders)
+  t.test(`read-write among hosts, the primary the ${title}`, async (t) => {
+    t.equal(await open(t, urlOf(hosts)).ask(), portOf(primary.host))
+  })
 
 t.test('what PostgreSQL has reported is counted and told, also if another host is a standby', async (t) => {
   const refusal = message('E', Buffer.from('SFATAL\0C53300\0Mtoo many of us\0\0'))
@@ -64,18 +61,15 @@ t.test('what PostgreSQL has reported is counted and told, also if another host i
   }
 })
 
-t.test(
-  'read-write with one host refuses a standby, and a database that is read-only by default',
-  async (t) => {
-    await t.rejects(open(t, urlOf([standby.host])).ask(), {
-      cause: { message: 'the server is read-only' }
-    })
-    const options = '&options=-c%20default_transaction_read_only%3Don'
-    const url = `${urlOf([primary.host])}${options}`
-    await t.rejects(open(t, url).ask(), { cause: { message: 'the server is read-only' } })
-    t.equal(await open(t, `${urlOf([primary.host], 'any')}${options}`).ask(), portOf(primary.host))
-  }
-)
+t.test('read-write with one host refuses a standby, and a database that is read-only', async (t) => {
+  await t.rejects(open(t, urlOf([standby.host])).ask(), {
+    cause: { message: 'the server is read-only' }
+  })
+  const options = '&options=-c%20default_transaction_read_only%3Don'
+  const url = `${urlOf([primary.host])}${options}`
+  await t.rejects(open(t, url).ask(), { cause: { message: 'the server is read-only' } })
+  t.equal(await open(t, `${urlOf([primary.host], 'any')}${options}`).ask(), portOf(primary.host))
+})
 
 t.test('a silent host delays only the first connection, for its part of the limit', async (t) => {
   const { host, taken } = await startSilent(t)
@@ -101,11 +95,7 @@ t.test('a statement is cancelled at the host that runs it', async (t) => {
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(60)' }, controller.signal)
   const running = `select 1 from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'`
-  await until(
-    'it runs',
-    () => query(primary.url, running),
-    ({ length }) => length === 1
-  )
+  await until('it runs', () => query(primary.url, running), hasLength(1))
   controller.abort()
   await t.rejects(sleeping, { code: '57014' })
 })
@@ -176,17 +166,14 @@ t.test('connect_timeout bounds each host', async (t) => {
   t.ok(performance.now() - began < scaled(9_000), 'each would have 5 s')
 })
 
-t.test(
-  'a server that accepts and ends a connection in one packet makes only the statement fail',
-  async (t) => {
-    const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
-    const url = await listen(t, (socket) => {
-      const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
-      socket.once('data', () => socket.end(Buffer.concat(letsIn)))
-    })
-    await t.rejects(open(t, `${url}?sslmode=disable`).ask())
-  }
-)
+t.test('a connection that is accepted and ended in one packet fails only the statement', async (t) => {
+  const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection\0\0')
+  const url = await listen(t, (socket) => {
+    const letsIn = [message('R', Buffer.alloc(4)), ready, message('E', fatal)]
+    socket.once('data', () => socket.end(Buffer.concat(letsIn)))
+  })
+  await t.rejects(open(t, `${url}?sslmode=disable`).ask())
+})
 
 t.test('after a failover the new primary is found; clients wait and see no error', async (t) => {
   const url = urlOf([primary.host, standby.host])

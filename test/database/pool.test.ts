@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { listen } from '../../harness/http/listen.ts'
 import { createDatabase, query } from '../../harness/postgres/database.ts'
 import { startProxy } from '../../harness/postgres/proxy.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { NoConnection, ResultUnknown } from '../../src/database/errors.ts'
 import type { Pool } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
@@ -19,21 +19,18 @@ const connection = parseDatabaseUrl(url)
 const active = (sleep = 'select pg_sleep(20)') =>
   query(url, `select pid from pg_stat_activity where query = $1 and state = 'active'`, [sleep])
 
-t.test(
-  'a statement that is given up is cancelled at the server, and its connection ends: a cancel may come late',
-  async (t) => {
-    const pool = openPool(t, connection)
-    const pid = async () =>
-      (await pool.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' })).rows[0]?.pid
-    const before = await pid()
-    const controller = new AbortController()
-    const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
-    await until('it runs', active, ({ length }) => length === 1)
-    controller.abort()
-    await t.rejects(sleeping, { code: '57014' })
-    t.not(await pid(), before)
-  }
-)
+t.test('a statement that is given up is cancelled, and its connection ends', async (t) => {
+  const pool = openPool(t, connection)
+  const pid = async () =>
+    (await pool.query<{ pid: number }>({ text: 'select pg_backend_pid() as pid' })).rows[0]?.pid
+  const before = await pid()
+  const controller = new AbortController()
+  const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
+  await until('it runs', active, ({ length }) => length === 1)
+  controller.abort()
+  await t.rejects(sleeping, { code: '57014' })
+  t.not(await pid(), before)
+})
 
 t.test('a statement beyond the limit is cancelled too', async (t) => {
   const pool = openPool(t, connection, 2_000)
@@ -110,11 +107,7 @@ t.test('a connection that falls silent after an error is given up, and the pool 
 async function occupy(pool: Pool, seconds: number) {
   const text = `select pg_sleep(${seconds})`
   const result = pool.query({ text })
-  await until(
-    'the statement runs',
-    () => active(text),
-    ({ length }) => length === 1
-  )
+  await until('the statement runs', () => active(text), hasLength(1))
   return { result }
 }
 
@@ -160,20 +153,17 @@ t.test('a connection that opens after its pool was replaced is not lent', async 
   t.strictSame((await result).rows, [{ name: other.database }])
 })
 
-t.test(
-  'a statement waits for a connection no longer than the limit, also when its pool is replaced',
-  async (t) => {
-    const { proxy, pool } = await createPoolBehind(t, 5_000)
-    const busy = await occupy(pool, 22)
-    const began = performance.now()
-    const waiting = pool.query({ text: 'select 2' })
-    proxy.fallSilent()
-    proxy.cut()
-    await t.rejects(busy.result)
-    await t.rejects(waiting, NoConnection)
-    t.ok(performance.now() - began < 60_000)
-  }
-)
+t.test('a statement waits for a connection within its limit, also when its pool is replaced', async (t) => {
+  const { proxy, pool } = await createPoolBehind(t, 5_000)
+  const busy = await occupy(pool, 22)
+  const began = performance.now()
+  const waiting = pool.query({ text: 'select 2' })
+  proxy.fallSilent()
+  proxy.cut()
+  await t.rejects(busy.result)
+  await t.rejects(waiting, NoConnection)
+  t.ok(performance.now() - began < 60_000)
+})
 
 t.test('a connection that was given up and fails long after resets no pool', async (t) => {
   const sockets: Socket[] = []
@@ -219,19 +209,16 @@ t.test('an error that a trigger raises says nothing about its connection', async
 })
 
 const isOld = (await query(url, `select from pg_settings where name = 'transaction_timeout'`)).length === 0
-t.test(
-  'a time-out of its transaction ends a connection, leaves open what was written, and says nothing about others',
-  { skip: isOld && 'transaction_timeout came with PostgreSQL 17' },
-  async (t) => {
-    const own = await createDatabase(t)
-    await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
-    const pool = openPool(t, parseDatabaseUrl(own))
-    const error = await pool.query({ text: 'select pg_sleep(20)' }).catch((error) => error)
-    t.match(error, { name: 'ResultUnknown', cause: { code: '25P04', severity: 'FATAL' } })
-    t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
-    t.equal(pool.state.replacements, 0)
-  }
-)
+const skip = isOld && 'transaction_timeout came with PostgreSQL 17'
+t.test('a time-out of the transaction ends its connection, the outcome left open', { skip }, async (t) => {
+  const own = await createDatabase(t)
+  await query(own, `alter database ${new URL(own).pathname.slice(1)} set transaction_timeout = '500ms'`)
+  const pool = openPool(t, parseDatabaseUrl(own))
+  const error = await pool.query({ text: 'select pg_sleep(20)' }).catch((error) => error)
+  t.match(error, { name: 'ResultUnknown', cause: { code: '25P04', severity: 'FATAL' } })
+  t.equal((await pool.query({ text: 'select 1' })).rows.length, 1)
+  t.equal(pool.state.replacements, 0)
+})
 
 t.test('a read-only connection is replaced: the address may lead to another server by now', async (t) => {
   const own = await createDatabase(t)

@@ -10,7 +10,7 @@ import { createDatabase, openSession, query, untilBlocked } from '../../harness/
 import { copyScript, linkFile, makeRoot, runScript } from '../../harness/scripts/scripts.ts'
 import { failure, headers, replay, startService, success } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
@@ -174,7 +174,7 @@ t.test('the passwords of setup, set by roles.sh', { skip }, async (t) => {
     await until(
       'the server has noticed',
       () => query(database, `select from pg_stat_activity where usename = 'superuser'`),
-      ({ length }) => length === 0
+      hasLength(0)
     )
   }
 

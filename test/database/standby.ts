@@ -8,7 +8,7 @@ import { execute } from '../../harness/execute.ts'
 import { query } from '../../harness/postgres/database.ts'
 import { freePort, startPostgres } from '../../harness/postgres/embedded-postgres.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 
@@ -32,11 +32,7 @@ export async function startPair(t: Test) {
   const conninfo = `host=127.0.0.1 port=${port} user=postgres password=${password}`
   const standby = await startPostgres({ directory: second, settings: { primary_conninfo: conninfo } })
   t.teardown(() => standby.stop())
-  await until(
-    'the standby follows',
-    () => query(url, 'select 1 from pg_stat_replication'),
-    ({ length }) => length === 1
-  )
+  await until('the standby follows', () => query(url, 'select 1 from pg_stat_replication'), hasLength(1))
   const standbyUrl = standby.url('postgres')
   const hostOf = (url: string) => new URL(url).host
   return {

@@ -10,7 +10,7 @@ import { createAuthority, createCertificate } from '../../harness/postgres/certi
 import { startPostgres } from '../../harness/postgres/embedded-postgres.ts'
 import { query as run } from '../../harness/postgres/query.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { migrate } from '../../src/commands/migrations.ts'
 import { readConfig, readMigrationConfig } from '../../src/config/config.ts'
@@ -218,7 +218,7 @@ t.test('a statement is cancelled over TLS, to a server that accepts nothing else
     await until(
       'it runs',
       () => run(server.url('postgres'), `select 1 from pg_stat_activity where query = 'select pg_sleep(60)'`),
-      ({ length }) => length === 1
+      hasLength(1)
     )
     controller.abort()
     await t.rejects(sleeping, { code: '57014' })

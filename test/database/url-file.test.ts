@@ -8,7 +8,7 @@ import { listen } from '../../harness/http/listen.ts'
 import { createDatabase, createRole, query } from '../../harness/postgres/database.ts'
 import { startProcess } from '../../harness/service/process.ts'
 import { post, startService, success, token } from '../../harness/service/service.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 
 /** Creates that succeed before and after each change. */
 const creates = 100
@@ -51,7 +51,7 @@ async function startUnderLoad(t: Test) {
       until(
         'the connections are replaced',
         () => logged('the connections are replaced by those of DATABASE_URL_FILE').length,
-        (count) => count === times
+        is(times)
       ),
     /** Asserts that no client has seen an error, and that the log has no secret. */
     async end(t: Test) {
@@ -79,8 +79,9 @@ t.test('a password that changes in the file first is used once PostgreSQL has it
   )
   await load.succeed(creates)
   t.match(await service.metrics(), /^plant_store_database_url_file_error 1$/m)
+  const missings = logged('DATABASE_URL_FILE has a URL that does not work yet').map(({ missing }) => missing)
   t.strictSame(
-    logged('DATABASE_URL_FILE has a URL that does not work yet').map(({ missing }) => missing),
+    missings,
     [`the database cannot be reached: password authentication failed for user "${role.name}"`],
     'it is logged once'
   )

@@ -6,7 +6,7 @@ import t from 'tap'
 import { listen } from '../../harness/http/listen.ts'
 import { createDatabase, lockTable, query } from '../../harness/postgres/database.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { type Check, checkMigrated, checkStatements, settingChecks } from '../../src/database/checks.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 import { waitForDatabase } from '../../src/database/wait-for-database.ts'
@@ -60,18 +60,15 @@ t.test('a database that is migrated meanwhile ends the wait', async (t) => {
   t.equal(await waiting, undefined)
 })
 
-t.test(
-  'a server that accepts and never responds to a query is given up, and its socket closed',
-  async (t) => {
-    let closed: Promise<unknown> | undefined
-    const url = await listen(t, (socket) => {
-      closed ??= once(socket, 'close')
-      socket.once('data', () => socket.write(welcome)).resume()
-    })
-    await t.rejects(wait(url), new StartupFault(['the database could not be checked: Query read timeout']))
-    await closed
-  }
-)
+t.test('a server that never responds to a query is given up, and its socket closed', async (t) => {
+  let closed: Promise<unknown> | undefined
+  const url = await listen(t, (socket) => {
+    closed ??= once(socket, 'close')
+    socket.once('data', () => socket.write(welcome)).resume()
+  })
+  await t.rejects(wait(url), new StartupFault(['the database could not be checked: Query read timeout']))
+  await closed
+})
 
 t.test('a server that accepts and then closes is given up', async (t) => {
   const url = await listen(t, (socket) => {
@@ -111,29 +108,22 @@ t.test('a check that waits for a lock is given up at the server, too', async (t)
   const lock = await lockTable(t, url)
   await t.rejects(wait(url), new StartupFault(['the database could not be checked: Query read timeout']))
   const waiting = `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  await until(
-    'no session waits',
-    () => query(url, waiting),
-    (rows) => rows.length === 0
-  )
+  await until('no session waits', () => query(url, waiting), hasLength(0))
   await lock.query('rollback')
 })
 
-t.test(
-  'a refusal without a message, as of a host with several addresses, is reported by its code',
-  async (t) => {
-    class Refused extends Socket {
-      override connect() {
-        return this.destroy(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))
-      }
+t.test('a refusal without a message, as of several addresses, is reported by its code', async (t) => {
+  class Refused extends Socket {
+    override connect() {
+      return this.destroy(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }))
     }
-    const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
-    await t.rejects(
-      waitForDatabase(() => ({ stream: () => new Refused() }), 1000, []),
-      fault
-    )
   }
-)
+  const fault = new StartupFault(['the database cannot be reached: ECONNREFUSED'])
+  await t.rejects(
+    waitForDatabase(() => ({ stream: () => new Refused() }), 1000, []),
+    fault
+  )
+})
 
 t.test('a wrong password is given up, and not shown', async (t) => {
   const url = new URL(await createDatabase(t))
@@ -253,20 +243,17 @@ for (const [sql, missing, remedy] of misfits)
     t.strictSame(told, [missing])
   })
 
-t.test(
-  'columns with a default, an identity, a null or a trigger pass, and so does a rule that is off',
-  async (t) => {
-    const url = await createDatabase(t)
-    await query(
-      url,
-      `create domain area as text default 'x'; ${setRegion('before insert')};
+t.test('columns with a default, an identity, a null or a trigger pass, and a rule that is off', async (t) => {
+  const url = await createDatabase(t)
+  await query(
+    url,
+    `create domain area as text default 'x'; ${setRegion('before insert')};
      alter table plants add a text not null default '', add b int generated always as identity, add c text, add region text not null,
        add d bigint generated always as (id + 1) stored not null, add e area not null;
      create rule off as on insert to plants do instead nothing; alter table plants disable rule off`
-    )
-    t.equal(await wait(url, 30_000), undefined)
-  }
-)
+  )
+  t.equal(await wait(url, 30_000), undefined)
+})
 
 t.test('the statements are tried without a row, a lock or a trigger of a row', async (t) => {
   const url = await createDatabase(t)

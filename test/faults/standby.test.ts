@@ -10,7 +10,7 @@ import { startPostgres } from '../../harness/postgres/embedded-postgres.ts'
 import { startServer } from '../../harness/postgres/server.ts'
 import { failure, headers, startService } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { deriveWriteId, randomWriteId } from '../../src/plants/write-id.ts'
 
 const key = 'standby'
@@ -52,11 +52,7 @@ async function storeUnreplicated(url: string, id: number, writeId: string) {
     .query(`insert into plants (id, name, write_id) values ($1, 'theirs', $2)`, [id, writeId])
     .catch(({ code }) => code)
   const end = `select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'SyncRep' and query like '%theirs%'`
-  await until(
-    'the commit waits',
-    () => query(url, end),
-    ({ length }) => length === 1
-  )
+  await until('the commit waits', () => query(url, end), hasLength(1))
   return lost
 }
 

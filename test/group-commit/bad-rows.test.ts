@@ -138,115 +138,97 @@ async function warmUp({ submit, clock }: ReturnType<typeof setUp>, rows: number)
   }
 }
 
-t.test(
-  'one row that never ends, wherever it stands: the 255 others are stored, few are lost where attempts take long',
-  async (t) => {
-    for (const [lanes, attemptMs, writes, most] of [
-      [1, 1, 0, 0],
-      [1, deadlineMs / 100, 0, 0],
-      [1, deadlineMs / 50, 20, 0],
-      [3, deadlineMs / 50, 0, 0],
-      [3, deadlineMs / 40, 20, 0],
-      [1, deadlineMs / 20, 20, 15],
-      [1, deadlineMs / 10, 0, 31],
-      [1, deadlineMs / 10, 20, 63]
-    ] as const) {
-      let lost = 0
-      for (let at = 0; at < batchRows; at += most > 0 ? 51 : 1) {
-        const world = setUp({ lanes, attemptMs: () => attemptMs, random: createRandom(at + 7) })
-        await warmUp(world, writes)
-        world.submit(plants(batchRows, { [at]: 'never ends' }))
-        await world.clock.move(deadlineMs)
-        lost = Math.max(lost, writes + batchRows - 1 - (world.count().stored ?? 0))
-      }
-      t.ok(
-        lost <= most,
-        `${lanes} lanes, ${attemptMs} ms, ${writes} writes before: ${lost} of at most ${most}`
-      )
-    }
-  }
-)
-
-t.test(
-  'a database that is slow for all: nothing is cut off but by the limit of the store, and all are stored',
-  async (t) => {
-    for (const isKnown of [true, false]) {
-      let ms = deadlineMs / 4
-      const world = setUp({ lanes: 3, attemptMs: () => ms })
-      await warmUp(world, isKnown ? 20 : 0)
-      const before = world.attempts.length
-      ms = longestMs + 1
-      world.submit(plants(batchRows))
-      ms = deadlineMs / 4
+t.test('one row that never ends: the 255 others are stored, but few where it is slow', async (t) => {
+  for (const [lanes, attemptMs, writes, most] of [
+    [1, 1, 0, 0],
+    [1, deadlineMs / 100, 0, 0],
+    [1, deadlineMs / 50, 20, 0],
+    [3, deadlineMs / 50, 0, 0],
+    [3, deadlineMs / 40, 20, 0],
+    [1, deadlineMs / 20, 20, 15],
+    [1, deadlineMs / 10, 0, 31],
+    [1, deadlineMs / 10, 20, 63]
+  ] as const) {
+    let lost = 0
+    for (let at = 0; at < batchRows; at += most > 0 ? 51 : 1) {
+      const world = setUp({ lanes, attemptMs: () => attemptMs, random: createRandom(at + 7) })
+      await warmUp(world, writes)
+      world.submit(plants(batchRows, { [at]: 'never ends' }))
       await world.clock.move(deadlineMs)
-      const rows = world.attempts.slice(before).map(({ rows }) => rows)
-      t.same(rows, [256, 64, 64, 64, 64], isKnown ? 'known' : 'unknown')
-      t.same(Object.keys(world.count()), ['stored'])
+      lost = Math.max(lost, writes + batchRows - 1 - (world.count().stored ?? 0))
     }
+    t.ok(lost <= most, `${lanes} lanes, ${attemptMs} ms, ${writes} writes before: ${lost} of at most ${most}`)
   }
-)
+})
 
-t.test(
-  'a database that becomes slow while parts are tried: all are stored, and those that come then',
-  async (t) => {
-    for (const slowMs of [deadlineMs / 23, deadlineMs / 20]) {
-      const stalledUntil = longestMs - 3
-      const { submit, clock, count } = setUp({
-        lanes: 3,
-        attemptMs: () => {
-          if (clock.now() < stalledUntil) return Number.POSITIVE_INFINITY
-          return clock.now() < stalledUntil + 14 ? 10 : slowMs
-        }
-      })
-      submit(plants(batchRows))
-      await clock.moveTo(deadlineMs / 2)
-      submit(plants(batchRows, {}, 1_000))
-      await clock.moveTo(deadlineMs)
-      t.same(count(), { stored: 2 * batchRows }, `${slowMs} ms`)
-    }
+t.test('a database that is slow for all: only its own limit cuts off, and all are stored', async (t) => {
+  for (const isKnown of [true, false]) {
+    let ms = deadlineMs / 4
+    const world = setUp({ lanes: 3, attemptMs: () => ms })
+    await warmUp(world, isKnown ? 20 : 0)
+    const before = world.attempts.length
+    ms = longestMs + 1
+    world.submit(plants(batchRows))
+    ms = deadlineMs / 4
+    await world.clock.move(deadlineMs)
+    const rows = world.attempts.slice(before).map(({ rows }) => rows)
+    t.same(rows, [256, 64, 64, 64, 64], isKnown ? 'known' : 'unknown')
+    t.same(Object.keys(world.count()), ['stored'])
   }
-)
+})
 
-t.test(
-  'rows that are locked for a second: those that come meanwhile are stored at once, the locked ones soon after',
-  async (t) => {
-    for (const ms of [10, 25, 50]) {
-      const { submit, clock, count } = setUp({
-        lanes: 3,
-        attemptMs: () => ms,
-        weather: (rows) =>
-          clock.now() < 1_000 && rows.some(({ item }) => item.id < 768n) ? ('busy' as const) : undefined
-      })
-      submit(plants(3 * batchRows))
-      await clock.moveTo(100)
-      submit(plants(batchRows, {}, 1_000))
-      // The attempt that is under way, a part that goes first, and theirs.
-      await clock.moveTo(100 + 3 * ms)
-      t.same(count(), { stored: batchRows })
-      await clock.moveTo(deadlineMs)
-      t.same(count(), { stored: 4 * batchRows })
-    }
-  }
-)
-
-t.test(
-  'two attempts in five fail by chance: no row is taken for the cause, and all are stored',
-  async (t) => {
-    for (let seed = 1; seed <= 3; seed++) {
-      const random = createRandom(seed)
-      const weather = () => (random() < 0.4 ? ('chance' as const) : undefined)
-      const { submit, clock, count, attempts } = setUp({ lanes: 3, weather })
-      const turns = 500
-      for (let turn = 0; turn < turns; turn++) {
-        submit(plants(20, {}, turn * 20))
-        await clock.move(5)
+t.test('a database that becomes slow while parts are tried: all are stored, also later ones', async (t) => {
+  for (const slowMs of [deadlineMs / 23, deadlineMs / 20]) {
+    const stalledUntil = longestMs - 3
+    const { submit, clock, count } = setUp({
+      lanes: 3,
+      attemptMs: () => {
+        if (clock.now() < stalledUntil) return Number.POSITIVE_INFINITY
+        return clock.now() < stalledUntil + 14 ? 10 : slowMs
       }
-      await clock.move(deadlineMs / 5)
-      t.same(count(), { stored: turns * 20 })
-      t.ok(attempts.length < turns * 2, `${attempts.length} attempts`)
-    }
+    })
+    submit(plants(batchRows))
+    await clock.moveTo(deadlineMs / 2)
+    submit(plants(batchRows, {}, 1_000))
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { stored: 2 * batchRows }, `${slowMs} ms`)
   }
-)
+})
+
+t.test('rows that are locked for a second: others are stored at once, these soon after', async (t) => {
+  for (const ms of [10, 25, 50]) {
+    const { submit, clock, count } = setUp({
+      lanes: 3,
+      attemptMs: () => ms,
+      weather: (rows) =>
+        clock.now() < 1_000 && rows.some(({ item }) => item.id < 768n) ? ('busy' as const) : undefined
+    })
+    submit(plants(3 * batchRows))
+    await clock.moveTo(100)
+    submit(plants(batchRows, {}, 1_000))
+    // The attempt that is under way, a part that goes first, and theirs.
+    await clock.moveTo(100 + 3 * ms)
+    t.same(count(), { stored: batchRows })
+    await clock.moveTo(deadlineMs)
+    t.same(count(), { stored: 4 * batchRows })
+  }
+})
+
+t.test('two attempts in five fail by chance: no row is blamed, and all are stored', async (t) => {
+  for (let seed = 1; seed <= 3; seed++) {
+    const random = createRandom(seed)
+    const weather = () => (random() < 0.4 ? ('chance' as const) : undefined)
+    const { submit, clock, count, attempts } = setUp({ lanes: 3, weather })
+    const turns = 500
+    for (let turn = 0; turn < turns; turn++) {
+      submit(plants(20, {}, turn * 20))
+      await clock.move(5)
+    }
+    await clock.move(deadlineMs / 5)
+    t.same(count(), { stored: turns * 20 })
+    t.ok(attempts.length < turns * 2, `${attempts.length} attempts`)
+  }
+})
 
 /** At the deadline a row may be between two attempts, or in one. */
 const allowed: Record<Fault, string[]> = {
@@ -258,29 +240,26 @@ const allowed: Record<Fault, string[]> = {
   lost: ['unknown']
 }
 
-t.test(
-  'one row at fault, wherever it stands: its neighbours are stored long before the deadline',
-  async (t) => {
-    for (const lanes of [1, 3]) {
-      for (const fault of ['broken', 'busy', 'refused', 'locked', 'lost'] as const) {
-        const wrong: number[] = []
-        for (let at = 0; at < batchRows; at++) {
-          const { submit, clock, count, outcomes, times, attempts } = setUp({ lanes })
-          submit(plants(batchRows, { [at]: fault }))
-          await clock.moveTo(deadlineMs)
-          times.delete(BigInt(at))
-          const last = Math.max(...times.values())
-          const own = outcomes.get(BigInt(at)) as string
-          const isRight = allowed[fault].includes(own) && count().stored === batchRows - 1
-          // A row that is refused has no attempts of its own afterwards. Parts that go together may cost one more.
-          const isQuick = !['broken', 'refused'].includes(fault) || attempts.length <= 1 + 1 + 16 + 1
-          if (!isRight || !isQuick || last > deadlineMs / 10) wrong.push(at)
-        }
-        t.same(wrong, [], `${lanes} lanes, ${fault}`)
+t.test('one row at fault, wherever it stands: its neighbours are stored soon', async (t) => {
+  for (const lanes of [1, 3]) {
+    for (const fault of ['broken', 'busy', 'refused', 'locked', 'lost'] as const) {
+      const wrong: number[] = []
+      for (let at = 0; at < batchRows; at++) {
+        const { submit, clock, count, outcomes, times, attempts } = setUp({ lanes })
+        submit(plants(batchRows, { [at]: fault }))
+        await clock.moveTo(deadlineMs)
+        times.delete(BigInt(at))
+        const last = Math.max(...times.values())
+        const own = outcomes.get(BigInt(at)) as string
+        const isRight = allowed[fault].includes(own) && count().stored === batchRows - 1
+        // A row that is refused has no attempts of its own afterwards. Parts that go together may cost one more.
+        const isQuick = !['broken', 'refused'].includes(fault) || attempts.length <= 1 + 1 + 16 + 1
+        if (!isRight || !isQuick || last > deadlineMs / 10) wrong.push(at)
       }
+      t.same(wrong, [], `${lanes} lanes, ${fault}`)
     }
   }
-)
+})
 
 t.test('many rows at fault: no innocent row gets an error', async (t) => {
   const rows = 200
@@ -409,20 +388,17 @@ t.test('what a failure of all costs, which no row is concluded from', async (t) 
     }
   })
 
-  t.test(
-    'a disk that is full, or no connection: one attempt of a lane each pause, and the batches stay together',
-    async (t) => {
-      for (const lanes of [1, 3]) {
-        const weather = () => (clock.now() < deadlineMs * 0.7 ? 'away' : undefined)
-        const { submit, clock, count, attempts } = setUp({ lanes, weather })
-        submit(plants(4 * batchRows))
-        await clock.moveTo(deadlineMs)
-        t.same(count(), { stored: 4 * batchRows })
-        t.same(new Set(attempts.map(({ rows }) => rows)), new Set([batchRows]))
-        t.ok(attempts.length <= 25 * lanes + 4, `${attempts.length} attempts`)
-      }
+  t.test('a full disk, or no connection: an attempt of a lane each pause, of whole batches', async (t) => {
+    for (const lanes of [1, 3]) {
+      const weather = () => (clock.now() < deadlineMs * 0.7 ? 'away' : undefined)
+      const { submit, clock, count, attempts } = setUp({ lanes, weather })
+      submit(plants(4 * batchRows))
+      await clock.moveTo(deadlineMs)
+      t.same(count(), { stored: 4 * batchRows })
+      t.same(new Set(attempts.map(({ rows }) => rows)), new Set([batchRows]))
+      t.ok(attempts.length <= 25 * lanes + 4, `${attempts.length} attempts`)
     }
-  )
+  })
 })
 
 t.test('rows that keep coming while any of them could be at fault are all stored afterwards', async (t) => {

@@ -41,21 +41,18 @@ t.test('bounds', async (t) => {
     t.equal(await taken(), 40)
   })
 
-  t.test(
-    'a caller with little of what waits is admitted while others fill half of the deadline',
-    async (t) => {
-      const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_200 })
-      submitTogether('1', '2')
-      await clock.move(400)
-      await last().succeed()
-      for (let id = 3; id < 60; id++) submit(String(id))
-      t.equal(group.load.expectedMs, 612.5)
-      t.equal(group.refusal(1), 'full')
-      t.equal(group.refusal(0.96), 'full')
-      t.equal(group.refusal(0.95), undefined)
-      t.equal(group.refusal(0), undefined)
-    }
-  )
+  t.test('a caller with little of what waits is admitted while others fill half of the time', async (t) => {
+    const { submit, submitTogether, last, clock, group } = setUp({ batchRows: 2, deadlineMs: 1_200 })
+    submitTogether('1', '2')
+    await clock.move(400)
+    await last().succeed()
+    for (let id = 3; id < 60; id++) submit(String(id))
+    t.equal(group.load.expectedMs, 612.5)
+    t.equal(group.refusal(1), 'full')
+    t.equal(group.refusal(0.96), 'full')
+    t.equal(group.refusal(0.95), undefined)
+    t.equal(group.refusal(0), undefined)
+  })
 
   t.test('some slow rows one after the other refuse nobody', async (t) => {
     const { submit, submitTogether, last, clock, outcomes } = setUp({
@@ -103,33 +100,26 @@ t.test('bounds', async (t) => {
   })
 })
 
-t.test(
-  'the wait is estimated from how long batches took, how full they were, and how busy the lanes are',
-  async (t) => {
-    const estimate = createEstimate({ lanes: 2, batchRows: 10, batchBytes: 100, deadlineMs: 10_000 })
-    t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
-    t.equal(
-      estimate.expectMs(1_000, 1_000, 50),
-      50,
-      'the newest attempt has run for so long, and no lane is free'
-    )
-    estimate.learn(10, 20, 400)
-    t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
-    t.equal(estimate.expectMs(30, 0), 37.5)
-    t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
-    t.equal(
-      estimate.expectMs(10, 0, 0),
-      412.5,
-      'no lane is free: as long as the slowest of the last, and then'
-    )
-    t.equal(estimate.expectMs(10, 0, 500), 512.5)
-    t.equal(estimate.expectMs(10, 0, 9_000), 12.5 + 10_000 / 3, 'which refuses nobody alone')
-    estimate.learn(1, 50, 180)
-    t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
-    estimate.learn(1, 400, 40)
-    t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
-  }
-)
+t.test('the wait is estimated from the time and rows of batches, and the busy lanes', async (t) => {
+  const estimate = createEstimate({ lanes: 2, batchRows: 10, batchBytes: 100, deadlineMs: 10_000 })
+  t.equal(estimate.expectMs(1_000, 1_000), 0, 'nothing is expected to take long until that is learnt')
+  t.equal(
+    estimate.expectMs(1_000, 1_000, 50),
+    50,
+    'the newest attempt has run for so long, and no lane is free'
+  )
+  estimate.learn(10, 20, 400)
+  t.equal(estimate.expectMs(10, 0), 12.5, 'a batch of 25 ms, in one of two lanes')
+  t.equal(estimate.expectMs(30, 0), 37.5)
+  t.equal(estimate.expectMs(10, 400), 50, 'the bytes make four batches')
+  t.equal(estimate.expectMs(10, 0, 0), 412.5, 'no lane is free: as long as the slowest of the last, and then')
+  t.equal(estimate.expectMs(10, 0, 500), 512.5)
+  t.equal(estimate.expectMs(10, 0, 9_000), 12.5 + 10_000 / 3, 'which refuses nobody alone')
+  estimate.learn(1, 50, 180)
+  t.equal(estimate.expectMs(10, 0), 14.921875, 'half a batch counts half')
+  estimate.learn(1, 400, 40)
+  t.equal(estimate.expectMs(10, 0), 12.44140625, 'a row of four batches took 10 ms for each')
+})
 
 t.test('a lock is waited for as long as two slow writes take, from 25 to 250 ms', async (t) => {
   const estimate = createEstimate({ ...roomy, lanes: 3 })
@@ -155,59 +145,50 @@ t.test('a lock is waited for half of the limit at most, where the deadline is sh
   }
 })
 
-t.test(
-  'a slice is twice what attempts take on average, at least 25 ms, and doubled up to a third of the deadline',
-  async (t) => {
-    const estimate = createEstimate({ ...roomy, lanes: 3 })
-    const slices = (...numbers: number[]) =>
-      numbers.map((slice) => estimate.limitsOf('firstTrial', slice).limitMs)
-    t.strictSame(slices(0, 1, 7, 100), [25, 50, 3_200, 10_000 / 3])
-    for (const ms of [100, 20]) estimate.learn(1, 1, ms)
-    t.strictSame(slices(0, 1, 100), [180, 360, 10_000 / 3])
-  }
-)
+t.test('a slice is twice an average attempt, at least 25 ms, doubled up to a third of all', async (t) => {
+  const estimate = createEstimate({ ...roomy, lanes: 3 })
+  const slices = (...numbers: number[]) =>
+    numbers.map((slice) => estimate.limitsOf('firstTrial', slice).limitMs)
+  t.strictSame(slices(0, 1, 7, 100), [25, 50, 3_200, 10_000 / 3])
+  for (const ms of [100, 20]) estimate.learn(1, 1, ms)
+  t.strictSame(slices(0, 1, 100), [180, 360, 10_000 / 3])
+})
 
-t.test(
-  'new rows get twice the time for each time that some were cut off, until some are written',
-  async (t) => {
-    const estimate = createEstimate({ ...roomy, lanes: 3 })
-    const limits = Array.from({ length: 7 }, () => {
-      const { limitMs } = estimate.limitsOf('newRows', 0)
-      estimate.noteCutOff()
-      return limitMs
-    })
-    t.strictSame(limits, [100, 200, 400, 800, 1_600, 3_200, 10_000 / 3])
-    estimate.learn(1, 1, 0)
-    t.equal(estimate.limitsOf('newRows', 0).limitMs, 100)
-  }
-)
+t.test('new rows get twice the time after each cut-off, until some are written', async (t) => {
+  const estimate = createEstimate({ ...roomy, lanes: 3 })
+  const limits = Array.from({ length: 7 }, () => {
+    const { limitMs } = estimate.limitsOf('newRows', 0)
+    estimate.noteCutOff()
+    return limitMs
+  })
+  t.strictSame(limits, [100, 200, 400, 800, 1_600, 3_200, 10_000 / 3])
+  estimate.learn(1, 1, 0)
+  t.equal(estimate.limitsOf('newRows', 0).limitMs, 100)
+})
 
 t.test('deadlines', async (t) => {
-  t.test(
-    'a row of a running attempt is settled by its deadline; the last one aborts the attempt',
-    async (t) => {
-      const { submit, outcomes, attempts, clock, group, log } = setUp()
-      submit('0')
-      submit('1')
-      await clock.move(1)
-      submit('2')
-      await attempts[0]?.succeed()
-      t.same(log(), ['0', '1 2'])
-      await clock.moveTo(9999)
-      t.same(outcomes, { '0': 'stored 0' })
-      await clock.moveTo(10_000)
-      t.same(outcomes, { '0': 'stored 0', '1': 'unknown' })
-      t.notOk(attempts[1]?.signal.aborted, 'one still waits')
-      await clock.moveTo(10_001)
-      t.equal(outcomes['2'], 'unknown')
-      t.ok(attempts[1]?.signal.aborted)
-      submit('3')
-      t.same(log(), ['0', '1 2'], 'the lane is taken until the attempt has ended')
-      t.equal(group.load.busyLanes, 1)
-      await attempts[1]?.fail('lost')
-      t.same(log(), ['0', '1 2', '3'], 'without a pause')
-    }
-  )
+  t.test('a row of a running attempt is settled by its deadline; the last one aborts it', async (t) => {
+    const { submit, outcomes, attempts, clock, group, log } = setUp()
+    submit('0')
+    submit('1')
+    await clock.move(1)
+    submit('2')
+    await attempts[0]?.succeed()
+    t.same(log(), ['0', '1 2'])
+    await clock.moveTo(9999)
+    t.same(outcomes, { '0': 'stored 0' })
+    await clock.moveTo(10_000)
+    t.same(outcomes, { '0': 'stored 0', '1': 'unknown' })
+    t.notOk(attempts[1]?.signal.aborted, 'one still waits')
+    await clock.moveTo(10_001)
+    t.equal(outcomes['2'], 'unknown')
+    t.ok(attempts[1]?.signal.aborted)
+    submit('3')
+    t.same(log(), ['0', '1 2'], 'the lane is taken until the attempt has ended')
+    t.equal(group.load.busyLanes, 1)
+    await attempts[1]?.fail('lost')
+    t.same(log(), ['0', '1 2', '3'], 'without a pause')
+  })
 
   t.test('an attempt that succeeds after a row has expired settles the others', async (t) => {
     const { submit, outcomes, attempts, clock, log } = setUp()

@@ -86,30 +86,27 @@ t.test('refused data', async (t) => {
     }
   })
 
-  t.test(
-    'while the look-up fails, its client waits; where it cannot be looked up, it gets the refusal',
-    async (t) => {
-      for (const [trouble, outcome] of [
-        ['busy', undefined],
-        ['lost', undefined],
-        ['gone', 'broken'],
-        ['broken', 'broken'],
-        ['refused', 'broken']
-      ] as const) {
-        const { submit, last, log, outcomes, clock } = setUp()
-        submit('1')
-        await last().fail('broken')
-        await last().fail(trouble)
-        t.equal(outcomes['1'], outcome, trouble)
-        if (outcome) continue
-        await clock.move(10)
-        t.same(log(), ['1', 'find 1', 'find 1'])
-        t.same(last().mayBeStored, [false], 'a look-up stores nothing')
-        await clock.moveTo(10_000)
-        t.equal(outcomes['1'], 'unknown', 'while it is tried')
-      }
+  t.test('while the look-up fails, its client waits; where none is possible, it is refused', async (t) => {
+    for (const [trouble, outcome] of [
+      ['busy', undefined],
+      ['lost', undefined],
+      ['gone', 'broken'],
+      ['broken', 'broken'],
+      ['refused', 'broken']
+    ] as const) {
+      const { submit, last, log, outcomes, clock } = setUp()
+      submit('1')
+      await last().fail('broken')
+      await last().fail(trouble)
+      t.equal(outcomes['1'], outcome, trouble)
+      if (outcome) continue
+      await clock.move(10)
+      t.same(log(), ['1', 'find 1', 'find 1'])
+      t.same(last().mayBeStored, [false], 'a look-up stores nothing')
+      await clock.moveTo(10_000)
+      t.equal(outcomes['1'], 'unknown', 'while it is tried')
     }
-  )
+  })
 
   t.test('a row is not called refused if an earlier attempt may have stored it', async (t) => {
     const { submit, last, log, outcomes, clock } = setUp()

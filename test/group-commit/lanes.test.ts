@@ -6,23 +6,20 @@ import type { AttemptReport } from '../../src/group-commit/types.ts'
 const ignore = () => {}
 
 t.test('lanes', async (t) => {
-  t.test(
-    'a lone row is written in the turn of its arrival, and its outcome starts the next batch',
-    async (t) => {
-      const { submit, log, last, outcomes, clock } = setUp()
-      submit('1')
-      t.same(log(), ['1'])
-      t.equal(clock.pending, 2, 'a timer for the deadline, and one for the attempt')
-      submit('4', '3', '-2', '2')
-      t.same(log(), ['1'], 'the lane is busy')
-      await last().succeed()
-      t.same(outcomes, { '1': 'stored 1' })
-      t.same(log(), ['1', '-2 2 3 4'], 'sorted by id')
-      await last().succeed()
-      t.equal(Object.keys(outcomes).length, 5)
-      t.equal(clock.pending, 1, 'the deadline')
-    }
-  )
+  t.test('a lone row is written in its turn, and its outcome starts the next batch', async (t) => {
+    const { submit, log, last, outcomes, clock } = setUp()
+    submit('1')
+    t.same(log(), ['1'])
+    t.equal(clock.pending, 2, 'a timer for the deadline, and one for the attempt')
+    submit('4', '3', '-2', '2')
+    t.same(log(), ['1'], 'the lane is busy')
+    await last().succeed()
+    t.same(outcomes, { '1': 'stored 1' })
+    t.same(log(), ['1', '-2 2 3 4'], 'sorted by id')
+    await last().succeed()
+    t.equal(Object.keys(outcomes).length, 5)
+    t.equal(clock.pending, 1, 'the deadline')
+  })
 
   t.test('a result that comes in the turn of the deadline counts', async (t) => {
     const { submit, clock, last, outcomes } = setUp({ deadlineMs: 1_000 })
@@ -65,24 +62,21 @@ t.test('one id', async (t) => {
     t.same(log(), ['1a', '2', '1b', '1c'])
   })
 
-  t.test(
-    'rows that wait for their id expire in order, and the rest continue when the id is free',
-    async (t) => {
-      const { submit, log, last, outcomes, clock } = setUp()
-      submit('1a', '1b', '1c')
-      await clock.move(5000)
-      submit('1d')
-      await clock.move(5000)
-      t.same(outcomes, { '1a': 'unknown', '1b': 'expired', '1c': 'expired' })
-      t.same(log(), ['1a'], 'the id is in flight until the attempt ends')
-      await last().succeed()
-      t.same(log(), ['1a', '1d'])
-      submit('1e')
-      await last().succeed()
-      await last().succeed()
-      t.match(outcomes, { '1d': 'stored 1d', '1e': 'stored 1e' })
-    }
-  )
+  t.test('rows that wait for their id expire in order; the rest go on when it is free', async (t) => {
+    const { submit, log, last, outcomes, clock } = setUp()
+    submit('1a', '1b', '1c')
+    await clock.move(5000)
+    submit('1d')
+    await clock.move(5000)
+    t.same(outcomes, { '1a': 'unknown', '1b': 'expired', '1c': 'expired' })
+    t.same(log(), ['1a'], 'the id is in flight until the attempt ends')
+    await last().succeed()
+    t.same(log(), ['1a', '1d'])
+    submit('1e')
+    await last().succeed()
+    await last().succeed()
+    t.match(outcomes, { '1d': 'stored 1d', '1e': 'stored 1e' })
+  })
 
   t.test('an id in flight stays so, however many others pass', async (t) => {
     const { submit, attempts, last, log, group } = setUp({ lanes: 2 })

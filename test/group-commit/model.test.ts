@@ -338,34 +338,31 @@ function checkOutcome(
     check(!mine || there.call !== plant.call, 'a bad row is stored')
 }
 
-t.test(
-  'any arrivals, failures, locks, copies and deadlines: each call gets its one right outcome',
-  async (t) => {
-    const seen = new Map<string, number>()
-    await fc.assert(
-      fc.asyncProperty(scenario, async (given) => {
-        const { calls, table } = await play(given)
-        for (const call of calls) {
-          checkOutcome(call, table, given)
-          seen.set(call.outcome as string, (seen.get(call.outcome as string) ?? 0) + 1)
-        }
-      }),
-      { numRuns: 1000 }
-    )
-    t.comment(JSON.stringify(Object.fromEntries(seen)))
-    for (const outcome of [
-      'created',
-      'duplicate',
-      'conflict',
-      'refused',
-      'expired',
-      'unknown',
-      'broken',
-      'gone',
-      'full',
-      'databaseDown'
-    ]) {
-      t.ok(seen.get(outcome), `some calls end with: ${outcome}`)
-    }
+t.test('any arrivals, failures, locks and deadlines: each call gets its one right outcome', async (t) => {
+  const seen = new Map<string, number>()
+  await fc.assert(
+    fc.asyncProperty(scenario, async (given) => {
+      const { calls, table } = await play(given)
+      for (const call of calls) {
+        checkOutcome(call, table, given)
+        seen.set(call.outcome as string, (seen.get(call.outcome as string) ?? 0) + 1)
+      }
+    }),
+    { numRuns: 1000 }
+  )
+  t.comment(JSON.stringify(Object.fromEntries(seen)))
+  for (const outcome of [
+    'created',
+    'duplicate',
+    'conflict',
+    'refused',
+    'expired',
+    'unknown',
+    'broken',
+    'gone',
+    'full',
+    'databaseDown'
+  ]) {
+    t.ok(seen.get(outcome), `some calls end with: ${outcome}`)
   }
-)
+})

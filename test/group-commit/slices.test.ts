@@ -6,22 +6,19 @@ import type { FailureKind } from '../../src/shared/write-failure.ts'
 const ids = (count: number) => Array.from({ length: count }, (_, id) => String(id))
 
 t.test('rows that failed together', async (t) => {
-  t.test(
-    'are tried by quarters; after four successes in a row, more go together, until one fails',
-    async (t) => {
-      const { submitTogether, last, attempts } = setUp()
-      submitTogether(...ids(64))
-      for (let trial = 0; trial < 3; trial++) await last().fail('refused')
-      for (let trial = 0; trial < 5; trial++) await last().succeed()
-      submitTogether('64')
-      await last().succeed()
-      await last().fail('refused')
-      t.same(
-        attempts.map(({ rows }) => rows.length),
-        [64, 16, 16, 16, 16, 4, 4, 4, 8, 1, 4]
-      )
-    }
-  )
+  t.test('are tried by quarters; after four successes more go together, until one fails', async (t) => {
+    const { submitTogether, last, attempts } = setUp()
+    submitTogether(...ids(64))
+    for (let trial = 0; trial < 3; trial++) await last().fail('refused')
+    for (let trial = 0; trial < 5; trial++) await last().succeed()
+    submitTogether('64')
+    await last().succeed()
+    await last().fail('refused')
+    t.same(
+      attempts.map(({ rows }) => rows.length),
+      [64, 16, 16, 16, 16, 4, 4, 4, 8, 1, 4]
+    )
+  })
 
   t.test('leave one lane to the others', async (t) => {
     const { submitTogether, submit, attempts, log } = setUp({ lanes: 3 })
@@ -86,13 +83,10 @@ t.test('slices', async (t) => {
     t.same(locks, [25, 2, 4, 8, 16, 32, 64], 'as long as another write has it, then its slice')
   })
 
-  t.test(
-    'it depends on what attempts take: four times the slowest of the last, then twice the usual',
-    async (t) => {
-      const { times } = await fail(4, { usualMs: 50 })
-      t.same(times, [100, 100, 200, 400])
-    }
-  )
+  t.test('it depends on attempts: four times the slowest of the last, then twice the usual', async (t) => {
+    const { times } = await fail(4, { usualMs: 50 })
+    t.same(times, [100, 100, 200, 400])
+  })
 
   t.test('none is longer than a third of the deadline', async (t) => {
     const { times } = await fail(2, { usualMs: 1_000 })

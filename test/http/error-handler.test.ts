@@ -186,36 +186,33 @@ t.test('a failure has no stack, and the errors after it have theirs', async (t) 
   t.match(new Error('next').stack, /\n +at /)
 })
 
-t.test(
-  'of an error of PostgreSQL the log has the code and the names, and nothing that quotes a row',
-  async (t) => {
-    const quoting = {
-      severity: 'ERROR',
-      code: '23514',
-      detail: 'secret',
-      hint: 'secret',
-      where: 'secret',
-      internalQuery: 'secret',
-      table: 'plants',
-      constraint: 'short_names',
-      routine: 'ExecConstraints'
-    }
-    const error = Object.assign(new Error('secret'), quoting)
-    thrown = new Failure('Internal', { cause: Object.assign(new TypeError('outer'), { cause: error }) })
-    const { log } = await get('/throws')
-    t.strictSame(log[0].err.cause.cause, {
-      type: 'Error',
-      name: 'Error',
-      code: '23514',
-      severity: 'ERROR',
-      table: 'plants',
-      constraint: 'short_names',
-      routine: 'ExecConstraints'
-    })
-    t.equal(log[0].err.cause.message, 'outer')
-    t.notMatch(lines.join(''), /secret/)
+t.test('of an error of PostgreSQL the log has the code and the names, and nothing of a row', async (t) => {
+  const quoting = {
+    severity: 'ERROR',
+    code: '23514',
+    detail: 'secret',
+    hint: 'secret',
+    where: 'secret',
+    internalQuery: 'secret',
+    table: 'plants',
+    constraint: 'short_names',
+    routine: 'ExecConstraints'
   }
-)
+  const error = Object.assign(new Error('secret'), quoting)
+  thrown = new Failure('Internal', { cause: Object.assign(new TypeError('outer'), { cause: error }) })
+  const { log } = await get('/throws')
+  t.strictSame(log[0].err.cause.cause, {
+    type: 'Error',
+    name: 'Error',
+    code: '23514',
+    severity: 'ERROR',
+    table: 'plants',
+    constraint: 'short_names',
+    routine: 'ExecConstraints'
+  })
+  t.equal(log[0].err.cause.message, 'outer')
+  t.notMatch(lines.join(''), /secret/)
+})
 
 t.test('the log of an error that cannot be read says so', async (t) => {
   thrown = throwing('stack')

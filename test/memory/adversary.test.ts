@@ -10,16 +10,8 @@ const {
 } = process.env
 const options = readOptions(ADVERSARY_SEED, ADVERSARY_MINUTES, ADVERSARY_KINDS)
 
-t.test(
-  'whatever clients hold, the others are served, and nothing of it is left',
-  { timeout: 0 },
-  async (t) => {
-    const { faults, summary } = await runAdversary(t, options)
-    t.comment(summary)
-    t.strictSame(
-      faults,
-      [],
-      `--seed ${options.seed} --minutes ${ADVERSARY_MINUTES} --kinds '${options.kinds}'`
-    )
-  }
-)
+t.test('whatever clients hold, others are served, and nothing is left', { timeout: 0 }, async (t) => {
+  const { faults, summary } = await runAdversary(t, options)
+  t.comment(summary)
+  t.strictSame(faults, [], `--seed ${options.seed} --minutes ${ADVERSARY_MINUTES} --kinds '${options.kinds}'`)
+})

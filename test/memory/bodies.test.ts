@@ -1,14 +1,15 @@
 /** What a body takes while it arrives, and while its create waits: what is counted of it. */
 import t from 'tap'
-import { open, request } from '../../harness/http/raw.ts'
+import { type Client, open, request } from '../../harness/http/raw.ts'
 import { lockTable } from '../../harness/postgres/database.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 import { maximumValues } from '../../src/body/json.ts'
 import { atMost, heldEach } from './held.ts'
 import { patience, startMeasured } from './measured.ts'
 
 /** What a connection and a request may take in addition, and what the process itself takes or frees meanwhile. */
 const requestBytes = 65_536
+const ofRefused = 2 * requestBytes
 const processBytes = 16_777_216
 const chunkedHead = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
 
@@ -29,11 +30,7 @@ t.test('a body of tiny chunks takes at most twice what is counted, and ends with
   const before = await service.held()
   const client = await send(limit)
   const counted = await service.shows('http_body_bytes', limit)
-  await until(
-    'all of it has come',
-    () => client.socket.writableLength,
-    (left) => left === 0
-  )
+  await until('all of it has come', () => client.socket.writableLength, is(0))
   atMost(t, (await service.held()) - before, 2 * counted + processBytes, 'the body')
   client.send('1\r\n \r\n')
   const [response] = await client.responses()
@@ -62,11 +59,7 @@ t.test('the body of a refused request is dropped while a response before it wait
     await service.shows('queue_rows', before + 1)
     client.send(request('', { ...chunkedHead, authorization: undefined }))
     client.send('1\r\n \r\n'.repeat(100_000))
-    await until(
-      'all of it has come',
-      () => client.socket.writableLength,
-      (left) => left === 0
-    )
+    await until('all of it has come', () => client.socket.writableLength, is(0))
   })
   // Chunk by chunk they would take 14 MB.
   atMost(t, each, 7_000_000, 'the connection')
@@ -86,7 +79,7 @@ for (const [what, body] of refused) {
   t.test(`a refused create with ${what} holds nothing while a response before it waits`, async (t) => {
     const service = await startMeasured(t, patience, { heapMb: 1_024 })
     const holder = await lockTable(t, service.databaseUrl)
-    const each = await heldEach(t, service, 12, async (client, id) => {
+    const refuse = async (client: Client, id: number) => {
       const before = await service.metric('queue_rows')
       const inFlight = await service.metric('http_requests_in_flight')
       client.send(request(`{"id":${-id},"name":"n"}`))
@@ -94,8 +87,9 @@ for (const [what, body] of refused) {
       client.send(request(body))
       await service.grows('http_requests_in_flight', inFlight + 1)
       await service.shows('http_body_bytes', 0)
-    })
-    atMost(t, each, 2 * requestBytes, 'the connection')
+    }
+    const each = await heldEach(t, service, 12, refuse, { most: ofRefused })
+    atMost(t, each, ofRefused, 'the connection')
     await holder.query('rollback')
   })
 }

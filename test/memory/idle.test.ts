@@ -115,26 +115,23 @@ t.test('the unknown properties of a body leave nothing on its connection', async
   }
 })
 
-t.test(
-  'a connection that opens amid the requests of others keeps none of the memory that they share',
-  async (t) => {
-    const talker = await open(t, service.url)
-    const talk = (id: number) =>
-      request(`{"id":${id},"name":"n"}`, { authorization: `Bearer ${callers.talker}` })
-    let sent = 0
-    // Longer than what it shares is the talker's token, 40 times: each connection gets another piece of memory.
-    const each = await heldEach(
-      t,
-      service,
-      40,
-      async (client, id) => {
-        talker.send(Array.from({ length: 40 }, () => talk(-++sent)).join(''))
-        await talker.responses(sent)
-        await send(client, request(`{"id":${id},"name":"n"}`))
-      },
-      { most: 2 * idleBytes }
-    )
-    // The requests of the talker leave something of their own.
-    atMost(t, each, 2 * idleBytes, 'an idle connection')
-  }
-)
+t.test('a connection that opens amid requests of others keeps none of their memory', async (t) => {
+  const talker = await open(t, service.url)
+  const talk = (id: number) =>
+    request(`{"id":${id},"name":"n"}`, { authorization: `Bearer ${callers.talker}` })
+  let sent = 0
+  // Longer than what it shares is the talker's token, 40 times: each connection gets another piece of memory.
+  const each = await heldEach(
+    t,
+    service,
+    40,
+    async (client, id) => {
+      talker.send(Array.from({ length: 40 }, () => talk(-++sent)).join(''))
+      await talker.responses(sent)
+      await send(client, request(`{"id":${id},"name":"n"}`))
+    },
+    { most: 2 * idleBytes }
+  )
+  // The requests of the talker leave something of their own.
+  atMost(t, each, 2 * idleBytes, 'an idle connection')
+})

@@ -6,7 +6,7 @@ import { createDatabase } from '../../harness/postgres/database.ts'
 import { parseMetrics } from '../../harness/service/metrics-page.ts'
 import { startProcess } from '../../harness/service/process.ts'
 import type { Teardown } from '../../harness/teardown.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 import type { Holdings } from './report-held.ts'
 
 /** Half of the memory that the container has in docker-compose.yml, in MB. */
@@ -64,12 +64,7 @@ export async function startMeasured(
     /** Returns the values of several at one time. */
     metrics,
     /** Waits for `plant_store_<name>` to have this value. */
-    shows: (name: string, value: number) =>
-      until(
-        `${name} is ${value}`,
-        () => metric(name),
-        (seen) => seen === value
-      ),
+    shows: (name: string, value: number) => until(`${name} is ${value}`, () => metric(name), is(value)),
     /** Waits for `plant_store_<name>` to be more than it was. */
     grows: (name: string, before: number) =>
       until(

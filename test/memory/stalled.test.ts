@@ -32,15 +32,12 @@ async function openStalled() {
   return client
 }
 
-t.test(
-  'a client that takes nothing of its responses for REQUEST_TIMEOUT_MS is cut off and counted',
-  async (t) => {
-    await openStalled()
-    await service.shows('http_connections_stalled_total', 1)
-    await service.shows('http_connections', 0)
-    t.equal(await service.metric('http_requests_in_flight'), 0)
-  }
-)
+t.test('a client that takes nothing for REQUEST_TIMEOUT_MS is cut off and counted', async (t) => {
+  await openStalled()
+  await service.shows('http_connections_stalled_total', 1)
+  await service.shows('http_connections', 0)
+  t.equal(await service.metric('http_requests_in_flight'), 0)
+})
 
 t.test('a connection that is idle between requests is not a stalled client', async (t) => {
   const stalled = await service.metric('http_connections_stalled_total')
@@ -62,30 +59,27 @@ const names: [what: string, name: string][] = [
   ['a wide name that is escaped', `\\u4e00${'\\u0001'.repeat(80_000)}`]
 ]
 for (const [what, name] of names) {
-  t.test(
-    `creates with ${what} whose responses are not read hold no more than is counted of them`,
-    async (t) => {
-      const service = await startMeasured(t, patience, { heapMb: 1_024 })
-      let counted = 0
-      const count = 3
-      const each = await heldEach(t, service, count, async (client, id) => {
-        client.socket.pause()
-        for (let index = 0; index < 60; index++) {
-          client.send(request(`{"id":${1_000 * id + index},"name":"${name}"}`))
-        }
-        let last = -1
-        const written = () => client.socket.bytesWritten - client.socket.writableLength
-        await until('nothing more is read', async () => {
-          const before = last
-          last = written()
-          await sleep(scaled(500))
-          return before === last && written() === last && (await service.metric('lanes_busy')) === 0
-        })
-        counted = (await service.metric('queue_bytes')) + (await service.metric('http_body_bytes'))
+  t.test(`creates with ${what} whose responses are unread hold no more than is counted`, async (t) => {
+    const service = await startMeasured(t, patience, { heapMb: 1_024 })
+    let counted = 0
+    const count = 3
+    const each = await heldEach(t, service, count, async (client, id) => {
+      client.socket.pause()
+      for (let index = 0; index < 60; index++) {
+        client.send(request(`{"id":${1_000 * id + index},"name":"${name}"}`))
+      }
+      let last = -1
+      const written = () => client.socket.bytesWritten - client.socket.writableLength
+      await until('nothing more is read', async () => {
+        const before = last
+        last = written()
+        await sleep(scaled(500))
+        return before === last && written() === last && (await service.metric('lanes_busy')) === 0
       })
-      atMost(t, each, (2.5 * counted) / count + 1_000_000, 'the connection')
-    }
-  )
+      counted = (await service.metric('queue_bytes')) + (await service.metric('http_body_bytes'))
+    })
+    atMost(t, each, (2.5 * counted) / count + 1_000_000, 'the connection')
+  })
 }
 
 t.test('SIGTERM ends a process with a stalled client in bounded time, with exit code 0', async (t) => {

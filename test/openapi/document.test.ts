@@ -45,31 +45,28 @@ t.test('it names the interface, its licence, and the path in front of it', async
   t.match(document.components.securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
 })
 
-t.test(
-  'no reader rounds a number of it, or compiles a pattern; the descriptions have the rules',
-  async (t) => {
-    t.notMatch(text, /"(?:pattern|rule|storable|int64)":/)
-    const numbers = [...text.matchAll(/": (-?\d+)\b/g)].map(([, digits]) => Number(digits))
-    t.ok(numbers.length > 0)
-    t.strictSame(
-      numbers.filter((number) => !Number.isSafeInteger(number)),
-      []
-    )
-    const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
-    const { id, name, tag } = NewPlant.properties
-    t.match(id.description, /: an integer from -9223372036854775808 to 9223372036854775807$/)
-    for (const { description } of [name, tag, Plant.properties.name])
-      t.match(description, /: a string without U\+0000 and without lone surrogates$/)
-    t.strictSame(NewPlant.required, ['id', 'name'])
-    t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
-    t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
-    t.strictSame(Plant.required, ['name'])
-    t.match(ErrorBody, {
-      required: ['error', 'message'],
-      properties: { error: { type: 'integer', format: 'int32' } }
-    })
-  }
-)
+t.test('no reader rounds a number of it, or compiles a pattern; descriptions have the rules', async (t) => {
+  t.notMatch(text, /"(?:pattern|rule|storable|int64)":/)
+  const numbers = [...text.matchAll(/": (-?\d+)\b/g)].map(([, digits]) => Number(digits))
+  t.ok(numbers.length > 0)
+  t.strictSame(
+    numbers.filter((number) => !Number.isSafeInteger(number)),
+    []
+  )
+  const { NewPlant, Plant, Error: ErrorBody } = document.components.schemas
+  const { id, name, tag } = NewPlant.properties
+  t.match(id.description, /: an integer from -9223372036854775808 to 9223372036854775807$/)
+  for (const { description } of [name, tag, Plant.properties.name])
+    t.match(description, /: a string without U\+0000 and without lone surrogates$/)
+  t.strictSame(NewPlant.required, ['id', 'name'])
+  t.match(NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: { type: 'string' } })
+  t.strictSame(Object.keys(NewPlant.properties), ['id', ...Object.keys(Plant.properties)])
+  t.strictSame(Plant.required, ['name'])
+  t.match(ErrorBody, {
+    required: ['error', 'message'],
+    properties: { error: { type: 'integer', format: 'int32' } }
+  })
+})
 
 t.test('the document has the routes of the interface, and no other', async (t) => {
   // What needs no token.
@@ -106,24 +103,21 @@ t.test('the table has each message once, and the text after it the numbers of ot
   t.match(description, /\n\nAnother path gets 404, another method 405\.$/)
 })
 
-t.test(
-  'each failure says whether to retry, each number the same, in one sentence without a splice',
-  async (t) => {
-    const retried = new Map<number, boolean>()
-    for (const [name, entry] of Object.entries<Entry>(catalogue)) {
-      const { error, retry, headers } = entry
-      t.equal(retried.get(error) ?? retry !== 'never', retry !== 'never', name)
-      retried.set(error, retry !== 'never')
-      if (retry === 'after Retry-After') t.ok(headers?.['retry-after'], name)
-      if (retry === 'never') t.notOk(headers?.['retry-after'], name)
-      t.notMatch(formatMessage(entry, true), /, (?:this|the|it)\b|: (?:try|send)|\.$/, name)
-    }
-    for (const [name, example] of Object.entries(examples)) {
-      const { retry } = catalogue[name === 'MissingField' ? 'InvalidPlant' : (name as FailureName)]
-      t.equal(example['x-retry'], retry, name)
-    }
+t.test('each failure says whether to retry, each number the same, in one sentence', async (t) => {
+  const retried = new Map<number, boolean>()
+  for (const [name, entry] of Object.entries<Entry>(catalogue)) {
+    const { error, retry, headers } = entry
+    t.equal(retried.get(error) ?? retry !== 'never', retry !== 'never', name)
+    retried.set(error, retry !== 'never')
+    if (retry === 'after Retry-After') t.ok(headers?.['retry-after'], name)
+    if (retry === 'never') t.notOk(headers?.['retry-after'], name)
+    t.notMatch(formatMessage(entry, true), /, (?:this|the|it)\b|: (?:try|send)|\.$/, name)
   }
-)
+  for (const [name, example] of Object.entries(examples)) {
+    const { retry } = catalogue[name === 'MissingField' ? 'InvalidPlant' : (name as FailureName)]
+    t.equal(example['x-retry'], retry, name)
+  }
+})
 
 const { authorization: _, ...noToken } = headers
 const plant = '{"id":1,"name":"Monstera"}'

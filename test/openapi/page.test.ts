@@ -130,45 +130,38 @@ t.test('a browser loads the page and all its files in less than 500 kB', async (
   t.ok(bytes < 500_000, `${bytes} bytes`)
 })
 
-t.test(
-  'files that wait for their clients are bounded together: more get 429, until some are sent',
-  async (t) => {
-    const path = `/${links.find((link) => link.includes('bundle'))}`
-    const { bytes } = await getRaw(path, 'gzip')
-    const room = Math.floor((8 * 2 ** 20) / bytes.length)
-    // What was sent of late counts on.
-    await sleep(2 * lingerMs)
-    const holder = await lockTable(t, databaseUrl)
-    // The file's response waits for the create's before it: no kernel takes it.
-    const asset = write(
-      '',
-      { 'accept-encoding': 'gzip', 'content-length': undefined },
-      `GET ${path} HTTP/1.1`
-    )
-    const clients = await Promise.all(
-      Array.from({ length: room + 5 }, async (_, id) => {
-        const client = await open(t, url)
-        client.send(write(JSON.stringify({ id, name: 'n' }), {}, 'POST /v1/plants HTTP/1.1') + asset)
-        return client
-      })
-    )
-    const refused = failure(429, 'too many files are being sent; retry later', {}, false)
-    await shows(t, service, 'http_requests_in_flight', 2 * clients.length)
-    t.strictSame(await read(await get(path)), refused)
-    t.equal((await get(path, { method: 'HEAD' })).status, 200, 'a HEAD takes nothing')
-    await holder.query('rollback')
-    const responses = await Promise.all(clients.map((client) => client.responses(2)))
-    const files = responses.map(([, file]) => file as RawResponse)
-    t.strictSame(
-      responses.map(([create]) => create?.status),
-      clients.map(() => 200)
-    )
-    t.equal(files.filter(({ status }) => status === 200).length, room)
-    for (const { body } of files.filter(({ status }) => status !== 200)) t.equal(body, refused.body)
-    for (const { socket } of clients) socket.destroy()
-    await until('there is room again', async () => (await get(path)).status === 200)
-  }
-)
+t.test('files that wait for clients are bounded together: more get 429, until some are sent', async (t) => {
+  const path = `/${links.find((link) => link.includes('bundle'))}`
+  const { bytes } = await getRaw(path, 'gzip')
+  const room = Math.floor((8 * 2 ** 20) / bytes.length)
+  // What was sent of late counts on.
+  await sleep(2 * lingerMs)
+  const holder = await lockTable(t, databaseUrl)
+  // The file's response waits for the create's before it: no kernel takes it.
+  const asset = write('', { 'accept-encoding': 'gzip', 'content-length': undefined }, `GET ${path} HTTP/1.1`)
+  const clients = await Promise.all(
+    Array.from({ length: room + 5 }, async (_, id) => {
+      const client = await open(t, url)
+      client.send(write(JSON.stringify({ id, name: 'n' }), {}, 'POST /v1/plants HTTP/1.1') + asset)
+      return client
+    })
+  )
+  const refused = failure(429, 'too many files are being sent; retry later', {}, false)
+  await shows(t, service, 'http_requests_in_flight', 2 * clients.length)
+  t.strictSame(await read(await get(path)), refused)
+  t.equal((await get(path, { method: 'HEAD' })).status, 200, 'a HEAD takes nothing')
+  await holder.query('rollback')
+  const responses = await Promise.all(clients.map((client) => client.responses(2)))
+  const files = responses.map(([, file]) => file as RawResponse)
+  t.strictSame(
+    responses.map(([create]) => create?.status),
+    clients.map(() => 200)
+  )
+  t.equal(files.filter(({ status }) => status === 200).length, room)
+  for (const { body } of files.filter(({ status }) => status !== 200)) t.equal(body, refused.body)
+  for (const { socket } of clients) socket.destroy()
+  await until('there is room again', async () => (await get(path)).status === 200)
+})
 
 /** A request for a file of 5 MiB, of which one has room; its response ends when it is told. */
 function fakeReply() {

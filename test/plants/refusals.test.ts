@@ -115,42 +115,36 @@ const rules: [title: string, sql: string, cause: object][] = [
   ]
 ]
 for (const [title, sql, cause] of rules)
-  t.test(
-    `a plant that breaks the rule of ${title} gets 422, and its line names the rule, not the plant`,
-    async (t) => {
-      const service = await startWith(t, sql)
-      t.strictSame(await service.post({ id: 2, name: 'thyme' }), refused)
-      const line = await lastLine(service, 'the plant breaks a rule of this store')
-      t.match(line, { level: 30, failure: 422, cause })
-      t.notMatch(JSON.stringify(line).replace('no thyme', ''), 'thyme')
-      t.strictSame(await reportsOf(service), [[(cause as { code: string }).code, true]])
-    }
-  )
+  t.test(`${title} refuses a plant: 422, and its line names the rule, not the plant`, async (t) => {
+    const service = await startWith(t, sql)
+    t.strictSame(await service.post({ id: 2, name: 'thyme' }), refused)
+    const line = await lastLine(service, 'the plant breaks a rule of this store')
+    t.match(line, { level: 30, failure: 422, cause })
+    t.notMatch(JSON.stringify(line).replace('no thyme', ''), 'thyme')
+    t.strictSame(await reportsOf(service), [[(cause as { code: string }).code, true]])
+  })
 
 for (const code of ['53100', '58030'])
-  t.test(
-    `too few resources (${code}) have a state of their own, while creates wait and afterwards`,
-    async (t) => {
-      const deadlineMs = scaled(4_000)
-      const service = await startService(t, { WRITE_DEADLINE_MS: String(deadlineMs) })
-      const state = async () => {
-        const page = await service.metrics()
-        const value = (name: string) => new RegExp(`^plant_store_${name} (\\d+)$`, 'm').exec(page)?.[1]
-        return [value('database_exhausted'), value('database_away'), value('queue_rows')]
-      }
-      t.strictSame(await state(), ['0', '0', '0'])
-      await service.rows(
-        `create function full_disk() returns trigger language plpgsql as $$ begin raise sqlstate '${code}'; end $$;
-       create trigger t before insert on plants for each row execute function full_disk()`
-      )
-      const response = service.post({ id: 1, name: 'n' })
-      if (code === '53100') {
-        await until('a create waits', state, ([exhausted, , waiting]) => exhausted === '1' && waiting === '1')
-        t.match(await response, { body: /"error":503/ })
-        await service.rows('drop trigger t on plants')
-        t.strictSame(await service.post({ id: 2, name: 'n' }), success({ name: 'n' }))
-      } else t.strictSame(await response, broken)
-      t.strictSame(await reportsOf(service), [[code, true]])
-      t.strictSame(await state(), ['1', '0', '0'], 'for 15 s')
+  t.test(`too few resources (${code}) have a state of their own, also afterwards`, async (t) => {
+    const deadlineMs = scaled(4_000)
+    const service = await startService(t, { WRITE_DEADLINE_MS: String(deadlineMs) })
+    const state = async () => {
+      const page = await service.metrics()
+      const value = (name: string) => new RegExp(`^plant_store_${name} (\\d+)$`, 'm').exec(page)?.[1]
+      return [value('database_exhausted'), value('database_away'), value('queue_rows')]
     }
-  )
+    t.strictSame(await state(), ['0', '0', '0'])
+    await service.rows(
+      `create function full_disk() returns trigger language plpgsql as $$ begin raise sqlstate '${code}'; end $$;
+       create trigger t before insert on plants for each row execute function full_disk()`
+    )
+    const response = service.post({ id: 1, name: 'n' })
+    if (code === '53100') {
+      await until('a create waits', state, ([exhausted, , waiting]) => exhausted === '1' && waiting === '1')
+      t.match(await response, { body: /"error":503/ })
+      await service.rows('drop trigger t on plants')
+      t.strictSame(await service.post({ id: 2, name: 'n' }), success({ name: 'n' }))
+    } else t.strictSame(await response, broken)
+    t.strictSame(await reportsOf(service), [[code, true]])
+    t.strictSame(await state(), ['1', '0', '0'], 'for 15 s')
+  })

@@ -46,16 +46,13 @@ const wrote = (...ids: bigint[]) => ids.map((id) => ({ write_id: writeIdOf(id) }
 const found = (id: bigint, write_id = randomWriteId()) => ({ id: String(id), write_id })
 const duplicate = new Failure('DuplicatePlant')
 
-t.test(
-  'what an insert returns is created, whatever its id; what it leaves out is looked up apart',
-  async (t) => {
-    const { store, names, lockTimeouts } = createStore(wrote(1n, 2n), wrote(2n))
-    t.strictSame(await store.insert(rows(1n, 2n), 25, signal), { results: ['created', 'created'] })
-    t.strictSame(await store.insert(rows(1n, 2n), 2.5, signal), { results: [undefined, 'created'] })
-    t.strictSame(names(), ['create plants', 'create plants'])
-    t.strictSame(lockTimeouts(), ['25ms', '2.5ms'])
-  }
-)
+t.test('what an insert returns is created, whatever its id; what it leaves out is looked up', async (t) => {
+  const { store, names, lockTimeouts } = createStore(wrote(1n, 2n), wrote(2n))
+  t.strictSame(await store.insert(rows(1n, 2n), 25, signal), { results: ['created', 'created'] })
+  t.strictSame(await store.insert(rows(1n, 2n), 2.5, signal), { results: [undefined, 'created'] })
+  t.strictSame(names(), ['create plants', 'create plants'])
+  t.strictSame(lockTimeouts(), ['25ms', '2.5ms'])
+})
 
 t.test('a look-up decides of what it finds', async (t) => {
   const { store, names } = createStore([found(2n)])
@@ -79,30 +76,26 @@ t.test('a statement that fails decides nothing', async (t) => {
   }
 })
 
-t.test(
-  "a row that is there is the client's by its write id, which its key and its content are in",
-  async (t) => {
-    const otherContent = deriveWriteId('tester', key, 'other')
-    const otherKey = deriveWriteId('tester', 'other', 'own')
-    const reused = new Failure('ReusedKey')
-    const cases: [key: string | undefined, mayBeStored: boolean, writeId: string, outcome: string | Error][] =
-      [
-        [key, false, ownId, 'replayed'],
-        [key, true, ownId, 'created'],
-        [undefined, true, ownId, 'created'],
-        [key, false, otherContent, reused],
-        [key, true, otherContent, reused],
-        [undefined, false, otherContent, duplicate],
-        [key, false, otherKey, duplicate],
-        [key, false, randomWriteId(), duplicate]
-      ]
-    for (const [key, mayBeStored, writeId, outcome] of cases) {
-      const { store } = createStore([found(1n, writeId)])
-      const { results } = await store.find([{ item: item(1n, key), mayBeStored }], signal)
-      t.match(results, [outcome])
-    }
+t.test("a row is the client's by its write id, which its key and its content are in", async (t) => {
+  const otherContent = deriveWriteId('tester', key, 'other')
+  const otherKey = deriveWriteId('tester', 'other', 'own')
+  const reused = new Failure('ReusedKey')
+  const cases: [key: string | undefined, mayBeStored: boolean, writeId: string, outcome: string | Error][] = [
+    [key, false, ownId, 'replayed'],
+    [key, true, ownId, 'created'],
+    [undefined, true, ownId, 'created'],
+    [key, false, otherContent, reused],
+    [key, true, otherContent, reused],
+    [undefined, false, otherContent, duplicate],
+    [key, false, otherKey, duplicate],
+    [key, false, randomWriteId(), duplicate]
+  ]
+  for (const [key, mayBeStored, writeId, outcome] of cases) {
+    const { store } = createStore([found(1n, writeId)])
+    const { results } = await store.find([{ item: item(1n, key), mayBeStored }], signal)
+    t.match(results, [outcome])
   }
-)
+})
 
 t.test('a row of version 1.0.0 is compared by its content, and no other', async (t) => {
   const former = deriveFormerWriteId('tester', key)

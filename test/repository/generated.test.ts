@@ -17,22 +17,19 @@ for (const [path, expected] of await generateFiles()) {
   })
 }
 
-t.test(
-  'each failure has a row with its number, an anchor, its outcome, and a request that can meet it',
-  async (t) => {
-    const page = text('docs/errors.md')
-    const met = new Set(operations.flatMap(failuresOf).map(([name]) => `${name}`))
-    for (const [name, entry] of Object.entries<Entry>(catalogue)) {
-      const { error, outcome, mayBeNone, scope } = entry
-      const outcomes = `${outcome ? `\`${outcome}\`` : ''}${mayBeNone ? ' or `none`' : ''}`
-      const start = `\n|${error}|<a id="${name.toLowerCase()}"></a>${name}`
-      const [, row = ''] = page.split(start)
-      t.match(row.split('\n')[0], /\|\S[^|]*\|$/, name)
-      t.ok(scope?.includes('request') || met.has(name), `${name} is declared by an operation`)
-      t.ok(row.includes(`|\`${formatMessage(entry, true)}\`|${outcomes}|`), name)
-    }
+t.test('each failure has a row: its number, an anchor, its outcome, who can meet it', async (t) => {
+  const page = text('docs/errors.md')
+  const met = new Set(operations.flatMap(failuresOf).map(([name]) => `${name}`))
+  for (const [name, entry] of Object.entries<Entry>(catalogue)) {
+    const { error, outcome, mayBeNone, scope } = entry
+    const outcomes = `${outcome ? `\`${outcome}\`` : ''}${mayBeNone ? ' or `none`' : ''}`
+    const start = `\n|${error}|<a id="${name.toLowerCase()}"></a>${name}`
+    const [, row = ''] = page.split(start)
+    t.match(row.split('\n')[0], /\|\S[^|]*\|$/, name)
+    t.ok(scope?.includes('request') || met.has(name), `${name} is declared by an operation`)
+    t.ok(row.includes(`|\`${formatMessage(entry, true)}\`|${outcomes}|`), name)
   }
-)
+})
 
 t.test('each variable that the sources read is documented, and is in .env.example', async (t) => {
   const sources = globSync('src/{config,tracing,commands}/*.ts', { cwd: root }).map(text).join('\n')

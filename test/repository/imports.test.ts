@@ -45,14 +45,11 @@ t.test('folders never import each other in a cycle', async (t) => {
   runOneWay(t, rooms)
 })
 
-t.test(
-  'src imports nothing of what proves it, and each of the others only what stands before it',
-  async (t) => {
-    const rank = (file: string) => order.indexOf(file.replace(/\/.*/, ''))
-    for (const [file, imports] of files)
-      for (const imported of imports) t.ok(rank(imported) <= rank(file), `${file} imports ${imported}`)
-  }
-)
+t.test('src imports nothing of what proves it, each other only what stands before it', async (t) => {
+  const rank = (file: string) => order.indexOf(file.replace(/\/.*/, ''))
+  for (const [file, imports] of files)
+    for (const imported of imports) t.ok(rank(imported) <= rank(file), `${file} imports ${imported}`)
+})
 
 t.test('every import is of a file that exists', async (t) => {
   for (const [file, imports] of files)
@@ -60,23 +57,20 @@ t.test('every import is of a file that exists', async (t) => {
       t.ok(files.has(imported) || imported.includes('/generated/'), `${file} imports ${imported}`)
 })
 
-t.test(
-  'group commit knows no SQL and no HTTP; of the database only its own rooms import the driver',
-  async (t) => {
-    t.strictSame(rooms.get('src/group-commit'), new Set(['src/shared']))
-    t.strictSame(rooms.get('src/shared'), new Set())
-    const importing = (pattern: RegExp) =>
-      [...files.keys()].filter(
-        (file) => file.startsWith('src') && pattern.test(readFileSync(join(root, file), 'utf8'))
-      )
-    t.strictSame(new Set(importing(/from 'pg'/).map(roomOf)), new Set(['src/database']))
-    // What opens pools also moves them to a new URL, measures and ends them.
-    t.strictSame(importing(/\bnew pg\.Pool\b/), ['src/database/pool.ts'])
-    t.strictSame(
-      importing(/process\.env/)
-        .map(roomOf)
-        .sort(),
-      ['src/commands', 'src/commands', 'src/server.ts']
+t.test('group commit knows no SQL and no HTTP; only rooms of the database import the driver', async (t) => {
+  t.strictSame(rooms.get('src/group-commit'), new Set(['src/shared']))
+  t.strictSame(rooms.get('src/shared'), new Set())
+  const importing = (pattern: RegExp) =>
+    [...files.keys()].filter(
+      (file) => file.startsWith('src') && pattern.test(readFileSync(join(root, file), 'utf8'))
     )
-  }
-)
+  t.strictSame(new Set(importing(/from 'pg'/).map(roomOf)), new Set(['src/database']))
+  // What opens pools also moves them to a new URL, measures and ends them.
+  t.strictSame(importing(/\bnew pg\.Pool\b/), ['src/database/pool.ts'])
+  t.strictSame(
+    importing(/process\.env/)
+      .map(roomOf)
+      .sort(),
+    ['src/commands', 'src/commands', 'src/server.ts']
+  )
+})

@@ -90,23 +90,20 @@ t.test('ports, paths, labels and secrets agree', async (t) => {
   }
 })
 
-t.test(
-  'both policies let a pod ask the cluster for names, also where each node has a cache of them',
-  async (t) => {
-    const ports = [
-      { port: 53, protocol: 'UDP' },
-      { port: 53, protocol: 'TCP' }
-    ]
-    for (const { metadata, spec } of plain.filter(({ kind }) => kind === 'NetworkPolicy')) {
-      const [{ to, ...rule }] = spec.egress
-      t.strictSame(rule, { ports }, metadata.name)
-      const { namespaceSelector, podSelector } = to[0]
-      t.match(namespaceSelector.matchLabels, { 'kubernetes.io/metadata.name': 'kube-system' })
-      t.match(podSelector.matchLabels, { 'k8s-app': 'kube-dns' })
-      t.strictSame(to[1], { ipBlock: { cidr: '169.254.20.10/32' } })
-    }
+t.test('both policies let a pod ask the cluster for names, also by a cache of its node', async (t) => {
+  const ports = [
+    { port: 53, protocol: 'UDP' },
+    { port: 53, protocol: 'TCP' }
+  ]
+  for (const { metadata, spec } of plain.filter(({ kind }) => kind === 'NetworkPolicy')) {
+    const [{ to, ...rule }] = spec.egress
+    t.strictSame(rule, { ports }, metadata.name)
+    const { namespaceSelector, podSelector } = to[0]
+    t.match(namespaceSelector.matchLabels, { 'kubernetes.io/metadata.name': 'kube-system' })
+    t.match(podSelector.matchLabels, { 'k8s-app': 'kube-dns' })
+    t.strictSame(to[1], { ipBlock: { cidr: '169.254.20.10/32' } })
   }
-)
+})
 
 t.test('nodes keep an image, whose tag never changes', async (t) => {
   for (const { imagePullPolicy } of [api, migration]) t.equal(imagePullPolicy, 'IfNotPresent')
@@ -118,23 +115,20 @@ t.test('nodes keep an image, whose tag never changes', async (t) => {
   }
 })
 
-t.test(
-  'only the Prometheus Operator scrapes the pods, under the name of the rules, and has the same rules',
-  async (t) => {
-    const { spec: monitor } = find('PodMonitor')
-    const { labels, annotations } = deployment.template.metadata
-    t.equal(annotations, undefined, 'no annotation asks for it once more')
-    t.strictSame(monitor.selector.matchLabels, labels)
-    t.ok(api.ports.some(({ name }: { name: string }) => name === monitor.podMetricsEndpoints[0].port))
-    const rules = parse(readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8'))
-    t.strictSame(find('PrometheusRule').spec, rules)
-    t.match(JSON.stringify(rules), `job=\\"${labels[monitor.jobLabel]}\\"`)
-    t.strictSame(monitor.podMetricsEndpoints[0].relabelings, [
-      { targetLabel: 'service', replacement: 'plant-store' },
-      { sourceLabels: ['__meta_kubernetes_namespace'], targetLabel: 'environment' }
-    ])
-  }
-)
+t.test('only the Prometheus Operator scrapes the pods, by the name of its rules', async (t) => {
+  const { spec: monitor } = find('PodMonitor')
+  const { labels, annotations } = deployment.template.metadata
+  t.equal(annotations, undefined, 'no annotation asks for it once more')
+  t.strictSame(monitor.selector.matchLabels, labels)
+  t.ok(api.ports.some(({ name }: { name: string }) => name === monitor.podMetricsEndpoints[0].port))
+  const rules = parse(readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8'))
+  t.strictSame(find('PrometheusRule').spec, rules)
+  t.match(JSON.stringify(rules), `job=\\"${labels[monitor.jobLabel]}\\"`)
+  t.strictSame(monitor.podMetricsEndpoints[0].relabelings, [
+    { targetLabel: 'service', replacement: 'plant-store' },
+    { sourceLabels: ['__meta_kubernetes_namespace'], targetLabel: 'environment' }
+  ])
+})
 
 t.test('a pod has the time that it needs to start and to shut down', async (t) => {
   const config = readConfig(environmentOf(api))

@@ -72,49 +72,43 @@ t.test('each metric of the service is documented with its type and labels, and n
   t.strictSame(sorted(documented), sorted(existing))
 })
 
-t.test(
-  'each alert fires and is silent in a case, has a description, and its section in the run-book',
-  async (t) => {
-    const alerts = rules.split('- alert: ').slice(1)
-    const cases = readCases()
-    const sections = [...manual.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading)
-    t.strictSame(
-      alerts.map((alert) => alert.split('\n')[0]),
-      sections
-    )
-    for (const alert of alerts) {
-      const name = alert.split('\n')[0] as string
-      t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
-      t.match(alert, `runbook_url: '{{ $externalURL }}/user/runbook.html#${name.toLowerCase()}'\n`, name)
-      const { fires, silent } = cases.get(name) ?? {}
-      const isSilent = silent?.size || name === 'PlantStoreWatchdog'
-      t.ok(fires?.size && isSilent, `${name} has a case for a fault and one for a quiet night`)
-      t.match(runbook, `<h3 id="${name.toLowerCase()}">${name}</h3>\n<p>`, name)
-    }
+t.test('each alert has cases that fire and are silent, a description, and its section', async (t) => {
+  const alerts = rules.split('- alert: ').slice(1)
+  const cases = readCases()
+  const sections = [...manual.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading)
+  t.strictSame(
+    alerts.map((alert) => alert.split('\n')[0]),
+    sections
+  )
+  for (const alert of alerts) {
+    const name = alert.split('\n')[0] as string
+    t.match(alert, /\n {10}summary: .+\n {10}description: .+\n/, name)
+    t.match(alert, `runbook_url: '{{ $externalURL }}/user/runbook.html#${name.toLowerCase()}'\n`, name)
+    const { fires, silent } = cases.get(name) ?? {}
+    const isSilent = silent?.size || name === 'PlantStoreWatchdog'
+    t.ok(fires?.size && isSilent, `${name} has a case for a fault and one for a quiet night`)
+    t.match(runbook, `<h3 id="${name.toLowerCase()}">${name}</h3>\n<p>`, name)
   }
-)
+})
 
-t.test(
-  'each SQLSTATE that the metrics name from the start or that the service tells apart has its entry in the run-book',
-  async (t) => {
-    const [, table = ''] = manual.split('\n## SQLSTATE\n')
-    const rows = [...(table.split('\n## ')[0] ?? '').matchAll(/^\|`([\w `,…]+)`\|/gm)].map(
-      ([, codes = '']) => codes
+t.test('each SQLSTATE that metrics or the service tell apart has an entry in the run-book', async (t) => {
+  const [, table = ''] = manual.split('\n## SQLSTATE\n')
+  const rows = [...(table.split('\n## ')[0] ?? '').matchAll(/^\|`([\w `,…]+)`\|/gm)].map(
+    ([, codes = '']) => codes
+  )
+  const listed = rows.flatMap((codes) => codes.split(/`, `/))
+  const classes = Object.keys(byClass).map((code) => `${code}XXX`)
+  for (const code of new Set([...knownCodes, ...Object.keys(byCode), ...classes])) {
+    // What leaves an outcome open means something else than its class.
+    const isOwn = byCode[code] === 'lost'
+    const names = isOwn ? [code] : [code, `${code.slice(0, 2)}…`]
+    t.ok(
+      names.some((name) => listed.includes(name)),
+      code
     )
-    const listed = rows.flatMap((codes) => codes.split(/`, `/))
-    const classes = Object.keys(byClass).map((code) => `${code}XXX`)
-    for (const code of new Set([...knownCodes, ...Object.keys(byCode), ...classes])) {
-      // What leaves an outcome open means something else than its class.
-      const isOwn = byCode[code] === 'lost'
-      const names = isOwn ? [code] : [code, `${code.slice(0, 2)}…`]
-      t.ok(
-        names.some((name) => listed.includes(name)),
-        code
-      )
-    }
-    for (const entry of listed) t.match(runbook, `<code>${entry}</code>`, entry)
   }
-)
+  for (const entry of listed) t.match(runbook, `<code>${entry}</code>`, entry)
+})
 
 t.test('what an operator sees while the database is away is what the sources have', async (t) => {
   const [, section = ''] = text('docs/running.md').split('\n## When the database is away\n')
@@ -145,29 +139,26 @@ t.test('the dashboard names alerts that exist, and shows every metric of the ser
   )
 })
 
-t.test(
-  'the run-book loses no link of the alerts, and no command; each leads to a section that it has',
-  async (t) => {
-    const [, alerts = ''] = manual.split('\n## Alerts\n')
-    const [, own = ''] = /<h2 id="alerts">(.*?)<h2 /s.exec(runbook) ?? []
-    const ids = [...runbook.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id as string)
-    t.strictSame(ids, [...new Set(ids)])
-    const links = [...runbook.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id as string)
-    t.strictSame(
-      links.filter((id) => !ids.includes(id)),
-      []
-    )
-    const count = (text: string, pattern: RegExp) => (text.match(pattern) ?? []).length
-    t.equal(count(own, /href="#/g), count(alerts, /\]\((?!\.\.\/)/g), 'all but those to files')
-    t.equal(count(own, /<code>/g), count(alerts.replace(/<!-- .*? -->/g, ''), /`[^`]+`/g))
-    const commands = runbook.match(/(?<=<pre>)[^<]*/g) ?? []
-    t.ok(commands.some((block) => block.includes('docker compose logs')))
-    t.ok(
-      commands.some((block) => block.includes('ops/restore')),
-      'of another page'
-    )
-  }
-)
+t.test('the run-book loses no link of the alerts, and no command; each leads somewhere', async (t) => {
+  const [, alerts = ''] = manual.split('\n## Alerts\n')
+  const [, own = ''] = /<h2 id="alerts">(.*?)<h2 /s.exec(runbook) ?? []
+  const ids = [...runbook.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id as string)
+  t.strictSame(ids, [...new Set(ids)])
+  const links = [...runbook.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id as string)
+  t.strictSame(
+    links.filter((id) => !ids.includes(id)),
+    []
+  )
+  const count = (text: string, pattern: RegExp) => (text.match(pattern) ?? []).length
+  t.equal(count(own, /href="#/g), count(alerts, /\]\((?!\.\.\/)/g), 'all but those to files')
+  t.equal(count(own, /<code>/g), count(alerts.replace(/<!-- .*? -->/g, ''), /`[^`]+`/g))
+  const commands = runbook.match(/(?<=<pre>)[^<]*/g) ?? []
+  t.ok(commands.some((block) => block.includes('docker compose logs')))
+  t.ok(
+    commands.some((block) => block.includes('ops/restore')),
+    'of another page'
+  )
+})
 
 t.test('the documents name scripts, files and tests that exist', async (t) => {
   const { scripts } = JSON.parse(text('package.json'))
@@ -185,35 +176,32 @@ t.test('the documents name scripts, files and tests that exist', async (t) => {
   }
 })
 
-t.test(
-  'the dashboard asks of one environment, no two panels overlap, and each says what it shows, what is normal, and more',
-  async (t) => {
-    const { panels, templating, links, annotations } = JSON.parse(text('ops/grafana/dashboard.json'))
-    t.match(templating.list[0], { name: 'datasource', type: 'datasource', query: 'prometheus' })
-    const own = 'service="plant-store", environment="$environment"'
-    const source = { type: 'prometheus', uid: /^\$\{datasource\}$/ }
-    const cells: string[] = []
-    const page = '/user/runbook.html'
-    for (const { title, type, gridPos, datasource, targets = [], description = '', links = [] } of panels) {
-      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
-        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) cells.push(`${x} ${y}`)
-      t.match(title, /^\S.*\S$/)
-      if (type === 'row') continue
-      t.match(datasource, source, title)
-      t.ok(targets.length > 0, title)
-      for (const { expr } of targets) t.ok(expr.includes(own), title)
-      t.match(description, /^\S.{20,}\. Normal: .+\. \S.+\.$/, title)
-      t.match(links[0].url, /^\$\{prometheus\}\//, title)
-      const [, id = ''] = links[0].url.split(`${page}#`)
-      t.ok(runbook.includes(` id="${id}"`), `${title}: ${id}`)
-    }
-    t.equal(new Set(cells).size, cells.length)
-    t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
-    t.ok(links[0].url.endsWith(page))
-    t.match(annotations.list, [{ datasource: source, expr: /plant_store_build_info/, useValueForTime: 'on' }])
-    t.ok(templating.list.some(({ name }: { name: string }) => name === 'prometheus'))
+t.test('panels ask of one environment, overlap nowhere, and say what is shown and normal', async (t) => {
+  const { panels, templating, links, annotations } = JSON.parse(text('ops/grafana/dashboard.json'))
+  t.match(templating.list[0], { name: 'datasource', type: 'datasource', query: 'prometheus' })
+  const own = 'service="plant-store", environment="$environment"'
+  const source = { type: 'prometheus', uid: /^\$\{datasource\}$/ }
+  const cells: string[] = []
+  const page = '/user/runbook.html'
+  for (const { title, type, gridPos, datasource, targets = [], description = '', links = [] } of panels) {
+    for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++)
+      for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) cells.push(`${x} ${y}`)
+    t.match(title, /^\S.*\S$/)
+    if (type === 'row') continue
+    t.match(datasource, source, title)
+    t.ok(targets.length > 0, title)
+    for (const { expr } of targets) t.ok(expr.includes(own), title)
+    t.match(description, /^\S.{20,}\. Normal: .+\. \S.+\.$/, title)
+    t.match(links[0].url, /^\$\{prometheus\}\//, title)
+    const [, id = ''] = links[0].url.split(`${page}#`)
+    t.ok(runbook.includes(` id="${id}"`), `${title}: ${id}`)
   }
-)
+  t.equal(new Set(cells).size, cells.length)
+  t.equal(new Set(panels.map(({ id }: { id: number }) => id)).size, panels.length)
+  t.ok(links[0].url.endsWith(page))
+  t.match(annotations.list, [{ datasource: source, expr: /plant_store_build_info/, useValueForTime: 'on' }])
+  t.ok(templating.list.some(({ name }: { name: string }) => name === 'prometheus'))
+})
 
 /** As `parse` has no type for what it returns. */
 type Parsed = ReturnType<typeof parse>
@@ -271,42 +259,39 @@ t.test('the balancer opens fewer connections than a replica admits, and lets req
   }
 })
 
-t.test(
-  'each service of each stack is confined, has no secret in its environment, and rotates its log',
-  async (t) => {
-    t.equal(stacks.length, 4)
-    for (const file of stacks) {
-      const { services } = readCompose(file)
-      t.ok(Object.keys(services).length > 5)
-      const tags: string[] = []
-      for (const [name, service] of Object.entries<Parsed>(services)) {
-        t.match(
-          service,
-          {
-            read_only: true,
-            cap_drop: ['ALL'],
-            security_opt: ['no-new-privileges:true'],
-            deploy: { resources: { limits: { cpus: '1', memory: /^\d+[GM]$/, pids: Number } } },
-            logging: { driver: 'json-file', options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }
-          },
-          `${file}: ${name}`
-        )
-        const variables = Object.entries(service.environment ?? {}).map((entry) => entry.join('='))
-        t.strictSame(
-          variables.filter((entry) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry)),
-          [],
-          `${file}: ${name}`
-        )
-        for (const volume of service.volumes ?? []) {
-          if (`${volume.source ?? volume}`.startsWith('.'))
-            t.match(volume, /:ro,z$/, 'SELinux lets the container read it')
-        }
-        if (service.build) tags.push(service.image)
+t.test('each service of each stack is confined, has no secret, and rotates its log', async (t) => {
+  t.equal(stacks.length, 4)
+  for (const file of stacks) {
+    const { services } = readCompose(file)
+    t.ok(Object.keys(services).length > 5)
+    const tags: string[] = []
+    for (const [name, service] of Object.entries<Parsed>(services)) {
+      t.match(
+        service,
+        {
+          read_only: true,
+          cap_drop: ['ALL'],
+          security_opt: ['no-new-privileges:true'],
+          deploy: { resources: { limits: { cpus: '1', memory: /^\d+[GM]$/, pids: Number } } },
+          logging: { driver: 'json-file', options: { 'max-size': /^\d+m$/, 'max-file': /^\d+$/ } }
+        },
+        `${file}: ${name}`
+      )
+      const variables = Object.entries(service.environment ?? {}).map((entry) => entry.join('='))
+      t.strictSame(
+        variables.filter((entry) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry)),
+        [],
+        `${file}: ${name}`
+      )
+      for (const volume of service.volumes ?? []) {
+        if (`${volume.source ?? volume}`.startsWith('.'))
+          t.match(volume, /:ro,z$/, 'SELinux lets the container read it')
       }
-      t.strictSame(tags, [...new Set(tags)], `${file}: one service builds an image`)
+      if (service.build) tags.push(service.image)
     }
+    t.strictSame(tags, [...new Set(tags)], `${file}: one service builds an image`)
   }
-)
+})
 
 t.test('the token that the example shows does not work', async (t) => {
   const [, value] = /^#?AUTH_TOKENS=(.+)$/m.exec(text('.env.example')) ?? []

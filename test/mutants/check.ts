@@ -1,4 +1,4 @@
-/** Checks that the simulation's mutants still break the sources: each of their edits finds its place. */
+/** Checks that the mutants still break the sources: each of their edits finds its place. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { breakSource, mutants } from './mutants.ts'

@@ -47,37 +47,34 @@ function startUpdate(...args: string[]) {
   }
 }
 
-t.test(
-  'what a scaling, an update and --back put into effect, `up` keeps; no client sees an error',
-  async (t) => {
-    const load = await stack.startClients(t)
-    const first = await replicas()
-    await stack.operate('scale', ['3'])
-    t.match(await replicas(), first)
-    await stack.operate('rolling-update', [], { REVISION: 'next' })
-    const updated = await replicas()
-    const image = await setting('PLANT_STORE_IMAGE')
-    t.match(image, new RegExp(`^${stack.image}:sources-[0-9a-f]{12}$`), 'the copy has no commit')
-    t.strictSame(Object.values(updated), [image, image, image])
-    for (const id of Object.keys(updated)) t.notOk(id in first)
-    const [{ Config: config }] = await inspect(image as string)
-    t.equal(config.Labels['org.opencontainers.image.revision'], 'next')
-    await stack.compose('up', '--detach', '--wait')
-    t.strictSame(await replicas(), updated)
-    await stack.operate('rolling-update', ['--back'])
-    t.strictSame(Object.values(await replicas()), [stack.image, stack.image, stack.image])
-    await stack.operate('scale', ['2'])
-    const last = await replicas()
-    t.equal(Object.keys(last).length, 2)
-    await stack.compose('up', '--detach', '--wait')
-    t.strictSame(await replicas(), last)
-    t.equal(
-      await settings(),
-      `COMPOSE_PROJECT_NAME=${stack.env.COMPOSE_PROJECT_NAME}\nREPLICAS=2\nPLANT_STORE_IMAGE=${stack.image}\nPLANT_STORE_PREVIOUS_IMAGE=${stack.image}\n`
-    )
-    await load.assertServed()
-  }
-)
+t.test('`up` keeps what a scaling, an update and --back put into effect; no client fails', async (t) => {
+  const load = await stack.startClients(t)
+  const first = await replicas()
+  await stack.operate('scale', ['3'])
+  t.match(await replicas(), first)
+  await stack.operate('rolling-update', [], { REVISION: 'next' })
+  const updated = await replicas()
+  const image = await setting('PLANT_STORE_IMAGE')
+  t.match(image, new RegExp(`^${stack.image}:sources-[0-9a-f]{12}$`), 'the copy has no commit')
+  t.strictSame(Object.values(updated), [image, image, image])
+  for (const id of Object.keys(updated)) t.notOk(id in first)
+  const [{ Config: config }] = await inspect(image as string)
+  t.equal(config.Labels['org.opencontainers.image.revision'], 'next')
+  await stack.compose('up', '--detach', '--wait')
+  t.strictSame(await replicas(), updated)
+  await stack.operate('rolling-update', ['--back'])
+  t.strictSame(Object.values(await replicas()), [stack.image, stack.image, stack.image])
+  await stack.operate('scale', ['2'])
+  const last = await replicas()
+  t.equal(Object.keys(last).length, 2)
+  await stack.compose('up', '--detach', '--wait')
+  t.strictSame(await replicas(), last)
+  t.equal(
+    await settings(),
+    `COMPOSE_PROJECT_NAME=${stack.env.COMPOSE_PROJECT_NAME}\nREPLICAS=2\nPLANT_STORE_IMAGE=${stack.image}\nPLANT_STORE_PREVIOUS_IMAGE=${stack.image}\n`
+  )
+  await load.assertServed()
+})
 
 t.test('an update that is killed while it stops a replica is finished by the next one', async (t) => {
   const before = await stack.running('api')
@@ -160,18 +157,15 @@ t.test('replicas that cannot start are replaced', async (t) => {
   t.equal(await statusOf(`${await stack.url()}/readyz`), 200)
 })
 
-t.test(
-  'the database is away for a while under load: replicas stay, and no client sees an error',
-  async (t) => {
-    const load = await stack.startClients(t)
-    const since = new Date().toISOString()
-    await stack.compose('stop', 'db')
-    t.equal(await statusOf(`${await stack.url()}/readyz`), 200)
-    await stack.compose('start', 'db')
-    await load.assertServed()
-    t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
-  }
-)
+t.test('the database is away for a while under load: replicas stay, and no client fails', async (t) => {
+  const load = await stack.startClients(t)
+  const since = new Date().toISOString()
+  await stack.compose('stop', 'db')
+  t.equal(await statusOf(`${await stack.url()}/readyz`), 200)
+  await stack.compose('start', 'db')
+  await load.assertServed()
+  t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
+})
 
 t.test('a tag that moves is pulled anew, and named by its digest; local tags stay', async (t) => {
   const registry = await startRegistry(t)

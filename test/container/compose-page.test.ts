@@ -1,4 +1,4 @@
-/** docs/compose.md as it stands there: each of its commands runs, twice, and no client sees what the page does not announce. */
+/** docs/compose.md as it stands there: each of its commands runs, and no client sees what the page does not announce. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -67,35 +67,33 @@ const stepsOf = (heading: string) => readSteps('docs/compose.md', heading)
 const backup = stepsOf('## Backup')
 const loss = backup.findIndex(({ command }) => command.includes(' rm --stop '))
 
-for (const time of ['first', 'second']) {
-  t.test(`the commands of the stack and of the backup, for the ${time} time under load`, async (t) => {
-    const load = await stack.startClients(t)
-    const output = await run([...stepsOf('## Docker Compose'), ...backup.slice(0, loss)])
-    t.match(output, /^\S{43}$/m, 'a token')
-    t.equal((await stack.running('api')).length, 4)
-    const wanted = ['--no-deps', '--entrypoint=cat', 'setup', '/pages/wanted.prom']
-    t.match(await stack.compose('run', '--rm', '-T', ...wanted), /^plant_store_replicas_wanted 4$/m)
-    await load.assertServed()
-  })
+t.test('the commands of the stack and of the backup, under load', async (t) => {
+  const load = await stack.startClients(t)
+  const output = await run([...stepsOf('## Docker Compose'), ...backup.slice(0, loss)])
+  t.match(output, /^\S{43}$/m, 'a token')
+  t.equal((await stack.running('api')).length, 4)
+  const wanted = ['--no-deps', '--entrypoint=cat', 'setup', '/pages/wanted.prom']
+  t.match(await stack.compose('run', '--rm', '-T', ...wanted), /^plant_store_replicas_wanted 4$/m)
+  await load.assertServed()
+})
 
-  t.test(`the database is lost and restored, for the ${time} time under load`, async (t) => {
-    const load = await stack.startClients(t)
-    const plants = await stack.plants()
-    await run(backup.slice(loss))
-    t.ok((await stack.plants()).length >= plants.length)
-    await load.succeed(200)
-    await load.stop()
-  })
+t.test('the database is lost and restored, under load', async (t) => {
+  const load = await stack.startClients(t)
+  const plants = await stack.plants()
+  await run(backup.slice(loss))
+  t.ok((await stack.plants()).length >= plants.length)
+  await load.succeed(200)
+  await load.stop()
+})
 
-  t.test(`a major upgrade of PostgreSQL and back, for the ${time} time`, async (t) => {
-    const plants = await stack.query('select * from plants order by id')
-    await run(stepsOf('## PostgreSQL'))
-    t.strictSame(await stack.query('select * from plants order by id'), plants)
-    t.equal((await stack.running('api')).length, 4)
-    const volumes = await docker(['volume', 'ls', '--quiet', `--filter=name=${project}-`])
-    t.equal(volumes, '', 'nothing of other stacks is left')
-  })
-}
+t.test('a major upgrade of PostgreSQL and back', async (t) => {
+  const plants = await stack.query('select * from plants order by id')
+  await run(stepsOf('## PostgreSQL'))
+  t.strictSame(await stack.query('select * from plants order by id'), plants)
+  t.equal((await stack.running('api')).length, 4)
+  const volumes = await docker(['volume', 'ls', '--quiet', `--filter=name=${project}-`])
+  t.equal(volumes, '', 'nothing of other stacks is left')
+})
 
 t.test('the copy elsewhere is whole', { skip: !isRestic && 'restic is not on the PATH' }, async (t) => {
   await restic('check', '--read-data')

@@ -27,10 +27,11 @@ const kinds: Record<string, RegExp> = {
 
 const nameOfPlace = /^(FunctionDeclaration|VariableDeclarator) id |^\w*Class\w* id |^\w+ key /
 
-type Range = Pick<Node, 'start' | 'end'>
+/** A part of a source. */
+export type Range = Pick<Node, 'start' | 'end'>
 
 /** A node, and what it is to its parent. */
-interface Child {
+export interface Child {
   readonly node: Node
   readonly role: string
   readonly parent: Range
@@ -50,7 +51,8 @@ const childrenOf = (parent: Range & { type?: string }): Child[] =>
     .sort((one, other) => one.node.start - other.node.start)
 
 /** Returns all that is in a node. */
-const within = (node: Range): Child[] => childrenOf(node).flatMap((child) => [child, ...within(child.node)])
+export const within = (node: Range): Child[] =>
+  childrenOf(node).flatMap((child) => [child, ...within(child.node)])
 
 const nodesIn = (node: Range): Node[] => within(node).map((child) => child.node)
 
@@ -85,7 +87,8 @@ function pick<Found>(found: Found[], what: string, nth = '1', count = '1'): Foun
   return found[+nth - 1] as Found
 }
 
-const read = (source: string): Node =>
+/** Parses a source of TypeScript. */
+export const read = (source: string): Node =>
   parse(stripTypeScriptTypes(source), { ecmaVersion: 'latest', sourceType: 'module' })
 
 /** Returns the variables of a program: those that it names, or its functions' parameters. */

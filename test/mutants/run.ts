@@ -1,0 +1,112 @@
+/**
+ * `npm run mutants`: breaks `src`, and fails if nothing finds a mutant. With `--small N` it draws so many small ones, and
+ * prints those that no test of their folder finds: each is the same program, or lacks a test.
+ */
+import { globSync, readFileSync } from 'node:fs'
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { execute } from '../../harness/execute.ts'
+import { createRandom } from '../../harness/random/random.ts'
+import { explore } from '../simulation/explore.ts'
+import { breakSource, mutants } from './mutants.ts'
+import { findSmall } from './small.ts'
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: '' },
+    seeds: { type: 'string', default: '500' },
+    small: { type: 'string' },
+    seed: { type: 'string', default: '1' }
+  }
+})
+const root = join(import.meta.dirname, '../..')
+const isAsked = (file: string) => file.includes(values.only)
+
+/** What tests need of the project, besides the sources, the tests and their tools. */
+const linked = ['node_modules', 'package.json', 'migrations', 'public']
+
+/** Calls back with a copy of the project, in which a file of `src` may have another source. */
+async function withCopy<Result>(
+  use: (project: string) => Promise<Result>,
+  file?: string,
+  source = ''
+): Promise<Result> {
+  const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
+  try {
+    const filter = (path: string) => basename(path) !== 'node_modules'
+    for (const name of ['src', 'harness', 'test', 'dev'])
+      await cp(join(root, name), join(copy, name), { recursive: true, filter })
+    for (const name of linked) await symlink(join(root, name), join(copy, name))
+    if (file) await writeFile(join(copy, 'src', file), source)
+    return await use(copy)
+  } finally {
+    await rm(copy, { recursive: true })
+  }
+}
+
+/** Returns whether a test passes in a copy of the project; it finds its server in TEST_DATABASE_URL. */
+const passes = (test: string, project: string, timeoutMs = 600_000) =>
+  execute(process.execPath, [join(project, 'test', `${test}.test.ts`)], {
+    env: { TAP_TIMEOUT: '600', TAP_BAIL: '1' },
+    timeoutMs
+  }).then(
+    () => true,
+    () => false
+  )
+
+/** Prints what finds each mutant: how many seeds, or the test, which passes without it. */
+async function findMutants() {
+  for (const mutant of mutants.filter(({ file }) => isAsked(file))) {
+    const { name, file, foundBy } = mutant
+    const find = async (project: string) => {
+      if (typeof foundBy !== 'string') {
+        const { seed } = await explore(Number(values.seeds), { src: join(project, 'src'), breaks: foundBy })
+        return seed === undefined ? undefined : (seed + 1).toLocaleString('en')
+      }
+      if (await passes(foundBy, project)) return undefined
+      return (await withCopy((whole) => passes(foundBy, whole))) ? `\`${foundBy}\`` : undefined
+    }
+    const broken = breakSource(readFileSync(join(root, 'src', file), 'utf8'), mutant)
+    const found = await withCopy(find, file, broken)
+    console.log(`| ${name} | ${found ?? 'not found'} |`)
+    if (found === undefined) process.exitCode = 1
+  }
+}
+
+/** The tests of a file of `src`: those of its folder, first the one that has its name. */
+function testsOf(file: string): string[] {
+  const all = globSync(`${dirname(file)}/*.test.ts`, { cwd: join(root, 'test') })
+  const name = basename(file, '.ts')
+  return all
+    .map((path) => path.replace('.test.ts', ''))
+    .sort((one, other) => Number(other.endsWith(name)) - Number(one.endsWith(name)))
+}
+
+/** Draws small mutants, and prints those that pass all tests of their folder. */
+async function drawSmall(count: number) {
+  const random = createRandom(Number(values.seed))
+  const files = globSync('**/*.ts', { cwd: join(root, 'src') }).filter(isAsked)
+  const all = files.sort().flatMap((file) => {
+    const source = readFileSync(join(root, 'src', file), 'utf8')
+    return findSmall(source).map((change) => ({ file, source, ...change }))
+  })
+  let found = 0
+  for (let drawn = 0; drawn < count; drawn++) {
+    const { file, source, start, end, text } = random.pick(all)
+    const find = async (project: string) => {
+      for (const test of testsOf(file)) if (!(await passes(test, project, 120_000))) return true
+      return false
+    }
+    if (await withCopy(find, file, source.slice(0, start) + text + source.slice(end))) found++
+    else
+      console.log(
+        `src/${file}:${source.slice(0, start).split('\n').length}: ${source.slice(start, end)} -> ${text}`
+      )
+  }
+  console.log(`${found} of ${count} are found`)
+}
+
+if (values.small === undefined) await findMutants()
+else await drawSmall(Number(values.small))
