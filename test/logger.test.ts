@@ -20,9 +20,7 @@ const logger = join(import.meta.dirname, '../src/logger.ts')
 /** Runs a program that has a logger; it is killed at teardown. */
 function run(t: Test, program: string, stdio: StdioOptions = ['ignore', 'pipe', 'inherit']) {
   const source = `import { createLogger } from ${JSON.stringify(logger)}; const log = createLogger('info'); ${program}`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', source], {
-    stdio
-  })
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', source], { stdio })
   t.teardown(() => child.kill('SIGKILL'))
   return child
 }

@@ -118,12 +118,7 @@ t.test('both processes say that they reach another machine in clear text, unless
 })
 
 t.test('the service says at the start that it may open fewer files than MAX_CONNECTIONS needs', async (t) => {
-  const env = {
-    ...settings,
-    ...covered,
-    ...database,
-    STARTUP_TIMEOUT_MS: '1'
-  }
+  const env = { ...settings, ...covered, ...database, STARTUP_TIMEOUT_MS: '1' }
   const startWith = async (MAX_CONNECTIONS: string) =>
     (await run(t, ['src/server.ts'], { ...env, MAX_CONNECTIONS })).stdout
   const limit = Number(execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' })) || 2 ** 30

@@ -53,13 +53,7 @@ export async function loadByPgbench(
   const latencyUs = await readLatencies(logs)
   await rm(logs, { recursive: true })
   const percentile = (part: number) => (latencyUs[Math.floor(latencyUs.length * part)] ?? 0) / 1e3
-  return {
-    plants: latencyUs.length,
-    seconds,
-    p50Ms: percentile(0.5),
-    p99Ms: percentile(0.99),
-    errors: 0
-  }
+  return { plants: latencyUs.length, seconds, p50Ms: percentile(0.5), p99Ms: percentile(0.99), errors: 0 }
 }
 
 /** Reads the log's third column: each transaction's time in µs (PostgreSQL manual, "pgbench", per-transaction logging). */

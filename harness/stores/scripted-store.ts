@@ -41,12 +41,7 @@ interface Pending {
 /** The batch policy of tests that are about something else: an idle lane takes what comes in one turn. */
 export const takeTurns: BatchPolicy = (_, clock, start) => () => clock.afterPoll(start)
 
-export const roomy: Limits = {
-  lanes: 1,
-  batchRows: 100,
-  batchBytes: 1000,
-  deadlineMs: 10_000
-}
+export const roomy: Limits = { lanes: 1, batchRows: 100, batchBytes: 1000, deadlineMs: 10_000 }
 
 /** Makes it; `random` is what the clock returns for chance. */
 export function setUp(limits: Partial<Limits> = {}, onAttempt?: (report: AttemptReport) => void, random = 0) {

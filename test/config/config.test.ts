@@ -306,10 +306,7 @@ t.test('an empty NAME_FILE is a bad value, not a missing one', async (t) => {
 t.test('the migrations take MIGRATION_DATABASE_URL before DATABASE_URL, and no tokens', async (t) => {
   const owner = { MIGRATION_DATABASE_URL: 'postgres://plants_owner@db.test/plants' }
   const config = readMigrationConfig({ ...owner, ...required, AUTH_TOKENS: undefined })
-  t.strictSame(config, {
-    startupTimeoutMs: 30_000,
-    database: parseDatabaseUrl(owner.MIGRATION_DATABASE_URL)
-  })
+  t.strictSame(config, { startupTimeoutMs: 30_000, database: parseDatabaseUrl(owner.MIGRATION_DATABASE_URL) })
   t.ok(Object.isFrozen(config))
   t.equal(readMigrationConfig(owner).database.user, 'plants_owner')
   t.equal(readMigrationConfig({ ...required, MIGRATION_DATABASE_URL: '' }).database.user, 'gardener')

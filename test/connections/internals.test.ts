@@ -36,10 +36,7 @@ t.test('a kernel that cannot be asked what it holds is warned of', async (t) => 
 
 t.test('without its table all that was accepted is taken; where it cannot be read, nothing', async (t) => {
   const learned: number[] = []
-  const socket = {
-    destroyed: false,
-    _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 }
-  }
+  const socket = { destroyed: false, _handle: { bytesWritten: 30_000, writeQueueSize: 10_000, fd: 999_999 } }
   const progress = { hasUnread: true, recordTaken: (bytes: number) => learned.push(bytes) }
   const connection = { socket, progress }
   const lost = { socket: { ...socket, destroyed: true }, progress }

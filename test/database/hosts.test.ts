@@ -62,9 +62,7 @@ t.test('what PostgreSQL has reported is counted and told, also if another host i
 })
 
 t.test('read-write with one host refuses a standby, and a database that is read-only', async (t) => {
-  await t.rejects(open(t, urlOf([standby.host])).ask(), {
-    cause: { message: 'the server is read-only' }
-  })
+  await t.rejects(open(t, urlOf([standby.host])).ask(), { cause: { message: 'the server is read-only' } })
   const options = '&options=-c%20default_transaction_read_only%3Don'
   const url = `${urlOf([primary.host])}${options}`
   await t.rejects(open(t, url).ask(), { cause: { message: 'the server is read-only' } })

@@ -26,9 +26,7 @@ await t.test('what is missing is reported at once, when it changes, and every mi
   let tries = 0
   const { now } = performance
   // From the fifth on, each try takes 40 s.
-  t.intercept(performance, 'now', {
-    value: () => now.call(performance) + Math.max(0, tries - 4) * 40_000
-  })
+  t.intercept(performance, 'now', { value: () => now.call(performance) + Math.max(0, tries - 4) * 40_000 })
   const reported: [tries: number, missing: string][] = []
   const database = parseDatabaseUrl(await createDatabase(t))
   await waitForDatabase(

@@ -328,11 +328,7 @@ t.test('a client that repeats rows at fault costs the others little of their thr
   }
   /** Counts the rows that clients store within a deadline, one after the other, while one more client has the fault. */
   async function measure({ clients, badPauseMs }: Load, fault?: Fault) {
-    const { clock, group } = setUp({
-      lanes: 3,
-      attemptMs: (rows) => 2 + rows / 50,
-      random: createRandom(7)
-    })
+    const { clock, group } = setUp({ lanes: 3, attemptMs: (rows) => 2 + rows / 50, random: createRandom(7) })
     let id = 0
     let stored = 0
     const start = (pauseMs: number, count: () => void, fault?: Fault) => {

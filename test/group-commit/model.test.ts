@@ -234,25 +234,11 @@ async function play({ limits, arrivals, weathers, outage, locks, random }: Scena
 
   function submit({ id, bytes, key, content }: Scenario['arrivals'][number]) {
     const number = calls.length
-    const plant = {
-      id,
-      bytes,
-      call: number,
-      writeId: key ?? `call ${number}`,
-      content,
-      keyed: key !== null
-    }
+    const plant = { id, bytes, call: number, writeId: key ?? `call ${number}`, content, keyed: key !== null }
     const open = calls.filter(isOpen)
     const { expectedMs } = group.load
     const full = expectedMs > limits.deadlineMs / 2
-    const call: Call = {
-      plant,
-      at: clock.now(),
-      full,
-      lastSignOfLife,
-      accepted: false,
-      outcomes: 0
-    }
+    const call: Call = { plant, at: clock.now(), full, lastSignOfLife, accepted: false, outcomes: 0 }
     calls.push(call)
     const outcome = (text: string) => {
       call.outcome = text

@@ -113,11 +113,7 @@ const errorOf = (response: { body: string }) => JSON.parse(response.body).error
 
 t.test('each is served: only a write reads the key; integers are as exact as the schema says', async (t) => {
   lines.length = 0
-  const success = (text: string) => ({
-    status: 200,
-    headers: everyResponse,
-    body: JSON.stringify({ text })
-  })
+  const success = (text: string) => ({ status: 200, headers: everyResponse, body: JSON.stringify({ text }) })
   t.strictSame(await requestBoth(), [success('bigint 9007199254740993 number k'), success('read undefined')])
   const logged = lines.map((line) => JSON.parse(line))
   logged.sort((one, other) => (one.msg < other.msg ? 1 : -1))

@@ -62,10 +62,7 @@ export const secrets = {
 /** The callers with these secrets, as AUTH_TOKENS lists them. */
 export const callers = Object.entries(secrets).map(([caller, secret]) => `${caller}:${secret}`)
 /** Limits on what clients may take their time with. */
-export const limits = {
-  HEADERS_TIMEOUT_MS: String(scaled(2_000)),
-  REQUEST_TIMEOUT_MS: String(scaled(4_000))
-}
+export const limits = { HEADERS_TIMEOUT_MS: String(scaled(2_000)), REQUEST_TIMEOUT_MS: String(scaled(4_000)) }
 /** What is 0 when nobody is served. */
 export const loads = ['http_requests_in_flight', 'http_body_bytes', 'queue_rows', 'queue_bytes']
 

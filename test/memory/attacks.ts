@@ -116,10 +116,7 @@ export const kinds = {
     repeat(10, () => request(plant(world, `\\u4e00${'\\u0001'.repeat(100_000)}`), world.caller)),
   'quoted parameters': ({ random, caller }) =>
     repeat(40, () =>
-      request('{}', {
-        ...caller,
-        'content-type': `application/json;${'"\\'.repeat(random.integer(7_000))}`
-      })
+      request('{}', { ...caller, 'content-type': `application/json;${'"\\'.repeat(random.integer(7_000))}` })
     ),
   'bursts of creates': (world) => [
     repeat(world.random.integer(100), () => request(plant(world, 'burst'), world.caller)).join('')

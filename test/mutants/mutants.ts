@@ -36,12 +36,7 @@ const inFile = (
   foundBy: RegExp | string,
   changes: Record<string, string | string[]>
 ): Mutant[] =>
-  Object.entries(changes).map(([name, change]) => ({
-    name,
-    foundBy,
-    file,
-    changes: [change].flat()
-  }))
+  Object.entries(changes).map(([name, change]) => ({ name, foundBy, file, changes: [change].flat() }))
 
 export const mutants: readonly Mutant[] = [
   ...inFile('database/errors.ts', openOutcome, {
@@ -153,9 +148,7 @@ export const mutants: readonly Mutant[] = [
   ...inFile('group-commit/outage.ts', failure, {
     'the first failing probe is the last': 'look: statement probePauseMs -> ;'
   }),
-  ...inFile('group-commit/queue.ts', /deadlock/, {
-    'rows that are not sorted': 'take: statement sort -> ;'
-  }),
+  ...inFile('group-commit/queue.ts', /deadlock/, { 'rows that are not sorted': 'take: statement sort -> ;' }),
   ...inFile('group-commit/pace.ts', 'group-commit/slices', {
     'attempts that all fail come at any rate': 'tryToBegin: if failuresBeforeRate -> false'
   }),

@@ -35,11 +35,7 @@ t.test('another method gets 405', async (t) => {
 
 t.test('it names the interface, its licence, and the path in front of it', async (t) => {
   t.equal(document.openapi, '3.1.1')
-  t.match(document.info, {
-    title: 'Plant Store',
-    version,
-    license: { name: 'MIT', identifier: 'MIT' }
-  })
+  t.match(document.info, { title: 'Plant Store', version, license: { name: 'MIT', identifier: 'MIT' } })
   t.equal(document.servers[0].url, '/')
   t.strictSame(document.security, [{ bearer: [] }])
   t.match(document.components.securitySchemes.bearer, { type: 'http', scheme: 'bearer' })

@@ -65,11 +65,7 @@ t.test('the page has nothing inline, and refers to its own origin only', async (
   t.equal(links.length, 5)
 })
 
-const types = {
-  svg: 'image/svg+xml',
-  css: 'text/css; charset=utf-8',
-  js: 'text/javascript; charset=utf-8'
-}
+const types = { svg: 'image/svg+xml', css: 'text/css; charset=utf-8', js: 'text/javascript; charset=utf-8' }
 
 const directoryOf = (link: string) =>
   link.includes('swagger-ui') ? 'node_modules/swagger-ui-dist' : 'public/docs'

@@ -134,10 +134,7 @@ t.test('the metrics page is OpenMetrics for who takes it, with the trace of a re
 })
 
 t.test('concurrent creates: one batch is linked to several requests', async (t) => {
-  const { collector, plants, end } = await startTraced(t, {
-    WRITE_LANES: '1',
-    OTEL_SERVICE_NAME: 'nursery'
-  })
+  const { collector, plants, end } = await startTraced(t, { WRITE_LANES: '1', OTEL_SERVICE_NAME: 'nursery' })
   const responses = await Promise.all(
     Array.from({ length: 40 }, (_, index) => post(plants, { id: index, name: 'n' }))
   )

@@ -9,10 +9,7 @@ import { allRun, createProcessKinds, createStrikes } from '../strikes.ts'
 /** Longer than a statement's third of the deadline. */
 const lockSeconds = 10
 
-const stack = createStack('pgbouncer', ['pgbouncer', 'api'], {
-  ...settings,
-  PORT: String(await freePort())
-})
+const stack = createStack('pgbouncer', ['pgbouncer', 'api'], { ...settings, PORT: String(await freePort()) })
 
 const query = (sql: string) => stack.psql('db', 'plants', sql)
 
