@@ -1,6 +1,6 @@
 /**
- * `npm run mutants`: breaks `src`, and fails if nothing finds a mutant. With `--small N` it draws so many small ones, and
- * prints those that no test of their folder finds: each is the same program, or lacks a test.
+ * `npm run mutants`: breaks `src`, and fails if nothing finds a mutant. With `--small N` it draws so many small ones: what
+ * neither the tests of its folder find nor those that import its file changes nothing, or lacks a test.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
@@ -75,16 +75,25 @@ async function findMutants() {
   }
 }
 
-/** The tests of a file of `src`: those of its folder, first the one that has its name. */
+/** The tests of a file of `src`: those that import it, and those of its folder; first the one that has its name. */
 function testsOf(file: string): string[] {
-  const all = globSync(`${dirname(file)}/*.test.ts`, { cwd: join(root, 'test') })
-  const name = basename(file, '.ts')
+  const directory = join(root, 'test')
+  const all = globSync('**/*.test.ts', {
+    cwd: directory,
+    exclude: ['**/node_modules', 'container', 'simulation']
+  })
+  const name = `${basename(file, '.ts')}.test.ts`
   return all
-    .map((path) => path.replace('.test.ts', ''))
+    .filter(
+      (test) =>
+        dirname(test) === dirname(file) ||
+        readFileSync(join(directory, test), 'utf8').includes(`src/${file}'`)
+    )
     .sort((one, other) => Number(other.endsWith(name)) - Number(one.endsWith(name)))
+    .map((test) => test.replace('.test.ts', ''))
 }
 
-/** Draws small mutants, and prints those that pass all tests of their folder. */
+/** Draws small mutants, and prints which of their tests finds each. */
 async function drawSmall(count: number) {
   const random = createRandom(Number(values.seed))
   const files = globSync('**/*.ts', { cwd: join(root, 'src') }).filter(isAsked)
@@ -96,14 +105,12 @@ async function drawSmall(count: number) {
   for (let drawn = 0; drawn < count; drawn++) {
     const { file, source, start, end, text } = random.pick(all)
     const find = async (project: string) => {
-      for (const test of testsOf(file)) if (!(await passes(test, project, 120_000))) return true
-      return false
+      for (const test of testsOf(file)) if (!(await passes(test, project, 120_000))) return test
     }
-    if (await withCopy(find, file, source.slice(0, start) + text + source.slice(end))) found++
-    else
-      console.log(
-        `src/${file}:${source.slice(0, start).split('\n').length}: ${source.slice(start, end)} -> ${text}`
-      )
+    const test = await withCopy(find, file, source.slice(0, start) + text + source.slice(end))
+    if (test) found++
+    const place = `src/${file}:${source.slice(0, start).split('\n').length}`
+    console.log(`${test ?? 'NOT FOUND'}: ${place}: ${source.slice(start, end)} -> ${text}`)
   }
   console.log(`${found} of ${count} are found`)
 }
