@@ -75,22 +75,22 @@ async function findMutants() {
   }
 }
 
-/** The tests of a file of `src`: those that import it, and those of its folder; first the one that has its name. */
+/** Tests that take long, or need what is not here. */
+const slow = ['container', 'faults', 'memory', 'simulation', '**/node_modules']
+
+/** The tests of a file of `src`: the one that has its name, those of its folder, and others that import it. */
 function testsOf(file: string): string[] {
   const directory = join(root, 'test')
-  const all = globSync('**/*.test.ts', {
-    cwd: directory,
-    exclude: ['**/node_modules', 'container', 'simulation']
-  })
-  const name = `${basename(file, '.ts')}.test.ts`
-  return all
-    .filter(
-      (test) =>
-        dirname(test) === dirname(file) ||
-        readFileSync(join(directory, test), 'utf8').includes(`src/${file}'`)
-    )
-    .sort((one, other) => Number(other.endsWith(name)) - Number(one.endsWith(name)))
-    .map((test) => test.replace('.test.ts', ''))
+  const rankOf = (test: string) => {
+    if (basename(test, '.test.ts') === basename(file, '.ts')) return 0
+    if (dirname(test) === dirname(file)) return 1
+    return readFileSync(join(directory, test), 'utf8').includes(`src/${file}'`) ? 2 : 3
+  }
+  const ranks = globSync('**/*.test.ts', { cwd: directory, exclude: slow }).map(
+    (test) => [rankOf(test), test] as const
+  )
+  const own = ranks.filter(([rank]) => rank < 3).sort(([one], [other]) => one - other)
+  return own.map(([, test]) => test.replace('.test.ts', ''))
 }
 
 /** Draws small mutants, and prints which of their tests finds each. */
