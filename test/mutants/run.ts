@@ -110,7 +110,8 @@ async function drawSmall(count: number) {
     const test = await withCopy(find, file, source.slice(0, start) + text + source.slice(end))
     if (test) found++
     const place = `src/${file}:${source.slice(0, start).split('\n').length}`
-    console.log(`${test ?? 'NOT FOUND'}: ${place}: ${source.slice(start, end)} -> ${text}`)
+    const was = source.slice(start, end).replaceAll(/\s+/g, ' ')
+    console.log(`${test ?? 'NOT FOUND'}: ${place}: ${was} -> ${text}`)
   }
   console.log(`${found} of ${count} are found`)
 }
