@@ -118,6 +118,7 @@ for (const [what, change, prepare] of changes)
 
 t.test('a broken file keeps what it had, and each is logged once, without its text', async (t) => {
   const file = await watch(t)
+  t.equal(file.isBroken(), false)
   await file.write('')
   await file.logged(t, refused('has no text 0'))
   await file.write('secret?')
@@ -163,6 +164,7 @@ t.test('a reload is used at once, and is logged whatever it finds', async (t) =>
 t.test('a file that is no longer watched changes nothing', async (t) => {
   const file = await watch(t)
   file.close()
+  t.equal(timers.size, 0)
   await file.write('b')
   await readAgain(3)
   await file.reload()

@@ -264,6 +264,10 @@ t.test("variables of libpq's that ask for TLS are refused: the URL has that", as
     t.strictSame(faults({ [name]: 'disable' }), [])
     t.strictSame(faultsOf(readMigrationConfig, { ...required, [name]: 'require' }), [line(name)])
   }
+  const owner = { MIGRATION_DATABASE_URL: 'postgres://plants_owner@db.test/plants', PGSSLMODE: 'require' }
+  t.strictSame(faultsOf(readMigrationConfig, owner), [
+    line('PGSSLMODE').replace('DATABASE', 'MIGRATION_DATABASE')
+  ])
 })
 
 t.test('NAME_FILE names a file that holds the value, which is trimmed', async (t) => {

@@ -29,15 +29,13 @@ export function startGoodClients(url: string, secret: string, count: number, bef
       const sent = request(`${url}/plants`, { method: 'POST', agent, headers }, (response) => {
         let text = ''
         response.setEncoding('utf8').on('data', (piece) => (text += piece))
-        response
-          .on('error', reject)
-          .on('end', () =>
-            resolve({
-              status: response.statusCode ?? 0,
-              retryAfter: response.headers['retry-after'],
-              body: text
-            })
-          )
+        response.on('error', reject).on('end', () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            retryAfter: response.headers['retry-after'],
+            body: text
+          })
+        )
       })
       sent.on('error', reject).end(body)
     })

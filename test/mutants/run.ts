@@ -84,7 +84,7 @@ async function findMutants() {
 }
 
 /** Tests that take long, or need what is not here. */
-const slow = ['container', 'faults', 'memory', 'simulation', '**/node_modules']
+const slow = ['container', 'faults', 'memory', 'simulation', '{dev,npm}.test.ts', '**/node_modules']
 
 /** The tests of a file of `src`: the one that has its name, those of its folder, and others that import it. */
 function testsOf(file: string): string[] {
