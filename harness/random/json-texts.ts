@@ -150,14 +150,12 @@ const { value } = fc.letrec<{ value: Node }>((tie) => ({
     anyNumber.map((text): Node => ({ kind: 'number', text })),
     stringOf(fc.oneof(anyText, anyNumber)),
     fc.constantFrom('true', 'false', 'null').map((text): Node => ({ kind: 'other', text })),
-    fc
-      .tuple(space, fc.array(tie('value'), { maxLength: 3 }))
-      .map(
-        ([blank, items]): Node => ({
-          kind: 'other',
-          text: `[${blank}${items.map(({ text }) => text).join(`${blank},`)}]`
-        })
-      ),
+    fc.tuple(space, fc.array(tie('value'), { maxLength: 3 })).map(
+      ([blank, items]): Node => ({
+        kind: 'other',
+        text: `[${blank}${items.map(({ text }) => text).join(`${blank},`)}]`
+      })
+    ),
     objectOf(fc.array(fc.tuple(stringOf(keys), tie('value')), { maxLength: 4 }))
   )
 }))
@@ -165,13 +163,11 @@ const { value } = fc.letrec<{ value: Node }>((tie) => ({
 function objectOf(
   members: fc.Arbitrary<[Node & { kind: 'string' }, Node][]>
 ): fc.Arbitrary<Node & { kind: 'object' }> {
-  return fc
-    .tuple(space, space, members)
-    .map(([before, after, entries]) => ({
-      kind: 'object',
-      text: `{${before}${entries.map(([key, { text }]) => `${key.text}${after}:${before}${text}${after}`).join(`,${before}`)}}`,
-      members: entries.map(([key, node]) => [key.value, node])
-    }))
+  return fc.tuple(space, space, members).map(([before, after, entries]) => ({
+    kind: 'object',
+    text: `{${before}${entries.map(([key, { text }]) => `${key.text}${after}:${before}${text}${after}`).join(`,${before}`)}}`,
+    members: entries.map(([key, node]) => [key.value, node])
+  }))
 }
 
 /** Any JSON value. */
