@@ -6,25 +6,17 @@ interface Options {
   cwd?: string
   /** Variables besides this process's own. */
   env?: Record<string, string>
-  /** The time after which it is killed, in ms. */
-  timeoutMs?: number
 }
 
 /**
  * Returns a program's standard output without the line breaks at its end. Rejects with all its output if it fails or does
  * not exist. It never outlives this process.
  */
-export async function execute(
-  command: string,
-  args: string[],
-  { cwd, env, timeoutMs = 0 }: Options = {}
-): Promise<string> {
+export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
   const running = promisify(execFile)(command, args, {
     cwd,
     env: { ...process.env, ...env },
-    maxBuffer: 2 ** 29,
-    timeout: timeoutMs,
-    killSignal: timeoutMs ? 'SIGKILL' : 'SIGTERM'
+    maxBuffer: 2 ** 29
   })
   const kill = () => running.child.kill()
   process.once('exit', kill)

@@ -2,12 +2,13 @@
  * `npm run mutants`: breaks `src`, and fails if nothing finds a mutant. With `--small N` it draws so many small ones: what
  * neither the tests of its folder find nor those that import its file changes nothing, or lacks a test.
  */
-import { globSync, readFileSync } from 'node:fs'
-import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync, readFileSync, rmSync } from 'node:fs'
+import { cp, mkdtemp, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { execute } from '../../harness/execute.ts'
 import { createRandom } from '../../harness/random/random.ts'
 import { explore } from '../simulation/explore.ts'
 import { breakSource, mutants } from './mutants.ts'
@@ -34,6 +35,8 @@ async function withCopy<Result>(
   source = ''
 ): Promise<Result> {
   const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
+  const remove = () => rmSync(copy, { recursive: true, force: true })
+  process.once('exit', remove)
   try {
     const filter = (path: string) => basename(path) !== 'node_modules'
     for (const name of ['src', 'harness', 'test', 'dev'])
@@ -42,19 +45,35 @@ async function withCopy<Result>(
     if (file) await writeFile(join(copy, 'src', file), source)
     return await use(copy)
   } finally {
-    await rm(copy, { recursive: true })
+    process.off('exit', remove)
+    remove()
   }
 }
 
+// What is done at the exit is done when it is interrupted, too.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+
 /** Returns whether a test passes in a copy of the project; it finds its server in TEST_DATABASE_URL. */
-const passes = (test: string, project: string, timeoutMs = 600_000) =>
-  execute(process.execPath, [join(project, 'test', `${test}.test.ts`)], {
-    env: { TAP_TIMEOUT: '600', TAP_BAIL: '1' },
-    timeoutMs
-  }).then(
-    () => true,
-    () => false
-  )
+async function passes(test: string, project: string, timeoutMs = 600_000): Promise<boolean> {
+  const env = { ...process.env, TAP_TIMEOUT: '600', TAP_BAIL: '1' }
+  // In a group of its own, so that it ends with the services that it has started.
+  const file = join(project, 'test', `${test}.test.ts`)
+  const child = spawn(process.execPath, [file], { env, stdio: 'ignore', detached: true })
+  const kill = () => {
+    try {
+      process.kill(-(child.pid as number), 'SIGKILL')
+    } catch {
+      // All of them have ended.
+    }
+  }
+  process.once('exit', kill)
+  const timer = setTimeout(kill, timeoutMs)
+  const [code] = await once(child, 'exit')
+  clearTimeout(timer)
+  kill()
+  process.off('exit', kill)
+  return code === 0
+}
 
 const sound = new Map<string, boolean>()
 /** Returns whether a test passes in a copy that is whole. */
