@@ -29,8 +29,9 @@ t.test('each request of a connection belongs to the caller of its own token', as
   const names = ['alice', 'alice', 'bobby', 'bobby', 'alice'] as const
   const sent = names.flatMap((name, index) => [create(by(name)), ok(index + 1)])
   const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
+  const found = responses.map(({ status, body }) => [status, body])
   t.strictSame(
-    responses.map(({ status, body }) => [status, body]),
+    found,
     names.map(() => [200, '{"name":"n"}'])
   )
   t.strictSame(callers(), names)
@@ -43,11 +44,8 @@ t.test('beside a good token, a similar one on its connection gets 401', async (t
   for (const other of ['', ...similar, ...parts.map((part) => `Bearer ${part}`)]) {
     const sent = [create(good), ok(1), create(other), create(good)]
     const responses = parseResponses(await exchange(service.url, sent, { halfClose: true }))
-    t.strictSame(
-      responses.map(({ body }) => JSON.parse(body).error ?? 0),
-      [0, 401, 0],
-      other
-    )
+    const errors = responses.map(({ body }) => JSON.parse(body).error ?? 0)
+    t.strictSame(errors, [0, 401, 0], other)
   }
 })
 
@@ -63,10 +61,8 @@ t.test('after a reload, a removed token gets 401 at once, also on an open connec
     create(by('bobby'))
   ]
   const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
-  t.strictSame(
-    responses.map(({ body }) => JSON.parse(body).error ?? 0),
-    [0, 401, 0]
-  )
+  const errors = responses.map(({ body }) => JSON.parse(body).error ?? 0)
+  t.strictSame(errors, [0, 401, 0])
 })
 
 t.test('a token is judged at each request: once it has expired, it gets 401', async (t) => {

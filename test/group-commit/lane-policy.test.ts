@@ -71,16 +71,10 @@ t.test('how many rows go together', async (t) => {
   }
   t.equal(policy.mostRows('newRows', 0), 256)
   t.equal(policy.mostRows('lookUp', 0), 256)
-  t.same(
-    [100, 25].map((rows) => end('lookUp', false, rows)),
-    [25, 7],
-    'a quarter of those that failed'
-  )
-  t.same(
-    [1, 2, 3].map(() => end('lookUp', true)),
-    [28, 112, 256],
-    'four times as many, up to a batch'
-  )
+  const quarters = [100, 25].map((rows) => end('lookUp', false, rows))
+  t.same(quarters, [25, 7], 'a quarter of those that failed')
+  const afterEach = [1, 2, 3].map(() => end('lookUp', true))
+  t.same(afterEach, [28, 112, 256], 'four times as many, up to a batch')
   t.equal(policy.mostRows('firstTrial', 16), 16)
   const grown = Array.from({ length: 9 }, () => end('firstTrial', true))
   t.same(grown, [16, 16, 16, 16, 32, 32, 32, 32, 48], 'a part more for four successes')

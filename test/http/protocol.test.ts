@@ -320,10 +320,8 @@ const cases: Case[] = [
 for (const [title, parts, expected] of cases) {
   t.test(title, async (t) => {
     const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
-    t.strictSame(
-      responses.map(({ status, body }) => `${status} ${body}`),
-      expected
-    )
+    const found = responses.map(({ status, body }) => `${status} ${body}`)
+    t.strictSame(found, expected)
     for (const { status, headers } of responses) {
       if (status === 100) continue
       t.has(maskId(headers), everyResponse)
@@ -383,10 +381,8 @@ t.test('a body that does not arrive in time gets 408', async (t) => {
 t.test('a slow body after a response is cut off without a second one', async (t) => {
   const parts = [request('', { 'content-length': '100', authorization: undefined })]
   const responses = parseResponses(await exchange(hurried.url, parts))
-  t.strictSame(
-    responses.map(({ body }) => body),
-    ['{"error":401,"message":"a bearer token is required"}']
-  )
+  const bodies = responses.map(({ body }) => body)
+  t.strictSame(bodies, ['{"error":401,"message":"a bearer token is required"}'])
 })
 
 t.test('a client that never speaks gets no response', async (t) => {
@@ -407,17 +403,13 @@ t.test('a large body that is refused unread does not cost the response', async (
   for (const [fields, error] of refusals) {
     const parts = [request('', { 'content-length': length, ...fields }), ...body]
     const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
-    t.strictSame(
-      responses.map((response) => JSON.parse(response.body).error),
-      [error]
-    )
+    const errors = responses.map(({ body }) => JSON.parse(body).error)
+    t.strictSame(errors, [error])
   }
   const endless = [request('', chunked), ...body.flatMap((part) => ['100000\r\n', part, '\r\n']), '0\r\n\r\n']
   const responses = parseResponses(await exchange(service.url, endless, { halfClose: true }))
-  t.strictSame(
-    responses.map((response) => JSON.parse(response.body).error),
-    [413]
-  )
+  const errors = responses.map(({ body }) => JSON.parse(body).error)
+  t.strictSame(errors, [413])
 })
 
 t.test('a client that keeps a refused connection open is cut off, sooner when it is quiet', async (t) => {
@@ -477,11 +469,8 @@ t.test('many small chunks of a refused body end its connection, few do not', asy
     const [before, after] = when === 'before' ? [chunks, ''] : ['', chunks]
     const parts = [start + before, /required"\}$/, after + rest]
     const responses = parseResponses(await exchange(service.url, parts, { halfClose: true }))
-    t.strictSame(
-      responses.map(({ status, body }) => `${status} ${body}`),
-      expected,
-      `${small} chunks ${when} the response`
-    )
+    const found = responses.map(({ status, body }) => `${status} ${body}`)
+    t.strictSame(found, expected, `${small} chunks ${when} the response`)
   }
 })
 
@@ -507,8 +496,6 @@ t.test('a client of HTTP/1.0 learns from each response whether its connection cl
 t.test('after all that the service still serves, and logged no internal error', async (t) => {
   const [response] = parseResponses(await exchange(service.url, [request(plant())], { halfClose: true }))
   t.equal(response?.status, 200)
-  t.strictSame(
-    service.log().filter(({ level }) => level >= 40),
-    []
-  )
+  const faults = service.log().filter(({ level }) => level >= 40)
+  t.strictSame(faults, [])
 })

@@ -79,10 +79,8 @@ t.test('the same key with another id is another create: 200', async (t) => {
 /** Asserts that one response is that of a create, and all others that of a replay. */
 function assertOneCreated(t: Test, responses: object[]) {
   const isReplay = (response: object) => isDeepStrictEqual(response, replayed)
-  t.strictSame(
-    responses.filter((response) => !isReplay(response)),
-    [created]
-  )
+  const others = responses.filter((response) => !isReplay(response))
+  t.strictSame(others, [created])
 }
 
 t.test('copies at the same time all get the first response', async (t) => {

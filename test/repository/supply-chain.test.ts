@@ -107,10 +107,8 @@ t.test('nothing is published that CI refused or skipped, and no release is dropp
 t.test('a job that may publish runs no package of npm, and no action of others', async (t) => {
   const mayPublish = ({ permissions }: Job) => permissions.packages === 'write' || 'id-token' in permissions
   const publishing = Object.entries(jobs).filter(([, job]) => mayPublish(job))
-  t.strictSame(
-    publishing.map(([name]) => name),
-    ['build', 'publish']
-  )
+  const names = publishing.map(([name]) => name)
+  t.strictSame(names, ['build', 'publish'])
   for (const { uses, run = '' } of publishing.flatMap(([, { steps = [] }]) => steps)) {
     if (uses) t.match(uses, /^(actions|docker)\//)
     t.notMatch(run, /\bnp[mx]\b|try-image/)
