@@ -135,7 +135,8 @@ t.test('a replica at all of its limits fits the heap that Node takes of its cont
 for (const { what, count, counted = 1, prepare, bring } of lines) {
   t.test(`${what} holds at most what the table says, and not much less`, async (t) => {
     waiting = 0
-    const service = await startMeasured(t, patience)
+    // Room for what waits of all rounds.
+    const service = await startMeasured(t, { ...patience, WRITE_QUEUE_BYTES: '1000000000' })
     const holder = await prepare?.(t, service)
     const bound = bounds.get(what) ?? Number.NaN
     const range = { least: (bound / mostSlack) * counted, most: bound * counted }

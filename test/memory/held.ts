@@ -8,13 +8,13 @@ export type Bring = (client: Client, index: number) => Promise<unknown>
 
 let lastIndex = 0
 const uncounted = 6
-const mostRounds = 3
+const mostRounds = 6
 
 /**
  * Brings `count` connections into a state, one by one, and returns the bytes that the service then holds for each. All
  * of them are closed afterwards. A few more, which are not counted, make the service compile and cache what it needs. It
  * may still compile then, or release later what the few had held: a result that is not in the range is measured again,
- * twice at most.
+ * five times at most.
  */
 export async function heldEach(
   t: Test,
