@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { open, request } from '../../harness/http/raw.ts'
+import { request } from '../../harness/http/raw.ts'
 import { lockTable } from '../../harness/postgres/database.ts'
 import { until } from '../../harness/time/until.ts'
 import { Settings } from '../../src/config/settings.ts'
-import { type Bring, heldEach } from './held.ts'
+import { type Bring, createSmall, heldEach } from './held.ts'
 import { type Measured, patience, startMeasured } from './measured.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/monitoring.md'), 'utf8')
@@ -51,10 +51,7 @@ const lines: Line[] = [
       client.send(`GET / HTTP/1.1\r\n${fields.join('')}`)
       await until('it is sent', () => client.socket.writableLength === 0)
       // The server reads it before a create that is sent later.
-      const other = await open(t, service.url)
-      other.send(request(`{"id":${-index},"name":"n"}`, { connection: 'close' }))
-      await other.responses()
-      other.socket.destroy()
+      await createSmall(t, service, -index)
     }
   },
   {

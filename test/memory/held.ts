@@ -1,10 +1,18 @@
 /** How much a client of a certain kind makes the service hold. */
 import type { Test } from 'tap'
-import { type Client, open } from '../../harness/http/raw.ts'
+import { type Client, open, request } from '../../harness/http/raw.ts'
 import type { Measured } from './measured.ts'
 
 /** Brings a connection into a state; `index` differs from call to call. */
 export type Bring = (client: Client, index: number) => Promise<unknown>
+
+/** Creates a small plant on a connection of its own: what the process has kept of the last large body, once, goes. */
+export async function createSmall(t: Test, service: Measured, id: number) {
+  const client = await open(t, service.url)
+  client.send(request(`{"id":${id},"name":"n"}`, { connection: 'close' }))
+  await client.responses()
+  client.socket.destroy()
+}
 
 let lastIndex = 0
 const uncounted = 6

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Client, open, request } from '../../harness/http/raw.ts'
 import { maximumValues } from '../../src/body/json.ts'
-import { atMost, heldEach } from './held.ts'
+import { atMost, createSmall, heldEach } from './held.ts'
 import { patience, startMeasured } from './measured.ts'
 
 const callers = { tester: 'tester-secret-0123456789', talker: `talker-secret-${'x'.repeat(2_000)}` }
@@ -108,7 +108,10 @@ t.test('the unknown properties of a body leave nothing on its connection', async
       t,
       service,
       4,
-      (client, id) => send(client, write(`{"id":${id},"name":"n","x":${unknown}}`)),
+      async (client, id) => {
+        await send(client, write(`{"id":${id},"name":"n","x":${unknown}}`))
+        await createSmall(t, service, -id)
+      },
       { most: idleBytes }
     )
     atMost(t, each, idleBytes, 'an idle connection')

