@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { checkResponses } from '../../harness/http/contract.ts'
 import { connectTo, request } from '../../harness/http/raw.ts'
 import { startService } from '../../harness/service/service.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 import type { Created } from '../../src/plants/repository.ts'
 
 const flood = 'GET / HTTP/1.1\r\n\r\n'.repeat(20_000)
@@ -64,7 +64,7 @@ t.test('a connection beyond the limit gets one response, whatever comes after', 
   const { promise: gate, resolve: letGo } = Promise.withResolvers<Created>()
   client.app.plants.create = () => gate
   client.socket.write(request('{"id":1,"name":"n"}'))
-  await until('its create waits', client.pending, (pending) => pending === 1)
+  await until('its create waits', client.pending, is(1))
   const second = connectTo(client.url, { allowHalfOpen: true })
   t.teardown(() => second.destroy())
   await until('both are connected', () => client.app.connections.size === 2)
@@ -101,8 +101,8 @@ t.test('at most 64 requests of a connection wait, and all of them get 200 in the
   const most: number[] = []
   client.app.server.prependListener('request', () => most.push(client.pending()))
   letGo(created)
-  await until('all have come', client.seen, (seen) => seen === plants)
-  await until('none waits', client.pending, (pending) => pending === 0)
+  await until('all have come', client.seen, is(plants))
+  await until('none waits', client.pending, is(0))
   t.ok(Math.max(...most) <= 64, `${Math.max(...most)} wait`)
   client.socket.end()
   await ended(client.socket)

@@ -117,7 +117,7 @@ async function fire(t: Test, names: string[]) {
     await look()
     return names.filter((name) => !seen.has(`PlantStore${name}`))
   }
-  await until('they fire', missing, ({ length }) => length === 0)
+  await until('they fire', missing, hasLength(0))
   t.pass(names.join())
 }
 
@@ -307,7 +307,7 @@ t.test('nothing fires in health, and each alert at its fault', { skip }, async (
     return firing.filter((name) => name !== 'PlantStoreWatchdog' && !ofSlowMachines.test(name))
   }
   await until('each job is scraped', () => prometheus.values('up == 1'), hasLength(10))
-  await until('nothing fires', others, ({ length }) => length === 0)
+  await until('nothing fires', others, hasLength(0))
   seen.clear()
   for (let count = 0; count < 20; count++) {
     t.strictSame(await others(), [])

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { docker, inspect } from '../../harness/docker/docker.ts'
 import { execute, tryExecute } from '../../harness/execute.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 import { copyCheckout, startStack } from './stack.ts'
 import { readSteps, type Step } from './tour.ts'
 
@@ -118,5 +118,5 @@ t.test('the commands of the image, beside the database of the stack', async (t) 
   )
   t.match(await run(stepsOf('## The image')), /nothing to migrate\n.*^token {2}\S{43}$/ms)
   const health = async () => (await inspect(image))[0].State.Health.Status
-  await until('it serves', health, (status) => status === 'healthy')
+  await until('it serves', health, is('healthy'))
 })

@@ -1,7 +1,7 @@
 /** One owner of all pools: a new URL, the measurements and the end concern each of them. */
 import t from 'tap'
 import { createDatabase, query } from '../../harness/postgres/database.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { Database } from '../../src/database/pool.ts'
 import { parseDatabaseUrl } from '../../src/database/url.ts'
 
@@ -35,6 +35,6 @@ t.test('a new URL, the measurements and the end concern each pool', async (t) =>
         url,
         `select from pg_stat_activity where application_name = 'plant-store' and datname = current_database()`
       ),
-    ({ length }) => length === 0
+    hasLength(0)
   )
 })

@@ -26,7 +26,7 @@ t.test('a statement that is given up is cancelled, and its connection ends', asy
   const before = await pid()
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
-  await until('it runs', active, ({ length }) => length === 1)
+  await until('it runs', active, hasLength(1))
   controller.abort()
   await t.rejects(sleeping, { code: '57014' })
   t.not(await pid(), before)
@@ -37,7 +37,7 @@ t.test('a statement beyond the limit is cancelled too', async (t) => {
   const began = performance.now()
   await t.rejects(pool.query({ text: 'select pg_sleep(20)' }), { code: '57014' })
   t.ok(performance.now() - began < 15_000)
-  t.strictSame(await until('it is cancelled', active, ({ length }) => length === 0), [])
+  t.strictSame(await until('it is cancelled', active, hasLength(0)), [])
 })
 
 t.test('statements that have ended leave no timer behind', async (t) => {
@@ -172,7 +172,7 @@ t.test('a connection that was given up and fails long after resets no pool', asy
   const controller = new AbortController()
   const sleeping = pool.query({ text: 'select pg_sleep(20)' }, controller.signal)
   const [socket] = sockets
-  await until('the statement runs', active, ({ length }) => length === 1)
+  await until('the statement runs', active, hasLength(1))
   controller.abort()
   await sleeping.catch(() => {})
   // Its end is on its way, and the server's will not come: that is what the system reports then, after a quarter of an hour.

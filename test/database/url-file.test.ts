@@ -8,7 +8,7 @@ import { listen } from '../../harness/http/listen.ts'
 import { createDatabase, createRole, query } from '../../harness/postgres/database.ts'
 import { startProcess } from '../../harness/service/process.ts'
 import { post, startService, success, token } from '../../harness/service/service.ts'
-import { is, until } from '../../harness/time/until.ts'
+import { hasLength, is, until } from '../../harness/time/until.ts'
 
 /** Creates that succeed before and after each change. */
 const creates = 100
@@ -101,7 +101,7 @@ t.test('a password that changes in PostgreSQL first is waited for, as an outage 
   await load.succeed(creates)
   t.pass('open connections continue')
   await scene.terminate()
-  await until('no connection is left', scene.pids, ({ length }) => length === 0)
+  await until('no connection is left', scene.pids, hasLength(0))
   await until('an attempt fails', service.metrics, (page) =>
     /^plant_store_batch_duration_seconds_count\{outcome="database"\} [1-9]/m.test(page)
   )

@@ -23,7 +23,7 @@ import {
   success
 } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { is, until } from '../../harness/time/until.ts'
 
 const deadlineMs = scaled(3_000)
 /** Shared machines are slow at times; what must not happen is a response long after the deadline. */
@@ -125,7 +125,7 @@ t.test('down while nobody asks: it shows, creates are refused at once, and it en
   await until('the outage shows', away)
   t.strictSame(await create(t, service), unavailable)
   await server.up()
-  await until('it is over', away, (value) => value === 0)
+  await until('it is over', away, is(0))
   t.strictSame(await create(t, service), success({ name: 'n' }))
 })
 

@@ -6,7 +6,7 @@ import type { Measured } from './measured.ts'
 /** Brings a connection into a state; `index` differs from call to call. */
 export type Bring = (client: Client, index: number) => Promise<unknown>
 
-/** Creates a small plant on a connection of its own: what the process has kept of the last large body, once, goes. */
+/** Creates a small plant with an id of its own, on a connection that ends with it. */
 export async function createSmall(t: Test, service: Measured, id: number) {
   const client = await open(t, service.url)
   client.send(request(`{"id":${id},"name":"n"}`, { connection: 'close' }))

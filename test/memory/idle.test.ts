@@ -110,6 +110,7 @@ t.test('the unknown properties of a body leave nothing on its connection', async
       4,
       async (client, id) => {
         await send(client, write(`{"id":${id},"name":"n","x":${unknown}}`))
+        // The process, not the connection, keeps something of a large body until the next request.
         await createSmall(t, service, -id)
       },
       { most: idleBytes }

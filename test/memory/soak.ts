@@ -17,7 +17,7 @@ import { startServer } from '../../harness/postgres/server.ts'
 import { token } from '../../harness/service/service.ts'
 import { type Teardown, withTeardown } from '../../harness/teardown.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { callers, limits, loads, marginBytes, secrets, startAttack } from './adversary.ts'
 import { allKinds } from './attacks.ts'
 import { startGoodClients } from './good-clients.ts'
@@ -79,7 +79,7 @@ async function soak(t: Teardown) {
   /** Waits until nobody is served and one connection to the database is left, that of the probes; counts what there is then. */
   async function rest(): Promise<Rest> {
     for (const name of [...loads, 'http_connections']) await service.shows(name, 0)
-    await until('one connection to the database is left', connections, ({ length }) => length === 1)
+    await until('one connection to the database is left', connections, hasLength(1))
     const { bytes, resources } = await service.holds()
     const files = (await readdir(`/proc/${service.child.pid}/fd`)).length
     return { bytes, counts: { files, ...resources } }
@@ -108,7 +108,7 @@ async function soak(t: Teardown) {
     const [{ now }] = await query(server.url, 'select now()::text')
     for (const step of index % 2 ? steps : steps.reverse()) await step()
     const old = () => connections(`and backend_start < '${now}'`)
-    await until('all connections have the new password', old, ({ length }) => length === 0)
+    await until('all connections have the new password', old, hasLength(0))
   }
 
   async function change(index: number) {

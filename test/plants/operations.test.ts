@@ -6,7 +6,7 @@ import t from 'tap'
 import { lockTable } from '../../harness/postgres/database.ts'
 import { headers, read, startService } from '../../harness/service/service.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { findMissing } from '../../src/database/wait-for-database.ts'
 import type { Operation } from '../../src/operation.ts'
 import { operations } from '../../src/plants/route.ts'
@@ -140,7 +140,7 @@ t.test('each connection is replaced by a new URL, and ends with the service', as
   }
   const pids = old.map(({ pid }) => pid)
   const left = () => service.rows('select pid from pg_stat_activity where pid = any ($1)', [pids])
-  await until('the old connections have ended', left, ({ length }) => length === 0, scaled(10_000))
+  await until('the old connections have ended', left, hasLength(0), scaled(10_000))
   await app.close()
   t.strictSame(await findConnections(), [])
 })

@@ -4,7 +4,7 @@ import { createDatabase, createRole, query } from '../../harness/postgres/databa
 import { headers, post, startService, token } from '../../harness/service/service.ts'
 import { createMemoryStore } from '../../harness/stores/memory-store.ts'
 import { scaled } from '../../harness/time/slowness.ts'
-import { until } from '../../harness/time/until.ts'
+import { hasLength, until } from '../../harness/time/until.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { Database } from '../../src/database/pool.ts'
@@ -39,11 +39,7 @@ async function createGate(t: Test) {
     open: () => run('delete from gate'),
     /** Returns the statements with this text that are under way, when there are this many. */
     areRunning: (count: number, text: string) =>
-      until(
-        `${count} statements are under way`,
-        () => find(text),
-        ({ length }) => length === count
-      )
+      until(`${count} statements are under way`, () => find(text), hasLength(count))
   }
 }
 
