@@ -4,8 +4,8 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { execute } from '../harness/execute.ts'
-import { query } from '../harness/postgres/query.ts'
+import { execute } from '../test/support/execute.ts'
+import { query } from '../test/support/postgres/query.ts'
 import { readVersion } from './database.ts'
 import { type Environment, inEnvironment } from './environment.ts'
 import { findGenerator } from './load/http.ts'

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Server as Postgres } from '../harness/postgres/embedded-postgres.ts'
+import type { Server as Postgres } from '../test/support/postgres/embedded-postgres.ts'
 import { createDatabase, startDurablePostgres } from './database.ts'
 import { findProgram, type Program, type Server, type servers, startServer } from './server.ts'
 

@@ -1,6 +1,6 @@
 /** `npm run bench -- neighbours`: what a well-behaved client feels beside others, and while the database is away. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { query } from '../harness/postgres/query.ts'
+import { query } from '../test/support/postgres/query.ts'
 import { readVersion } from './database.ts'
 import { inEnvironment } from './environment.ts'
 import { type Kind, kinds, startCrowd } from './load/crowd.ts'

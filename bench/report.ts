@@ -1,7 +1,7 @@
 /** Where results go: the terminal, docs/performance.json, and the pages that are generated from it. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { execute } from '../harness/execute.ts'
+import { execute } from '../test/support/execute.ts'
 import { readSources } from './figures.ts'
 
 /** The name of a benchmark's part of the JSON. */

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { open, readFile, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from '../harness/postgres/embedded-postgres.ts'
+import { freePort } from '../test/support/postgres/embedded-postgres.ts'
 import { token } from './plant.ts'
 
 const root = join(import.meta.dirname, '..')

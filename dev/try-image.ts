@@ -1,9 +1,9 @@
 /** Starts an image of the service on a migrated database and creates a plant: `try-image.ts IMAGE [linux/amd64|linux/arm64]`. */
 import { randomBytes } from 'node:crypto'
-import { docker } from '../harness/docker/docker.ts'
-import { startDatabase } from '../harness/docker/docker-database.ts'
-import { createPlant } from '../harness/http/post.ts'
-import { until } from '../harness/time/until.ts'
+import { docker } from '../test/support/docker.ts'
+import { startDatabase } from '../test/support/docker-database.ts'
+import { createPlant } from '../test/support/post.ts'
+import { until } from '../test/support/until.ts'
 
 const [image = '', platform] = process.argv.slice(2)
 /** What Node calls the platforms. */

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
 import { getContainerRuntimeClient, Wait } from 'testcontainers'
-import { isOldest, startPostgres } from '../harness/postgres/embedded-postgres.ts'
+import { isOldest, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 
 const image = process.env.POSTGRES_IMAGE || 'postgres:18'
 const settings = { max_connections: '300' }

@@ -4,8 +4,8 @@
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { parentPort } from 'node:worker_threads'
-import { Frames, messages, readMessage } from '../../harness/postgres/model/protocol.ts'
-import { readStatement } from '../../harness/postgres/model/sql.ts'
+import { Frames, messages, readMessage } from '../../test/support/postgres/model/protocol.ts'
+import { readStatement } from '../../test/support/postgres/model/sql.ts'
 import { insertText } from '../servers/repositories.ts'
 
 /** Returns the messages that end a statement. Throws for one that the service has not. */

@@ -2,7 +2,7 @@
 import { globSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { execute, tryExecute } from '../../harness/execute.ts'
+import { execute, tryExecute } from '../../test/support/execute.ts'
 import { plant } from '../plant.ts'
 import type { LoadResult } from './load.ts'
 

@@ -1,7 +1,7 @@
 /** Load by wrk, a generator in C: the least of the machine's time taken from what is measured. */
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
-import { execute, tryExecute } from '../../harness/execute.ts'
+import { execute, tryExecute } from '../../test/support/execute.ts'
 import { bodyEnd, bodyStart, headers, idStarts } from '../plant.ts'
 import type { Load, LoadResult } from './load.ts'
 

@@ -1,6 +1,6 @@
 /** What a server made of an awkward request: its response, the table afterwards, and whether both keep the interface. */
-import type { Outcome } from '../../harness/http/post.ts'
-import { query } from '../../harness/postgres/query.ts'
+import type { Outcome } from '../../test/support/post.ts'
+import { query } from '../../test/support/postgres/query.ts'
 import type { Case, Row } from './cases.ts'
 
 /** A fact as it was seen. */

@@ -1,5 +1,5 @@
 /** Installs and builds the peers. */
-import { execute } from '../../harness/execute.ts'
+import { execute } from '../../test/support/execute.ts'
 import { type Peer, peersDirectory } from './peers.ts'
 
 const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']

@@ -1,5 +1,5 @@
 /** One request of the kind that loads do not send. */
-import { type Outcome, post as postTo } from '../../harness/http/post.ts'
+import { type Outcome, post as postTo } from '../../test/support/post.ts'
 import { headers } from '../plant.ts'
 
 const timeoutMs = 30_000

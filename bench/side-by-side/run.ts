@@ -1,5 +1,5 @@
 /** `npm run bench -- peers`: the service and the same operation on other frameworks and libraries, each alone, in turns. */
-import { query } from '../../harness/postgres/query.ts'
+import { query } from '../../test/support/postgres/query.ts'
 import { readVersion } from '../database.ts'
 import { type Environment, inEnvironment } from '../environment.ts'
 import { findGenerator } from '../load/http.ts'

@@ -1,8 +1,8 @@
 /** Random submissions, outcomes and times in virtual time: every row has one outcome, and each rule of group commit holds. */
 import fc from 'fast-check'
 import t from 'tap'
-import { failureOf, takeTurns } from '../../harness/stores/scripted-store.ts'
-import { createVirtualClock } from '../../harness/time/virtual-clock.ts'
+import { failureOf, takeTurns } from '../support/scripted-store.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptEnd, AttemptRow, Limits } from '../../src/group-commit/types.ts'
 import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'

@@ -1,6 +1,6 @@
 /** Clients of the services, which follow docs/clients.md, and their record of each request. */
-import type { Operation } from '../../harness/histories/history.ts'
-import { toPlant } from '../../harness/plants.ts'
+import type { Operation } from '../support/histories/history.ts'
+import { toPlant } from '../support/plants.ts'
 import type { Plant } from '../../src/plants/schema.ts'
 import type { Process } from './process.ts'
 import type { Response } from './service.ts'

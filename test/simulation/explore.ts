@@ -1,7 +1,6 @@
 /** Simulates many seeds, in as many threads as the machine has processors. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import { scaled } from '../../harness/time/slowness.ts'
 import type { LieName } from './lies.ts'
 import type { Schedule } from './schedule.ts'
 
@@ -45,7 +44,7 @@ const idle: Worker[] = []
 export type Report = { begins: number } | Findings
 
 /** A simulation takes some hundredths of a second, a large one a second. One that takes this long, in ms, never ends. */
-const usualEndlessMs = scaled(30_000)
+const usualEndlessMs = 30_000
 
 /** Rejects with what the thread has thrown. If a simulation never ends, the thread is terminated: that is a finding. */
 function assign(worker: Worker, task: Task, endlessMs = usualEndlessMs): Promise<Findings> {

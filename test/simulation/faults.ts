@@ -1,7 +1,7 @@
 /** The faults that a simulation can meet, each at a point that the simulation reaches. */
 
-import type { Trouble } from '../../harness/postgres/model/protocol.ts'
-import type { Random } from '../../harness/random/random.ts'
+import type { Trouble } from '../support/postgres/model/protocol.ts'
+import type { Random } from '../support/random.ts'
 import type { Postgres } from './postgres.ts'
 import type { Session } from './session.ts'
 import type { Simulation } from './simulation.ts'

@@ -1,7 +1,7 @@
 /** A model of a PostgreSQL server: its log, its table, its row locks, its role, and its sessions. */
 
-import type { Trouble } from '../../harness/postgres/model/protocol.ts'
-import type { Columns } from '../../harness/postgres/model/sql.ts'
+import type { Trouble } from '../support/postgres/model/protocol.ts'
+import type { Columns } from '../support/postgres/model/sql.ts'
 import type { Connection, Endpoint, Host } from './connection.ts'
 import { Session } from './session.ts'
 import type { World } from './world.ts'

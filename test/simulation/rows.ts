@@ -1,6 +1,6 @@
 /** Plants that are the cause of a failure: what the table makes of them, by their names, as triggers and pages do. */
 
-import type { Trouble } from '../../harness/postgres/model/protocol.ts'
+import type { Trouble } from '../support/postgres/model/protocol.ts'
 
 /** What a plant causes. */
 export interface Cause {

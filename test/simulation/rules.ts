@@ -1,9 +1,9 @@
 /** The rules that a simulation is judged by when it has ended. */
 
-import type { Operation, StoredRow } from '../../harness/histories/history.ts'
-import { judgeHistory } from '../../harness/histories/judge.ts'
-import { fields, isSamePlant } from '../../harness/plants.ts'
-import type { Columns } from '../../harness/postgres/model/sql.ts'
+import type { Operation, StoredRow } from '../support/histories/history.ts'
+import { judgeHistory } from '../support/histories/judge.ts'
+import { fields, isSamePlant } from '../support/plants.ts'
+import type { Columns } from '../support/postgres/model/sql.ts'
 import { columns } from '../../src/plants/columns.ts'
 import { Plant } from '../../src/plants/schema.ts'
 import type { Request } from './clients.ts'

@@ -1,6 +1,6 @@
 /** What a simulation begins with: its services, the orders of its clients and its faults, all drawn from a seed. */
-import { optionalFields, sampleOf } from '../../harness/plants.ts'
-import { createRandom, type Random } from '../../harness/random/random.ts'
+import { optionalFields, sampleOf } from '../support/plants.ts'
+import { createRandom, type Random } from '../support/random.ts'
 import type { Order } from './clients.ts'
 import type { Speed } from './connection.ts'
 import { drawFaults, type Fault } from './faults.ts'

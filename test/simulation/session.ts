@@ -1,8 +1,8 @@
 /** A session of the model of PostgreSQL: it reads a client's messages and responds to its statements, one after the other. */
 
-import type { Trouble } from '../../harness/postgres/model/protocol.ts'
-import { Frames, type Message, messages, readMessage } from '../../harness/postgres/model/protocol.ts'
-import { type Command, readStatement } from '../../harness/postgres/model/sql.ts'
+import type { Trouble } from '../support/postgres/model/protocol.ts'
+import { Frames, type Message, messages, readMessage } from '../support/postgres/model/protocol.ts'
+import { type Command, readStatement } from '../support/postgres/model/sql.ts'
 import type { Connection, Endpoint } from './connection.ts'
 import type { Postgres } from './postgres.ts'
 import { Statement } from './statement.ts'

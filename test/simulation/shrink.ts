@@ -1,5 +1,5 @@
 /** Shrinks a schedule that fails. */
-import { shrink } from '../../harness/random/shrink.ts'
+import { shrink } from './shrink-list.ts'
 import type { Order } from './clients.ts'
 import type { Fault } from './faults.ts'
 import type { Schedule } from './schedule.ts'

@@ -3,9 +3,9 @@
  * What it understands of SQL is in sql.ts, what its rows can cause in rows.ts.
  */
 
-import type { Trouble } from '../../harness/postgres/model/protocol.ts'
-import { messages } from '../../harness/postgres/model/protocol.ts'
-import type { Columns, Command } from '../../harness/postgres/model/sql.ts'
+import type { Trouble } from '../support/postgres/model/protocol.ts'
+import { messages } from '../support/postgres/model/protocol.ts'
+import type { Columns, Command } from '../support/postgres/model/sql.ts'
 import type { Transaction } from './postgres.ts'
 import { causeOf, storedIdOf, storedNameOf } from './rows.ts'
 import type { Session } from './session.ts'

@@ -1,7 +1,7 @@
 /** What is seen of a service on the wire, and the rules that it must keep there. */
 
-import { Frames, readMessage } from '../../harness/postgres/model/protocol.ts'
-import { type Command, readStatement } from '../../harness/postgres/model/sql.ts'
+import { Frames, readMessage } from '../support/postgres/model/protocol.ts'
+import { type Command, readStatement } from '../support/postgres/model/sql.ts'
 import type { Process } from './process.ts'
 import type { Tap } from './socket.ts'
 import type { Statement } from './statement.ts'

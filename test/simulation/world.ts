@@ -1,5 +1,5 @@
 /** Virtual time: whatever is due happens in one order, which a seed repeats. */
-import { createRandom, type Random } from '../../harness/random/random.ts'
+import { createRandom, type Random } from '../support/random.ts'
 
 interface Due {
   readonly at: number

@@ -1,0 +1,41 @@
+/** Docker's command line, for tests, faults and benchmarks. */
+import { execute } from './execute.ts'
+
+/** The directory of the checkout. */
+export const root = new URL('../..', import.meta.url).pathname
+
+/** SOURCE_DATE_EPOCH of the images that tests and faults build, in s. All have the same, so that they share layers. */
+export const sourceDateEpoch = 1_700_000_000
+
+/** Runs `docker` with these arguments as `execute` does. */
+export const docker = (args: string[], options?: Parameters<typeof execute>[2]) =>
+  execute('docker', args, options)
+
+/** Builds the image from the checkout, or another directory; NODE_IMAGE replaces its base. */
+export async function buildImage(tag: string, flags: string[] = [], cwd = root): Promise<void> {
+  const base = process.env.NODE_IMAGE ? ['--build-arg', `NODE_IMAGE=${process.env.NODE_IMAGE}`] : []
+  await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd })
+}
+
+/** Returns what `docker inspect` knows of containers or images. */
+export async function inspect(...names: string[]) {
+  return JSON.parse(await docker(['inspect', ...names]))
+}
+
+/** The arguments of a psql that runs statements, each a transaction of its own unless they say otherwise. */
+export const psql = (user: string, database: string, ...statements: string[]) => [
+  ...['psql', '--no-psqlrc', '--quiet', '--tuples-only', '--no-align', '--set=ON_ERROR_STOP=1'],
+  ...[`--username=${user}`, `--dbname=${database}`],
+  ...statements.map((statement) => `--command=${statement}`)
+]
+
+/** Parses the output of such a psql: a line for each row, its fields separated by "|". */
+export const toLines = (output: string) => output.split('\n').filter((line) => line !== '')
+
+/** Returns the status of a response, or undefined if there is none. */
+export async function statusOf(url: string): Promise<number | undefined> {
+  return fetch(url).then(
+    ({ status }) => status,
+    () => undefined
+  )
+}

@@ -1,0 +1,79 @@
+/** The project's processes, run as users run them. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { Teardown } from './teardown.ts'
+
+export const root = join(import.meta.dirname, '../..')
+
+/** The entry points; nothing else of `src` is known to the promises' tests. */
+export const serverFile = 'src/server.ts'
+export const migrateFile = 'src/commands/migrate.ts'
+
+/** Where Node keeps what it has compiled: a process starts in half the time. */
+const compileCache = join(root, '.tap/compile-cache')
+
+/** How a process ended, and all that it wrote. */
+export interface Ended {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+/** A process that runs. */
+export interface Running {
+  /** Resolves with the match as soon as standard output holds one; rejects when the process ends without one. */
+  output(pattern: RegExp): Promise<RegExpExecArray>
+  /** Returns standard output so far. */
+  text(): string
+  /** Resolves when the process has ended and its output is complete. */
+  ended: Promise<Ended>
+  kill(signal: NodeJS.Signals): void
+  /** Kills it by SIGKILL, and resolves when it is gone. */
+  end(): Promise<unknown>
+  child: ChildProcess
+}
+
+/** Starts a file of the project with these variables and no others but PATH. It is killed at teardown. */
+export function start(
+  t: Teardown,
+  file: string,
+  env: NodeJS.ProcessEnv = {},
+  { args = [], flags = [] }: { args?: string[]; flags?: string[] } = {}
+): Running {
+  const child = spawn(process.execPath, [...flags, join(root, file), ...args], {
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, METRICS_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text))
+  const ended = once(child, 'close').then(([code]) => ({ code, stdout, stderr }))
+  const end = () => {
+    child.kill('SIGKILL')
+    return ended
+  }
+  t.teardown(end)
+  return {
+    output: (pattern) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const match = pattern.exec(stdout)
+          if (match) resolve(match)
+        }
+        child.stdout.on('data', look)
+        look()
+        ended.then((end) => reject(new Error(`ended without ${pattern}: ${JSON.stringify(end)}`)))
+      }),
+    text: () => stdout,
+    ended,
+    kill: (signal) => child.kill(signal),
+    end,
+    child
+  }
+}
+
+/** Runs a file of the project to its end. */
+export const run = (t: Teardown, file: string, env?: NodeJS.ProcessEnv, args?: string[]): Promise<Ended> =>
+  start(t, file, env, { args: args ?? [] }).ended
