@@ -22,10 +22,10 @@ const { bench, growth } = JSON.parse(
 
 const loads = bench.rows.filter(({ name }) => name === 'service')
 
-/** What a plant of the benchmarks takes on disk, table and index, for random ids; test/plants/disk.test.ts measures it. */
+/** What a plant of the benchmarks takes on disk, table and index, for random ids. */
 export const bytesPerPlant = 112
 
-/** What the line of a create takes in a file of Docker's driver json-file; test/telemetry/log-volume.test.ts measures it. */
+/** What the line of a create takes in a file of Docker's driver json-file. */
 export const bytesPerLogLine = 393
 
 /** What it takes in journald's files, with the fields of a service's entry, as systemd 262 writes them. */

@@ -1,0 +1,52 @@
+/** Folders import one way, and src imports nothing of what proves it. */
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '..')
+const exclude = ['**/node_modules/**', 'bench/peers/**', '**/generated/**']
+
+/** What each source imports of the others. */
+const files = new Map(
+  globSync('{src,test,bench,dev}/**/*.ts', { cwd: root, exclude }).map((file) => {
+    const found = readFileSync(join(root, file), 'utf8').matchAll(/(?:from|import\() ?'(\.[^']+)'/g)
+    return [file, new Set([...found].map(([, path]) => normalize(join(dirname(file), path as string))))]
+  })
+)
+
+/** The folder of a source; a file directly below src is one of its own. */
+const folderOf = (file: string) => (dirname(file) === 'src' ? file : dirname(file))
+
+t.test('folders of src never import each other in a cycle', async (t) => {
+  const folders = new Map<string, Set<string>>()
+  for (const [file, imports] of files) {
+    const others = [...imports].map(folderOf).filter((folder) => folder !== folderOf(file))
+    folders.set(folderOf(file), new Set([...(folders.get(folderOf(file)) ?? []), ...others]))
+  }
+  const done = new Set<string>()
+  const visit = (folder: string, above: string[]) => {
+    if (above.includes(folder)) t.fail([...above.slice(above.indexOf(folder)), folder].join(' imports '))
+    else if (!done.has(folder)) for (const next of folders.get(folder) ?? []) visit(next, [...above, folder])
+    done.add(folder)
+  }
+  for (const folder of folders.keys()) if (folder.startsWith('src')) visit(folder, [])
+})
+
+t.test('src imports src alone, and the tests of promises nothing of it', async (t) => {
+  for (const [file, imports] of files)
+    for (const imported of imports) {
+      if (file.startsWith('src')) t.ok(imported.startsWith('src'), `${file} imports ${imported}`)
+      if (file.startsWith('test/promises')) t.notOk(imported.startsWith('src'), `${file} imports ${imported}`)
+    }
+})
+
+t.test('group commit knows no SQL and no HTTP, and only src/database imports the driver', async (t) => {
+  for (const [file, imports] of files)
+    if (file.startsWith('src/group-commit'))
+      for (const imported of imports)
+        t.notMatch(imported, /^src\/(database|http|plants|connections)/, `${file} imports ${imported}`)
+  const drivers = [...files.keys()].filter(
+    (file) => file.startsWith('src') && /from 'pg'/.test(readFileSync(join(root, file), 'utf8'))
+  )
+  t.strictSame(new Set(drivers.map(folderOf)), new Set(['src/database']))
+})
