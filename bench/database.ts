@@ -1,9 +1,9 @@
 /** The PostgreSQL of a benchmark: one server, fully durable, on a disk; and its databases. */
 import { statfs } from 'node:fs/promises'
-import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
-import { query } from '../test/support/postgres/query.ts'
 import { migrate } from '../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
+import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { query } from '../test/support/postgres/query.ts'
 import { plant } from './plant.ts'
 
 /** Nothing else differs from PostgreSQL's defaults. */

@@ -11,9 +11,9 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { stripVTControlCharacters } from 'node:util'
 import pretty from 'pino-pretty'
+import { defaultAddress } from '../src/config/address.ts'
 import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
-import { defaultAddress } from '../src/config/address.ts'
 import { claim } from './claim.ts'
 
 const root = join(import.meta.dirname, '..')

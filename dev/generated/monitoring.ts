@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs'
 import type { FastifyBaseLogger } from 'fastify'
 import { parse } from 'yaml'
-import { parseMetrics } from '../../test/support/metrics-page.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { errorFields, logFields } from '../../src/log-fields.ts'
 import { createLogger } from '../../src/logger.ts'
+import { parseMetrics } from '../../test/support/metrics-page.ts'
 import { code, table } from './markdown.ts'
 
 interface Rule {

@@ -1,7 +1,8 @@
 /** Clients of the services, which follow docs/clients.md, and their record of each request. */
+
+import type { Plant } from '../../src/plants/schema.ts'
 import type { Operation } from '../support/histories/history.ts'
 import { toPlant } from '../support/plants.ts'
-import type { Plant } from '../../src/plants/schema.ts'
 import type { Process } from './process.ts'
 import type { Response } from './service.ts'
 import type { Simulation } from './simulation.ts'

@@ -1,14 +1,10 @@
 /** Simulates many seeds, in as many threads as the machine has processors. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import type { LieName } from './lies.ts'
 import type { Schedule } from './schedule.ts'
 
 /** A thread's task: to find the first seed that fails, or to show what happens in one. */
-export type Task = { lie?: LieName | undefined } & (
-  | { from: number; to: number; breaks: RegExp }
-  | { seed: number; isShrunk: boolean }
-)
+export type Task = { from: number; to: number; breaks: RegExp } | { seed: number; isShrunk: boolean }
 
 /** Its result. */
 export interface Findings {
@@ -22,19 +18,15 @@ export interface Findings {
 interface Search {
   /** The folder of the sources. */
   readonly src?: string
-  /** The lie that their responses tell. */
-  readonly lie?: LieName
   /** The first seed. */
   readonly from?: number
   /** The rule that must be broken. */
   readonly breaks?: RegExp
-  /** The time after which a simulation counts as endless, in ms. */
-  readonly endlessMs?: number
 }
 
 const sources = `${import.meta.dirname}/../../src`
 
-/** How many seeds a thread gets at once: few, since a lie is mostly found by the first. */
+/** How many seeds a thread gets at once. */
 const portion = 5
 
 /** Threads with these sources that wait for a task: loading them takes longer than about twenty seeds. */
@@ -44,10 +36,10 @@ const idle: Worker[] = []
 export type Report = { begins: number } | Findings
 
 /** A simulation takes some hundredths of a second, a large one a second. One that takes this long, in ms, never ends. */
-const usualEndlessMs = 30_000
+const endlessMs = 30_000
 
 /** Rejects with what the thread has thrown. If a simulation never ends, the thread is terminated: that is a finding. */
-function assign(worker: Worker, task: Task, endlessMs = usualEndlessMs): Promise<Findings> {
+function assign(worker: Worker, task: Task): Promise<Findings> {
   const { promise, resolve, reject } = Promise.withResolvers<Findings>()
   let seed = 'seed' in task ? task.seed : task.from
   const timer = setTimeout(async () => {
@@ -93,7 +85,7 @@ const startWorker = (src: string) =>
 
 /** Simulates `count` seeds; returns the first of them that breaks a rule, or such a rule. */
 export async function explore(count: number, options: Search = {}): Promise<Findings> {
-  const { src = sources, lie, breaks = /./, from: start = 0, endlessMs } = options
+  const { src = sources, breaks = /./, from: start = 0 } = options
   const end = start + count
   let next = start
   let first: Findings = {}
@@ -101,7 +93,7 @@ export async function explore(count: number, options: Search = {}): Promise<Find
     while (next < end && first.seed === undefined) {
       const from = next
       next += portion
-      const found = await assign(worker, { lie, from, to: Math.min(next, end), breaks }, endlessMs)
+      const found = await assign(worker, { from, to: Math.min(next, end), breaks })
       if (found.seed !== undefined && found.seed < (first.seed ?? Number.POSITIVE_INFINITY)) first = found
     }
   }
@@ -110,5 +102,5 @@ export async function explore(count: number, options: Search = {}): Promise<Find
 }
 
 /** Returns what happens in one seed, or in the smallest schedule found that fails as well. */
-export const replay = (seed: number, isShrunk: boolean, lie?: LieName): Promise<Findings> =>
-  withWorker(sources, (worker) => assign(worker, { lie, seed, isShrunk }))
+export const replay = (seed: number, isShrunk: boolean): Promise<Findings> =>
+  withWorker(sources, (worker) => assign(worker, { seed, isShrunk }))

@@ -1,11 +1,11 @@
 /** The rules that a simulation is judged by when it has ended. */
 
+import { columns } from '../../src/plants/columns.ts'
+import { Plant } from '../../src/plants/schema.ts'
 import type { Operation, StoredRow } from '../support/histories/history.ts'
 import { judgeHistory } from '../support/histories/judge.ts'
 import { fields, isSamePlant } from '../support/plants.ts'
 import type { Columns } from '../support/postgres/model/sql.ts'
-import { columns } from '../../src/plants/columns.ts'
-import { Plant } from '../../src/plants/schema.ts'
 import type { Request } from './clients.ts'
 import { causeOf, storedNameOf } from './rows.ts'
 import { innocent } from './schedule.ts'

@@ -1,8 +1,8 @@
 /** The service under simulation: its repository as the product wires it, down to the driver's socket. */
 import { pathToFileURL } from 'node:url'
+import type { NewPlant } from '../../src/plants/schema.ts'
 import type { Operation } from '../support/histories/history.ts'
 import { toPlant } from '../support/plants.ts'
-import type { NewPlant } from '../../src/plants/schema.ts'
 
 /** What a client gets. */
 export interface Response {

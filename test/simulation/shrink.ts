@@ -1,8 +1,9 @@
 /** Shrinks a schedule that fails. */
-import { shrink } from './shrink-list.ts'
+
 import type { Order } from './clients.ts'
 import type { Fault } from './faults.ts'
 import type { Schedule } from './schedule.ts'
+import { shrink } from './shrink-list.ts'
 import { type Loaded, Simulation } from './simulation.ts'
 
 /** Leaves out orders and faults as long as the rule that was broken first is still broken. Calls `onRun` before each simulation. */

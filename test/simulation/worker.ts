@@ -1,7 +1,6 @@
 /** A thread that simulates seeds: it has a machine's time, chance and network of its own to replace. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Report, Task } from './explore.ts'
-import { tellLie } from './lies.ts'
 import { installProcesses } from './machine.ts'
 import { drawSchedule } from './schedule.ts'
 import { loadService } from './service.ts'
@@ -14,20 +13,19 @@ const port = parentPort as NonNullable<typeof parentPort>
 
 port.on('message', async (task: Task) => {
   const report = (message: Report) => port.postMessage(message)
-  const loaded = tellLie(service, task.lie)
   if ('from' in task) {
     for (let seed = task.from; seed < task.to; seed++) {
       report({ begins: seed })
-      const violations = await new Simulation(drawSchedule(seed), loaded).run()
+      const violations = await new Simulation(drawSchedule(seed), service).run()
       if (violations.some((violation) => task.breaks.test(violation))) return report({ seed, violations })
     }
     return report({})
   }
   const drawn = drawSchedule(task.seed)
   const begin = () => report({ begins: task.seed })
-  const schedule = task.isShrunk ? await shrinkSchedule(drawn, loaded, begin) : drawn
+  const schedule = task.isShrunk ? await shrinkSchedule(drawn, service, begin) : drawn
   begin()
-  const simulation = new Simulation(schedule, loaded, true)
+  const simulation = new Simulation(schedule, service, true)
   const violations = await simulation.run()
   report({ seed: task.seed, violations, schedule, trace: simulation.world.trace ?? [] })
 })

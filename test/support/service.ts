@@ -88,6 +88,8 @@ export interface Sent {
   method?: string
   headers?: OutgoingHttpHeaders
   signal?: AbortSignal
+  /** The connections to use instead of those of the test file. */
+  agent?: Agent | undefined
 }
 
 /** Holds the connections of all requests of a test file. */

@@ -1,11 +1,15 @@
-/** Balancers in front of instances of the service, each with the configuration that this repository ships or documents. */
+/** Balancers that this repository ships a configuration for, over two instances of the service on this machine. */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { createAuthority, createCertificate } from '../../support/postgres/certificates.ts'
-import { startHaproxy } from './haproxy.ts'
-import { type Place, startProgram } from './program.ts'
+import { freePort } from '../../support/postgres/embedded-postgres.ts'
+import { root } from '../../support/process.ts'
+import { until } from '../../support/until.ts'
 
 /** A balancer that runs. */
 export interface Balancer {
@@ -17,66 +21,84 @@ export interface Balancer {
   comeBack?(port: number): Promise<void>
 }
 
-const root = join(import.meta.dirname, '../..')
-const [, others = ''] = readFileSync(join(root, 'docs/balancers.md'), 'utf8').split('\n## Others\n')
-const example = readFileSync(join(root, 'ops/nginx/nginx.conf'), 'utf8')
+const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin` }
+const read = (path: string) => readFileSync(join(root, 'ops', path), 'utf8')
 
-const authority = createAuthority('plants authority')
-const { key, cert } = createCertificate('plants.test', authority)
-/** What a client needs for the certificate of `tlsUrl`. */
-export const tls = { servername: 'plants.test', ca: authority.cert }
+/** Returns why tests of a program are skipped: false where it is there. */
+export const isMissing = (command: string) =>
+  spawnSync(command, ['-v'], { env }).error ? `${command} is not on the PATH` : false
 
-/** The lines that the manual has for a balancer, over these instances. */
-const linesOf = (title: string, [first, second]: number[]) =>
-  (new RegExp(`\\*\\*${title}\\*\\*[^]*?\\n\\n((?: {4}.*\\n)+)`).exec(others)?.[1] ?? '')
-    .replaceAll(/^ {4}/gm, '')
-    .replaceAll('3001', String(first))
-    .replaceAll('3002', String(second))
-
-const modules = [
-  ...['mpm_event', 'authz_core', 'slotmem_shm'],
-  ...['proxy', 'proxy_http', 'proxy_balancer', 'lbmethod_byrequests', 'proxy_hcheck']
-]
-
-/** What the manual's lines need around them to run here, and the arguments for that file. */
-const documented: Record<string, (lines: string, place: Place, file: string) => [string, string[]]> = {
-  Caddy: (lines, { port }, file) => [
-    `{\n  admin off\n  auto_https off\n  default_bind 127.0.0.1\n}\n${lines.replace(':3000', `:${port}`)}`,
-    ['run', '--adapter', 'caddyfile', '--config', file]
-  ],
-  Apache: (lines, { port, directory }, file) => [
-    [
-      ...modules.map((name) => `LoadModule ${name}_module /usr/lib/apache2/modules/mod_${name}.so`),
-      `ServerRoot ${directory}\nDefaultRuntimeDir ${directory}\nPidFile ${directory}/pid\nErrorLog ${directory}/log`,
-      `Listen 127.0.0.1:${port}\nServerName plants.test\nUser www-data\nGroup www-data\n${lines}`
-    ].join('\n'),
-    ['-D', 'FOREGROUND', '-f', file]
-  ],
-  Varnish: (lines, { port, directory }, file) => [
-    lines,
-    [
-      ...['-F', '-j', 'none', '-n', join(directory, 'work'), '-s', 'malloc,16m'],
-      ...['-a', `127.0.0.1:${port}`, '-f', file]
-    ]
-  ]
+/** Where a program works, and two free ports: it listens on the first. */
+interface Place {
+  directory: string
+  port: number
+  otherPort: number
 }
 
-const startDocumented = (title: string, command: string) => (t: Test, ports: number[]) =>
-  startProgram(t, command, (place) => {
-    const file = join(place.directory, 'config')
-    const [config = '', args = []] = documented[title]?.(linesOf(title, ports), place, file) ?? []
-    return { files: { config }, args }
+/** Starts a program, and returns where when it responds; ends it at teardown. `prepare` returns its files and its arguments. */
+async function startProgram(
+  t: Test,
+  command: string,
+  prepare: (place: Place) => { files: Record<string, string>; args: string[]; variables?: object }
+) {
+  const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
+  await chmod(directory, 0o755) // for a balancer that gives up the rights of root
+  const place = { directory, port: await freePort(), otherPort: await freePort() }
+  const { files, args, variables } = prepare(place)
+  for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+  const child = spawn(command, args, { env: { ...env, ...variables }, stdio: ['ignore', 'ignore', 'pipe'] })
+  let complaints = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => (complaints += text))
+  const ended = once(child, 'exit')
+  t.teardown(async () => {
+    child.kill('SIGTERM')
+    await ended
+    await rm(directory, { recursive: true, force: true })
   })
+  const fails = ended.then(() => {
+    throw new Error(complaints)
+  })
+  const url = `http://127.0.0.1:${place.port}`
+  await Promise.race([until(`${command} responds`, () => fetch(url)), fails])
+  return { ...place, url }
+}
 
-const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-  (name) => `${name}_temp_path ${name};`
-)
+/** HAProxy names the servers where the configuration finds them by DNS; the rest is as it is shipped. */
+async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
+  const servers = ports.map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`).join('\n')
+  const config = read('haproxy/haproxy.cfg')
+    .replace(/ {2}server-template api .*\n/, `${servers}\n`)
+    // HAProxy 3.2 and later; these servers are not found by DNS.
+    .replace(' init-state down', '')
+    .replaceAll(/ {2}http-request pause .*\n/g, '')
+    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', ' inter 1s')
+  return startProgram(t, 'haproxy', ({ directory, port, otherPort }) => ({
+    files: { config },
+    args: ['-db', '-f', join(directory, 'config')],
+    variables: {
+      HAPROXY_BIND: `127.0.0.1:${port}`,
+      HAPROXY_METRICS_BIND: `127.0.0.1:${otherPort}`,
+      HAPROXY_SERVER_MAXCONN: '1000',
+      HAPROXY_ERRORS: join(root, 'ops/haproxy/errors')
+    }
+  }))
+}
+
+const { key, cert, ca } = (() => {
+  const authority = createAuthority('plants authority')
+  return { ...createCertificate('plants.test', authority), ca: authority.cert }
+})()
+/** What a client needs for the certificate of `tlsUrl`. */
+export const tls = { servername: 'plants.test', ca }
 
 async function startNginx(t: Test, [first, second]: number[]): Promise<Balancer> {
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (name) => `${name}_temp_path ${name};`
+  )
   const { url, otherPort, directory } = await startProgram(t, 'nginx', ({ directory, port, otherPort }) => ({
     files: {
       'plant-store.pem': `${cert}${key}`,
-      config: example
+      config: read('nginx/nginx.conf')
         .replace('http {\n', `http {\n  access_log off;\n  ${temporary.join(' ')}\n`)
         .replace('127.0.0.1:3000', `127.0.0.1:${port}`)
         .replace('127.0.0.1:3443', `127.0.0.1:${otherPort}`)
@@ -105,8 +127,5 @@ export const balancers: Record<
   { command: string; start(t: Test, ports: number[]): Promise<Balancer> }
 > = {
   HAProxy: { command: 'haproxy', start: startHaproxy },
-  nginx: { command: 'nginx', start: startNginx },
-  Caddy: { command: 'caddy', start: startDocumented('Caddy', 'caddy') },
-  Apache: { command: 'apache2', start: startDocumented('Apache', 'apache2') },
-  Varnish: { command: 'varnishd', start: startDocumented('Varnish', 'varnishd') }
+  nginx: { command: 'nginx', start: startNginx }
 }

@@ -37,12 +37,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     COMPOSE_PROJECT_NAME: name,
     SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     PORT: '0',
-    PROMETHEUS_PORT: '0',
-    ALERTMANAGER_PORT: '0',
-    TLS_PORT: '0',
     WRITE_DEADLINE_MS: '60000',
-    // The default, where the machine is not slow; SHUTDOWN_TIMEOUT_MS has room for the most.
-    SHUTDOWN_DELAY_MS: String(Math.min(15_000, Math.max(5_000, 3_500))),
     SHUTDOWN_TIMEOUT_MS: '110000',
     ...settings
   }
@@ -73,9 +68,6 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
       const filters = labels.map((label) => `--filter=label=com.docker.compose.${label}`)
       return (await docker(['ps', '--quiet', '--no-trunc', ...filters])).split('\n').filter(Boolean)
     },
-    /** Whether a replica has created a plant since a time. */
-    serves: async (id: string, since: string) =>
-      /"msg":"created"/.test(await docker(['logs', '--since', since, id])),
     /** The lines that a query returns. */
     query: (sql: string) => psql('db', 'plants', sql),
     /** The plants with ids in a range. */
@@ -84,8 +76,8 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
       return lines.map((line) => JSON.parse(line))
     },
     /** Runs one of the scripts of `ops`. Its error has no progress of Compose, in which the cause would be lost. */
-    operate: (script: string, args: string[] = [], changed: Record<string, string> = {}) =>
-      execute(`ops/${script}`, args, { cwd, env: { ...env, COMPOSE_PROGRESS: 'quiet', ...changed } }),
+    operate: (script: string, args: string[] = [], variables: Record<string, string> = {}) =>
+      execute(`ops/${script}`, args, { cwd, env: { ...env, COMPOSE_PROGRESS: 'quiet', ...variables } }),
     /** Starts clients, and returns the proof that none of their creates fails and each plant is stored once. */
     async startClients(t: Test) {
       const [url, token] = [await stack.url(), await stack.token()]

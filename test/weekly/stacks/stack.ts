@@ -1,13 +1,43 @@
-/** A Compose stack of a run's own: brought up, queried, and taken down with everything that it made. */
+/** A Compose stack of deploy/: brought up, struck by faults under load, and taken down with everything that it made. */
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Test } from 'tap'
 import { openProject } from '../../support/compose.ts'
 import { docker, psql, root, sourceDateEpoch, toLines } from '../../support/docker.ts'
+import { assertRows } from '../../support/histories/assert-rows.ts'
+import { type Operation, selectRows } from '../../support/histories/history.ts'
+import { judgeHistory } from '../../support/histories/judge.ts'
+import { startRivals } from '../../support/histories/rivals.ts'
+import { freePort } from '../../support/postgres/embedded-postgres.ts'
+import { until } from '../../support/until.ts'
 
 /** A running stack. */
-export type Stack = ReturnType<typeof createStack>
+export type Stack = Awaited<ReturnType<typeof startStack>>
 
-/** Creates a plant with the token given for each `host=id`; the key makes it safe to send it again. */
-const create = `
+/** What goes wrong, and how it is repaired. Both run under load; rejections are failures. */
+export interface Fault {
+  name: string
+  strike(): Promise<unknown>
+  /** Runs once creates succeed again: brings back what is gone, and waits for it. */
+  repair?(): Promise<unknown>
+  /** Clients send again what broke or got 503; otherwise each create must succeed at its first request. */
+  isRepeating?: boolean
+}
+
+/** A form of the service: replicas, such as `api-2`, behind a balancer. Each has a load of its own. */
+export interface Form {
+  balancer: string
+  replicas: string[]
+}
+
+/** Clients of each form. One rests after each response, so that the machine has time for the fault. */
+const [clients, pauseMs] = [8, 100]
+/** Creates that must succeed at each form before, amid and after each fault. */
+const enough = 100
+const idsPerLoad = 1_000_000
+
+/** Creates a plant at each `host=id`, without the balancer; the key makes it safe to send it again. */
+const createAll = `
   const [token, ...creates] = process.argv.slice(1)
   const headers = { authorization: 'Bearer ' + token, 'content-type': 'application/json', 'idempotency-key': 'k' }
   const bodies = creates.map(async (each) => {
@@ -17,93 +47,135 @@ const create = `
   })
   Promise.all(bodies).then((texts) => console.log(texts.join('\\n')))`
 
-/** How long a stack may take to repair what a fault has broken, in ms. */
-export const settleMs = 600_000
-
-/** How long the parts that a fault of a schedule has hit may take to work again, and creates to succeed, in ms. */
-export const graceMs = Math.max(30_000, 15_000)
-
 /**
- * Describes a stack: its folder in deploy/, the images that it builds (as they are named after the project's name), its
- * settings, and more Compose files, relative to this folder.
+ * Builds and starts a stack: its folder in deploy/, the images that it builds (by their names after the project's), its
+ * settings, and more Compose files. At teardown its containers, networks, volumes and images go.
  */
-export function createStack(
+export async function startStack(
+  t: Test,
   folder: string,
   images: string[],
-  settings: Record<string, string> = {},
-  files: string[] = []
+  settings: Record<string, string>,
+  files: string[]
 ) {
   const name = `plant-store-${folder}-${process.pid}`
-  const variables = {
-    COMPOSE_FILE: [
-      'compose.yaml',
-      ...['no-health-checks.yaml', ...files].map((file) => resolve(import.meta.dirname, file))
-    ].join(':'),
+  const { compose, url } = openProject(join(root, 'deploy', folder), {
+    COMPOSE_FILE: ['compose.yaml', ...files.map((file) => resolve(import.meta.dirname, file))].join(':'),
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_DISABLE_ENV_FILE: 'true',
     PLANT_STORE_IMAGE: `${name}-api`,
     SOURCE_DATE_EPOCH: String(sourceDateEpoch),
-    PORT: '0',
+    // The balancer must be found again after its end.
+    PORT: String(await freePort()),
     // A line for each request would take more time than the request.
     LOG_LEVEL: 'warn',
     ...settings
-  }
-  const project = openProject(join(root, 'deploy', folder), variables)
-  const { compose } = project
-  let lastId = 0
-  let made: Promise<string> | undefined
-  /** The access token of a caller. */
-  const token = () => (made ??= compose('run', '--rm', '-T', 'setup', 'dev'))
+  })
+  t.teardown(async () => {
+    if (!t.passing()) t.comment(await compose('logs', '--no-color', '--tail=50'))
+    await compose('down', '--volumes', '--timeout=0', '--remove-orphans')
+    await docker(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
+  })
+  await compose('build', '--quiet')
+  const token = await compose('run', '--rm', '-T', 'setup', 'dev') // before the service starts, which reads it late
+  await compose('up', '--detach')
 
-  /** The name of a service's container. */
+  let lastId = 0
   const container = (service: string, index = 1) => `${name}-${service}-${index}`
-  /** Runs a command in a service's container, and returns what it writes: not by Compose, which would first read all its files. */
+  /** Not by Compose, which would first read all its files. */
   const exec = (service: string, ...command: string[]) => docker(['exec', container(service), ...command])
+  /** Ends a container by SIGKILL. */
+  const kill = (service: string, index = 1) => docker(['kill', '--signal=KILL', container(service, index)])
+  const start = (service: string, index = 1) => docker(['start', container(service, index)])
 
   return {
-    ...project,
-    name,
-    token,
-    exec,
-    /** Runs statements in a database's container, each a transaction of its own unless they say otherwise, and returns their lines. */
+    ...{ name, compose, url, token, container, exec, kill, start },
+    /** Runs statements in a database's container, each a transaction of its own, and returns their lines. */
     psql: async (service: string, user: string, ...statements: string[]) =>
       toLines(await exec(service, ...psql(user, 'plants', ...statements))),
-    /** Runs `docker` with these arguments. */
-    docker: (...args: string[]) => docker(args),
-    /** Builds and starts everything, each part when what it depends on is there; shows the logs when that fails. */
-    async up() {
-      await compose('build', '--quiet')
-      await token() // else the service would see it up to two seconds late
-      await compose('up', '--detach').catch(async (error) => {
-        process.stderr.write(await compose('logs', '--no-color', '--tail', '50'))
-        throw error
-      })
-    },
-    container,
-    /** Returns for each container since when it runs, as a text that changes with each start; undefined if it does not run. */
-    async runs(containers: string[]): Promise<(string | undefined)[]> {
-      if (containers.length === 0) return []
-      const format = '{{.State.Status}} {{.State.StartedAt}}'
-      const states = await docker(['inspect', '--format', format, ...containers])
-      return states.split('\n').map((state) => (state.startsWith('running ') ? state : undefined))
-    },
     /** Ids for the plants of a check: negative, as those of the load are positive, and never given out twice. */
     takeIds: (count: number) => Array.from({ length: count }, () => --lastId),
-    /** Ends a service's container by SIGKILL. */
-    kill: (service: string, index = 1) => docker(['kill', '--signal', 'KILL', container(service, index)]),
-    start: (service: string, index = 1) => docker(['start', container(service, index)]),
-    /** Creates a plant of each id at its replica of the service, without the balancer, and returns the bodies of the responses. */
-    async createAt(creates: { replica: string; id: number }[]): Promise<string[]> {
-      const [first, ...others] = creates.map(({ replica, id }) => `${name}-${replica}=${id}`) as [string]
-      const node = ['node', '-e', create, '--', await token(), first, ...others]
-      return (await docker(['exec', first.replace(/=.*/, ''), ...node])).split('\n')
-    },
-    /** Removes containers, networks, volumes and images. */
-    async down() {
-      const faults = await docker(['ps', '--all', '--quiet', '--filter', `name=^${name}-fault`])
-      if (faults !== '') await docker(['rm', '--force', ...faults.split('\n')])
-      await compose('down', '--volumes', '--timeout', '0', '--remove-orphans')
-      await docker(['image', 'rm', '--force', ...images.map((image) => `${name}-${image}`)])
-    }
+    /** Faults that any service can have: `what` is what the title calls it. */
+    killed: (what: string, service: string): Fault => ({
+      name: `SIGKILL of ${what}`,
+      async strike() {
+        await kill(service)
+        await sleep(1_000)
+        await start(service)
+      }
+    }),
+    restarted: (what: string, service: string): Fault => ({
+      name: `${what} is restarted`,
+      strike: () => docker(['restart', container(service)])
+    }),
+    paused: (what: string, service: string, ms: number): Fault => ({
+      name: `${what} hangs for ${ms / 1_000} s`,
+      async strike() {
+        await docker(['pause', container(service)])
+        await sleep(ms)
+        await docker(['unpause', container(service)])
+      }
+    })
   }
+}
+
+/** Runs each fault in the middle of a load; `query` runs on `plants` once every acknowledged row can be seen. */
+export async function runFaults(
+  t: Test,
+  stack: Stack,
+  forms: Form[],
+  faults: Fault[],
+  query: (sql: string) => Promise<string[]>
+) {
+  const urls = await Promise.all(forms.map(({ balancer }) => stack.url(balancer, 3000)))
+  for (const url of urls) await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
+  const select = async (first: number, last?: number) =>
+    (await query(selectRows(first, last))).map((line) => JSON.parse(line))
+  const all: Operation[] = []
+  let firstId = idsPerLoad
+
+  for (const { name, strike, repair, isRepeating = false } of faults) {
+    await t.test(name, async (t) => {
+      const loads = urls.map((url, index) => ({
+        firstId: firstId + index * idsPerLoad,
+        ...startRivals({
+          ...{ urls: [url], token: stack.token, clients, pauseMs, isRepeating },
+          firstId: firstId + index * idsPerLoad
+        })
+      }))
+      firstId += urls.length * idsPerLoad
+      const succeed = () => Promise.all(loads.map((load) => load.succeed(enough)))
+      t.teardown(() => Promise.all(loads.map((load) => load.stop())))
+      await succeed()
+      await strike()
+      await succeed()
+      await repair?.()
+      await succeed()
+      const histories = await Promise.all(loads.map((load) => load.stop()))
+      await assertEachCreates(stack, forms)
+      for (const [index, history] of histories.entries()) {
+        const from = loads[index]?.firstId as number
+        assertRows(t, await select(from, from + idsPerLoad - 1), history)
+        t.strictSame(history.failed.slice(0, 5), [], 'no create failed')
+        all.push(...history.operations)
+      }
+    })
+  }
+  await t.test('no fault has lost what survived an earlier one', async (t) => {
+    t.strictSame(judgeHistory(all, await select(idsPerLoad)).slice(0, 5), [])
+  })
+}
+
+/** Returns when each replica creates: the balancer would hide one that has not recovered. */
+async function assertEachCreates(stack: Stack, forms: Form[]) {
+  const replicas = forms.flatMap((form) => form.replicas)
+  const ids = stack.takeIds(replicas.length)
+  const creates = replicas.map((replica, index) => `${stack.name}-${replica}=${ids[index]}`)
+  const first = stack.container(...((replicas[0] as string).split('-') as [string]))
+  await until(
+    `each of ${replicas} creates`,
+    async () =>
+      (await docker(['exec', first, 'node', '-e', createAll, '--', stack.token, ...creates])).split('\n'),
+    (bodies) => bodies.length === replicas.length && bodies.every((body) => body === '{"name":"n"}')
+  )
 }

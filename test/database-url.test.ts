@@ -1,0 +1,144 @@
+/** How a database URL is read: what each part becomes, and what is refused, in a fault that holds no part of the password. */
+import { join } from 'node:path'
+import { getCACertificates } from 'node:tls'
+import t from 'tap'
+import { parseDatabaseUrl } from '../src/database/url.ts'
+import { StartupFault } from '../src/failures/startup-fault.ts'
+
+const pem = '-----BEGIN '
+const directory = t.testdir({
+  'ca.pem': `${pem}authority`,
+  'own.pem': `${pem}own`,
+  'own.key': `${pem}key`,
+  'a+b.pem': `${pem}plus`,
+  'empty.pem': ''
+})
+const file = (name: string) => join(directory, name)
+const ca = `sslrootcert=${file('ca.pem')}`
+const client = `sslcert=${file('own.pem')}&sslkey=${file('own.key')}`
+/** A URL with these parameters. */
+const by = (query: string) => `postgres://gardener:thyme@db.test:5433/plants?${query}`
+const basics = { user: 'gardener', password: 'thyme', host: 'db.test', port: 5433, database: 'plants' }
+const verified = { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: undefined }
+const anyName = { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: Function }
+
+const read: [url: string, options: object][] = [
+  ['postgres://gardener:thyme@db.test:5433/plants', basics],
+  [' postgres://gardener:thyme@db.test:5433/plants\n', basics],
+  ['postgresql://db.test/other', { user: '', password: '', host: 'db.test', port: 5432, database: 'other' }],
+  ['postgres://gardener:th,y@m:e%25%2F@[::1]:7/a%20b', { password: 'th,y@m:e%/', host: '::1', port: 7 }],
+  ['postgres://db.test/a%20b', { database: 'a b' }],
+  ['postgres://gardener:thyme@/plants?host=/run/pg', { ...basics, host: '/run/pg', port: 5432 }],
+  ['postgres:///plants?host=/run/pg&port=7&user=a&password=b%26', { port: 7, user: 'a', password: 'b&' }],
+  ['postgres://[fe80::1%25eth0]/plants', { host: 'fe80::1%eth0' }],
+  ['postgres://a@%2Frun%2Fpg/plants', { host: '/run/pg', port: 5432, database: 'plants' }],
+  [by('host=other.test&port=7'), { host: 'other.test', port: 7 }],
+  [by('application_name=a+b&options=-c%20x.y%3D1'), { application_name: 'a+b', options: '-c x.y=1' }],
+  [by('connect_timeout=3'), { connectTimeoutMs: 3_000, application_name: 'plant-store' }],
+  [by('load_balance_hosts=disable&gssencmode=disable&keepalives=1&client_encoding=UTF8'), basics],
+  [
+    'postgres://gardener:th,y@me@a:1,b,[::1]:3/plants?target_session_attrs=read-write',
+    {
+      password: 'th,y@me',
+      target_session_attrs: 'read-write',
+      hosts: [
+        { host: 'a', port: 1 },
+        { host: 'b', port: 5432 },
+        { host: '::1', port: 3 }
+      ]
+    }
+  ],
+  ['postgres://a,b/plants', { target_session_attrs: 'read-write' }],
+  [by('target_session_attrs=any'), { target_session_attrs: 'any', hosts: undefined }],
+  // TLS, and whether a host beyond this machine is reached without it and without a word.
+  [by(''), { ssl: false, exposedHost: 'db.test' }],
+  [by('sslmode=disable'), { ssl: false, exposedHost: undefined }],
+  [by(`sslmode=disable&${ca}`), { ssl: false }],
+  ['postgres://127.0.0.9,localhost,[::1],10.1.2.3/plants', { exposedHost: '10.1.2.3' }],
+  ['postgres://LOCALHOST/plants', { exposedHost: undefined }],
+  ['postgres://127.example.test/plants', { exposedHost: '127.example.test' }],
+  ['postgres:///plants?host=/run/pg', { exposedHost: undefined }],
+  [by('sslmode=require'), { ssl: { rejectUnauthorized: false }, exposedHost: undefined }],
+  [by('sslmode=verify-full'), { ssl: { rejectUnauthorized: true, checkServerIdentity: undefined } }],
+  [by(`sslmode=verify-full&${ca}`), { ssl: verified }],
+  [by(ca), { ssl: verified }],
+  [by(`sslmode=require&${ca}`), { ssl: anyName }],
+  [by(`sslmode=verify-ca&${ca}`), { ssl: anyName }],
+  [by(`sslrootcert=${file('a+b.pem')}`), { ssl: { ca: `${pem}plus` } }],
+  [by('sslrootcert=system'), { ssl: { rejectUnauthorized: true, ca: getCACertificates('system') } }],
+  [by(client), { ssl: { rejectUnauthorized: true, cert: `${pem}own`, key: `${pem}key` } }],
+  [by('sslmode=require&channel_binding=require'), { requiresChannelBinding: true }],
+  [by('channel_binding=prefer'), { requiresChannelBinding: false }],
+  [by('channel_binding=disable'), { requiresChannelBinding: false }]
+]
+
+for (const [url, options] of read)
+  t.test(`${url.replaceAll(directory, '')} is read`, async (t) => {
+    t.match(parseDatabaseUrl(url), options)
+  })
+
+const form = 'must be a URL such as postgres://user:password@host:5432/database'
+const port = 'must set port to an integer from 1 to 65535'
+const hostList = 'must list its hosts before the path'
+const escapes = 'must write @, /, ?, # and & within its user, password and values as'
+
+/** URLs that are refused, and what the fault names. */
+const refused: [named: string, ...urls: string[]][] = [
+  [form, 'thyme', 'mysql://gardener:thyme@db.test/plants', 'postgres:gardener:thyme@db.test'],
+  [form, 'postgres://gardener@thyme[x/plants?host=/run/pg', 'postgres://a,:5432/plants'],
+  [form, 'postgres://a,b c/plants'],
+  [port, 'postgres://db.test:99999/plants', 'postgres://db.test:0/plants', 'postgres://a,b:65536/plants'],
+  [port, by('port=65536'), by('port=thyme'), 'postgres://gardener:thyme@x:y/plants?host=/run/pg&port=7'],
+  ['%', 'postgres://gardener:thyme%E9@db.test/plants', 'postgres://gardener:50%@db.test/plants'],
+  ['%00', 'postgres://gardener%0041:thyme@db.test/plants'],
+  ['must have @ after user and password', 'postgres://gardener:1234/plants?host=/run/pg'],
+  ['must name a host', 'postgres:///plants', 'postgres://gardener:thyme@/plants'],
+  [hostList, 'postgres://a,/plants', 'postgres://,a/plants', 'postgres://a,,b/plants'],
+  [hostList, 'postgres://a,b/plants?port=1', 'postgres://gardener@a,b/plants?host=c'],
+  // What follows the password is none of the host, the database or a parameter.
+  [escapes, 'postgres://gardener:th@yme/x@db.test/plants', 'postgres://gardener:th/yme@db.test/plants'],
+  [escapes, 'postgres://gardener:th@yme#x@db.test/plants', 'postgres://gardener:12?thyme@db.test/plants'],
+  [escapes, 'postgres://gardener:th@yme?x@db.test/plants', by('password=thy&me'), by('password=thy&me=x')],
+  ...['ssl', 'tls', 'sslmod', 'sslMode', 'ssl-mode', 'ssl_mode', 'sslrootcerts', 'channelbinding'].map(
+    (name): [string, string] => [`has the unknown parameter ${name}`, by(`${name}=require`)]
+  ),
+  ...['query_timeout', 'target_session', '__proto__', 'xyz'].map((name): [string, string] => [
+    `has the unknown parameter ${name}`,
+    by(`${name}=1`)
+  ]),
+  [
+    'sslmode to disable',
+    ...['sslmode=require', 'sslrootcert=system'].map((query) => `postgres:///plants?host=/run/pg&${query}`)
+  ],
+  ['sslmode', ...['prefer', 'allow', 'no-verify', ''].map((mode) => by(`sslmode=${mode}`))],
+  ['must not set sslmode twice', by('sslmode=verify-full&sslmode=disable')],
+  ['must set sslrootcert for sslmode=verify-ca', by('sslmode=verify-ca')],
+  ['must set sslrootcert to a file', by('sslmode=verify-ca&sslrootcert=')],
+  ['must set sslmode to verify-full for sslrootcert=system', by('sslmode=require&sslrootcert=system')],
+  ['must set both sslcert and sslkey', by(`sslcert=${file('own.pem')}`)],
+  ["open '/absent/ca.pem'", by('sslmode=verify-full&sslrootcert=/absent/ca.pem')],
+  [`open '${file('empty.pem')}'`, by(`sslrootcert=${file('empty.pem')}`)],
+  ['must set an sslmode for channel_binding=require', by('channel_binding=require')],
+  ['must set an sslmode for channel_binding=require', by('sslmode=disable&channel_binding=require')],
+  ['must set channel_binding to one of', by('channel_binding=yes')],
+  ['must set target_session_attrs to one of any, read-write', by('target_session_attrs=standby')],
+  ['must set target_session_attrs to read-write', 'postgres://a,b/plants?target_session_attrs=any'],
+  ['must set load_balance_hosts to disable', by('load_balance_hosts=random')],
+  ['must set gssencmode to disable', by('gssencmode=require')],
+  ['must set client_encoding', by('client_encoding=LATIN1')],
+  ['must set connect_timeout to an integer', by('connect_timeout=soon')],
+  ['must set host to a name', by('host=b,c')]
+]
+
+for (const [named, ...urls] of refused)
+  for (const url of urls)
+    t.test(`${url.replaceAll(directory, '')} is refused: ${named.replaceAll(directory, '')}`, async (t) => {
+      try {
+        t.fail(`it is read as ${JSON.stringify(parseDatabaseUrl(url))}`)
+      } catch (error) {
+        if (!(error instanceof StartupFault)) throw error
+        t.equal(error.faults.length, 1)
+        t.ok(error.message.includes(named), error.message)
+        t.notMatch(error.message, /thy|yme|\n/)
+      }
+    })

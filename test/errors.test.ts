@@ -1,0 +1,73 @@
+/** What an error of PostgreSQL means for the rows of the statement that met it. */
+import t from 'tap'
+import {
+  breaksRule,
+  diagnose,
+  isStale,
+  isTimedOut,
+  NoConnection,
+  ResultUnknown
+} from '../src/database/errors.ts'
+
+const where = 'PL/pgSQL function rule() line 1 at RAISE'
+const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', ...more })
+
+/** Codes, and what they mean as the statement's own error and as that of a trigger. */
+const codes: [codes: string, own: string, ofTrigger: string][] = [
+  ['25006 26000 42P05 53100 53300', 'away', 'busy'],
+  ['40001 40P01', 'chance', 'chance'],
+  ['25001 25P02 53200 55P03 57014', 'busy', 'busy'],
+  ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
+  ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
+  ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
+  ['08006 08P01 40003 57P01 25P04', 'lost', 'lost']
+]
+/** Errors whose code alone would say something else. */
+const others: [title: string, error: object, kind: string][] = [
+  ['a row that a policy refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'refused'],
+  ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'gone'],
+  ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'away'],
+  ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'busy'],
+  ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'away'],
+  ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'away'],
+  ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'lost'],
+  ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'lost'],
+  ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'broken'],
+  ['a connection that breaks', new Error('Connection terminated unexpectedly'), 'lost'],
+  ['a session that has ended', new ResultUnknown('ended', { cause: report('22001') }), 'lost'],
+  ['no connection', new NoConnection('none', { cause: report('53300') }), 'away']
+]
+
+t.test('an error has a kind, by its code, its routine and where it was raised', async (t) => {
+  for (const [list, own, ofTrigger] of codes)
+    for (const code of list.split(' ')) {
+      t.equal(diagnose(report(code)).kind, own, code)
+      t.equal(diagnose(report(code, { where })).kind, ofTrigger, `${code} in a trigger`)
+    }
+  for (const [title, error, kind] of others) t.equal(diagnose(error).kind, kind, title)
+})
+
+const staleErrors: [title: string, error: object, isStale: boolean][] = [
+  ...['25006', '26000', '42P05'].flatMap((code): [string, object, boolean][] => [
+    [code, report(code), true],
+    [`${code} in a trigger`, report(code, { where }), false]
+  ]),
+  ['a stale plan', report('0A000', { routine: 'RevalidateCachedQuery' }), true],
+  ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), false],
+  ['a rule', report('0A000', { routine: 'RewriteQuery' }), false],
+  ['a lost connection', report('08006'), false],
+  ['no code', new Error('no code'), false]
+]
+
+t.test('some errors make a session useless that survives them', async (t) => {
+  for (const [title, error, expected] of staleErrors) t.equal(isStale(error), expected, title)
+})
+
+t.test('which codes are a time-out of the session, and which a broken rule', async (t) => {
+  for (const code of ['25P03', '25P04', '57P05']) t.ok(isTimedOut(report(code)), code)
+  t.notOk(isTimedOut(report('57P01')))
+  for (const code of ['22001', '23514', '44000', '54000', 'P0001', 'ZZ001', '72000'])
+    t.ok(breaksRule(report(code)), code)
+  for (const code of ['42P01', '42501', 'XX000', '55P03']) t.notOk(breaksRule(report(code)), code)
+  t.ok(breaksRule(report('42501', { routine: 'ExecWithCheckOptions' })), 'a policy')
+})

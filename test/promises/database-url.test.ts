@@ -1,0 +1,135 @@
+/** The database's URL: what we do not honour is refused by name, and its TLS and its hosts are what was asked for. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { createAuthority, createCertificate } from '../support/postgres/certificates.ts'
+import { query, serverUrl, setServer } from '../support/postgres/database.ts'
+import { startPair } from '../support/postgres/server.ts'
+import { startTlsProxy } from '../support/postgres/tls-proxy.ts'
+import { serverFile, start } from '../support/process.ts'
+import { hidden, refuses, saysMissing } from '../support/refusal.ts'
+import { success } from '../support/responses.ts'
+import { startService, token } from '../support/service.ts'
+
+t.jobs = 4
+
+const directory = t.testdir({ 'empty.pem': '' })
+const file = (name: string) => join(directory, name)
+
+/** Writes a file that only we may read, and returns its path. */
+function write(name: string, text: string) {
+  writeFileSync(file(name), text, { mode: 0o600 })
+  return file(name)
+}
+
+const [rightAuthority, wrongAuthority] = [createAuthority('right'), createAuthority('wrong')]
+const right = `sslrootcert=${write('right.pem', rightAuthority.cert)}`
+const wrong = `sslrootcert=${write('wrong.pem', wrongAuthority.cert)}`
+const own = createCertificate('service', rightAuthority)
+const ownCertificate = `sslcert=${write('own.pem', own.cert)}&sslkey=${write('own.key', own.key)}`
+
+const service = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${token}` }
+
+/** Parameters that are refused, and what the line names. test/database-url.test.ts has many more. */
+const refusedByName: [query: string, named: string][] = [
+  ['ssl=true', 'the unknown parameter ssl'],
+  ['sslMode=require', 'the unknown parameter sslMode'],
+  ['statement_timeout=1', 'the unknown parameter statement_timeout'],
+  ['sslmode=prefer', 'set sslmode to one of disable, require, verify-ca, verify-full'],
+  ['sslmode=verify-full&sslmode=disable', 'not set sslmode twice'],
+  ['sslmode=verify-ca', 'set sslrootcert for sslmode=verify-ca'],
+  ['sslmode=require&sslrootcert=system', 'set sslmode to verify-full for sslrootcert=system'],
+  [`sslmode=verify-full&sslrootcert=${file('empty.pem')}`, 'a file that cannot be read'],
+  ['channel_binding=require', 'set an sslmode for channel_binding=require'],
+  ['target_session_attrs=standby', 'set target_session_attrs to one of any, read-write'],
+  ['load_balance_hosts=random', 'set load_balance_hosts to disable']
+]
+
+const pair = await startPair(t)
+const { primary } = pair
+const certificate = createCertificate('localhost', rightAuthority)
+await setServer(primary.url, 'ssl_cert_file', write('server.pem', certificate.cert))
+await setServer(primary.url, 'ssl_key_file', write('server.key', certificate.key))
+await setServer(primary.url, 'ssl_ca_file', file('right.pem'))
+await setServer(primary.url, 'ssl', 'on')
+/** He has a certificate for the right name, of the wrong authority. */
+const manInTheMiddle = await startTlsProxy(t, createCertificate('localhost', wrongAuthority), primary.port)
+const standbyHost = new URL(pair.standbyUrl).host
+const primaryHost = new URL(primary.url).host
+/** What stands for host and port in a URL. */
+const hosts = {
+  localhost: `localhost:${primary.port}`,
+  '127.0.0.1': primaryHost,
+  'a man in the middle': `localhost:${manInTheMiddle}`,
+  'a server without TLS': new URL(serverUrl()).host,
+  'refused, standby, primary': `127.0.0.1:1,${standbyHost},${primaryHost}`,
+  'standby, primary': `${standbyHost},${primaryHost}`,
+  standby: standbyHost
+}
+type Host = keyof typeof hosts
+
+const urlOf = (host: Host, query: string) => {
+  const url = host === 'a server without TLS' ? serverUrl() : primary.url
+  return `${url.replace(new URL(url).host, hosts[host])}?${query}`
+}
+
+const clear = { ssl: false, client_dn: null }
+const encrypted = { ssl: true, client_dn: null }
+
+/** URLs with which the service serves: host, parameters, and what the primary says of the sessions. */
+const serves: [host: Host, query: string, session: object][] = [
+  ['localhost', 'sslmode=disable', clear],
+  ['127.0.0.1', 'sslmode=require', encrypted],
+  ['127.0.0.1', `sslmode=verify-ca&${right}`, encrypted],
+  ['localhost', `sslmode=verify-full&${right}`, encrypted],
+  ['localhost', `${right}&${ownCertificate}`, { ssl: true, client_dn: '/CN=service' }],
+  ['localhost', 'sslmode=require&channel_binding=require', encrypted],
+  // Without channel binding, or an authority, he is not noticed.
+  ['a man in the middle', 'sslmode=require', encrypted],
+  ['refused, standby, primary', 'target_session_attrs=read-write', clear],
+  ['standby, primary', '', clear]
+]
+
+/** URLs with which the service does not serve: host, parameters, and what it says while it waits. */
+const refused: [host: Host, query: string, line: RegExp][] = [
+  ['127.0.0.1', `sslmode=verify-full&${right}`, /certificate's altnames/],
+  ['localhost', `sslmode=verify-full&${wrong}`, /no authority of sslrootcert has signed/],
+  ['localhost', 'sslmode=verify-full', /no public authority has signed/],
+  ['localhost', `sslmode=verify-ca&${wrong}`, /no authority of sslrootcert has signed/],
+  ['localhost', `sslmode=require&${wrong}`, /no authority of sslrootcert has signed/],
+  ['a server without TLS', 'sslmode=require', /does not support SSL/],
+  ['a man in the middle', 'sslmode=require&channel_binding=require', /does not offer the channel binding/],
+  ['standby', 'target_session_attrs=read-write', /read-only/]
+]
+const shown = (text: string) => text.replaceAll(`${directory}/`, '') || 'no parameter'
+
+for (const [query, named] of refusedByName)
+  t.test(`?${query.replace(directory, '')} is refused: ${named}`, async (t) => {
+    const env = { ...service, DATABASE_URL: `postgres://gardener:${hidden}@127.0.0.1:1/plants?${query}` }
+    const line = new RegExp(`^plant-store: DATABASE_URL (must|has|names) ${named}(;.*|: .*)?$`)
+    t.equal(await refuses(t, serverFile, env, line), '')
+  })
+
+for (const [index, [host, parameters, session]] of serves.entries())
+  t.test(`${host}, ${shown(parameters)}: serves over ${JSON.stringify(session)}`, async (t) => {
+    const name = `url-${index}`
+    const { post } = await startService(t, {
+      DATABASE_URL: urlOf(host, `${parameters}&application_name=${name}`)
+    })
+    t.strictSame(await post({ id: index, name: 'n' }), success({ name: 'n' }))
+    const sessions = await query(
+      primary.url,
+      'select ssl, client_dn from pg_stat_ssl join pg_stat_activity using (pid) where application_name = $1',
+      [name]
+    )
+    t.ok(sessions.length > 0)
+    for (const found of sessions) t.strictSame(found, session)
+  })
+
+for (const [host, parameters, line] of refused)
+  t.test(`${host}, ${shown(parameters)}: refused, ${line}`, async (t) => {
+    const env = { ...service, STARTUP_TIMEOUT_MS: '600000', DATABASE_URL: urlOf(host, parameters) }
+    const running = start(t, serverFile, env)
+    await saysMissing(running, line)
+    t.notMatch(running.text(), /listening at|Metrics at/)
+  })

@@ -1,0 +1,257 @@
+/**
+ * Promise 11: at SIGTERM what has arrived is answered, and the process ends with exit code 0; behind a balancer that asks
+ * /readyz, a rolling restart fails no request.
+ */
+import { once } from 'node:events'
+import { Agent } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { checkResponses } from '../support/contract.ts'
+import { createDatabase, lockTable } from '../support/postgres/database.ts'
+import { failure, maskFields, type Reply, success } from '../support/responses.ts'
+import { headers, type Service, send, startService } from '../support/service.ts'
+import { connectTo, request } from '../support/sockets.ts'
+import { is, until } from '../support/until.ts'
+
+t.jobs = 4
+
+const created = success({ name: 'n' })
+const malformed = failure('MalformedRequest')
+const late = failure('RequestTimeout')
+const notReady = failure('NotReady', { message: 'the service is shutting down' })
+
+let lastId = 0
+const create = (name = 'n') => request(JSON.stringify({ id: ++lastId, name }))
+const half = 'POST /plants HTTP/1.1\r\nhost: te'
+const longName = 'n'.repeat(900_000)
+const body = { 'content-length': '30' }
+
+interface Case {
+  title: string
+  /** Sent before the signal. */
+  before: string
+  /** How many of the creates in it wait for the locked table when the signal comes. */
+  creates?: number
+  /** Sent when the service has begun to drain. */
+  after?: string
+  /** All that comes back before the connection ends; the last says `connection: close`. */
+  expected: Reply[]
+  /** The client reads nothing before the service has stopped listening. */
+  isUnread?: boolean
+}
+
+/** What a client has sent can be completed whenever the machine gets to it. */
+const patient: Case[] = [
+  { title: 'a create in flight gets 200', before: create(), creates: 1, expected: [created] },
+  {
+    title: 'pipelined creates in flight get 200',
+    before: create() + create() + create(),
+    creates: 3,
+    expected: [created, created, created]
+  },
+  {
+    title: 'a header that is completed later gets 200',
+    before: half,
+    after: `st\r\n${create().slice(35)}`,
+    expected: [created]
+  },
+  {
+    title: 'a body that is completed later gets 200',
+    before: request(`{"id":${++lastId},`, body),
+    after: '"name":"n"}'.padStart(30 - `{"id":${lastId},`.length),
+    expected: [created]
+  },
+  {
+    title: 'garbage behind a create in flight gets 400 after its response',
+    before: `${create()}\x01\r\n\r\n`,
+    creates: 1,
+    expected: [created, malformed]
+  },
+  {
+    title: 'long responses that are not read yet come whole',
+    before: Array.from({ length: 5 }, () => create(longName)).join(''),
+    creates: 5,
+    expected: Array.from({ length: 5 }, () => success({ name: longName })),
+    isUnread: true
+  },
+  { title: 'a silent connection is closed without a word', before: '', expected: [] }
+]
+
+/** What is never completed ends by the time limits. */
+const limits = { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '3000' }
+const impatient: Case[] = [
+  { title: 'a header that is never completed gets 408', before: half, expected: [late] },
+  { title: 'a body that is never completed gets 408', before: request('{"id":', body), expected: [late] },
+  {
+    title: 'a body that is never completed gets 408 after the create in flight',
+    before: create() + request('{"id":', body),
+    creates: 1,
+    expected: [created, late]
+  }
+]
+
+/** Opens a connection; `end` resolves with all that came back when the server has closed it. */
+async function connect(t: Test, url: string) {
+  const socket = connectTo(url)
+  t.teardown(() => socket.destroy())
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  await once(socket, 'connect')
+  return { socket, end: () => closed.then(() => checkResponses(Buffer.concat(chunks))) }
+}
+
+const ready = (url: string) => send(`${url}/readyz`, { method: 'GET' })
+
+/** Returns when a further connection is refused. */
+const untilDeaf = (t: Test, url: string) =>
+  until('it listens no more', async () => {
+    const connection = await connect(t, url).catch(() => undefined)
+    connection?.socket.destroy()
+    return connection === undefined
+  })
+
+/** Opens a connection for each case, ends the service by SIGTERM, and compares what comes back. */
+async function drain(t: Test, cases: Case[], env: Record<string, string>) {
+  const service = await startService(t, env)
+  const lock = await lockTable(t, service.databaseUrl)
+  const connections = await Promise.all(cases.map(() => connect(t, service.url)))
+  for (const [index, { before, isUnread }] of cases.entries()) {
+    if (isUnread) connections[index]?.socket.pause()
+    connections[index]?.socket.write(before, 'latin1')
+  }
+  const creates = cases.reduce((sum, { creates = 0 }) => sum + creates, 0)
+  const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
+  await until('all creates are in flight', waiting, is(creates))
+  service.kill('SIGTERM')
+  await service.output(/"signal":"SIGTERM"/)
+  for (const [index, { after }] of cases.entries())
+    if (after) connections[index]?.socket.write(after, 'latin1')
+  await lock.query('rollback')
+  await untilDeaf(t, service.url)
+  for (const [index, { title, expected }] of cases.entries()) {
+    connections[index]?.socket.resume()
+    const responses = (await connections[index]?.end()) ?? []
+    t.strictSame(
+      responses.map(({ status, headers, body }) => ({ status, headers: maskFields(headers), body })),
+      expected,
+      title
+    )
+    if (expected.length > 0) t.equal(responses.at(-1)?.headers.connection, 'close', `${title}: says close`)
+  }
+  await checkEnd(t, service)
+}
+
+async function checkEnd(t: Test, service: Service) {
+  const { code, stderr } = await service.ended
+  t.strictSame({ code, stderr }, { code: 0, stderr: '' }, 'exit code 0, nothing on standard error')
+}
+
+t.test('SIGTERM: what has arrived is answered', (t) => drain(t, patient, {}))
+t.test('SIGTERM: what never arrives is cut off', (t) => drain(t, impatient, limits))
+
+t.test('SIGTERM: connections that are kept alive and idle are ended without a response', async (t) => {
+  const service = await startService(t)
+  const connections = await Promise.all(Array.from({ length: 5 }, () => connect(t, service.url)))
+  for (const { socket } of connections) {
+    socket.write(create())
+    await once(socket, 'data')
+  }
+  service.kill('SIGTERM')
+  for (const { end } of connections) {
+    const responses = await end()
+    t.strictSame(
+      responses.map(({ status, headers }) => `${status} ${headers.connection}`),
+      ['200 keep-alive']
+    )
+  }
+  await checkEnd(t, service)
+})
+
+t.test('SIGTERM: readiness fails at once, and creates succeed during SHUTDOWN_DELAY_MS', async (t) => {
+  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000', SHUTDOWN_TIMEOUT_MS: '1800000' })
+  t.strictSame((await ready(service.url)).body, '{"status":"ready"}')
+  service.kill('SIGTERM')
+  const unready = await until(
+    'it is not ready',
+    () => ready(service.url),
+    ({ status }) => status !== 200
+  )
+  t.strictSame(unready, notReady)
+  for (let count = 0; count < 5; count++)
+    t.strictSame(await service.post({ id: ++lastId, name: 'n' }), created)
+  t.equal((await send(service.metricsUrl().replace('metrics', 'livez'), { method: 'GET' })).status, 200)
+})
+
+/** A balancer: passes creates on to the replicas in turn, but to none whose /readyz has failed. */
+function startBalancer() {
+  const replicas = new Map<string, { isReady: boolean; agent: Agent }>()
+  let turn = 0
+  let isOver = false
+  async function look() {
+    while (!isOver) {
+      for (const [url, replica] of replicas)
+        replica.isReady = await ready(url).then(
+          ({ status }) => status === 200,
+          () => false
+        )
+      await sleep(50)
+    }
+  }
+  const looking = look()
+  return {
+    add: (url: string) => replicas.set(url, { isReady: false, agent: new Agent({ keepAlive: true }) }),
+    untilReady: (url: string) => until('the replica is ready', () => replicas.get(url)?.isReady),
+    post(body: string): Promise<Reply> {
+      const choice = [...replicas].filter(([, { isReady }]) => isReady)
+      const [url, replica] = choice[turn++ % choice.length] ?? []
+      return send(`${url}/plants`, { method: 'POST', headers, agent: replica?.agent }, body)
+    },
+    async end() {
+      isOver = true
+      await looking
+      for (const { agent } of replicas.values()) agent.destroy()
+    }
+  }
+}
+
+t.test(
+  'two replicas behind a balancer, restarted one after the other under load: no request fails',
+  async (t) => {
+    const databaseUrl = await createDatabase(t)
+    const start = () => startService(t, { DATABASE_URL: databaseUrl, SHUTDOWN_DELAY_MS: '3000' })
+    const replicas = await Promise.all([start(), start()])
+    const balancer = startBalancer()
+    for (const { url } of replicas) {
+      balancer.add(url)
+      await balancer.untilReady(url)
+    }
+    let isOver = false
+    const sent: number[] = []
+    const wrong: unknown[] = []
+    async function work() {
+      while (!isOver) {
+        const id = ++lastId
+        sent.push(id)
+        const reply = await balancer.post(JSON.stringify({ id, name: 'n' })).catch((error: Error) => error)
+        if (reply instanceof Error || reply.status !== 200) wrong.push(reply)
+      }
+    }
+    const load = Promise.all(Array.from({ length: 4 }, work))
+    for (const replica of replicas) {
+      const served = sent.length
+      await until('the load goes on', () => sent.length > served + 50)
+      replica.kill('SIGTERM')
+      await checkEnd(t, replica)
+      const next = await start()
+      balancer.add(next.url)
+      await balancer.untilReady(next.url)
+    }
+    isOver = true
+    await load
+    await balancer.end()
+    t.strictSame(wrong, [], 'each request gets 200')
+    const [row] = await replicas[0].rows('select count(*)::int from plants')
+    t.equal(row?.count, sent.length, 'sent = 200 = rows')
+  }
+)

@@ -1,0 +1,150 @@
+/** Migrations run once under a lock, or change nothing; each release runs on the tables of the next; roles.sql is enough. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createDatabase, openSession, query, serverUrl } from '../support/postgres/database.ts'
+import { migrateFile, root, run } from '../support/process.ts'
+import { refuses } from '../support/refusal.ts'
+import { failure, replay, success } from '../support/responses.ts'
+import { keyed, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const names = readdirSync(join(root, 'migrations'))
+  .map((file) => file.replace('.sql', ''))
+  .sort()
+const migrate = (t: Test, env: Record<string, string>) =>
+  run(t, migrateFile, { STARTUP_TIMEOUT_MS: '120000', ...env })
+const done = { code: 0, stdout: `migrated: ${names.join(', ')}\n`, stderr: '' }
+const nothing = { code: 0, stdout: 'nothing to migrate\n', stderr: '' }
+
+/** Creates the table in a transaction that stays open: nobody else can create it until the session rolls back. */
+const holdTable = (t: Test, url: string) => openSession(t, url, 'begin; create table plants (id bigint)')
+/** Whether the table is there, and how many migrations are noted. */
+const look = async (url: string) => {
+  const [{ plants, noted }] = await query(
+    url,
+    `select to_regclass('plants') is not null as plants, to_regclass('migrations') as noted`
+  )
+  return { plants, noted: noted === null ? 0 : (await query(url, 'select from migrations')).length }
+}
+
+t.jobs = 4
+
+/** Whoever creates a table waits, without a lock, until the gate has a row. */
+const addGate = `
+  create table gate (is_open boolean);
+  create function wait() returns event_trigger language plpgsql as $$
+    begin while not exists (select from gate) loop perform pg_sleep(0.05); end loop; end $$;
+  create event trigger wait on ddl_command_start when tag in ('CREATE TABLE') execute function wait()`
+
+t.test('two at once on an empty database: both end well, and each migration runs once', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  await query(url, addGate)
+  const both = Promise.all([migrate(t, { DATABASE_URL: url }), migrate(t, { DATABASE_URL: url })])
+  const seen = new Set<number>()
+  const waiting = `
+    select pid from pg_stat_activity
+    where datname = current_database() and (wait_event_type = 'Lock' or wait_event = 'PgSleep')`
+  await until('one has waited at the gate, the other there or for a lock', async () => {
+    for (const { pid } of await query(url, waiting)) seen.add(pid)
+    return seen.size >= 2
+  })
+  await query(url, 'insert into gate values (true)')
+  const ends = await both
+  const text = ends.map(({ stdout }) => stdout).join('')
+  t.strictSame(
+    ends.map(({ code, stderr }) => ({ code, stderr })),
+    [0, 0].map((code) => ({ code, stderr: '' }))
+  )
+  for (const name of names) t.equal(text.split(name).length, 2, `${name} ran once`)
+  t.strictSame(await look(url), { plants: true, noted: names.length })
+  t.strictSame(await migrate(t, { DATABASE_URL: url }), nothing, 'a further run says so')
+})
+
+t.test('a table that stays locked ends a migration in one line, and nothing is changed', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  const holder = await holdTable(t, url)
+  const env = { DATABASE_URL: url, STARTUP_TIMEOUT_MS: '8000' }
+  await refuses(t, migrateFile, env, [
+    'another migration or transaction on the table holds a lock for too long'
+  ])
+  await holder.query('rollback')
+  t.strictSame(await look(url), { plants: false, noted: 0 })
+})
+
+t.test('a table of somebody else ends a migration in one line, and is left alone', async (t) => {
+  const url = await createDatabase(t, { migrated: false })
+  await query(url, 'create table plants (shape text)')
+  await refuses(t, migrateFile, { DATABASE_URL: url }, /plants.*already exists/)
+  t.strictSame(await look(url), { plants: true, noted: 0 })
+  t.strictSame(
+    await query(url, `select attname from pg_attribute where attrelid = 'plants'::regclass and attnum > 0`),
+    [{ attname: 'shape' }]
+  )
+})
+
+t.test('this release runs on the table of the one after, which has one more nullable column', async (t) => {
+  const first = await startService(t)
+  const plant = { id: 1, name: 'n', tag: 't' }
+  t.strictSame(await first.post(plant, keyed('k')), success({ name: 'n', tag: 't' }))
+  await first.rows('alter table plants add region text')
+  const second = await startService(t, { DATABASE_URL: first.databaseUrl })
+  await first.rows(
+    `insert into plants (id, name, write_id, region) values (2, 'n', gen_random_uuid(), 'of the next')`
+  )
+  for (const [index, { post }] of [first, second].entries()) {
+    t.strictSame(await post(plant, keyed('k')), replay({ name: 'n', tag: 't' }), 'a row of before')
+    t.strictSame(await post({ id: 2, name: 'n' }), failure('DuplicatePlant'), 'a row of the release after')
+    const fresh = { id: 10 + index, name: 'n' }
+    t.strictSame(await post(fresh, keyed('k')), success({ name: 'n' }))
+    t.strictSame(await post(fresh, keyed('k')), replay({ name: 'n' }))
+  }
+  const rows = await first.rows('select id::int, name, tag, region from plants order by id')
+  t.strictSame(
+    rows.map((row) => Object.values(row)),
+    [
+      [1, 'n', 't', null],
+      [2, 'n', null, 'of the next'],
+      [10, 'n', null, null],
+      [11, 'n', null, null]
+    ]
+  )
+})
+
+t.test('roles.sql gives both roles exactly what they need, before and after the migrations', async (t) => {
+  const [owner, service] = ['plants_owner', 'plants_service']
+  for (const role of [service, owner]) t.teardown(() => query(serverUrl(), `drop role if exists ${role}`))
+  const database = await createDatabase(t, { migrated: false })
+  const sql = readFileSync(join(root, 'ops/postgresql/roles.sql'), 'utf8')
+  const urlOfRole = (role: string) => {
+    const url = new URL(database)
+    Object.assign(url, { username: role, password: 'thyme' })
+    return url.href
+  }
+  await query(database, sql)
+  for (const role of [owner, service]) await query(database, `alter role ${role} password 'thyme'`)
+  const urls = { MIGRATION_DATABASE_URL: urlOfRole(owner), DATABASE_URL: urlOfRole(service) }
+  const forbidden = [
+    'update plants set name = name',
+    'delete from plants',
+    'truncate plants',
+    'drop table plants',
+    'alter table plants add region text',
+    'select from migrations',
+    'create table seeds ()',
+    'create temporary table seeds ()'
+  ]
+  const onlyAdds = async () => {
+    for (const statement of forbidden)
+      await t.rejects(query(urls.DATABASE_URL, statement), { code: '42501' }, statement)
+  }
+  t.strictSame(await migrate(t, urls), done, 'MIGRATION_DATABASE_URL comes before DATABASE_URL')
+  await onlyAdds()
+  await query(database, sql)
+  await onlyAdds()
+
+  const { post } = await startService(t, urls)
+  t.strictSame(await post({ id: 1, name: 'n' }, keyed('k')), success({ name: 'n' }))
+  t.strictSame(await post({ id: 1, name: 'n' }, keyed('k')), replay({ name: 'n' }))
+  t.strictSame(await post({ id: 1, name: 'n' }), failure('DuplicatePlant'))
+})

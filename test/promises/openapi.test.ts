@@ -1,0 +1,117 @@
+/** The interface's document for machines, the page for people, and the names that both sides of a document share. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { root } from '../support/process.ts'
+import { everyResponse, type FailureName, failure, failureNumbers } from '../support/responses.ts'
+import { headers, keyed, send, startService, token } from '../support/service.ts'
+
+const service = await startService(t, { BODY_LIMIT_BYTES: '200', BASE_PATH: '/v1' })
+const get = (path: string, method = 'GET', url = service.url) =>
+  send(url + path, { method, headers: { 'accept-encoding': 'identity' } })
+const json = { status: 200, headers: { ...everyResponse, vary: 'accept-encoding' } }
+
+t.test('the document needs no token, and describes POST /plants', async (t) => {
+  const { body, ...response } = await get('/openapi.json')
+  t.strictSame(response, json)
+  t.strictSame(await get('/openapi.json', 'HEAD'), { ...json, body: '' })
+  const document = JSON.parse(body)
+  t.match(document, { openapi: /^3\.1\.\d$/, info: { title: 'Plant Store', version: /^\d+\.\d+\.\d+$/ } })
+  t.match(document, { servers: [{ url: '/v1' }], security: [{ bearer: [] }] })
+  t.strictSame(Object.keys(document.paths), ['/plants'])
+  t.strictSame(Object.keys(document.paths['/plants']), ['post'])
+  const { securitySchemes, schemas } = document.components
+  t.match(securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
+  const { post } = document.paths['/plants']
+  t.equal(post.operationId, 'createPlant')
+  t.match(post.parameters, [{ name: 'Idempotency-Key', in: 'header', schema: { type: 'string' } }])
+  t.strictSame(Object.keys(post.responses), ['200', '400'])
+  const schemaOf = ({ content }: { content: object }) => JSON.stringify(content).match(/#\/[^"]+/)?.[0]
+  const responses = [post.requestBody, post.responses[200], post.responses[400]]
+  t.strictSame(
+    responses.map(schemaOf),
+    ['NewPlant', 'Plant', 'Error'].map((name) => `#/components/schemas/${name}`)
+  )
+  const text = { type: 'string' }
+  t.match(schemas.NewPlant, { type: 'object', required: ['id', 'name'] })
+  t.match(schemas.NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: text, tag: text })
+  t.match(schemas.Plant, { required: ['name'], properties: { name: text, tag: text } })
+  t.match(schemas.Error, {
+    required: ['error', 'message'],
+    properties: { error: { type: 'integer' }, message: text }
+  })
+})
+
+/** What only other paths and other methods can meet. */
+const ofOthers: FailureName[] = ['NotFound', 'MethodNotAllowed', 'NotReady']
+
+const plant = '{"id":1,"name":"Monstera"}'
+const authorized = (authorization: string) => ({ headers: { ...headers, authorization } })
+/** Failures that need no state but a plant with the key `a`: what must be sent. */
+const sent: [example: string, body: string, options?: object][] = [
+  ['MalformedKey', plant, keyed('a b')],
+  ['MalformedBody', '{'],
+  ['MissingToken', plant, { headers: {} }],
+  ['MalformedToken', plant, authorized('Bearer')],
+  ['InvalidToken', plant, authorized(`Bearer ${token}x`)],
+  ['DuplicatePlant', plant],
+  ['BodyTooLarge', JSON.stringify({ id: 1, name: 'x'.repeat(200) })],
+  ['UnsupportedMediaType', plant, { headers: { ...headers, 'content-type': 'text/plain' } }],
+  ['InvalidPlant', '{"id":9223372036854775808,"name":"Monstera"}'],
+  ['MissingField', '{"id":1}'],
+  ['ReusedKey', '{"id":1,"name":"Fern"}', keyed('a')]
+]
+
+t.test('each failure of a create is an example, whose body is what the service sends', async (t) => {
+  const { paths } = JSON.parse((await get('/openapi.json')).body)
+  const { examples } = paths['/plants'].post.responses[400].content['application/json']
+  const names = Object.keys(failureNumbers) as FailureName[]
+  const ofCreate = names.filter((name) => !ofOthers.includes(name))
+  t.strictSame(new Set(Object.keys(examples)), new Set([...ofCreate, 'MissingField']))
+  t.equal((await service.post(plant, keyed('a'))).status, 200)
+  for (const [example, body, options] of sent)
+    t.strictSame(JSON.parse((await service.post(body, options)).body), examples[example].value, example)
+  for (const name of ofCreate)
+    if (name !== 'InvalidPlant') t.strictSame(JSON.parse(failure(name).body), examples[name].value, name)
+})
+
+t.test('the page for people: from its own origin, with nothing inline; DOCS=off hides it', async (t) => {
+  const hidden = await startService(t, { DOCS: 'off', DATABASE_URL: service.databaseUrl })
+  for (const path of ['/', '/docs']) {
+    const { status, headers: fields, body } = await get(path)
+    t.match({ status, type: fields['content-type'] }, { status: 200, type: 'text/html; charset=utf-8' })
+    t.match(fields['content-security-policy'], /^default-src 'none'; script-src 'self'; style-src 'self'; /)
+    t.notMatch(fields['content-security-policy'], /unsafe|https?:|\*/)
+    t.notMatch(body, /<style|style=|<script(?![^>]*src=)|\son\w+=|https?:/)
+    const links = [...body.matchAll(/(?:href|src)="(docs\/[^"]+)"/g)].map(([, link]) => link)
+    t.ok(links.length > 0)
+    for (const link of links) t.equal((await get(`/${link}`)).status, 200, `${link}`)
+    t.strictSame(await get(path, 'GET', hidden.url), failure('NotFound'))
+  }
+  t.equal((await get('/openapi.json', 'GET', hidden.url)).status, 200)
+})
+
+/** Returns the different names that a pattern finds in a file, in order. */
+async function namesIn(file: string, pattern: RegExp) {
+  const text = await readFile(join(root, file), 'utf8')
+  return [...new Set([...text.matchAll(pattern)].map(([, name]) => name as string))].sort()
+}
+
+t.test('the pages name all failures, settings and metrics that there are, and no others', async (t) => {
+  const failures = await namesIn('docs/errors.md', /^\|\d+\|<a id="\w+"><\/a>(\w+)/gm)
+  t.strictSame(failures, Object.keys(failureNumbers).sort())
+  const settings = await namesIn('.env.example', /^#?([A-Z][A-Z0-9_]+)=/gm)
+  const inText = await namesIn('docs/configuration.md', /`([A-Z][A-Z0-9_]+)`/g)
+  const inTables = await namesIn('docs/configuration.md', /^\|`([A-Z][A-Z0-9_]+)`\|/gm)
+  t.strictSame(
+    settings.filter((name) => !inText.includes(name)),
+    []
+  )
+  t.strictSame(
+    inTables.filter((name) => !settings.includes(name)),
+    []
+  )
+  const { types } = await service.metrics()
+  const metrics = Object.keys(types).filter((name) => name.startsWith('plant_store_'))
+  t.strictSame(await namesIn('docs/monitoring.md', /^\|`(plant_store_\w+)`\|/gm), metrics.sort())
+})

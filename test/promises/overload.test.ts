@@ -1,0 +1,170 @@
+/**
+ * Promise 10: more than can be written in time is refused at once, and nothing of it is stored; what was admitted is stored.
+ * One caller cannot take all the room.
+ */
+import t, { type Test } from 'tap'
+import { addTrigger, lockTable } from '../support/postgres/database.ts'
+import { failure, maskFields, type Reply, success } from '../support/responses.ts'
+import { headers, post, type Service, startService, token } from '../support/service.ts'
+import { type Client, open, request } from '../support/sockets.ts'
+import { is, until } from '../support/until.ts'
+
+t.jobs = 3
+
+const other = 'other-secret-0123456789'
+const by = (secret: string) => ({ headers: { ...headers, authorization: `Bearer ${secret}` } })
+const start = (t: Test, env: Record<string, string>) =>
+  startService(t, { AUTH_TOKENS: `tester:${token},other:${other}`, ...env })
+const overloaded = failure('Overloaded')
+let lastId = 0
+
+/** A create on its way. */
+interface Create {
+  id: number
+  done: Promise<Reply>
+  reply?: Reply
+}
+
+function send(service: Service, name: string, secret = token): Create {
+  const id = ++lastId
+  const create: Create = { id, done: post(`${service.url}/plants`, { id, name }, by(secret)) }
+  create.done.then(
+    (reply) => {
+      create.reply = reply
+    },
+    () => {}
+  )
+  return create
+}
+
+const isRefused = ({ reply }: Create) => reply?.headers['error-name'] === 'Overloaded'
+const isStored = ({ reply }: Create) => reply?.status === 200
+const idsOf = (creates: { id: number }[]) => creates.map(({ id }) => id)
+const storedIds = async (service: Service) =>
+  (await service.rows('select id::int from plants order by id')).map(({ id }) => id)
+
+const floods: [title: string, env: Record<string, string>, name: string][] = [
+  ['WRITE_QUEUE_ROWS', { WRITE_QUEUE_ROWS: '8' }, 'n'],
+  ['WRITE_QUEUE_BYTES', { WRITE_QUEUE_BYTES: '800000', BODY_LIMIT_BYTES: '400000' }, 'n'.repeat(100_000)]
+]
+
+for (const [limit, env, name] of floods) {
+  t.test(`creates beyond ${limit} are refused at once, and another caller's is admitted`, async (t) => {
+    const service = await start(t, env)
+    const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
+    const lock = await lockTable(t, service.databaseUrl)
+    const flood = Array.from({ length: 24 }, () => send(service, name))
+    const refused = () => flood.filter(isRefused)
+    const admitted = async () => (await waiting()) + refused().length === flood.length
+    await until('each is refused or waits', admitted)
+    t.ok(refused().length >= 16, 'no more than 8 find room')
+    for (const { reply } of refused()) t.strictSame(reply, overloaded)
+    const one = send(service, name, other)
+    const isDecided = async () => isRefused(one) || (await admitted()) === false
+    await until("the other caller's is refused or waits", isDecided)
+    await lock.query('rollback')
+    t.strictSame(await one.done, success({ name }), 'the other caller has room')
+    await Promise.all(flood.map(({ done }) => done))
+    const stored = flood.filter((create) => !isRefused(create))
+    for (const { reply } of stored) t.strictSame(reply, success({ name }))
+    t.strictSame(await storedIds(service), idsOf([...stored, one]), 'what was admitted, and nothing else')
+    t.strictSame(await send(service, name).done, success({ name }), 'there is room again')
+  })
+}
+
+t.test('creates that a slow table could not take by the deadline are refused at once', async (t) => {
+  const service = await start(t, { WRITE_DEADLINE_MS: '4000', WRITE_LANES: '1', WRITE_BATCH_ROWS: '1' })
+  // Some 20 rows a second: the deadline is worth 80.
+  await addTrigger(t, service.databaseUrl, 'perform pg_sleep(0.05);')
+  const all: Create[] = []
+  // The first flood may be admitted whole: the service learns from it how slow the table is.
+  for (let floods = 0; floods < 5 && !all.some(isRefused); floods++) {
+    const flood = Array.from({ length: 300 }, () => send(service, 'n'))
+    all.push(...flood)
+    await Promise.all(flood.map(({ done }) => done))
+  }
+  t.strictSame(all.find(isRefused)?.reply, overloaded)
+  const none = all.filter(({ reply }) => reply?.headers['write-outcome'] === 'none')
+  const stored = await service.rows('select from plants where id = any($1)', [idsOf(none)])
+  t.equal(stored.length, 0, 'nothing of the refused is stored')
+  t.ok(all.some(isStored), 'others are')
+})
+
+t.test('bodies that one caller does not finish leave room for another caller', async (t) => {
+  const mebibyte = 2 ** 20
+  const service = await start(t, { BODY_LIMIT_BYTES: String(8 * mebibyte) })
+  const spaces = Buffer.alloc(8 * mebibyte - 100, ' ')
+  /** Sends all of a long body but its last byte; 256 MiB of them together are more than any default has room for. */
+  const begin = async () => {
+    const id = ++lastId
+    const plant = `{"id":${id},"name":"n"`
+    const client = await open(t, service.url)
+    client.send(request(plant, { 'content-length': String(plant.length + spaces.length + 1) }))
+    const isWritten = new Promise<void>((resolve) => client.socket.write(spaces, () => resolve()))
+    const first = client.responses().then(([response]) => response)
+    // The kernel takes what a refused body has left.
+    await Promise.race([isWritten, first])
+    return { id, client, first }
+  }
+  const bodies = await Promise.all(Array.from({ length: 32 }, begin))
+  // Longer than what rounding leaves of a budget that is used up.
+  const name = 'n'.repeat(mebibyte)
+  t.strictSame(await send(service, name, other).done, success({ name }), 'the other caller has room')
+  const theirs = lastId
+  for (const { client } of bodies) client.send('}')
+  const responses = await Promise.all(bodies.map(({ first }) => first))
+  const refused = responses.filter((response) => response?.status !== 200)
+  const message = 'too many request bodies are being received; this request stored nothing; retry later'
+  for (const response of refused) t.strictSame(toReply(response), failure('Overloaded', { message }))
+  t.ok(refused.length > 0, 'not all bodies find room')
+  const finished = bodies.filter((_, index) => responses[index]?.status === 200)
+  t.strictSame(
+    await storedIds(service),
+    [...idsOf(finished), theirs].toSorted((one, two) => one - two)
+  )
+})
+
+const toReply = (response: Awaited<ReturnType<Client['responses']>>[number] | undefined): Reply => ({
+  status: response?.status ?? 0,
+  headers: maskFields(response?.headers ?? {}),
+  body: response?.body ?? ''
+})
+
+t.test('connections beyond MAX_CONNECTIONS', async (t) => {
+  const limit = 4
+  const service = await start(t, { MAX_CONNECTIONS: String(limit) })
+  /** Creates on a connection of its own, which stays open. */
+  const create = async () => {
+    const id = ++lastId
+    const client = await open(t, service.url)
+    client.send(request(`{"id":${id},"name":"n"}`))
+    return { id, client, reply: client.responses().then(([response]) => toReply(response)) }
+  }
+
+  await t.test('idle connections make room for a further one', async (t) => {
+    for (let count = 0; count < 3 * limit; count++)
+      t.strictSame(await (await create()).reply, success({ name: 'n' }))
+  })
+
+  await t.test('where all are busy, a further one is refused, or served after them', async (t) => {
+    const before = await storedIds(service)
+    const lock = await lockTable(t, service.databaseUrl)
+    const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
+    const busy: Awaited<ReturnType<typeof create>>[] = []
+    while (busy.length < limit) {
+      busy.push(await create())
+      await until('it is in flight', waiting, is(busy.length))
+    }
+    const creates = [...busy, ...(await Promise.all(Array.from({ length: limit }, create)))]
+    await lock.query('rollback')
+    const message = 'too many connections; this request stored nothing; retry later'
+    const stored: number[] = []
+    for (const { id, reply } of creates) {
+      const isCreated = (await reply).status === 200
+      t.strictSame(await reply, isCreated ? success({ name: 'n' }) : failure('Overloaded', { message }))
+      if (isCreated) stored.push(id)
+    }
+    t.strictSame(await storedIds(service), [...before, ...stored])
+    t.strictSame(await (await create()).reply, success({ name: 'n' }), 'another client has room afterwards')
+  })
+})

@@ -1,0 +1,100 @@
+/** Promise 17, the probes: liveness and readiness for whoever asks; and what an operator sees of an outage. */
+import t from 'tap'
+import { closeDatabase } from '../support/postgres/close-database.ts'
+import { run } from '../support/process.ts'
+import { everyResponse, failure, type Reply, success } from '../support/responses.ts'
+import { errorOf, send, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+
+const [delayMs, deadlineMs] = ['60000', '2000']
+const settings = { BASE_PATH: '/v1', SHUTDOWN_DELAY_MS: delayMs, WRITE_DEADLINE_MS: deadlineMs }
+const service = await startService(t, settings)
+const urls = { '': service.url, 'metrics ': new URL(service.metricsUrl()).origin }
+
+const ok = (body: string): Reply => ({ status: 200, headers: everyResponse, body })
+const alive = ok('{"status":"alive"}')
+const ready = ok('{"status":"ready"}')
+const head = ok('')
+const onlyGet = failure('MethodNotAllowed', { headers: { allow: 'GET, HEAD' } })
+const isEnding = failure('NotReady', { message: 'the service is shutting down' })
+
+/** Requests without a token; those to the metrics' listener say so. */
+type Case = [request: string, response: Reply]
+
+const ask = (request: string) => {
+  const [, where = '', method, path] = /^(metrics )?(\w+) (.+)$/.exec(request) ?? []
+  return send(`${urls[where as keyof typeof urls]}${path}`, { method: method as string })
+}
+
+const usual: Case[] = [
+  ['GET /livez', alive],
+  ['GET /readyz', ready],
+  ['GET /livez?deep=1', alive],
+  ['HEAD /livez', head],
+  ['HEAD /readyz', head],
+  ['POST /livez', onlyGet],
+  ['DELETE /readyz', onlyGet],
+  ['GET /v1/livez', failure('NotFound')],
+  ['metrics GET /livez', alive],
+  ['metrics HEAD /livez', head],
+  ['metrics GET /', failure('NotFound')],
+  ['metrics POST /metrics', onlyGet],
+  ['metrics GET /%zz', failure('MalformedRequest')]
+]
+const whileEnding: Case[] = [
+  ['GET /livez', alive],
+  ['GET /readyz', isEnding],
+  ['metrics GET /livez', alive]
+]
+
+const ports = { PORT: new URL(urls['']).port, METRICS_PORT: new URL(urls['metrics ']).port }
+const healthcheck = (args: string[], env = {}) =>
+  run(t, 'src/commands/healthcheck.ts', { ...ports, ...env }, args)
+const healthy = { code: 0, stdout: '', stderr: '' }
+
+t.test('they need no token and no BASE_PATH, and have GET and HEAD', async (t) => {
+  for (const [request, response] of usual) t.strictSame(await ask(request), response, request)
+})
+
+t.test('the command of a container: 0 if the probe is 200, else 1 and a line', async (t) => {
+  t.strictSame(await healthcheck([]), healthy, 'liveness, of the metrics')
+  t.strictSame(await healthcheck([], { METRICS_PORT: 'off' }), healthy, 'liveness, without metrics')
+  t.strictSame(await healthcheck(['/readyz']), healthy)
+  t.match(await healthcheck(['/plants']), { code: 1, stderr: /^plant-store: usage: / })
+  t.match(await healthcheck([], { METRICS_PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
+})
+
+t.test(
+  'a database that is away: all replicas share it, so probes succeed, and page and log tell',
+  async (t) => {
+    const page = async (name: string) => (await service.metrics()).values(`plant_store_${name}`)
+    const open = await closeDatabase(t, service.databaseUrl)
+    let id = 0
+    const create = () => service.post({ id: ++id, name: 'n' })
+    const late = await create()
+    t.equal(errorOf(late), 503)
+    for (const [request, response] of usual.slice(0, 2)) t.strictSame(await ask(request), response, request)
+
+    const isUnavailable = ({ headers }: Reply) => headers['error-name'] === 'Unavailable'
+    t.strictSame(await until('creates are refused', create, isUnavailable), failure('Unavailable'))
+    t.strictSame(await page('database_away'), { '': 1 })
+    t.ok((await page('database_errors_total'))['55000'], 'why sessions are refused')
+    await service.output(/"level":50,[^\n]*"the database has been unreachable/)
+    const line = service.log().find(({ failure }) => failure === 503)
+    t.match(line, { level: 40, caller: 'tester', errorName: late.headers['error-name'], cause: {} })
+    t.match(JSON.stringify(line), '"code":"55000"')
+
+    await open()
+    await service.output(/"the database is back"/)
+    t.strictSame(await page('database_away'), {})
+    t.strictSame(await create(), success({ name: 'n' }))
+  }
+)
+
+t.test('from SIGTERM on, readiness fails and liveness does not', async (t) => {
+  service.kill('SIGTERM')
+  await service.output(/"shutting down"/)
+  for (const [request, response] of whileEnding) t.strictSame(await ask(request), response, request)
+  const stderr = `plant-store: /readyz: ${isEnding.body}\n`
+  t.strictSame(await healthcheck(['/readyz']), { code: 1, stdout: '', stderr })
+})

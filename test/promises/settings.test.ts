@@ -1,0 +1,135 @@
+/** The settings: each bad value, bad token, missing secret and unreadable file is a line, before anything is tried. */
+import { join } from 'node:path'
+import t from 'tap'
+import { migrateFile, serverFile } from '../support/process.ts'
+import { type Env, hidden, refuses } from '../support/refusal.ts'
+import { token } from '../support/service.ts'
+
+const nowhere = `postgres://gardener:${hidden}@127.0.0.1:1/plants`
+const service = { HOST: '127.0.0.1', PORT: '0', DATABASE_URL: nowhere, AUTH_TOKENS: `shop:${token}` }
+
+t.jobs = 4
+
+const address = 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+const positive = 'an integer from 1 to 2147483647'
+
+/** Each setting: values that are refused, its rule, and values that are taken. */
+const settings: [name: string, refused: string[], rule: string, taken: string[]][] = [
+  ['HOST', ['localhost', '127.1', '[::1]', '127.0.0.1:80'], address, ['', '::1', '10.1.2.3']],
+  ['METRICS_HOST', ['plants.test', ' ::1', 'fe80::1%eth0'], address, ['::', '2001:db8::1', '']],
+  ['PORT', ['-1', '65536', '1e3', 'http'], 'an integer from 0 to 65535', ['0', '65535', '']],
+  [
+    'METRICS_PORT',
+    ['on', '65536', 'OFF', '0x50'],
+    'an integer from 0 to 65535, or off',
+    ['off', '65535', '0']
+  ],
+  [
+    'BASE_PATH',
+    ['v1', '/v1/', '//v1', '/:id'],
+    'empty or a path such as /v1, without a slash at its end',
+    ['', '/v1', '/~me/_x-1.2']
+  ],
+  ['DOCS', ['true', 'ON', '0'], 'on or off', ['on', 'off', '']],
+  ['LOG_LEVEL', ['verbose', 'INFO'], 'fatal, error, warn, info, debug, trace or silent', ['silent', 'trace']],
+  ['RATE_LIMIT', ['-1', '1000001', '10/s', '0.5'], 'an integer from 0 to 1000000', ['0', '1000000']],
+  ['BODY_LIMIT_BYTES', ['0', '1073741825', '1mb', ' 1'], 'an integer from 1 to 1073741824', ['1', '1048576']],
+  ['MAX_CONNECTIONS', ['0', '1000001', 'all'], 'an integer from 1 to 1000000', ['1', '1000000']],
+  ['REQUEST_TIMEOUT_MS', ['0', '2147483648', '1s'], positive, ['1', '2147483647']],
+  ['STARTUP_TIMEOUT_MS', ['0', '2147483648', '30s'], positive, ['1', '2147483647']],
+  ['SHUTDOWN_DELAY_MS', ['-1', '2147483648', '1s'], 'an integer from 0 to 2147483647', ['0', '5000']],
+  ['WRITE_DEADLINE_MS', ['0', '2147483648', '1s'], positive, ['1', '10000']],
+  ['WRITE_LANES', ['0', '1001', '1.5'], 'an integer from 1 to 1000', ['1', '1000']],
+  ['WRITE_QUEUE_ROWS', ['0', '1000001', 'many'], 'an integer from 1 to 1000000', ['1', '1000000']],
+  // libpq's variables that change how a session is opened: the URL has that.
+  ...['PGSSLMODE', 'PGSSLROOTCERT', 'PGCHANNELBINDING', 'PGGSSENCMODE', 'PGREPLICATION', 'PGHOSTADDR'].map(
+    (name): [string, string[], string, string[]] => [name, ['require', 'verify-full'], '', ['', 'disable']]
+  )
+]
+const ruleOf = (name: string, rule: string) =>
+  name.startsWith('PG')
+    ? `${name} is not read: unset it, and write what it asks for into DATABASE_URL`
+    : `${name} must be ${rule}`
+
+// A process reports all bad settings at once. In turns, every other one is bad, and the rest are good.
+for (const turn of [0, 1, 2, 3, 4, 5])
+  t.test(`bad settings are a line each, and good ones none (${turn})`, async (t) => {
+    const isBad = (index: number) => (index + turn) % 2 === 0
+    const given = settings.map(([name, refused, , taken], index) => {
+      const values = isBad(index) ? refused : taken
+      return [name, values[(turn >> 1) % values.length]]
+    })
+    const faults = settings.flatMap(([name, , rule], index) => (isBad(index) ? ruleOf(name, rule) : []))
+    t.equal(await refuses(t, serverFile, { ...service, ...Object.fromEntries(given) }, faults), '')
+  })
+
+const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+const badSecret = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
+const digest = (digits: string) => `a:sha256:${digits}`
+
+/** The entries of one list of tokens, and what is wrong with each. */
+const entries: [entry: string, fault?: string][] = [
+  [`a:${token}`],
+  [token.toUpperCase()],
+  [`b:${token}`, 'repeats the secret of another name'],
+  ['c:short-secret', badSecret],
+  ['c:short-secret with a space', badSecret],
+  [`:${token}1`, badName],
+  [`my shop:${token}2`, badName],
+  [`${'x'.repeat(65)}:${token}3`, badName],
+  [`sha256:${'0'.repeat(64)}`, badName],
+  [digest('0'.repeat(64))],
+  [digest('0'.repeat(63)), 'must have 64 hex digits after "sha256:"'],
+  [
+    digest('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'),
+    'has the digest of an empty secret'
+  ]
+]
+const faultsOfEntries = entries.flatMap(([, fault], index) =>
+  fault === undefined ? [] : `AUTH_TOKENS entry ${index + 1} ${fault}`
+)
+
+const files = t.testdir({ url: nowhere, empty: ' \n' })
+const file = (name: string) => join(files, name)
+const badUrl = 'must be a URL such as postgres://user:password@host:5432/database'
+const none = { DATABASE_URL: '', AUTH_TOKENS: '' }
+
+/** Secrets, from variables and files, with which the service does not start. */
+const secrets: [title: string, env: Env, faults: string[]][] = [
+  ['no settings', none, ['DATABASE_URL is required', 'AUTH_TOKENS is required']],
+  [
+    'a URL that is none, and bad tokens',
+    { DATABASE_URL: hidden, AUTH_TOKENS: entries.map(([entry]) => entry).join() },
+    [`DATABASE_URL ${badUrl}`, ...faultsOfEntries]
+  ],
+  [
+    'DATABASE_URL beside its file, and a file that is a directory',
+    { DATABASE_URL_FILE: file('url'), AUTH_TOKENS: '', AUTH_TOKENS_FILE: files },
+    [
+      'DATABASE_URL and DATABASE_URL_FILE must not both be set',
+      'AUTH_TOKENS_FILE names a file that cannot be read (EISDIR)'
+    ]
+  ],
+  [
+    'a file that is not there, and an empty one',
+    { ...none, DATABASE_URL_FILE: file('absent'), AUTH_TOKENS_FILE: file('empty') },
+    [
+      'DATABASE_URL_FILE names a file that cannot be read (ENOENT)',
+      'AUTH_TOKENS must hold at least one token'
+    ]
+  ]
+]
+for (const [title, env, faults] of secrets)
+  t.test(`${title}: the service does not start`, async (t) => {
+    t.equal(await refuses(t, serverFile, { ...service, ...env }, faults), '')
+  })
+
+t.test('bad settings of the migrations are a line each, and an argument is refused', async (t) => {
+  const env = { MIGRATION_DATABASE_URL: hidden, PGSSLMODE: 'require', STARTUP_TIMEOUT_MS: 'soon' }
+  await refuses(t, migrateFile, { ...service, ...env }, [
+    `MIGRATION_DATABASE_URL ${badUrl}`,
+    ruleOf('PGSSLMODE', '').replace('DATABASE', 'MIGRATION_DATABASE'),
+    `STARTUP_TIMEOUT_MS must be ${positive}`
+  ])
+  await refuses(t, migrateFile, service, ['migrate takes no arguments'], ['down'])
+})

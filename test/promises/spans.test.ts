@@ -1,0 +1,113 @@
+/** Promise 17, the spans: what OpenTelemetry's variables make the service send, and what it never sends. */
+import t from 'tap'
+import { startCollector } from '../support/collector.ts'
+import { lockTable, untilBlocked } from '../support/postgres/database.ts'
+import { run, serverFile } from '../support/process.ts'
+import { failure, success } from '../support/responses.ts'
+import { headers, post, send, startService, token } from '../support/service.ts'
+import { is, until } from '../support/until.ts'
+
+const traceId = '0af7651916cd43dd8448eb211c80319c'
+const parent = 'b7ad6b7169203331'
+const traced = { ...headers, traceparent: `00-${traceId}-${parent}-01` }
+
+/** Starts the service with a collector. */
+async function startTraced(env: Record<string, string> = {}) {
+  const collector = await startCollector(t)
+  const settings = {
+    WRITE_LANES: '1',
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_BSP_SCHEDULE_DELAY: '100'
+  }
+  const service = await startService(t, { ...settings, ...env })
+  const end = async () => {
+    service.kill('SIGTERM')
+    return (await service.ended).code
+  }
+  return { ...service, collector, plants: `${service.url}/plants?secret=query`, end }
+}
+
+t.test('a request has a span in the trace of its traceparent, and its batch another', async (t) => {
+  const { collector, plants, rows, url, databaseUrl, metrics, end } = await startTraced()
+  const create = (id: number) => post(plants, { id, name: 'Monstera' }, { headers: traced })
+  const spanOf = async (number: number) => (await collector.named('POST /plants', number))[number - 1]
+
+  t.strictSame(await create(1), success({ name: 'Monstera' }))
+  const request = await spanOf(1)
+  t.match(request, { traceId, parentSpanId: parent, kind: '2', isError: false })
+  const attributes = { 'http.response.status_code': '200', 'url.path': '/plants', 'http.route': '/plants' }
+  t.match(request?.attributes, attributes)
+  const [batch] = await collector.named('write plants')
+  t.match(batch, { traceId, parentSpanId: request?.spanId, links: [request?.spanId] })
+  t.match(collector.resources[0], { 'service.name': 'plant-store' })
+
+  t.strictSame(await create(1), failure('DuplicatePlant'))
+  t.equal((await spanOf(2))?.isError, false, "a client's failure is none of the service")
+  await rows('alter table plants rename to gone')
+  t.strictSame(await create(2), failure('Internal'))
+  t.equal((await spanOf(3))?.isError, true)
+  await rows('alter table gone rename to plants')
+
+  const holder = await lockTable(t, databaseUrl)
+  const responses = [create(3)]
+  await untilBlocked(databaseUrl)
+  responses.push(...[4, 5, 6].map(create))
+  await until('all wait', async () => (await metrics()).value('plant_store_queue_rows'), is(4))
+  await holder.query('rollback')
+  for (const { status } of await Promise.all(responses)) t.equal(status, 200)
+  await send(`${url}/livez`, { method: 'GET' })
+  await send(`${url}/nothing/here?secret=query`, { method: 'GET' })
+  t.equal(await end(), 0)
+
+  const requests = collector.spans.filter(({ kind }) => kind === '2')
+  const names = new Set(requests.map(({ name }) => name))
+  t.strictSame([...names].sort(), ['GET', 'POST /plants'], 'none of a probe')
+  const batches = collector.spans.filter(({ name }) => name === 'write plants')
+  const linked = new Set(batches.flatMap(({ links }) => links))
+  const creates = requests.filter(({ name }) => name === 'POST /plants').map(({ spanId }) => spanId)
+  t.strictSame(linked, new Set(creates), 'batches link all creates')
+  t.ok(
+    batches.some(({ links }) => links.length > 1),
+    'a batch links several'
+  )
+  for (const expected of [true, false])
+    t.ok(
+      batches.some(({ isError }) => isError === expected),
+      `batches that are errors: ${expected}`
+    )
+  for (const secret of [token, 'Monstera', 'query=', 'secret=', 'Bearer', 'does not exist'])
+    t.notMatch(collector.text(), secret)
+})
+
+const silent: [title: string, env: Record<string, string>][] = [
+  ['no endpoint', { OTEL_EXPORTER_OTLP_ENDPOINT: '' }],
+  ['OTEL_TRACES_EXPORTER=none', { OTEL_TRACES_EXPORTER: 'none' }],
+  ['a sampler that takes none', { OTEL_TRACES_SAMPLER: 'always_off' }]
+]
+
+t.test('without the variables, or with those that turn them off, there are no spans', async (t) => {
+  for (const [title, env] of silent) {
+    const { collector, post, end } = await startTraced(env)
+    t.equal((await post({ id: 1, name: 'n' })).status, 200, title)
+    t.equal(await end(), 0)
+    t.strictSame(collector.spans, [], title)
+  }
+})
+
+t.test('a collector that is away: the service serves, warns, and ends with 0', async (t) => {
+  const away = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_EXPORTER_OTLP_TIMEOUT: '300' }
+  const { post, output, end } = await startTraced(away)
+  t.equal((await post({ id: 1, name: 'n' })).status, 200)
+  await output(/"level":40,[^\n]*"spans cannot be sent"/)
+  t.equal(await end(), 0)
+})
+
+t.test('an exporter that is not supported: one line, and no start', async (t) => {
+  const env = {
+    DATABASE_URL: 'postgres://127.0.0.1/plants',
+    AUTH_TOKENS: token,
+    OTEL_TRACES_EXPORTER: 'zipkin'
+  }
+  const stderr = 'plant-store: OTEL_TRACES_EXPORTER must be otlp or none\n'
+  t.strictSame(await run(t, serverFile, env), { code: 1, stdout: '', stderr })
+})

@@ -1,0 +1,86 @@
+/** The access tokens: how a list of them is read, and how one is made. */
+import { hash } from 'node:crypto'
+import t from 'tap'
+import { createToken, isTokenShaped, parseTokens } from '../src/auth/tokens.ts'
+import { StartupFault } from '../src/failures/startup-fault.ts'
+
+const one = 'abcdefghijklmnop'
+const two = 'ponmlkjihgfedcba'
+const digest = hash('sha256', one)
+const longest = `${'a'.repeat(59)}._-9Z`
+const everyCharacter = 'AZaz09-._~+/===='
+
+/** A list; how many tokens it has, and the callers of two secrets. */
+const good: [list: string, size: number, first: string, second?: string][] = [
+  [one, 1, 'default'],
+  [`shop:${one}`, 1, 'shop'],
+  [`shop:sha256:${digest}`, 1, 'shop'],
+  [`shop:sha256:${digest.toUpperCase()}`, 1, 'shop'],
+  [`${one},shop:${two}`, 2, 'default', 'shop'],
+  [`${one}\nshop:${two}\n`, 2, 'default', 'shop'],
+  [`\r\n ${one} \r\n,,\n\t shop:${two},`, 2, 'default', 'shop'],
+  [`shop:${one},shop:${two}`, 2, 'shop', 'shop'],
+  [`shop:${one},shop:sha256:${digest}`, 1, 'shop'],
+  [`${longest}:${one}`, 1, longest]
+]
+
+t.test('each entry names the caller of its secret', async (t) => {
+  for (const [list, size, first, second] of good) {
+    const { findCaller, ...tokens } = parseTokens(list)
+    // The second answer comes from another place.
+    for (let count = 0; count < 2; count++)
+      t.strictSame([tokens.size, findCaller(one), findCaller(two)], [size, first, second], list)
+    t.equal(findCaller(digest), undefined, 'a digest is no secret')
+  }
+  t.equal(parseTokens(`a:${everyCharacter}`).findCaller(everyCharacter), 'a')
+})
+
+const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+const badDigest = 'must have 64 hex digits after "sha256:"'
+const badSecret = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
+const repeated = 'repeats the secret of another name'
+
+const bad: [list: string, ...faults: string[]][] = [
+  [`:${one}`, `entry 1 ${badName}`],
+  [`${'a'.repeat(65)}:${one}`, `entry 1 ${badName}`],
+  [`my shop:${one}`, `entry 1 ${badName}`],
+  [`blümchen:${one}`, `entry 1 ${badName}`],
+  [`sha256:${digest}`, `entry 1 ${badName}`],
+  [`a:sha256:${digest.slice(1)}`, `entry 1 ${badDigest}`],
+  [`a:sha256:${digest}0`, `entry 1 ${badDigest}`],
+  [`a:sha256:${digest.slice(1)}g`, `entry 1 ${badDigest}`],
+  [`a:sha256:${hash('sha256', '')}`, 'entry 1 has the digest of an empty secret'],
+  [one.slice(1), `entry 1 ${badSecret}`],
+  ['a:', `entry 1 ${badSecret}`],
+  ['abcdefgh ijklmnop', `entry 1 ${badSecret}`],
+  ['a:abcdefgh:ijklmnop', `entry 1 ${badSecret}`],
+  ['äbcdefghijklmnop', `entry 1 ${badSecret}`],
+  ['abcdefgh=ijklmnop', `entry 1 ${badSecret}`],
+  ['='.repeat(16), `entry 1 ${badSecret}`],
+  [`a:${one},b:${one}`, `entry 2 ${repeated}`],
+  [`a:${one},b:sha256:${digest}`, `entry 2 ${repeated}`],
+  [
+    `short,shop:${one},:${two},b:sha256:00`,
+    `entry 1 ${badSecret}`,
+    `entry 3 ${badName}`,
+    `entry 4 ${badDigest}`
+  ],
+  [' , ,\n', 'must hold at least one token']
+]
+
+t.test('each entry that breaks a rule has a line, without its secret', async (t) => {
+  for (const [list, ...faults] of bad) t.throws(() => parseTokens(list), new StartupFault(faults), list)
+})
+
+t.test('a token that is made is recognised by its entry, which does not hold it', async (t) => {
+  const { secret, entry } = createToken('shop')
+  t.match(secret, /^[A-Za-z0-9_-]{43}$/)
+  t.equal(entry, `shop:sha256:${hash('sha256', secret)}`)
+  t.equal(parseTokens(entry).findCaller(secret), 'shop')
+  t.throws(() => createToken('sha256'), new StartupFault([`the token ${badName}`]))
+})
+
+t.test('a token has the shape of RFC 6750', async (t) => {
+  for (const text of ['a', everyCharacter]) t.ok(isTokenShaped(text), text)
+  for (const text of ['', '=', 'a=b', 'a b', 'a,b', 'ä', 'a\n']) t.notOk(isTokenShaped(text), text)
+})

@@ -1,0 +1,85 @@
+/** The stack of deploy/citus: the service on rows that two workers share, under load and faults. CITUS_IMAGE names its image. */
+import t from 'tap'
+import { parseMetrics } from '../../support/metrics-page.ts'
+import { createPlant } from '../../support/post.ts'
+import { until } from '../../support/until.ts'
+import { type Fault, runFaults, startStack } from './stack.ts'
+
+const settings = { WRITE_DEADLINE_MS: '60000', SHUTDOWN_TIMEOUT_MS: '110000' }
+/** Shorter than a statement's third of the deadline, and longer. */
+const [shortPauseMs, longPauseMs] = [5_000, 25_000]
+const files = ['no-health-checks.yaml', 'citus.yaml']
+const workers = ['worker1', 'worker2']
+
+t.test('the service on Citus', async (t) => {
+  const stack = await startStack(t, 'citus', ['api'], settings, files)
+  const query = (node: string, ...statements: string[]) => stack.psql(node, 'plants', ...statements)
+  /** Returns when no transaction is in doubt on any worker: every acknowledged row can be seen. */
+  const isDecided = () =>
+    until(
+      'no transaction is in doubt',
+      async () =>
+        (await Promise.all(workers.map((each) => query(each, 'select gid from pg_prepared_xacts')))).flat(),
+      (prepared) => prepared.length === 0
+    )
+
+  /** As a coordinator leaves it that dies in the middle of a commit. */
+  const inDoubt: Fault = {
+    name: 'a transaction in doubt holds an id',
+    async strike() {
+      const [id = 0] = stack.takeIds(1)
+      const [shard, worker = ''] = await query(
+        'coordinator',
+        `select get_shard_id_for_distribution_column('plants', ${id})`,
+        `select nodename from pg_dist_shard_placement
+         where shardid = get_shard_id_for_distribution_column('plants', ${id})`
+      )
+      await query(
+        worker,
+        'set citus.enable_manual_changes_to_shards = on',
+        'begin',
+        `insert into plants_${shard} (id, name, write_id) values (${id}, 'in doubt', gen_random_uuid())`,
+        // As Citus names them: group of the coordinator, process, transaction, connection.
+        `prepare transaction 'citus_0_1_4000000000_1'`
+      )
+      const response = await createPlant(await stack.url('balancer', 3000), stack.token, { id, name: 'held' })
+      if (response !== '200 {"name":"held"}') throw new Error(`the id in doubt got ${response}`)
+    }
+  }
+  const faults = [
+    stack.killed('a worker', 'worker1'),
+    stack.killed('the coordinator', 'coordinator'),
+    stack.restarted('a worker', 'worker2'),
+    stack.paused('a worker', 'worker2', shortPauseMs),
+    stack.paused('a worker', 'worker1', longPauseMs),
+    inDoubt
+  ]
+  await runFaults(t, stack, [{ balancer: 'balancer', replicas: ['api-1', 'api-2'] }], faults, async (sql) => {
+    await isDecided()
+    return query('coordinator', sql)
+  })
+
+  await t.test(
+    'both workers hold rows, the coordinator none, also when the table is distributed again',
+    async (t) => {
+      const isSpread = async () => {
+        const [bytes, ...holders] = await query(
+          'coordinator',
+          `select pg_relation_size('plants')`,
+          `select nodename from run_command_on_placements('plants', 'select count(*) from %s')
+         group by nodename having sum(result::bigint) > 0 order by nodename`
+        )
+        t.strictSame([bytes, holders], ['0', workers])
+      }
+      await isSpread()
+      await stack.compose('run', '--rm', '--no-deps', '-T', 'distribute')
+      await isSpread()
+    }
+  )
+
+  await t.test('creates of any shard share transactions', async (t) => {
+    const read = `fetch('http://127.0.0.1:9464/metrics').then(async (page) => console.log(await page.text()))`
+    const { value } = parseMetrics(await stack.exec('api', 'node', '-e', read))
+    t.ok(value('plant_store_batch_rows_sum') > value('plant_store_batch_rows_count'))
+  })
+})

@@ -1,0 +1,81 @@
+/** Write ids: which requests share one, and what a row's id tells of it. */
+import t from 'tap'
+import {
+  deriveFormerWriteId,
+  deriveWriteId,
+  isFormer,
+  isOfSameKey,
+  outcomeOf,
+  randomWriteId
+} from '../src/plants/write-id.ts'
+
+const content = 'content'
+
+t.test('a write id is the same in each release: rows have it for ever', async (t) => {
+  t.equal(deriveWriteId('tester', 'a', content), '44250f53-7313-8ce6-ab9e-2356a112eff6')
+  t.equal(deriveFormerWriteId('tester', 'a'), '44250f53-7313-834b-b512-5b6874aeb333', 'of version 1.0.0')
+})
+
+/** Pairs that would be the same text without their lengths. */
+const pairs: [caller: string, key: string][] = [
+  ['tester', 'key'],
+  ['test', 'erkey'],
+  ['tester1', 'key'],
+  ['a', '1:b'],
+  ['a1', ':b'],
+  ['a', 'b:c'],
+  ['a:b', 'c']
+]
+
+t.test('another caller, key or content has another id, which shows whose key it is', async (t) => {
+  const ids = pairs.map(([caller, key]) => [
+    deriveWriteId(caller, key, content),
+    deriveWriteId(caller, key, 'other'),
+    deriveFormerWriteId(caller, key)
+  ])
+  const groups = [...ids, [randomWriteId()], [randomWriteId()]]
+  t.equal(new Set(groups.flat()).size, 3 * pairs.length + 2)
+  for (const [index, group] of groups.entries())
+    for (const one of group) {
+      const same = groups.flat().filter((other) => isOfSameKey(one, other))
+      t.strictSame(same, groups[index], one)
+    }
+})
+
+const own = deriveWriteId('tester', 'a', content)
+const keyed = { caller: 'tester', idempotencyKey: 'a', writeId: own }
+const unkeyed = { caller: 'tester', writeId: randomWriteId() }
+const rowOf = (caller: string, key: string, of = content) => deriveWriteId(caller, key, of)
+
+/** A create that has inserted no row; the id of the row that is there; its outcome, without and after an open attempt. */
+const outcomes: [
+  title: string,
+  create: typeof keyed | typeof unkeyed,
+  found: string | undefined,
+  ...string[]
+][] = [
+  ['no row', keyed, undefined, 'none', 'none'],
+  ['its own row', keyed, own, 'replayed', 'created'],
+  ['its own row, without a key', unkeyed, unkeyed.writeId, 'created', 'created'],
+  ['its key with other content', keyed, rowOf('tester', 'a', 'other'), 'ReusedKey', 'ReusedKey'],
+  ['another key', keyed, rowOf('tester', 'b'), 'DuplicatePlant', 'DuplicatePlant'],
+  ['the key of another caller', keyed, rowOf('other', 'a'), 'DuplicatePlant', 'DuplicatePlant'],
+  ['a row without a key', keyed, randomWriteId(), 'DuplicatePlant', 'DuplicatePlant'],
+  ['a row with a key, without one', unkeyed, own, 'DuplicatePlant', 'DuplicatePlant']
+]
+
+t.test('what became of a create, by the row that has its id', async (t) => {
+  const nameOf = (outcome: ReturnType<typeof outcomeOf>) =>
+    typeof outcome === 'object' ? outcome.name : (outcome ?? 'none')
+  for (const [title, create, found, usual, mayBeStored] of outcomes) {
+    t.equal(nameOf(outcomeOf(create, found, false, false)), usual, title)
+    t.equal(nameOf(outcomeOf(create, found, false, true)), mayBeStored, `${title}, after an open attempt`)
+  }
+  const former = deriveFormerWriteId('tester', 'a')
+  t.strictSame(
+    [isFormer(keyed, former), isFormer(keyed, own), isFormer(unkeyed, former)],
+    [true, false, false]
+  )
+  t.equal(nameOf(outcomeOf(keyed, former, true, false)), 'replayed', 'a row of version 1.0.0')
+  t.equal(nameOf(outcomeOf(keyed, former, false, false)), 'ReusedKey', 'one with other content')
+})
