@@ -1,6 +1,6 @@
-/** Folders import one way, and src imports nothing of what proves it. */
+/** Folders import one way, src imports nothing of what proves it, and docs/promises.md names each proof. */
 import { globSync, readFileSync } from 'node:fs'
-import { dirname, join, normalize } from 'node:path'
+import { basename, dirname, join, normalize } from 'node:path'
 import t from 'tap'
 
 const root = join(import.meta.dirname, '..')
@@ -49,4 +49,18 @@ t.test('group commit knows no SQL and no HTTP, and only src/database imports the
     (file) => file.startsWith('src') && /from 'pg'/.test(readFileSync(join(root, file), 'utf8'))
   )
   t.strictSame(new Set(drivers.map(folderOf)), new Set(['src/database']))
+})
+
+t.test('docs/promises.md names each file of test/promises', async (t) => {
+  const page = readFileSync(join(root, 'docs/promises.md'), 'utf8')
+  const rows = page.split('\n').filter((line) => /^\|\d+\|/.test(line))
+  const named = rows.flatMap(
+    (row) =>
+      row
+        .split('|')
+        .at(-2)
+        ?.match(/[\w-]+/g) ?? []
+  )
+  for (const file of globSync('test/promises/*.test.ts', { cwd: root }))
+    t.ok(named.includes(basename(file, '.test.ts')), file)
 })

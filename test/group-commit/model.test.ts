@@ -29,16 +29,13 @@ interface Call {
   wasTried: boolean
 }
 
-/**
- * How an attempt goes: its time, and whether the connection breaks before or after the commit, or the commit comes late; it
- * may hang first. It may be slow, or fail for another reason than a row's, or a trigger may leave its rows out. A look-up can
- * be blind.
- */
+/** How an attempt goes: its connection may break before or after the commit, which may come late, too; or it fails. */
 interface Weather {
   ms: number
   kind:
     | ('well' | 'before' | 'after' | 'late' | 'hangBefore' | 'hangAfter')
     | ('slow' | 'full' | 'broken' | 'gone' | 'blind')
+  /** A trigger leaves its rows out. */
   missing: boolean
 }
 
@@ -134,12 +131,11 @@ const calm = fc.record({
 const scenario = fc.oneof({ weight: 4, arbitrary: anything }, { weight: 1, arbitrary: calm })
 
 type Scenario = typeof scenario extends fc.Arbitrary<infer S> ? S : never
+type Clock = ReturnType<typeof createVirtualClock>
 
 function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what)
 }
-
-type Clock = ReturnType<typeof createVirtualClock>
 
 /** A table that is written as the scenario says. `onAttempt` gets the rows of each insert that begins. */
 function createStore(
@@ -273,8 +269,8 @@ function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, i
     ({ plant: { id, content } }) => id === plant.id && ['busy', 'endless'].includes(content)
   )
   const isAtFault = isBehind || !['fern', 'moss'].includes(plant.content)
-  const [outcome = 'none'] = outcomes
-  check(outcomes.length === 1, `a call has ${outcomes.length} outcomes`)
+  const [outcome] = outcomes
+  check(outcome !== undefined && outcomes.length === 1, `a call has ${outcomes.length} outcomes`)
   check(endedAt <= at + limits.deadlineMs, 'its outcome comes after the deadline')
   if (outcome === 'created') check(isSame && there.content === plant.content, 'created, and not stored')
   else if (outcome === 'duplicate') check(there !== undefined && !isSame, 'its own row is a duplicate')

@@ -188,7 +188,7 @@ t.test('the page is text in the format of Prometheus, with what Node says of its
     const [isType, family, type] = /^# TYPE ([a-z_]\w*) (counter|gauge|histogram|summary)$/.exec(line) ?? []
     if (isType) types.set(family, type)
     if (isType || line === '' || /^# HELP [a-z_]\w* \S/.test(line)) continue
-    const sample = /^(([a-z_]\w*)(?:\{(?:\w+="[^"\\]*",?)+\})?) (?:[-+\d.e]+|[-+]Inf|NaN)$/
+    const sample = /^(([a-z_]\w*)(?:\{(?:\w+="[^"\\]*",?)+\})?) (?:[-+\d.e]+|[-+]Inf|N[Aa][Nn])$/
     const [, key, name] = sample.exec(line) ?? []
     const typeOf = types.get(name) ?? types.get(name?.replace(/_(bucket|sum|count)$/, ''))
     const isGood = typeOf !== undefined && (typeOf !== 'counter' || name?.endsWith('_total'))

@@ -1,6 +1,6 @@
 /** What a process that cannot start must do: say why, a line for each fault, and end with 1. */
 import type { Test } from 'tap'
-import { type Running, run } from './process.ts'
+import { type Running, start } from './process.ts'
 import { linesOf } from './service.ts'
 import { until } from './until.ts'
 
@@ -16,7 +16,10 @@ export const hidden = 'thyme'
  * AUTH_TOKENS and no password. Returns its standard output.
  */
 export async function refuses(t: Test, file: string, env: Env, says: Says, args: string[] = []) {
-  const { code, stdout, stderr } = await run(t, file, env, args)
+  const running = start(t, file, env, { args })
+  // One that serves would not end.
+  running.output(/Server listening at/).then(running.end, () => {})
+  const { code, stdout, stderr } = await running.ended
   const lines = stderr.replace(/\n$/, '').split('\n')
   t.equal(code, 1)
   if (says instanceof RegExp) t.ok(lines.length === 1 && says.test(`${lines}`), `${stderr} is ${says}`)
