@@ -209,7 +209,7 @@ const waitingCommits = `select pid from pg_stat_activity where application_name 
 function startLoad(t: Test, services: Service[]): Load {
   const urls = services.map(({ url }) => url)
   const impatience = { oneIn: 20, withinMs: 100 }
-  const load = startRivals({ urls, token, clients, isRepeating: true, impatience })
+  const load = startRivals({ urls, token, clients, isRepeating: true, impatience, pauseMs: 40 })
   t.teardown(() => load.stop())
   return load
 }

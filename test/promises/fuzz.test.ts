@@ -9,7 +9,7 @@ import { exchange, request } from '../support/sockets.ts'
 
 /** FUZZ_SEED and FUZZ_REQUESTS repeat a run, and make it longer. */
 const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31))
-const total = Number(process.env.FUZZ_REQUESTS ?? 4_000)
+const total = Number(process.env.FUZZ_REQUESTS ?? 2_500)
 const concurrency = 16
 
 const service = await startService(t, { DOCS: 'off' })
