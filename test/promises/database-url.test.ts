@@ -1,7 +1,7 @@
 /** The database's URL: what we do not honour is refused by name, and its TLS and its hosts are what was asked for. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createAuthority, createCertificate } from '../support/postgres/certificates.ts'
 import { query, serverUrl, setServer } from '../support/postgres/database.ts'
 import { startPair } from '../support/postgres/server.ts'
@@ -10,6 +10,7 @@ import { serverFile, start } from '../support/process.ts'
 import { hidden, refuses, saysMissing } from '../support/refusal.ts'
 import { success } from '../support/responses.ts'
 import { startService, token } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 t.jobs = 4
 
@@ -30,19 +31,12 @@ const ownCertificate = `sslcert=${write('own.pem', own.cert)}&sslkey=${write('ow
 
 const service = { HOST: '127.0.0.1', PORT: '0', AUTH_TOKENS: `shop:${token}` }
 
-/** Parameters that are refused, and what the line names. test/database-url.test.ts has many more. */
+/** Parameters that are refused, and what the line names. A new one goes into test/database-url.test.ts, which starts nothing. */
 const refusedByName: [query: string, named: string][] = [
-  ['ssl=true', 'the unknown parameter ssl'],
   ['sslMode=require', 'the unknown parameter sslMode'],
-  ['statement_timeout=1', 'the unknown parameter statement_timeout'],
   ['sslmode=prefer', 'set sslmode to one of disable, require, verify-ca, verify-full'],
   ['sslmode=verify-full&sslmode=disable', 'not set sslmode twice'],
-  ['sslmode=verify-ca', 'set sslrootcert for sslmode=verify-ca'],
-  ['sslmode=require&sslrootcert=system', 'set sslmode to verify-full for sslrootcert=system'],
-  [`sslmode=verify-full&sslrootcert=${file('empty.pem')}`, 'a file that cannot be read'],
-  ['channel_binding=require', 'set an sslmode for channel_binding=require'],
-  ['target_session_attrs=standby', 'set target_session_attrs to one of any, read-write'],
-  ['load_balance_hosts=random', 'set load_balance_hosts to disable']
+  [`sslmode=verify-full&sslrootcert=${file('empty.pem')}`, 'a file that cannot be read']
 ]
 
 const pair = await startPair(t)
@@ -90,12 +84,11 @@ const serves: [host: Host, query: string, session: object][] = [
   ['standby, primary', '', clear]
 ]
 
-/** URLs with which the service does not serve: host, parameters, and what it says while it waits. */
+/** URLs that are not taken: host, parameters, and what is said. */
 const refused: [host: Host, query: string, line: RegExp][] = [
   ['127.0.0.1', `sslmode=verify-full&${right}`, /certificate's altnames/],
   ['localhost', `sslmode=verify-full&${wrong}`, /no authority of sslrootcert has signed/],
   ['localhost', 'sslmode=verify-full', /no public authority has signed/],
-  ['localhost', `sslmode=verify-ca&${wrong}`, /no authority of sslrootcert has signed/],
   ['localhost', `sslmode=require&${wrong}`, /no authority of sslrootcert has signed/],
   ['a server without TLS', 'sslmode=require', /does not support SSL/],
   ['a man in the middle', 'sslmode=require&channel_binding=require', /does not offer the channel binding/],
@@ -110,26 +103,54 @@ for (const [query, named] of refusedByName)
     t.equal(await refuses(t, serverFile, env, line), '')
   })
 
-for (const [index, [host, parameters, session]] of serves.entries())
-  t.test(`${host}, ${shown(parameters)}: serves over ${JSON.stringify(session)}`, async (t) => {
-    const name = `url-${index}`
-    const { post } = await startService(t, {
-      DATABASE_URL: urlOf(host, `${parameters}&application_name=${name}`)
-    })
-    t.strictSame(await post({ id: index, name: 'n' }), success({ name: 'n' }))
-    const sessions = await query(
-      primary.url,
-      'select ssl, client_dn from pg_stat_ssl join pg_stat_activity using (pid) where application_name = $1',
-      [name]
-    )
-    t.ok(sessions.length > 0)
-    for (const found of sessions) t.strictSame(found, session)
-  })
-
-for (const [host, parameters, line] of refused)
-  t.test(`${host}, ${shown(parameters)}: refused, ${line}`, async (t) => {
-    const env = { ...service, STARTUP_TIMEOUT_MS: '600000', DATABASE_URL: urlOf(host, parameters) }
-    const running = start(t, serverFile, env)
-    await saysMissing(running, line)
+t.test(
+  'a start on a URL whose server is not the one that was meant says so, and serves nothing',
+  async (t) => {
+    const url = urlOf('a man in the middle', `sslmode=verify-full&${right}`)
+    const running = start(t, serverFile, { ...service, STARTUP_TIMEOUT_MS: '600000', DATABASE_URL: url })
+    await saysMissing(running, /no authority of sslrootcert has signed/)
     t.notMatch(running.text(), /listening at|Metrics at/)
-  })
+  }
+)
+
+// A new URL in the file is taken as one at the start is, and one process is enough for all.
+t.test('a service whose DATABASE_URL_FILE changes', async (t) => {
+  const path = write('url', primary.url)
+  const { post, log, kill } = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
+  const adopt = (url: string) => {
+    writeFileSync(path, url)
+    kill('SIGHUP')
+  }
+  let lastId = 0
+  const creates = async (t: Test) =>
+    t.strictSame(await post({ id: ++lastId, name: 'n' }), success({ name: 'n' }))
+
+  for (const [index, [host, parameters, session]] of serves.entries())
+    await t.test(`${host}, ${shown(parameters)}: serves over ${JSON.stringify(session)}`, async (t) => {
+      const name = `url-${index}`
+      adopt(urlOf(host, `${parameters}&application_name=${name}`))
+      const sessions = () =>
+        query(
+          primary.url,
+          'select ssl, client_dn from pg_stat_ssl join pg_stat_activity using (pid) where application_name = $1',
+          [name]
+        )
+      await until('it is used', sessions, ({ length }) => length > 0)
+      await creates(t)
+      for (const found of await sessions()) t.strictSame(found, session)
+    })
+
+  const refusals = () =>
+    log().filter(({ msg }) => msg === 'DATABASE_URL_FILE has a URL that does not work yet')
+  for (const [host, parameters, line] of refused)
+    await t.test(`${host}, ${shown(parameters)}: refused, ${line}`, async (t) => {
+      const before = refusals().length
+      adopt(urlOf(host, parameters))
+      await until('it is refused', () =>
+        refusals()
+          .slice(before)
+          .some(({ missing }) => line.test(`${missing}`))
+      )
+      await creates(t)
+    })
+})

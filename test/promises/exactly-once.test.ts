@@ -13,7 +13,7 @@ import { hasLength, is, until } from '../support/until.ts'
 
 t.jobs = 2
 
-const clients = 24
+const clients = 12
 /** How many creates succeed before a fault, and after it. */
 const creates = 100
 /** PostgreSQL starts again well within it. */
@@ -209,7 +209,7 @@ const waitingCommits = `select pid from pg_stat_activity where application_name 
 function startLoad(t: Test, services: Service[]): Load {
   const urls = services.map(({ url }) => url)
   const impatience = { oneIn: 20, withinMs: 100 }
-  const load = startRivals({ urls, token, clients, isRepeating: true, impatience, pauseMs: 40 })
+  const load = startRivals({ urls, token, clients, isRepeating: true, impatience, pauseMs: 80 })
   t.teardown(() => load.stop())
   return load
 }

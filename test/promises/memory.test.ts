@@ -10,7 +10,7 @@ import { headers, post, type Service, send, startService, token } from '../suppo
 import { open } from '../support/sockets.ts'
 import { until } from '../support/until.ts'
 
-const floodMs = Number(process.env.FLOOD_SECONDS ?? 8) * 1_000
+const floodMs = Number(process.env.FLOOD_SECONDS ?? 4) * 1_000
 const heapMb = 64
 const goodClients = 10
 const pauseMs = 200

@@ -9,7 +9,7 @@ import { failure, type Reply, success } from '../support/responses.ts'
 import { type Service, startService } from '../support/service.ts'
 
 /** How many good creates come together with a bad one: half of them before it. */
-const neighbours = 100
+const neighbours = 40
 
 /** What the table's triggers do with a row of this name. */
 const before: Record<string, string> = {
@@ -273,7 +273,7 @@ t.test('clients that repeat bad rows in a loop: each good one 200', async (t) =>
     loop('checked', refused),
     loop('raises an internal error', internal)
   ]
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < 10; round++) {
     const plants = Array.from({ length: 20 }, good)
     await assertStored(t, plants, send(service, plants))
   }

@@ -52,7 +52,7 @@ const ruleOf = (name: string, rule: string) =>
     : `${name} must be ${rule}`
 
 // A process reports all bad settings at once. In turns, every other one is bad, and the rest are good.
-for (const turn of [0, 1, 2, 3, 4, 5])
+for (const turn of [0, 1, 2, 3])
   t.test(`bad settings are a line each, and good ones none (${turn})`, async (t) => {
     const isBad = (index: number) => (index + turn) % 2 === 0
     const given = settings.map(([name, refused, , taken], index) => {
