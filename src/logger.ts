@@ -53,18 +53,6 @@ const maximumKept = 1_048_576
 /** How long the exit waits for a reader that has no room. */
 const exitMs = 1_000
 
-type WithHandle = { isTTY?: boolean; _handle?: { setBlocking?(isBlocking: boolean): number } }
-
-/** Makes writes to standard output return at once, with EAGAIN where its reader has no room. A file always has room. */
-function unblockOutput() {
-  // Node's stream is opened, but not used: at the exit, it does not say how much the reader has taken.
-  const { isTTY, _handle: handle }: WithHandle = process.stdout
-  const type = fs.fstatSync(1)
-  // By itself, Node does this for pipes and sockets, but not for terminals, such as that of `docker run --tty`.
-  if ((isTTY || type.isFIFO() || type.isSocket()) && handle?.setBlocking?.(false) !== 0)
-    throw new Error(`Node ${process.version} cannot make standard output non-blocking`)
-}
-
 /** Standard output. A write never waits: what is not taken is kept, up to a limit, and tried again. */
 class Output {
   /** Whole lines that no write has tried. */
@@ -149,7 +137,9 @@ export const lostLines = () => output.lost
 
 /** Opens standard output for the log: the last lines are written after 250 ms, with a fatal line, or at the exit. */
 function openOutput(): DestinationStream {
-  unblockOutput()
+  // Node makes a pipe or a socket non-blocking when it opens its stream, which is not used otherwise: at the exit, it does not
+  // say how much the reader has taken. A terminal blocks.
+  void process.stdout
   setInterval(() => output.flushSync(), flushEveryMs).unref()
   // At every exit, however it comes about.
   process.once('exit', () => output.end(exitMs))

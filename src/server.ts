@@ -2,37 +2,14 @@
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config/config.ts'
-import { checkInternals } from './connections/internals.ts'
-import { spareConnections } from './connections/room.ts'
-import { checkKernel } from './connections/send-queues.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
 import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/statements.ts'
 
-/** Open files besides the connections of clients: sessions of the database, files, and what Node itself opens. */
-const ownFiles = 100
-
-/** Returns how many files the process may have open (`ulimit -n`): Infinity where that is not limited. */
-function readFileLimit(): number {
-  // Without `excludeNetwork`, which Node's types lack, the report would wait for the names of all peers.
-  const { report } = process as { report: NodeJS.ProcessReport & { excludeNetwork?: boolean } }
-  const { excludeNetwork = false } = report
-  report.excludeNetwork = true
-  const { userLimits } = report.getReport() as { userLimits?: { open_files: { soft: number | 'unlimited' } } }
-  report.excludeNetwork = excludeNetwork
-  return Number(String(userLimits?.open_files.soft).replace(/unlimited|undefined/, 'Infinity'))
-}
-
 try {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
-  const needed = config.MAX_CONNECTIONS + spareConnections + ownFiles
-  const limit = readFileLimit()
-  if (limit < needed)
-    logger.warn({ limit, needed }, 'too few open files for MAX_CONNECTIONS: raise ulimit -n or LimitNOFILE')
-  await checkInternals()
-  await checkKernel((message) => logger.warn(message))
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
   const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))

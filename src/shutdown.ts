@@ -7,9 +7,8 @@ declare module 'fastify' {
     /** The service is shutting down: it is no longer ready, but still serves. */
     isShuttingDown: boolean
     /**
-     * Serves for `delayMs`, while balancers notice. From the middle on, connections end one by one, each with one of its
-     * responses. Then serves for `noticeMs`, in which every response is its connection's last, or until no
-     * connection is left. Call `close` afterwards.
+     * Serves for `delayMs`, while balancers notice. Then serves for `noticeMs`, in which every response is its connection's
+     * last, or until no connection is left. Call `close` afterwards.
      */
     announceShutdown(delayMs: number, noticeMs: number): Promise<void>
   }
@@ -28,12 +27,8 @@ export default fp(
       const { connections } = app
       app.isShuttingDown = true
       app.log.info({ delayMs }, 'reporting not ready; still serving')
-      await sleep(delayMs / 2)
-      // Balancers have noticed by now. Connections get a quarter of the delay to end at different times, and the last
-      // quarter for the responses that tell their clients. Clients without a balancer come back at once, and are served.
-      connections.leaveWithin(delayMs / 4)
-      await sleep(delayMs / 2)
-      connections.beginLastResponses()
+      await sleep(delayMs)
+      connections.isLeaving = true
       const end = performance.now() + noticeMs
       while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
     })

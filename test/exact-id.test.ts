@@ -1,6 +1,6 @@
 /** Exact integers, such as ids, out of JSON texts, and the limit of how many values a text has. */
 import t from 'tap'
-import { createJsonReader, maximumValues } from '../src/body/json.ts'
+import { createJsonReader, maximumValues } from '../src/http/json.ts'
 
 const read = (text: string, names = ['id']) => createJsonReader(names)(Buffer.from(text))
 const id = (text: string) => (read(text) as { id: unknown }).id

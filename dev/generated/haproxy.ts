@@ -9,6 +9,7 @@ const responses: [status: number, name: FailureName, message?: string][] = [
   [408, 'RequestTimeout'],
   [413, 'BodyTooLarge'],
   [429, 'RateLimited', 'too many requests; this request stored nothing; retry later'],
+  [431, 'HeadersTooLarge'],
   [500, 'Internal'],
   [501, 'TransferCodingNotSupported', 'the balancer does not support this request'],
   [

@@ -1,8 +1,8 @@
 /** public/openapi.json: the OpenAPI document, from the operations' declarations and the catalogue of failures. */
 import type { TObject, TSchema } from '@sinclair/typebox'
-import { maximumValues } from '../../src/body/json.ts'
 import { catalogue, type Entry, type FailureName } from '../../src/failures/catalogue.ts'
 import { formatMessage } from '../../src/failures/failure.ts'
+import { maximumValues } from '../../src/http/json.ts'
 import { version } from '../../src/metrics/metrics.ts'
 import { failuresOf, type Operation } from '../../src/operation.ts'
 import { ErrorBody } from '../../src/plants/schema.ts'

@@ -55,7 +55,7 @@ export default fp<Options>(
         const caller = tokens.findCaller(token)
         if (caller === undefined) return false
         request.caller = caller
-        request.connection?.trust()
+        if (request.connection) request.connection.isTrusted = true
         return true
       }
     })

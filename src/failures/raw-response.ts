@@ -8,6 +8,7 @@ export type ParserError = NodeJS.ErrnoException & { reason?: string }
 
 /** The parser's error codes that have a failure of their own. All others mean a malformed request. */
 const byParserCode: Record<string, FailureName> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
   HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
   HPE_INVALID_VERSION: 'VersionNotSupported',

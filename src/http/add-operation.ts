@@ -2,14 +2,13 @@
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { checkBudget, createBodyReader } from '../body/body.ts'
-import { checkBodyHeader } from '../body/body-header.ts'
-import { namesOfIntegers } from '../body/json.ts'
 import { Failure } from '../failures/failure.ts'
 import { addGauge } from '../metrics/metrics.ts'
 import type { Operation, RegisteredOperation } from '../operation.ts'
 import { Shares } from '../shared/shares.ts'
-import { parseIdempotencyKey, releaseHead } from './head.ts'
+import { checkBodyHeader, checkBudget, createBodyReader } from './body.ts'
+import { parseIdempotencyKey } from './head.ts'
+import { namesOfIntegers } from './json.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -87,10 +86,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
         scope.decorateRequest('operation', { getter: () => operation })
         if (body) {
           const readBody = createBodyReader(body.schema, bodies, bodyLimit)
-          scope.addContentTypeParser('application/json', (request, _, done) => {
-            readBody(request, done)
-            releaseHead(request)
-          })
+          scope.addContentTypeParser('application/json', (request, _, done) => readBody(request, done))
         }
         scope.route({
           method,

@@ -9,15 +9,12 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import { addConnections } from '../connections/add-connections.ts'
-import type { Connection } from '../connections/connection.ts'
-import type { ConnectionLimits } from '../connections/connections.ts'
 import { Failure, toFailure, toResponse } from '../failures/failure.ts'
 import { awaits100 } from '../shared/framing.ts'
 import { responseHeaders } from '../shared/response-headers.ts'
 import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
-import { findConnectionField } from './connection-field.ts'
-import { checkHead, maximumFields, releaseHead } from './head.ts'
+import { addConnections, type Connection, type ConnectionLimits, checkEveryMs } from './connections.ts'
+import { checkHead, maximumFields } from './head.ts'
 import { addMethods } from './methods.ts'
 
 declare module 'fastify' {
@@ -42,16 +39,13 @@ interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'ke
   first?: FastifyPluginAsync | undefined
 }
 
-/** A path that no route can have. */
-const noPath = '//'
-/** Requests whose path cannot be decoded. */
-const undecodable = new WeakSet<IncomingMessage>()
-/** The query and, once a response is sent, the parameters of each request. */
+/** The query of each request. */
 const nothing = {}
-/** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
-const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Makes an application without routes, with all that its connections and requests need whatever the route. */
+/**
+ * Makes an application without routes, with all that its connections and requests need whatever the route. Its server emits
+ * `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests.
+ */
 export async function createBareApp(
   logger: FastifyBaseLogger,
   { first, headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections, ...others }: Options
@@ -63,45 +57,63 @@ export async function createBareApp(
     // that Fastify itself writes, such as that of a response sent twice, have no requestId.
     childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
-    // The router would take OPTIONS * for the root.
-    rewriteUrl: ({ url = '' }) => (url === '*' ? noPath : url.replace(absoluteForm, '')),
-    // No route takes a query: parsed, one of 16 kB would be an object ten times as large. The length of a parameter is checked
-    // by its schema.
+    rewriteUrl: ({ url = '' }) => toRoutable(url),
+    // No route takes a query. The length of a parameter is checked by its schema.
     routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
-    http: { requireHostHeader: false },
+    http: { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs },
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout,
     return503OnClosing: false,
-    // For a path that cannot be decoded, Fastify would run no hooks. So the request is routed again, to a path without a route.
-    frameworkErrors: (_, { raw: request }, { raw: response }) => {
-      undecodable.add(request)
-      request.url = noPath
-      app.routing(request, response)
-    },
     clientErrorHandler: (error, socket) => rejectUnreadable(error, socket),
     ...others
   })
   if (first) await app.register(first)
   const limits = { headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections }
+  const { reject, rejectUnreadable } = addConnections(app, limits)
   respondInPlaceOfNode(app)
-  const { rejectConnection, rejectUnreadable } = addConnections(app, limits)
   addHooks(app)
   app.setErrorHandler(sendFailure)
-  addMethods(app, rejectConnection)
+  addMethods(app, reject)
   return app
 }
 
-const ignore = () => {}
+/** A path that no route can have. */
+const noPath = '//'
+/** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
+const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
+
+/** Returns the path to route: for one that is malformed Fastify would run no hooks, and `*` would be the root. */
+function toRoutable(url: string): string {
+  const path = url.replace(absoluteForm, '')
+  return path.startsWith('/') && isWellFormed(path) ? path : noPath
+}
+
+/** Returns whether a request target is a path that can be decoded, or `*` (RFC 9112, section 3.2). */
+function isWellFormed(url: string): boolean {
+  const [path = ''] = url.replace(absoluteForm, '').split('?')
+  if (!path.includes('%')) return path.startsWith('/') || path === '*'
+  try {
+    return decodeURIComponent(path).startsWith('/')
+  } catch {
+    return false
+  }
+}
+
 const knownMethods = new Set(METHODS)
+/** Requests that came after the last response of their connection. */
+const ignored = new WeakSet<IncomingMessage>()
 
 /** Passes requests on to Fastify that Node would respond to by itself. */
-function respondInPlaceOfNode({ server }: FastifyInstance) {
+function respondInPlaceOfNode({ server, connections }: FastifyInstance) {
   // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
   // many are noticed.
   server.maxHeadersCount = maximumFields + 1
-  server.prependListener('request', (request: IncomingMessage) => {
-    request.on('error', ignore)
-    // The parser knows methods of HTTP/2 and RTSP, too. After PRI, Node would destroy the connection with its pending
-    // responses, and Fastify responds to none of the others. So each becomes UNLINK, which Fastify knows and no route has.
+  server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
+    // A client that resets while its body arrives.
+    request.on('error', () => {})
+    // Node's parser knows methods of RTSP, too, to which Fastify does not respond. No route has UNLINK.
     if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
+    if (connections.bySocket.get(request.socket)?.receive(request, response) !== true) ignored.add(request)
   })
   // Node would respond to both at once, before the requests that came before them. Our hooks decide about them in their turn.
   for (const event of ['checkContinue', 'checkExpectation'])
@@ -109,8 +121,6 @@ function respondInPlaceOfNode({ server }: FastifyInstance) {
 }
 
 const json = 'application/json'
-/** A response of more characters is sent as bytes, in a piece of its own. */
-const largeLength = 4_096
 
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
@@ -120,16 +130,11 @@ function addHooks(app: FastifyInstance) {
     app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
-    const connection = app.connections.bySocket.get(raw.socket)
-    // An injected request has no connection, unless its own was destroyed.
-    const isOwed = connection ? connection.attach(reply) : !raw.socket.destroyed
-    // A request that came after the last response of its connection gets none, and must not be carried out.
-    if (!isOwed) {
-      reply.hijack()
-      return
-    }
-    request.connection = connection
+    // It gets no response, and must not be carried out.
+    if (ignored.has(raw) || raw.socket.destroyed) return void reply.hijack()
+    request.connection = app.connections.bySocket.get(raw.socket)
     request.awaits100 = awaits100(raw)
+    reply.raw.on('close', () => reportReply(app, reply))
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)
     request.traceId = findTraceId(raw.headers)
@@ -137,57 +142,53 @@ function addHooks(app: FastifyInstance) {
     const failure = checkHead(raw)
     if (failure || !request.is404) return done(failure)
     // Decided here, since Fastify would read the body before it calls a handler.
-    done(new Failure(undecodable.has(raw) ? 'MalformedRequest' : 'NotFound'))
+    done(new Failure(isWellFormed(request.originalUrl) ? 'NotFound' : 'MalformedRequest'))
   })
-  app.addHook('preParsing', ({ raw, connection, awaits100 }, reply, _, done) => {
-    const failure = connection?.failureOf(raw)
-    if (failure === undefined && awaits100) inviteBody(reply.raw)
-    done(failure)
+  app.addHook('preParsing', ({ awaits100 }, reply, _, done) => {
+    if (awaits100) inviteBody(reply.raw)
+    done()
   })
   app.addHook('onSend', (request, reply, payload, done) => {
-    const { raw, connection, awaits100 } = request
+    const { raw, awaits100 } = request
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. Sending
     // bytes would make a refusal a tenth more expensive, since they are written as a piece of their own.
     if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
-    // A slow client may take long to read the response.
-    releaseHead(request)
-    request.params = nothing
-    if (!raw.complete || raw.readableLength > 0) dropBody(raw, connection)
-    // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
-    const isLast = connection?.endIfLast(raw, awaits100 && !raw.complete) === true
-    // Fastify itself asks to close after a refused body, which may reset the connection, and during a shutdown, which would lose
-    // later responses.
-    if (reply.hasHeader('connection') || app.connections.state.phase !== 'serving')
-      reply.removeHeader('connection')
-    const field = findConnectionField(isLast, reply.raw.shouldKeepAlive, awaits100, raw.httpVersion)
+    // Reads and drops the rest of a refused body: on a connection that is closed with unread bytes the response can be lost.
+    if (!raw.complete) raw.resume()
+    const field = findConnectionField(app, request, reply)
+    // Fastify itself asks to close after a refused body and during a shutdown.
     if (field !== undefined) reply.header('connection', field)
-    // A text that waits in the connection can take twice its bytes.
-    const isLarge = typeof payload === 'string' && payload.length > largeLength
-    done(null, isLarge ? Buffer.from(payload) : payload)
+    else if (reply.hasHeader('connection')) reply.removeHeader('connection')
+    // Node closes after the response to a client that asks for it.
+    if (raw.complete || awaits100 || reply.raw.shouldKeepAlive) done(null, payload)
+    else for (const event of ['end', 'cut off']) raw.once(event, () => done(null, payload))
   })
 }
 
-/**
- * A chunk of fewer bytes costs more to parse than to receive. The connection itself cuts chunks into pieces (findPieceBytes):
- * for a lone request without a token into 48 bytes, which are not small; behind others into less, which count as small.
- */
-const smallBytes = 32
-/** How many small chunks of a refused body are parsed before its connection ends. */
-const maximumSmallChunks = 1_000
-
-/** Reads and drops the rest of a refused body. Each chunk costs the parser a call, so too many small ones end the connection. */
-function dropBody(raw: IncomingMessage, connection: Connection | undefined) {
-  let small = 0
-  raw.on('data', ({ length }: Buffer) => {
-    if (length < smallBytes && ++small > maximumSmallChunks) connection?.stopReading()
-  })
-  raw.resume()
+/** Returns the `connection` field of a response, or undefined where Node's own is right (RFC 9112, section 9.3). */
+function findConnectionField({ connections }: FastifyInstance, request: FastifyRequest, reply: FastifyReply) {
+  const { raw, connection, awaits100 } = request
+  // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
+  const mustEnd = connections.isLeaving || (awaits100 && !raw.complete)
+  if (connection?.endIfLast(raw, mustEnd)) return 'close'
+  if (!reply.raw.shouldKeepAlive) return undefined
+  // Node would close after a body that was sent without waiting for 100, and lose the later responses. A client of HTTP/1.0
+  // closes unless it is told otherwise.
+  return awaits100 || raw.httpVersion === '1.0' ? 'keep-alive' : undefined
 }
 
 /** Sends 100 (RFC 9110, section 10.1.1) after the responses before it: Node itself could write it into the middle of one. */
 function inviteBody(response: ServerResponse) {
   if (response.socket !== null) response.writeContinue()
   else response.once('socket', () => response.headersSent || response.writeContinue())
+}
+
+/** Reports a reply that was sent or given up to backpressure and to those who measure. */
+function reportReply({ connections, server }: FastifyInstance, reply: FastifyReply) {
+  const isSent = reply.raw.writableFinished
+  if (isSent && (reply.request.failure || !reply.request.operation))
+    connections.backpressure.recordRefusal(reply)
+  server.emit('replied', reply, isSent)
 }
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */

@@ -1,6 +1,5 @@
-/** A request's header: the rules that neither Node nor Fastify enforces, and when its memory is released. */
+/** A request's header: the rules that neither Node nor Fastify enforces. */
 import type { IncomingMessage } from 'node:http'
-import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures/failure.ts'
 
 /** Fields that may occur once. Node would keep the first of most of them, and ignore the others without a word. */
@@ -71,21 +70,6 @@ export function parseIdempotencyKey(value: string | undefined): string | undefin
   const key = quotedKey.exec(value)?.[1]?.replace(/\\(.)/g, '$1') ?? bareKey.exec(value)?.[0] ?? ''
   if (key === '' || key.length > maximumKeyLength) throw new Failure('MalformedKey')
   return key
-}
-
-const noFields = Object.freeze({})
-const noRawFields: string[] = []
-
-/**
- * Drops the references to a request's header, path and query, whose 16 kB at most take several times as much memory. Call it
- * before a long wait, as for the body, for the commit, or for the client to read the response.
- */
-export function releaseHead(request: FastifyRequest): void {
-  const raw: IncomingMessage & { originalUrl?: string } = request.raw
-  raw.headers = noFields
-  raw.rawHeaders = noRawFields
-  raw.url = ''
-  raw.originalUrl = ''
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })

@@ -56,19 +56,16 @@ export default fp<{ registry: Registry }>(
     count('http_requests', ofCallers, callers.read)
     const ofDropped =
       'Connections closed without a response, beyond MAX_CONNECTIONS and the room for refusals'
-    count('http_connections_dropped', ofDropped, () => connections.room.dropped)
+    count('http_connections_dropped', ofDropped, () => connections.dropped)
     const ofEvicted =
       'Connections closed to make room for new ones, by whether a request of theirs had a valid token'
-    count('http_connections_evicted', ofEvicted, () => connections.room.evicted, 'token')
+    count('http_connections_evicted', ofEvicted, () => connections.evicted, 'token')
     const ofStalled = 'Connections cut off: their client took nothing of a response for REQUEST_TIMEOUT_MS'
     count('http_connections_stalled', ofStalled, () => connections.stalled)
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
-    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.room.limit)
-    const ofUnread =
-      'Bytes that the kernel holds: responses that clients have not taken, requests that are not read'
-    gauge('http_unread_bytes', ofUnread, () => connections.heldByKernel)
+    gauge('http_connections_limit', 'MAX_CONNECTIONS', () => connections.limits.maxConnections)
     const ofHeld = 'Connections whose reading is paused'
     gauge('http_connections_held', ofHeld, () => connections.backpressure.size)
 

@@ -1,0 +1,130 @@
+/** Reads a request's body whole, within its caller's share of the memory for bodies, and parses it. */
+import { isUtf8 } from 'node:buffer'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { TObject } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+import { Failure } from '../failures/failure.ts'
+import type { Shares } from '../shared/shares.ts'
+import { createJsonReader, namesOfIntegers } from './json.ts'
+
+const json = 'application/json'
+/** Parsing a megabyte of JSON takes some milliseconds: bodies of at least this length are parsed one in each turn. */
+const largeBytes = 65_536
+/** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
+const chunkBytes = 256
+
+const overBudget = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
+
+/**
+ * Returns the first failure of what a request's header says about its body. It checks, in this order, that there is a body,
+ * its type, its charset (RFC 8259, section 8.1: UTF-8), its content coding, and its length (`limitBytes`).
+ */
+export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
+  const {
+    'content-type': type = '',
+    'content-encoding': encoding = 'identity',
+    'content-length': length = '0'
+  } = headers
+  const isEmpty = length === '0' && headers['transfer-encoding'] === undefined
+  if (isEmpty) return new Failure('MalformedBody', { message: 'a body is required' })
+  const typeFailure = type === json ? undefined : checkType(type)
+  if (typeFailure) return typeFailure
+  if (encoding.toLowerCase() !== 'identity')
+    return new Failure('UnsupportedMediaType', { message: 'the content encoding is not supported' })
+  return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
+}
+
+/**
+ * A text in quotes (RFC 9110, section 5.6.4), or the beginning of one. Since each quote begins a match, no part of the text is
+ * searched twice, and the time grows with its length only.
+ */
+const quoted = /"(?:[^"\\]|\\.?)*"?/g
+
+/** Returns the failure of a media type that is not JSON in UTF-8. */
+function checkType(type: string): Failure | undefined {
+  const parts = type.replace(quoted, (text) => text.replaceAll(';', ' ')).split(';')
+  const [essence, ...others] = parts.map((part) => part.trim().toLowerCase())
+  if (essence !== json) return new Failure('UnsupportedMediaType')
+  const isOther = (parameter: string) =>
+    parameter.startsWith('charset') && !/^charset="?utf-8"?$/.test(parameter)
+  if (!others.some(isOther)) return undefined
+  return new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
+}
+
+/** Returns the failure of a body that exceeds the share, judged by its Content-Length; a chunked body counts as one byte. */
+export const checkBudget = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>
+  bodies.fits(caller, Number(headers['content-length'] ?? 1)) ? undefined : overBudget()
+
+type Done = (error: Error | null, body?: unknown) => void
+
+/**
+ * Returns a function that reads a request's body: JSON of a schema, whose members with `int64` are exact. `bodies` is the
+ * memory for all bodies that are arriving at the same time, `limitBytes` the most of one body.
+ */
+export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
+  const read = createJsonReader(namesOfIntegers(schema))
+  const parseInTurn = createTurns()
+  return ({ raw, caller, connection }: FastifyRequest, done: Done) => {
+    const announced = Number(raw.headers['content-length'])
+    const chunks: Buffer[] = []
+    let length = 0
+    let held = 0
+
+    function onData(chunk: Buffer) {
+      length += chunk.length
+      if (length > limitBytes) return end(new Failure('BodyTooLarge'))
+      // A body in one piece is parsed in this turn, unless it is large.
+      if (chunk.length < announced || chunk.length >= largeBytes) {
+        const bytes = chunk.length + chunkBytes
+        if (!bodies.take(caller, bytes)) return end(overBudget())
+        held += bytes
+      }
+      chunks.push(chunk)
+    }
+
+    function onEnd() {
+      // From now on, `close` does not mean that the client has gone.
+      raw.off('close', onClose)
+      if (length < largeBytes) parse()
+      else parseInTurn(parse)
+    }
+
+    const onClose = () => end(new Failure('MalformedRequest'))
+
+    function parse() {
+      const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
+      let value: unknown
+      try {
+        if (!isUtf8(bytes)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
+        value = read(bytes)
+      } catch (error) {
+        return end(error instanceof Failure ? error : new Failure('MalformedBody'))
+      }
+      end(null, value)
+    }
+
+    function end(error: Failure | null, value?: unknown) {
+      raw.off('data', onData).off('end', onEnd).off('close', onClose).off('cut off', end)
+      bodies.release(caller, held)
+      held = 0
+      done(error, value)
+    }
+
+    const failure = connection?.failureOf(raw)
+    if (failure) return done(failure)
+    raw.on('data', onData).on('end', onEnd).on('close', onClose).on('cut off', end)
+  }
+}
+
+/** Returns a function that calls back in a turn of the event loop of its own, after the callbacks before. */
+function createTurns() {
+  const waiting: (() => void)[] = []
+  const run = () => {
+    const next = waiting.shift()
+    if (waiting.length > 0) setImmediate(run)
+    next?.()
+  }
+  return (callback: () => void) => {
+    if (waiting.push(callback) === 1) setImmediate(run)
+  }
+}

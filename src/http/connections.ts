@@ -1,0 +1,323 @@
+/** The connections of clients: what each is owed, how long it may wait, and how it ends. By Node's public means alone. */
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Socket, Server as TcpServer } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { Failure } from '../failures/failure.ts'
+import { formatResponse, type ParserError, toParserFailure } from '../failures/raw-response.ts'
+import { isFramingFaulty } from '../shared/framing.ts'
+import { Backpressure } from './backpressure.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The open connections of its server. */
+    connections: Connections
+  }
+}
+
+/** Limits of a server's connections. Times are in ms. */
+export interface ConnectionLimits {
+  /** Further connections take the place of idle ones; where none is idle, each gets one refusal. */
+  readonly maxConnections: number
+  /** For a header to arrive. */
+  readonly headersTimeoutMs: number
+  /** For a request to arrive, and for a client to take more of a response. */
+  readonly requestTimeoutMs: number
+  /** For the next request. */
+  readonly keepAliveTimeout: number
+}
+
+/** A connection with more pending requests is read no further until half of them have their responses. */
+const pausedBeyond = 64
+/** A connection with more is destroyed: Node parses all that it has read at once, up to 64 KiB, and a pause comes after that. */
+const mostPending = 512
+/** How many connections in excess get their refusal; Node drops further ones. */
+const spareConnections = 128
+/** How often Node and the shutdown look for clients that are late. */
+export const checkEveryMs = 250
+/** How long a connection without a request counts as new. */
+const newMs = 1_000
+/** How long the client of an ended connection may be silent before the socket is destroyed. */
+const lingerMs = 1_000
+
+/** An open connection. */
+export class Connection {
+  readonly socket: Socket
+  /** It came beyond the limit: its first response refuses it, and is its last. */
+  readonly isExcess: boolean
+  readonly openedAt = performance.now()
+  /** A request of it had a valid token. */
+  isTrusted = false
+  /** How many of its requests have no complete response. */
+  pending = 0
+  /** No further request of it is answered. */
+  isOver = false
+  /** The request that came last. */
+  #newest: IncomingMessage | undefined = undefined
+  /** What cut the newest request off while its body arrived. */
+  #cutOffBy: Failure | undefined = undefined
+  /** Writes the refusal that comes after the pending responses; undefined if there is none. */
+  #refusal: (() => void) | undefined = undefined
+  #isPaused = false
+
+  constructor(socket: Socket, isExcess: boolean) {
+    this.socket = socket
+    this.isExcess = isExcess
+  }
+
+  /** The body of its newest request is still arriving. */
+  get isArriving(): boolean {
+    return this.#newest?.complete === false
+  }
+
+  /** Its client is to send something, or nothing more; no response is being made or sent. */
+  get isWaiting(): boolean {
+    return this.pending === 0 || (this.pending === 1 && this.isArriving)
+  }
+
+  /** It can be closed for another. The first request of a new one may be on its way. */
+  get isIdle(): boolean {
+    return this.pending === 0 && (this.#newest !== undefined || performance.now() - this.openedAt > newMs)
+  }
+
+  /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
+  failureOf(request: IncomingMessage): Failure | undefined {
+    return this.#newest === request ? this.#cutOffBy : undefined
+  }
+
+  /** Records a request. Returns false for one that comes after the connection's last: it must not be carried out. */
+  receive(request: IncomingMessage, response: ServerResponse): boolean {
+    if (this.isOver) return false
+    this.#newest = request
+    this.#cutOffBy = undefined
+    // What follows such a request is no request, or Node drops it.
+    if (this.isExcess || request.headers.upgrade !== undefined || isFramingFaulty(request)) this.isOver = true
+    // Before Node's own listener, which ends the socket of a client that has half-closed.
+    response.prependOnceListener('finish', () => this.pending === 1 && this.#writeRefusal())
+    response.once('close', () => this.#settle())
+    // Node reads on when a request is complete, so the pause comes after what it parses now.
+    if (++this.pending === pausedBeyond) setImmediate(() => this.#pauseIfFull())
+    if (this.pending > mostPending) this.socket.destroy()
+    return true
+  }
+
+  /** Decides whether the response to this request is the connection's last; `mustEnd` makes it so. */
+  endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
+    if (this.#newest !== request || this.#refusal) return false
+    // After a response that says close, Node closes: the client must have sent all of its request, or lose the response.
+    if (!request.complete && !mustEnd && !this.#cutOffBy) return false
+    if (mustEnd || this.socket.readableEnded) this.isOver = true
+    return this.isOver
+  }
+
+  /** Pauses reading, and returns true; or returns false, since Node reads a body to its end. */
+  pause(): boolean {
+    if (this.isArriving || this.isOver) return false
+    this.#isPaused = true
+    this.socket.pause()
+    return true
+  }
+
+  /** Reads on after `pause`. */
+  resume(): void {
+    this.#isPaused = false
+    this.socket.resume()
+  }
+
+  /**
+   * Refuses what cannot be read any further. The requests that have arrived get their responses first, in order. An
+   * incomplete one gets the failure by Fastify; otherwise `write` writes it.
+   */
+  refuse(failure: Failure, write: () => void): void {
+    if (this.isOver && !this.isArriving) return
+    this.isOver = true
+    // Its response may have been sent: then there is none to come.
+    if (this.isArriving) {
+      this.#cutOffBy = failure
+      this.#newest?.emit('cut off', failure)
+    } else this.#refusal = write
+    if (this.pending === 0) this.#finish()
+  }
+
+  #pauseIfFull() {
+    if (this.pending >= pausedBeyond && !this.socket.destroyed) this.socket.pause()
+  }
+
+  /** Records that a response was sent or given up. */
+  #settle() {
+    this.pending--
+    if (this.pending === pausedBeyond / 2 && !this.#isPaused) this.socket.resume()
+    if (this.pending === 0 && this.isOver) this.#finish()
+  }
+
+  #writeRefusal() {
+    if (this.socket.writable) this.#refusal?.()
+    this.#refusal = undefined
+  }
+
+  /**
+   * Writes the refusal, if there is one, and half-closes. What still comes is read and dropped until the client is silent:
+   * a socket that is closed with unread bytes is reset, and its client can lose the response.
+   */
+  #finish() {
+    const { socket } = this
+    if (socket.destroyed) return
+    this.#writeRefusal()
+    socket.end()
+    socket.resume()
+    socket.setTimeout(lingerMs)
+  }
+}
+
+/** The open connections of a server, and what they share. */
+export class Connections {
+  /** Each open connection, by its socket, the oldest first. */
+  readonly bySocket = new Map<Socket, Connection>()
+  readonly backpressure = new Backpressure()
+  readonly limits: ConnectionLimits
+  /** Each response ends its connection, as far as its request has arrived. */
+  isLeaving = false
+  /** How many were closed to make room, by whether a request of theirs had a valid token. */
+  readonly evicted = { none: 0, valid: 0 }
+  /** How many were closed without a response. */
+  dropped = 0
+  /** How many were closed since their client took nothing of a response for too long. */
+  stalled = 0
+
+  constructor(limits: ConnectionLimits) {
+    this.limits = limits
+  }
+
+  get size(): number {
+    return this.bySocket.size
+  }
+
+  /** Returns the open connections, the oldest first. */
+  all(): Connection[] {
+    return [...this.bySocket.values()]
+  }
+
+  /** How many responses are not completely sent. */
+  get pending(): number {
+    return this.all().reduce((sum, { pending }) => sum + pending, 0)
+  }
+
+  /** Opens a connection. Beyond the limit, it closes an idle one: first the oldest that has shown no token. */
+  open(socket: Socket): Connection {
+    const isFull = this.size >= this.limits.maxConnections
+    const idle = isFull ? (this.#findIdle(false) ?? this.#findIdle(true)) : undefined
+    if (idle) {
+      this.evicted[idle.isTrusted ? 'valid' : 'none']++
+      this.bySocket.delete(idle.socket)
+      idle.socket.destroy()
+    }
+    const connection = new Connection(socket, isFull && !idle)
+    this.bySocket.set(socket, connection)
+    return connection
+  }
+
+  #findIdle(isTrusted: boolean): Connection | undefined {
+    return this.all().find((each) => each.isTrusted === isTrusted && each.isIdle)
+  }
+}
+
+/**
+ * Adds the connections to an application, whose server then emits `rejected`, with a failure that was written without
+ * Fastify, its `requestId` and its `client`, and `stalled` with the address of a client that took nothing for too long.
+ * Returns two ways to reject a connection: with a failure, and by an error of Node's parser.
+ */
+export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
+  const { server } = app
+  const connections = new Connections(limits)
+  app.decorate('connections', connections)
+
+  function reject(socket: Socket, failure: Failure) {
+    const requestId = randomUUID()
+    connections.bySocket.get(socket)?.refuse(failure, () => {
+      socket.write(formatResponse(failure, requestId))
+      server.emit('rejected', failure, { requestId, client: socket.remoteAddress })
+    })
+  }
+
+  function rejectUnreadable(error: ParserError, socket: Socket) {
+    // A client that has gone, or has never sent anything, gets no response.
+    if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
+    // Bytes after the connection's last request are none.
+    else if (error.code !== 'HPE_CLOSED_CONNECTION') reject(socket, toParserFailure(error))
+  }
+
+  server.headersTimeout = limits.headersTimeoutMs
+  server.maxConnections = limits.maxConnections + spareConnections
+  server.on('drop', () => connections.dropped++)
+  // Without it, a client that half-closes after its request gets no response (docs/decisions/half-open.md).
+  Object.assign(server, { httpAllowHalfOpen: true })
+  server.on('connection', (socket: Socket) => {
+    // After a socket has closed, Node knows its address only if it was read before.
+    void socket.remoteAddress
+    const connection = connections.open(socket)
+    connections.backpressure.recordAccepted()
+    // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
+    socket.on('error', () => {})
+    // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
+    socket.on('end', () => connection.isArriving && reject(socket, new Failure('MalformedRequest')))
+    socket.once('close', () => {
+      connections.bySocket.delete(socket)
+      connections.backpressure.remove(connection)
+    })
+  })
+  // After Node's own check of requests, which responds.
+  const silenceMs = limits.requestTimeoutMs + 4 * checkEveryMs
+  server.setTimeout(silenceMs, (socket: Socket) => onSilence(connections, server, socket))
+  app.addHook('preClose', async () => {
+    // What has reached the process is accepted and read before it stops listening. Node's own `close` of a server would also
+    // end connections whose responses are not sent whole.
+    await new Promise(setImmediate)
+    TcpServer.prototype.close.call(server)
+    await drain(connections, server, (socket) => reject(socket, new Failure('RequestTimeout')))
+  })
+  return { connections, reject, rejectUnreadable }
+}
+
+/** Handles a connection on which nothing has moved for as long as its time-out: closes it, unless its client waits for us. */
+function onSilence(
+  { bySocket, ...connections }: Connections,
+  server: FastifyInstance['server'],
+  socket: Socket
+) {
+  const connection = bySocket.get(socket)
+  const isStalled = socket.writableLength > 0
+  if (connection && !connection.isOver && !connection.isWaiting && !isStalled)
+    return void socket.setTimeout(server.timeout)
+  if (isStalled) {
+    connections.stalled++
+    server.emit('stalled', socket.remoteAddress)
+  }
+  socket.destroy()
+}
+
+/**
+ * Ends the connections of a server that listens no more: idle ones at once, others when their clients have their responses.
+ * A request that has begun to arrive has as long as a header may take. Resolves when no connection is left.
+ */
+async function drain(
+  connections: Connections,
+  server: FastifyInstance['server'],
+  reject: (socket: Socket) => void
+) {
+  const { headersTimeoutMs, requestTimeoutMs } = connections.limits
+  const limitMs = Math.min(headersTimeoutMs, requestTimeoutMs)
+  connections.isLeaving = true
+  connections.backpressure.resumeAll()
+  const began = performance.now()
+  while (connections.size > 0) {
+    const now = performance.now()
+    const all = connections.all()
+    // Node would also end a connection whose response is not sent whole.
+    if (all.every(({ isWaiting }) => isWaiting)) server.closeIdleConnections()
+    for (const { socket, isWaiting, openedAt } of all) {
+      if (socket.bytesRead === 0 && now - Math.max(began, openedAt) > lingerMs) socket.destroy()
+      else if (isWaiting && now - began > limitMs) reject(socket)
+    }
+    await new Promise((resolve) => setTimeout(resolve, checkEveryMs))
+  }
+}

@@ -1,0 +1,102 @@
+/** Parses JSON with exact integers, and limits how many values it has. */
+import type { TObject } from '@sinclair/typebox'
+import { Failure } from '../failures/failure.ts'
+
+/**
+ * How many values a body may have: itself, and each member and element at any depth. With this limit, JSON.parse takes about
+ * 3 ms for 1 MiB of any shape; without it, up to 380 ms, and memory for each level.
+ */
+export const maximumValues = 2_000
+
+/** Returns the names of a schema's properties that are exact integers. */
+export const namesOfIntegers = ({ properties }: TObject) =>
+  Object.keys(properties).filter((name) => properties[name]?.int64)
+
+/** A number that may be written with a fraction or an exponent: JSON.parse can round it to an integer. */
+const mayBeRounded = /\d[.eE]/
+
+/**
+ * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member of the outermost object with one of these names
+ * that is mathematically an integer of up to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any
+ * other number stays as JSON.parse returns it. Throws a SyntaxError, or a Failure for too many values.
+ */
+export function createJsonReader(names: readonly string[]): (body: Buffer) => unknown {
+  return (body) => {
+    // Each value has a byte of its own.
+    if (body.length > maximumValues) limitValues(body)
+    const text = body.toString()
+    const value = JSON.parse(text)
+    for (const name of names) {
+      const number = value?.[name]
+      if (typeof number !== 'number') continue
+      const isExact = Number.isSafeInteger(number) && !mayBeRounded.test(text)
+      value[name] = (isExact ? BigInt(number) : toInteger(findSource(text, name))) ?? number
+    }
+    return value
+  }
+}
+
+type Reviver = (this: object, key: string, value: unknown, context: { source?: string }) => unknown
+
+/** Returns how the number is written that a member of the outermost object has. */
+function findSource(text: string, name: string): string {
+  const sources = new Map<object, string>()
+  const note: Reviver = function (key, value, { source }) {
+    if (key === name && source !== undefined) sources.set(this, source)
+    return value
+  }
+  const outermost = JSON.parse(text, note as Parameters<typeof JSON.parse>[1])
+  return sources.get(outermost) as string
+}
+
+const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?)0*(\d+))?$/
+const nonZero = /[1-9]/g
+/** As many digits as the largest int64 has. */
+const maximumDigits = 19
+
+/** Returns the value of a JSON number; undefined for a fraction, and for more than 19 digits. */
+export function toInteger(source: string): bigint | undefined {
+  const [, sign, whole = '', fraction = '', direction = '', power] = jsonNumber.exec(
+    source
+  ) as RegExpExecArray
+  // The comments show what becomes of 0.01250e6.
+  const written = whole + fraction // 001250
+  const start = written.search(nonZero) // 2
+  if (start === -1) return 0n
+  nonZero.lastIndex = start + maximumDigits
+  if (nonZero.test(written)) return undefined
+  const digits = written.slice(start, start + maximumDigits).replace(/0+$/, '') // 125
+  const exponent = Number(direction + (power ?? '0').slice(0, 20)) // 6; digits beyond 20 change nothing
+  const zeros = exponent - fraction.length + (written.length - start - digits.length) // 6 - 5 + 1
+  if (zeros < 0 || digits.length + zeros > maximumDigits) return undefined
+  return BigInt(sign + digits + '0'.repeat(zeros)) // 12500
+}
+
+const [space, quote, comma, backslash] = [0x20, 0x22, 0x2c, 0x5c]
+const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
+
+/** Throws a Failure for too many values: before JSON.parse, whose time and memory they would take. */
+function limitValues(bytes: Buffer): void {
+  let values = 1
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (byte === quote) at = findEndOfString(bytes, at)
+    else if (byte === comma || ((byte === openArray || byte === openObject) && !isEmpty(bytes, at)))
+      if (++values > maximumValues)
+        throw new Failure('MalformedBody', { message: `the body has more than ${maximumValues} values` })
+  }
+}
+
+/** Returns the offset of the quote that ends the string at an offset; that of the end if there is none. */
+function findEndOfString(bytes: Buffer, start: number): number {
+  let at = start + 1
+  while (at < bytes.length && bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1
+  return at
+}
+
+/** Returns whether the array or object that opens at an offset is empty. */
+function isEmpty(bytes: Buffer, offset: number): boolean {
+  let at = offset + 1
+  while ((bytes[at] as number) <= space) at++
+  return bytes[at] === closeArray || bytes[at] === closeObject
+}
