@@ -46,7 +46,7 @@ function describeError(error: unknown, hasStack: boolean, depth = 0): object {
 /** Lines are written in chunks of this many characters: a system call for each would cost more than the line itself. */
 const chunkLength = 16_384
 const flushEveryMs = 250
-/** How soon a reader that had no room is tried again. */
+/** How soon a reader that had no room is tried again at the exit. */
 const retryMs = 10
 /** How many bytes are kept while standard output takes none: its reader stalls or has gone, or its disk is full. */
 const maximumKept = 1_048_576
@@ -61,56 +61,32 @@ class Output {
   #rest = Buffer.alloc(0)
   /** How many characters have come since the last write, lost ones included. */
   #untried = 0
-  /** The limit was reached. Lines are lost until half of what was kept is written, so that one line tells of many. */
-  #isFull = false
-  /** How many lines were lost, and how many of them the log has not told of. */
+  /** How many lines were lost. */
   lost = 0
-  #untold = 0
-  #retry: NodeJS.Timeout | undefined = undefined
-
-  get #kept() {
-    return this.#rest.length + this.#text.length
-  }
 
   /** Takes a line with its end. */
   write(line: string): void {
-    this.#isFull ||= this.#kept + line.length > maximumKept
-    if (this.#isFull) {
-      this.lost++
-      this.#untold++
-    } else this.#text += line
+    if (this.#rest.length + this.#text.length + line.length > maximumKept) this.lost++
+    else this.#text += line
     this.#untried += line.length
     if (this.#untried >= chunkLength) this.flushSync()
-  }
-
-  /** Writes what standard output has room for. Pino calls it after a fatal line. */
-  flushSync(): void {
-    // The reader may have room long before the next line comes.
-    if (this.#tryToWrite() === 'EAGAIN') this.#retry ??= setTimeout(() => this.#again(), retryMs).unref()
   }
 
   /** Writes what is left, waiting for a slow reader up to `limitMs`. What it does not take is lost. */
   end(limitMs: number): void {
     const began = performance.now()
     const never = new Int32Array(new SharedArrayBuffer(4))
-    while (this.#tryToWrite() === 'EAGAIN' && performance.now() - began < limitMs)
+    while (this.flushSync() === 'EAGAIN' && performance.now() - began < limitMs)
       Atomics.wait(never, 0, 0, retryMs)
     this.lost += `${this.#rest}${this.#text}`.split('\n').length - 1
     this.#rest = Buffer.alloc(0)
     this.#text = ''
   }
 
-  #again() {
-    this.#retry = undefined
-    this.flushSync()
-  }
-
-  /** Returns the code of the error that kept it from writing everything. */
-  #tryToWrite(): string | undefined {
+  /** Writes what there is room for; pino calls it after a fatal line. Returns the code of the error that ended it. */
+  flushSync(): string | undefined {
     this.#untried = 0
-    for (;;) {
-      if (this.#isFull && this.#kept <= maximumKept / 2) this.#tellOfLost()
-      if (this.#kept === 0) return undefined
+    while (this.#rest.length + this.#text.length > 0) {
       if (this.#rest.length === 0) {
         this.#rest = Buffer.from(this.#text)
         this.#text = ''
@@ -121,12 +97,7 @@ class Output {
         return (error as NodeJS.ErrnoException).code
       }
     }
-  }
-
-  #tellOfLost() {
-    this.#text += `{"level":40,"time":${Date.now()},"lines":${this.#untold},"msg":"lines of the log were lost"}\n`
-    this.#untold = 0
-    this.#isFull = false
+    return undefined
   }
 }
 

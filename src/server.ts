@@ -7,6 +7,12 @@ import { reportStartupFault } from './failures/startup-fault.ts'
 import { createLogger } from './logger.ts'
 import { databaseChecks } from './plants/statements.ts'
 
+const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
+/** A terminal signals a whole group, and npm and `node --watch` forward it: within this time it is the same signal. */
+const sameSignalMs = 1_000
+/** When the shutdown began. */
+let endsSince: number | undefined
+
 try {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
@@ -33,22 +39,31 @@ try {
   process.prependOnceListener('exit', () => app.logUnlogged())
   // Only once the service listens: closeWithGrace makes a process that has nothing left to do exit with 0, and so one that
   // has failed to listen.
-  closeWithGrace(
+  const { close } = closeWithGrace(
     {
       delay: config.SHUTDOWN_TIMEOUT_MS,
       logger: app.log,
-      skip: ['SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...remaining() }, 'shutdown timed out; exiting'),
-      onSecondSignal: (signal) => app.log.fatal({ signal, ...remaining() }, 'second signal; exiting now')
+      skip: ['SIGHUP', ...endingSignals],
+      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...remaining() }, 'shutdown timed out; exiting')
     },
-    async ({ signal, err }) => {
+    async ({ err }) => {
+      endsSince = performance.now()
       if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
-      else app.log.info({ signal }, 'shutting down')
       await app.announceShutdown(config.SHUTDOWN_DELAY_MS, config.noticeMs)
       await app.close()
       app.log.info('shut down')
     }
   )
+  const end = (signal: NodeJS.Signals) => {
+    if (endsSince === undefined) {
+      app.log.info({ signal }, 'shutting down')
+      void close()
+    } else if (performance.now() - endsSince > sameSignalMs) {
+      app.log.fatal({ signal, ...remaining() }, 'second signal; exiting now')
+      process.exit(1)
+    }
+  }
+  for (const signal of endingSignals) process.on(signal, end)
 } catch (error) {
   reportStartupFault(error)
 }

@@ -92,7 +92,10 @@ const join = (item: string, values: number) => Array(values).fill(item).join()
 const wholes: [what: string, write: (values: number) => string][] = [
   ['numbers', (values) => `[${join('1', values - 1)}]`],
   ['strings that hold every token', (values) => `[${join(String.raw`",[]{}:\",\\"`, values - 1)}]`],
-  ['empty objects and arrays', (values) => `[${join('{ }', values - 2)},[]]`],
+  [
+    'empty objects, which count as two',
+    (values) => `[${join('{ }', values / 2 - 1)},1${',1'.repeat(values % 2)}]`
+  ],
   ['members of one name', (values) => `{${join('"a":1', values - 1)}}`],
   ['arrays in arrays', (values) => `${'[ '.repeat(values - 1)}1${' ]'.repeat(values - 1)}`],
   ['ids in ids', (values) => `${'{"id": '.repeat(values - 1)}1${'}'.repeat(values - 1)}`]

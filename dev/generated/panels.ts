@@ -376,12 +376,11 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
     {
       title: 'Connections closed without a response',
       description:
-        'Connections that ended without a response: dropped or evicted beyond MAX_CONNECTIONS, stalled when a client took nothing. Normal: none. Many: a client opens too many, or does not read.',
+        'Connections that ended without a response: dropped or evicted beyond MAX_CONNECTIONS. Normal: none. Many: a client opens too many.',
       runbook: 'plantstoreconnectionsrunningout',
       unit: 'cps',
       queries: {
         'dropped {{instance}}': 'rate(plant_store_http_connections_dropped_total{@}[$__rate_interval])',
-        'stalled {{instance}}': 'rate(plant_store_http_connections_stalled_total{@}[$__rate_interval])',
         'evicted {{token}} {{instance}}':
           'rate(plant_store_http_connections_evicted_total{@}[$__rate_interval])'
       }
@@ -396,14 +395,6 @@ export const rows: Readonly<Record<string, readonly Panel[]>> = {
         '{{instance}} database URL': 'plant_store_database_url_file_error{@}',
         '{{instance}} lost log lines': 'rate(plant_store_log_lines_lost_total{@}[$__rate_interval])'
       }
-    },
-    {
-      title: 'Responses that clients have not taken',
-      description:
-        'Bytes that the kernel holds because clients do not read them, or are not read. Normal: near 0. Much: slow clients, which are cut off at the bounds.',
-      runbook: 'overload',
-      unit: 'bytes',
-      queries: { '{{instance}}': 'plant_store_http_unread_bytes{@}' }
     }
   ]
 }

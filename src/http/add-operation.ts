@@ -8,7 +8,6 @@ import type { Operation, RegisteredOperation } from '../operation.ts'
 import { Shares } from '../shared/shares.ts'
 import { checkBodyHeader, checkBudget, createBodyReader } from './body.ts'
 import { parseIdempotencyKey } from './head.ts'
-import { namesOfIntegers } from './json.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -31,8 +30,6 @@ declare module 'fastify' {
 }
 
 const tooManyConnections = () => new Failure('Overloaded', { message: 'too many connections' })
-/** An integer of a path, without leading zeros, so that each id has one path. */
-const integer = /^(?:0|-?[1-9]\d{0,18})$/
 
 /** `bodyMemoryBytes` is the budget of the bodies that are arriving at the same time. */
 export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: number }>(
@@ -51,10 +48,9 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
       throw new Error(`${method} ${url} is neither a declared operation nor internal`)
     })
     app.decorate('addOperation', (declared) => {
-      const { method, path, writes, params, body, success } = declared
-      const operation = { ...declared, url: basePath + path.replaceAll(/{(\w+)}/g, ':$1') }
+      const { method, path, writes, body, success } = declared
+      const operation = { ...declared, url: basePath + path }
       declarations.add(operation)
-      const integers = params ? namesOfIntegers(params) : []
       const response = { 200: success.schema }
 
       /** Returns the first failure, in the order of the contract; the first step throws its own. */
@@ -75,12 +71,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
       }
 
       // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
-      const decide: onRequestHookHandler = (request, _, done) => {
-        const given = request.params as Record<string, unknown>
-        for (const name of integers)
-          if (integer.test(`${given[name]}`)) given[name] = BigInt(`${given[name]}`)
-        done(findRefusal(request))
-      }
+      const decide: onRequestHookHandler = (request, _, done) => done(findRefusal(request))
       app.register(async (scope) => {
         // A getter of the prototype, unlike a field, costs a request nothing.
         scope.decorateRequest('operation', { getter: () => operation })
@@ -92,8 +83,7 @@ export default fp<{ registry: Registry; basePath: string; bodyMemoryBytes: numbe
           method,
           url: operation.url,
           config: { operation },
-          // Fastify warns about a schema that is undefined.
-          schema: { ...(params && { params }), ...(body && { body: body.schema }), response },
+          schema: { ...(body && { body: body.schema }), response },
           onRequest: [app.authenticate, decide],
           handler: operation.handle
         })

@@ -181,8 +181,6 @@ export class Connections {
   readonly evicted = { none: 0, valid: 0 }
   /** How many were closed without a response. */
   dropped = 0
-  /** How many were closed since their client took nothing of a response for too long. */
-  stalled = 0
 
   constructor(limits: ConnectionLimits) {
     this.limits = limits
@@ -223,7 +221,7 @@ export class Connections {
 
 /**
  * Adds the connections to an application, whose server then emits `rejected`, with a failure that was written without
- * Fastify, its `requestId` and its `client`, and `stalled` with the address of a client that took nothing for too long.
+ * Fastify, its `requestId` and its `client`.
  * Returns two ways to reject a connection: with a failure, and by an error of Node's parser.
  */
 export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
@@ -278,21 +276,12 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
   return { connections, reject, rejectUnreadable }
 }
 
-/** Handles a connection on which nothing has moved for as long as its time-out: closes it, unless its client waits for us. */
-function onSilence(
-  { bySocket, ...connections }: Connections,
-  server: FastifyInstance['server'],
-  socket: Socket
-) {
+/** Closes a connection on which nothing has moved for as long as its time-out, unless its client waits for us. */
+function onSilence({ bySocket }: Connections, server: FastifyInstance['server'], socket: Socket) {
   const connection = bySocket.get(socket)
-  const isStalled = socket.writableLength > 0
-  if (connection && !connection.isOver && !connection.isWaiting && !isStalled)
-    return void socket.setTimeout(server.timeout)
-  if (isStalled) {
-    connections.stalled++
-    server.emit('stalled', socket.remoteAddress)
-  }
-  socket.destroy()
+  const isOurs = connection && !connection.isOver && !connection.isWaiting && socket.writableLength === 0
+  if (isOurs) socket.setTimeout(server.timeout)
+  else socket.destroy()
 }
 
 /**

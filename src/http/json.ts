@@ -3,7 +3,8 @@ import type { TObject } from '@sinclair/typebox'
 import { Failure } from '../failures/failure.ts'
 
 /**
- * How many values a body may have: itself, and each member and element at any depth. With this limit, JSON.parse takes about
+ * How many values a body may have: itself, and each member and element at any depth; an empty array or object counts as two.
+ * With this limit, JSON.parse takes about
  * 3 ms for 1 MiB of any shape; without it, up to 380 ms, and memory for each level.
  */
 export const maximumValues = 2_000
@@ -72,31 +73,18 @@ export function toInteger(source: string): bigint | undefined {
   return BigInt(sign + digits + '0'.repeat(zeros)) // 12500
 }
 
-const [space, quote, comma, backslash] = [0x20, 0x22, 0x2c, 0x5c]
-const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
+const [quote, comma, backslash, openArray, openObject] = Buffer.from('",\\[{')
 
 /** Throws a Failure for too many values: before JSON.parse, whose time and memory they would take. */
 function limitValues(bytes: Buffer): void {
   let values = 1
+  let isText = false
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at]
-    if (byte === quote) at = findEndOfString(bytes, at)
-    else if (byte === comma || ((byte === openArray || byte === openObject) && !isEmpty(bytes, at)))
+    if (byte === quote) isText = !isText
+    else if (isText) at += byte === backslash ? 1 : 0
+    else if (byte === comma || byte === openArray || byte === openObject)
       if (++values > maximumValues)
         throw new Failure('MalformedBody', { message: `the body has more than ${maximumValues} values` })
   }
-}
-
-/** Returns the offset of the quote that ends the string at an offset; that of the end if there is none. */
-function findEndOfString(bytes: Buffer, start: number): number {
-  let at = start + 1
-  while (at < bytes.length && bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1
-  return at
-}
-
-/** Returns whether the array or object that opens at an offset is empty. */
-function isEmpty(bytes: Buffer, offset: number): boolean {
-  let at = offset + 1
-  while ((bytes[at] as number) <= space) at++
-  return bytes[at] === closeArray || bytes[at] === closeObject
 }

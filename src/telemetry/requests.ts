@@ -60,8 +60,6 @@ export default fp<{ registry: Registry }>(
     const ofEvicted =
       'Connections closed to make room for new ones, by whether a request of theirs had a valid token'
     count('http_connections_evicted', ofEvicted, () => connections.evicted, 'token')
-    const ofStalled = 'Connections cut off: their client took nothing of a response for REQUEST_TIMEOUT_MS'
-    count('http_connections_stalled', ofStalled, () => connections.stalled)
     const ofRequests = 'Requests that have no complete response yet'
     gauge('http_requests_in_flight', ofRequests, () => connections.pending)
     gauge('http_connections', 'Open connections of clients', () => connections.size)
@@ -83,9 +81,6 @@ export default fp<{ registry: Registry }>(
           message
         )
       }
-    )
-    server.on('stalled', (client?: string) =>
-      write('info', { client }, 'client stopped reading its response; connection closed')
     )
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { request, elapsedTime } = reply

@@ -183,6 +183,19 @@ t.test('SIGTERM: readiness fails at once, and creates succeed during SHUTDOWN_DE
   t.equal((await send(service.metricsUrl().replace('metrics', 'livez'), { method: 'GET' })).status, 200)
 })
 
+// A terminal signals a group, and npm passes the signal on.
+t.test('a signal that comes twice at once is one; one that comes later ends the process', async (t) => {
+  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000', SHUTDOWN_TIMEOUT_MS: '1800000' })
+  for (let count = 0; count < 2; count++) service.kill('SIGINT')
+  const isNotReady = async () => (await ready(service.url)).status !== 200
+  await until('it is not ready', isNotReady)
+  await sleep(1_500)
+  t.strictSame(await service.post({ id: ++lastId, name: 'n' }), created)
+  service.kill('SIGINT')
+  t.equal((await service.ended).code, 1)
+  t.match(service.log().at(-1), { level: 60, msg: 'second signal; exiting now' })
+})
+
 /** A balancer: passes creates on to the replicas in turn, but to none whose /readyz has failed. */
 function startBalancer() {
   const replicas = new Map<string, { isReady: boolean; agent: Agent }>()
