@@ -94,7 +94,7 @@ const wholes: [what: string, write: (values: number) => string][] = [
   ['strings that hold every token', (values) => `[${join(String.raw`",[]{}:\",\\"`, values - 1)}]`],
   [
     'empty objects, which count as two',
-    (values) => `[${join('{ }', values / 2 - 1)},1${',1'.repeat(values % 2)}]`
+    (values) => `[${join('{ }', (values - 1) >> 1)}${values % 2 ? '' : ',1'}]`
   ],
   ['members of one name', (values) => `{${join('"a":1', values - 1)}}`],
   ['arrays in arrays', (values) => `${'[ '.repeat(values - 1)}1${' ]'.repeat(values - 1)}`],
