@@ -35,23 +35,27 @@ interface Place {
   otherPort: number
 }
 
+/** The name of the container that listens on a port. */
+const container = ({ port }: { port: number }) => `plant-store-balancer-${port}`
+
 /** Starts a program, and returns where when it responds; ends it at teardown. `prepare` returns its files and its arguments. */
 async function startProgram(
   t: Test,
   command: string,
-  prepare: (place: Place) => { files: Record<string, string>; args: string[]; variables?: object }
+  prepare: (place: Place) => { files: Record<string, string>; args: string[] }
 ) {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-balancer-'))
   await chmod(directory, 0o755) // for a balancer that gives up the rights of root
   const place = { directory, port: await freePort(), otherPort: await freePort() }
-  const { files, args, variables } = prepare(place)
+  const { files, args } = prepare(place)
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
-  const child = spawn(command, args, { env: { ...env, ...variables }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
   let complaints = ''
   child.stderr.setEncoding('utf8').on('data', (text) => (complaints += text))
   const ended = once(child, 'exit')
   t.teardown(async () => {
-    child.kill('SIGTERM')
+    if (command === 'docker') spawn('docker', ['rm', '--force', container(place)], { stdio: 'ignore' })
+    else child.kill('SIGTERM')
     await ended
     await rm(directory, { recursive: true, force: true })
   })
@@ -63,25 +67,37 @@ async function startProgram(
   return { ...place, url }
 }
 
-/** HAProxy names the servers where the configuration finds them by DNS; the rest is as it is shipped. */
+const haproxyImage = process.env.HAPROXY_IMAGE || 'haproxy:3.2.26-trixie'
+
+/** HAProxy, from its image, names the servers where the configuration finds them by DNS; the rest is as it is shipped. */
 async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
   const servers = ports.map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`).join('\n')
   const config = read('haproxy/haproxy.cfg')
     .replace(/ {2}server-template api .*\n/, `${servers}\n`)
-    // HAProxy 3.2 and later; these servers are not found by DNS.
-    .replace(' init-state down', '')
-    .replaceAll(/ {2}http-request pause .*\n/g, '')
-    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', ' inter 1s')
-  return startProgram(t, 'haproxy', ({ directory, port, otherPort }) => ({
-    files: { config },
-    args: ['-db', '-f', join(directory, 'config')],
-    variables: {
+    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', '')
+  return startProgram(t, 'docker', ({ directory, port, otherPort }) => {
+    const variables = {
       HAPROXY_BIND: `127.0.0.1:${port}`,
       HAPROXY_METRICS_BIND: `127.0.0.1:${otherPort}`,
       HAPROXY_SERVER_MAXCONN: '1000',
-      HAPROXY_ERRORS: join(root, 'ops/haproxy/errors')
+      HAPROXY_ERRORS: '/errors'
     }
-  }))
+    return {
+      files: { config },
+      args: [
+        ...[
+          'run',
+          '--rm',
+          `--name=${container({ port })}`,
+          '--network=host',
+          '--user=0',
+          `--volume=${join(root, 'ops/haproxy/errors')}:/errors:ro`
+        ],
+        ...Object.entries(variables).map(([name, value]) => `--env=${name}=${value}`),
+        ...[`--volume=${directory}:/config:ro`, haproxyImage, 'haproxy', '-db', '-f', '/config/config']
+      ]
+    }
+  })
 }
 
 const { key, cert, ca } = (() => {
@@ -126,6 +142,6 @@ export const balancers: Record<
   string,
   { command: string; start(t: Test, ports: number[]): Promise<Balancer> }
 > = {
-  HAProxy: { command: 'haproxy', start: startHaproxy },
+  HAProxy: { command: 'docker', start: startHaproxy },
   nginx: { command: 'nginx', start: startNginx }
 }
