@@ -43,7 +43,7 @@ const kinds: Record<string, [connections: number, act: (socket: Socket) => void]
   'pipelines that read nothing': [400, deaf(pipelined)],
   'responses that are not read': [
     1_500,
-    (socket) => socket.pause().write(post(`{"id":${++lastId},"name":"${'n'.repeat(100_000)}"}`))
+    (socket) => socket.pause().write(post(`{"id":${++lastId},"name":"${'n'.repeat(20_000)}"}`))
   ]
 }
 
@@ -55,5 +55,7 @@ function open(index: number) {
   socket.on('error', () => {}).once('close', () => setTimeout(open, 100, index))
 }
 
+// Sockets that are not read do not keep a process running.
+setInterval(() => {}, 1_000)
 for (let index = 0; index < connections; index++) open(index)
 process.stdout.write('flooding\n')
