@@ -32,7 +32,7 @@ const cases: Case[] = [
 const own: Record<string, Case[]> = {
   HAProxy: [
     // What it cannot read as HTTP gets its page before any configuration counts.
-    ['a header that is too large', ask('{}', { x: 'x'.repeat(20_000) })],
+    ['a header that is too large', ask('', { x: 'x'.repeat(20_000) })],
     ['a length that is not a number', ask('{}', { 'content-length': 'x' })],
     ['garbage', 'garbage\r\n\r\n'],
     // By prior knowledge (RFC 9113, section 3.3): one connection would hold a hundred requests.
