@@ -1,4 +1,4 @@
-/** The OpenAPI document in the hands of public tools: Redocly's rules, and a generated client each in TypeScript and in Perl. */
+/** What clients use: the samples, Redocly's rules for the OpenAPI document, and a generated client each in TypeScript and in Perl. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,6 +59,19 @@ t.test(
     t.strictSame(await rowsOf(id), [{ id: `${id}`, name }])
   }
 )
+
+for (const [command, file, id] of [
+  ['sh', 'create-plant.sh', '9223372036854775801'],
+  ['node', 'create-plant.mjs', '9223372036854775802']
+] as const) {
+  t.test(`the sample ${file}`, async (t) => {
+    const sample = join(import.meta.dirname, '../../../docs/clients', file)
+    const env = { PLANTS_URL: `${baseUrl}/plants`, PLANTS_TOKEN: token }
+    t.equal(await execute(command, [sample], { env }), '{"name":"Monstera","tag":"tropical"}')
+    t.strictSame(await rowsOf(BigInt(id)), [{ id, name: 'Monstera' }])
+    await t.rejects(execute(command, [sample], { env }), { message: /already exists/ })
+  })
+}
 
 const hasPerlClient = spawnSync('perl', ['-MOpenAPI::Client', '-e', '1']).status === 0
 
