@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import { openProject } from '../../support/compose.ts'
-import { docker, root, sourceDateEpoch } from '../../support/docker.ts'
+import { docker, root } from '../../support/docker.ts'
 import { execute } from '../../support/execute.ts'
 import { assertRows } from '../../support/histories/assert-rows.ts'
 import { type StoredRow, selectRows } from '../../support/histories/history.ts'
@@ -35,7 +35,6 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
   await writeFile(join(cwd, '.env'), `COMPOSE_PROJECT_NAME=${name}\n`)
   const env = {
     COMPOSE_PROJECT_NAME: name,
-    SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     PORT: '0',
     WRITE_DEADLINE_MS: '60000',
     SHUTDOWN_TIMEOUT_MS: '110000',
