@@ -2,14 +2,14 @@
 import assert from 'node:assert'
 import { Link, List } from '../shared/list.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
-import { type Next, next, type Result, steps } from './table.ts'
+import { type Ending, type Facts, type Next, next, type Way } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
 /** The states of a row, and from which states each may be entered. */
 const enteredFrom = {
   /** An older row holds its id. */
   behind: ['new'],
-  /** It holds its id, and waits for a lane. */
+  /** It holds its id, and waits for a lane of its way. */
   waiting: ['new', 'behind', 'tried', 'resting'],
   /** It is in an attempt. */
   tried: ['waiting'],
@@ -21,46 +21,29 @@ const enteredFrom = {
 
 type State = keyof typeof enteredFrom | 'new'
 
-/**
- * What a row waits for: an insert with new rows, a look-up, a trial with the shortest time limit (with its part, or alone for
- * the first time), or a trial with a longer limit.
- */
-export type Kind = 'newRows' | 'lookUp' | 'firstTrial' | 'longTrial'
-
-/** Into how many parts rows are split that have failed together. */
-const partsOfAFailure = 4
-
-/** What has happened to a row. Most rows are written at once: they share an empty one. */
-class History {
-  /** An insert without a verdict may have stored it. */
+/** What has happened to a row. */
+class History implements Facts {
+  way: Way = 'together'
+  insertWay: Way = 'together'
   mayBeStored = false
-  /** Its next attempt is a look-up. */
-  looksUp = false
-  /** Its inserts are trials: one has failed or has left it out, or the row that had its id before was tried alone. */
-  isSuspect = false
-  /** How many rows the next insert of a suspect may have. */
-  partRows = 0
-  /** How often the shortest time limit is doubled for its next trial. */
-  doublings = 0
-  /** How often it was repeated at once, because an insert had failed by chance. */
-  repeats = 0
-  /** How often an insert has left it out. */
+  refusal: Error | undefined = undefined
   misses = 0
+  /** How often it was slow: its next limit is doubled this often. */
+  doublings = 0
   /** How often it has rested. */
   rests = 0
   /** An insert with it and others has failed. */
   hasFailedOthers = false
-  /** The error of its data, which its client gets unless the look-up finds its id. */
-  refusal: Error | undefined = undefined
   /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
   /** Ends its rest before its time. */
   cancelRest: () => void = () => {}
 }
+/** Most rows are written at once: they share one. */
 const noHistory: Readonly<History> = Object.freeze(new History())
 
-/** Links a row among all rows that wait for their outcome; the row itself is a link of its queue. */
-export class DeadlineLink<T extends Item, R> extends Link {
+/** Links a row among all rows that wait for their outcome; the row itself is a link of its way's list. */
+class DeadlineLink<T extends Item, R> extends Link {
   readonly row: Row<T, R>
 
   constructor(row: Row<T, R>) {
@@ -105,12 +88,6 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   get mayBeStored() {
     return this.#history.mayBeStored
   }
-  get kind(): Kind {
-    const { looksUp, isSuspect, doublings } = this.#history
-    if (looksUp) return 'lookUp'
-    if (!isSuspect) return 'newRows'
-    return doublings === 0 ? 'firstTrial' : 'longTrial'
-  }
 
   #enter(state: keyof typeof enteredFrom) {
     const from: readonly State[] = enteredFrom[state]
@@ -118,7 +95,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#state = state
   }
 
-  #ownHistory(): History {
+  #own(): History {
     if (this.#history === noHistory) this.#history = new History()
     return this.#history
   }
@@ -137,9 +114,8 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** Its rest begins; `cancel` ends it before its time. */
   rest(cancel: () => void) {
     this.#enter('resting')
-    const history = this.#ownHistory()
-    history.rests++
-    history.cancelRest = cancel
+    this.#own().rests++
+    this.#own().cancelRest = cancel
   }
 
   /** Tells its outcome. */
@@ -150,55 +126,31 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     else this.resolve(outcome, size as number)
   }
 
-  /** Records how its attempt ended, if that was not an outcome; returns what comes next. */
-  record(result: Result, error?: Error): Next {
-    const { size } = this.#attempt as Attempt
-    const history = this.#ownHistory()
-    const { looksUp, misses } = history
-    if (result !== 'nothing') history.cause = error
-    // A look-up writes nothing, however it ends.
-    if (result === 'lost' && !looksUp) history.mayBeStored = true
-    const step = next({ ...history, isAlone: size === 1 }, result)
-    if (!looksUp) this.#countInsert(result, step, size)
-    // An insert has left it out, though its id is free: it must not hold up others.
-    else if (step.attempt === 'insert' && misses > 0) this.#suspect(1)
-    if (step.attempt === 'find') history.looksUp = true
-    else if (step.attempt === 'insert') history.looksUp = false
-    return step
-  }
-
-  /** Counts an insert with it, of so many rows, that has not decided it. */
-  #countInsert(result: Result, step: Next, size: number) {
-    const history = this.#ownHistory()
-    if (result === 'nothing') history.misses++
-    else if (step === steps.repeat) history.repeats++
-    else if (step !== steps.wait) this.#countFailure(result, size)
-  }
-
-  /** Rows that have failed together go on in parts. One that has failed alone gets more time, or keeps the error of its data. */
-  #countFailure(result: Result, size: number) {
-    const history = this.#ownHistory()
-    this.#suspect(Math.max(1, Math.floor(size / partsOfAFailure)))
-    if (size > 1) history.hasFailedOthers = true
-    else {
-      history.doublings++
-      history.refusal = result === 'broken' || result === 'refused' ? history.cause : undefined
+  /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */
+  record(ending: Ending, error?: Error): Next | undefined {
+    const { size = 0 } = this.#attempt ?? {}
+    const history = this.#own()
+    const isLookUp = history.way === 'lookUp'
+    if (error) history.cause = error
+    if (!isLookUp) {
+      history.insertWay = history.way
+      if (ending === 'lost') history.mayBeStored = true
+      if (ending === 'absent') history.misses++
+      if (ending === 'failed' && size > 1) history.hasFailedOthers = true
+      if (ending === 'slow') history.doublings++
+      if (ending === 'refused' || ending === 'broken') history.refusal = error
     }
-  }
-
-  /** From now on its inserts have so many rows at most, and take turns with those of other suspects. */
-  #suspect(partRows: number) {
-    const history = this.#ownHistory()
-    history.isSuspect = true
-    history.partRows = partRows
+    const step = next(history, ending)
+    if (step) history.way = step.way
+    return step
   }
 
   /** Returns the error that its client gets if nothing more is tried. */
   toError(): Error {
-    const { mayBeStored, refusal, looksUp, cause } = this.#history
+    const { mayBeStored, refusal, way, cause } = this.#history
     if (mayBeStored) return new NotCommitted('unknown', cause)
     // After a look-up, the cause is the look-up's own error, which says nothing about the data.
-    return refusal ?? (looksUp ? new NotCommitted('missing', cause) : (cause as Error))
+    return refusal ?? (way === 'lookUp' ? new NotCommitted('missing', cause) : (cause as Error))
   }
 
   /** Lets a newer row with the same id wait behind this one, and behind those that wait already. */
@@ -208,20 +160,20 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#behind.push(row)
   }
 
-  /** Hands its id on to the next row, and returns that. After a row that was tried alone, the next one is tried alone, too. */
+  /** Hands its id on to the next row, and returns that. If the id was trouble, the next row spares others that. */
   handOn(): Row<T, R> | undefined {
     const next = this.#behind?.first
     if (next === undefined) return undefined
     next.unlink()
     next.#behind = this.#behind
-    if (this.#history.partRows === 1) next.#suspect(1)
+    if (this.#history.insertWay !== 'together') next.#own().way = 'carefully'
     return next
   }
 }
 
 /** An attempt, which is cut off when nobody waits for any of its rows. */
 export class Attempt {
-  readonly kind: Kind
+  readonly way: Way
   /** How many rows it has. */
   readonly size: number
   /** When it began, in ms of the clock. */
@@ -230,8 +182,8 @@ export class Attempt {
   /** How many of its rows have not expired. */
   #waiting: number
 
-  constructor(kind: Kind, size: number, began: number) {
-    this.kind = kind
+  constructor(way: Way, size: number, began: number) {
+    this.way = way
     this.size = this.#waiting = size
     this.began = began
   }
@@ -240,7 +192,9 @@ export class Attempt {
     return this.#controller.signal
   }
 
-  cutOff = () => this.#controller.abort()
+  cutOff() {
+    this.#controller.abort()
+  }
 
   /** One of its rows has expired. */
   expire() {

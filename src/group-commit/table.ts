@@ -1,93 +1,100 @@
-/** What becomes of a row that an attempt has not decided. */
+/** The ways in which a row is tried, and what becomes of a row that an attempt has not decided. */
 import type { FailureKind } from '../shared/write-failure.ts'
+import type { Verdict } from './types.ts'
 
-/** How the attempt ended for such a row: the failure of all its rows, or that the row was not written, or not found. */
-export type Result = FailureKind | 'nothing'
+/**
+ * The ways, and how many attempts of each run at a time: each has lanes of its own, so that no kind of row waits for
+ * another kind. `together` has those of the settings.
+ */
+export const lanes = {
+  /** With all that wait, in one statement. */
+  together: 0,
+  /** One by one in one transaction, so that each row has its own verdict. Two: rows that come next wait for slow ones. */
+  carefully: 2,
+  /** The same, with others that were locked or failed by chance. */
+  again: 1,
+  /** The same with one row: a careful call with it has failed as a whole. */
+  alone: 1,
+  /** The same with one row that was slow, and twice the time for each try. */
+  patiently: 1,
+  /** A look-up of the ids: what was lost or left out may be stored. */
+  lookUp: 1
+}
+export type Way = keyof typeof lanes
 
-/** What comes next: no further attempt, or which statement, and when. */
-export type Next =
-  | { readonly attempt: 'none' }
-  | { readonly attempt: 'same' | 'insert' | 'find'; readonly when: When }
+/** How an attempt ended for a row: with a verdict of its own, left out or not found (`absent`), or with all others. */
+export type Ending = Verdict['verdict'] | 'absent' | 'away' | 'gone' | 'lost' | 'failed'
 
-/** At the front or the back of its queue; once it has rested on its own, or once all lanes have paused. */
-export type When = 'first' | 'last' | 'after its rest' | 'after the pause'
-
-/** All that may come next, by its name in the tables. */
-export const steps = {
-  /** All rows wait for the database together, then the same attempt again. */
-  wait: { attempt: 'same', when: 'after the pause' },
-  /** The same attempt again, before all others. */
-  repeat: { attempt: 'same', when: 'first' },
-  /** The same statement with a part of the rows. */
-  part: { attempt: 'same', when: 'last' },
-  /** The same statement alone, with more time. */
-  rest: { attempt: 'same', when: 'after its rest' },
-  /** A look-up, with all that wait for one. */
-  find: { attempt: 'find', when: 'last' },
-  restFind: { attempt: 'find', when: 'after its rest' },
-  /** With its part; alone if an insert has left it out. */
-  insert: { attempt: 'insert', when: 'last' },
-  /** Its client gets the error of its data, or this failure's, or that the row may be stored. */
-  fail: { attempt: 'none' }
-} as const satisfies Record<string, Next>
-
-const { wait, repeat, part, rest, find, restFind, insert, fail } = steps
-
-type Table = Record<Result, [ofSeveral: Next, ofOneAlone: Next]>
-
-// biome-ignore format: a table
-const afterInsert: Table = {
-  nothing: [find, find],
-  away:    [wait, wait],
-  gone:    [fail, fail],
-  chance:  [part, rest],
-  busy:    [part, rest],
-  lost:    [find, restFind],
-  broken:  [part, find],
-  refused: [part, find]
+/** What comes next: another attempt, at the front or the back of its way's rows, after a rest or a pause; or no more. */
+export interface Next {
+  readonly way: Way
+  readonly when: 'first' | 'last' | 'after its rest' | 'after the pause'
 }
 
-// biome-ignore format: a table
-const afterFind: Table = {
-  nothing: [insert, insert],
-  away:    [wait, wait],
-  gone:    [fail, fail],
-  chance:  [part, rest],
-  busy:    [part, rest],
-  lost:    [part, rest],
-  broken:  [part, fail],
-  refused: [part, fail]
+/** Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its own. */
+export function endingOf(kind: FailureKind, rows: number, isCutOff: boolean): Ending {
+  if (isCutOff && (kind === 'away' || kind === 'busy')) return rows === 1 ? 'slow' : 'failed'
+  if (kind === 'away' || kind === 'gone' || kind === 'lost') return kind
+  if (rows > 1) return 'failed'
+  return kind === 'chance' ? 'busy' : kind
 }
 
-/** What else is known about the row. */
+/** What a row does after an insert of its way, so that it endangers fewer others. */
+const stepsDown: Record<Way, Next> = {
+  together: { way: 'carefully', when: 'last' },
+  carefully: { way: 'alone', when: 'last' },
+  again: { way: 'alone', when: 'last' },
+  alone: { way: 'patiently', when: 'after its rest' },
+  patiently: { way: 'patiently', when: 'after its rest' },
+  lookUp: { way: 'lookUp', when: 'last' }
+}
+
+const lookUp: Next = { way: 'lookUp', when: 'last' }
+const lookUpLater: Next = { way: 'lookUp', when: 'after its rest' }
+
+/** What is known of the row. */
 export interface Facts {
-  /** The attempt was a look-up. */
-  readonly looksUp: boolean
-  /** No other row was in the attempt. */
-  readonly isAlone: boolean
+  /** The way of the attempt that has ended. */
+  readonly way: Way
+  /** The way of its last insert. */
+  readonly insertWay: Way
   /** An attempt without a verdict may have stored it. */
   readonly mayBeStored: boolean
-  /** It was refused when it was alone: its client gets this error unless the look-up finds its id. */
+  /** The error of its data, which its client gets unless the look-up finds its id. */
   readonly refusal: Error | undefined
-  /** How often it was repeated at once. */
-  readonly repeats: number
   /** How often an insert has left it out. */
   readonly misses: number
 }
 
-/** A row is repeated at once this often, and inserted again this often after an insert has left it out. */
-const mostRepeats = 3
+/** A row is inserted again this often after an insert has left it out and its id was not found. */
+const mostMisses = 3
 
-/** Returns what comes next. */
-export function next(
-  { looksUp, isAlone, mayBeStored, refusal, repeats, misses }: Facts,
-  result: Result
-): Next {
-  if (result === 'chance' && !looksUp && repeats < mostRepeats) return repeat
-  // Nothing more is tried. If the row may be stored, its client is told that (Row.toError).
-  if (result === 'nothing' && looksUp && (refusal || misses > mostRepeats)) return fail
-  const [ofSeveral, ofOneAlone] = (looksUp ? afterFind : afterInsert)[result]
-  const usual = isAlone ? ofOneAlone : ofSeveral
+/** Returns what comes next; undefined if the row has failed. */
+export function next(facts: Facts, ending: Ending): Next | undefined {
+  const { way, insertWay, refusal, misses, mayBeStored } = facts
+  const isLookUp = way === 'lookUp'
+  switch (ending) {
+    case 'away':
+      return { way, when: 'after the pause' }
+    case 'untried':
+      return { way, when: 'first' }
+    case 'failed':
+      return stepsDown[way]
+    case 'absent':
+      if (!isLookUp) return lookUp
+      return refusal || misses > mostMisses ? undefined : stepsDown[insertWay]
+    case 'lost':
+      return isLookUp ? lookUpLater : lookUp
+    case 'busy':
+      return isLookUp ? lookUpLater : { way: 'again', when: 'after its rest' }
+    case 'slow':
+      return isLookUp ? lookUpLater : { way: 'patiently', when: 'after its rest' }
+    case 'refused':
+    case 'broken':
+      if (!isLookUp) return lookUp
+      break
+    case 'gone':
+  }
   // No other failure is told of a row that may be stored: it is looked up first.
-  return usual === fail && mayBeStored ? restFind : usual
+  return mayBeStored ? lookUpLater : undefined
 }

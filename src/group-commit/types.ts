@@ -1,5 +1,6 @@
 /** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
 import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
+import type { Way } from './table.ts'
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {
@@ -7,8 +8,6 @@ export interface Item {
   readonly id: bigint
   /** How many bytes it counts as in the byte limits. */
   readonly bytes: number
-  /** Rows that have failed take turns by their callers. */
-  readonly caller?: string
   /** Its caller's part of all that waits, 0 to 1; without it, all. */
   readonly portion?: number
 }
@@ -20,8 +19,18 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/** For each row in order the caller's result, the caller's error, or undefined: nothing was written, or found. */
-export type Results<R> = readonly (R | Error | undefined)[]
+/** What a careful call says about one of its rows that it has not written. The row is not stored. */
+export interface Verdict {
+  /**
+   * Its data breaks a rule, or meets a fault that repeats; it may succeed later, as when its id is locked; it took too long;
+   * or the call has ended before it.
+   */
+  readonly verdict: 'refused' | 'broken' | 'busy' | 'slow' | 'untried'
+  readonly error?: Error
+}
+
+/** For each row in order the caller's result, the caller's error, a verdict, or undefined: neither written nor found. */
+export type Results<R> = readonly (R | Error | Verdict | undefined)[]
 
 /** How an attempt ended: with a result for each row, or with the failure of all. */
 export type AttemptEnd<R> =
@@ -29,24 +38,27 @@ export type AttemptEnd<R> =
   | { readonly results?: undefined; readonly failure: WriteFailure }
 
 /**
- * What the rows are written to. `insert` and `find` get rows sorted by id, and never reject. The signal aborts when nobody
- * waits for the attempt any more, or it takes too long. Then the promise must settle soon: the lane stays taken until it does,
- * so that abandoned attempts do not pile up.
+ * What the rows are written to. It gets rows sorted by id, and never rejects. The signal aborts when nobody waits for the
+ * attempt any more, or it takes too long. Then the promise must settle soon: the lane stays taken until it does, so that
+ * abandoned attempts do not pile up.
  */
 export interface Store<T extends Item, R> {
   /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
   insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
-  /** Looks the ids of the rows up; what it finds is as durable as what `insert` has written. */
+  /**
+   * Inserts them one by one, in one durable transaction that keeps what succeeds. The database ends it after `limitMs`, and
+   * waits for each lock for a part of that.
+   */
+  insertEach(rows: readonly AttemptRow<T>[], limitMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
+  /** Looks the ids of the rows up; what it finds is as durable as what an insert has written. */
   find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<AttemptEnd<R>>
-  /** Commits a transaction without a row that needs all that `insert` needs; settles in bounded time. */
-  commitNothing(): Promise<unknown>
-  /** Resolves when the database serves again, rejects when it does not; settles in bounded time either way. */
-  probe(): Promise<unknown>
+  /** Commits a transaction without a row that needs all that `insert` needs. */
+  probe(): Promise<AttemptEnd<never>>
 }
 
 /** Limits of group commit, integers from 1. */
 export interface Limits {
-  /** How many attempts run at the same time. */
+  /** How many batches are written together at the same time. */
   readonly lanes: number
   /** The most rows of a batch. */
   readonly batchRows: number
@@ -58,6 +70,7 @@ export interface Limits {
 
 /** A report of an attempt that has ended. */
 export interface AttemptReport {
+  readonly way: Way
   readonly rows: number
   readonly ms: number
   /** Whether it was an insert or a look-up that succeeded, or why it has failed. */
