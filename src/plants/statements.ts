@@ -62,7 +62,8 @@ const compare = `
   join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
 
 // Inserts no row, but needs the same rights, and the same lock of the table, as an insert.
-const insertNone = `insert into plants (${writtenList}) select ${writtenList} from plants limit 0`
+const insertNone = `
+  insert into plants (${writtenList}) select ${writtenList} from plants limit 0 on conflict (id) do nothing`
 const insertNothing = `with none as (${insertNone}) select ${waitForStandby}, ${lookupSettings}`
 
 /** The lines that PostgreSQL adds to the context of an error of a row: the statement below, in one line, and its block. */
