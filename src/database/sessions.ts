@@ -104,7 +104,7 @@ export class Database {
       const generation = this.#generation
       this.#connect(limitMs).then(
         (session) => {
-          const isWanted = this.#waits.delete(connect) && generation === this.#generation
+          const isWanted = generation === this.#generation && this.#waits.delete(connect)
           if (isWanted) resolve(session)
           else this.#keep(session)
         },
