@@ -73,11 +73,12 @@ export class Session {
   async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
     let graceTimer: NodeJS.Timeout | undefined
     let isCancelled = false
+    let isOver = false
     const silence = Promise.withResolvers<never>()
     const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
     const cancel = () => {
       // If the result was read in the turn in which the time was up, a request would cancel the next statement.
-      if (!this.#isRunning || isCancelled) return
+      if (isOver || isCancelled) return
       isCancelled = true
       cancelStatement(this.#client)
       // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
@@ -95,6 +96,7 @@ export class Session {
     } catch (cause) {
       end = await this.#judge(cause)
     }
+    isOver = true
     this.#isRunning = false
     clearTimeout(timer)
     clearTimeout(graceTimer)

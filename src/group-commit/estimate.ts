@@ -13,13 +13,10 @@ const aloneMs = 25
 
 /**
  * Learns only from batches that were written together: a failure says nothing about the store's speed, and a row that has
- * failed before may be slow itself (Karn's algorithm, RFC 6298, section 3). Until something is learned, nothing is expected
- * to take long.
+ * failed before may be slow itself (Karn's algorithm, RFC 6298, section 3). Until then, nothing is expected to take long.
  */
 export class Estimate {
   readonly #limits: Limits
-  /** The longest limit of an attempt, which leaves time for a repeat. */
-  readonly #longestMs: number
   /** How long a full batch takes on average. */
   #batchMs = 0
   /** How long the slowest of the latest batches took, whatever its size; quicker ones lower it slowly. */
@@ -29,7 +26,6 @@ export class Estimate {
 
   constructor(limits: Limits) {
     this.#limits = limits
-    this.#longestMs = limits.deadlineMs / 3
   }
 
   #batches(rows: number, bytes: number) {
@@ -51,28 +47,25 @@ export class Estimate {
     this.#cutOffs++
   }
 
-  /** Returns how long the lanes are expected to take for these rows and bytes, in ms. */
+  /** How long the lanes are expected to take for these rows and bytes, in ms. */
   expectMs(rows: number, bytes: number): number {
     return (this.#batches(rows, bytes) * this.#batchMs) / this.#limits.lanes
   }
 
   /** After this time a batch is suspected of having a slow row, in ms. */
   get togetherMs(): number {
-    return Math.min(this.#longestMs, 4 * Math.max(lockMs.shortest, this.#slowMs) * 2 ** this.#cutOffs)
+    return 4 * Math.max(lockMs.shortest, this.#slowMs) * 2 ** this.#cutOffs
   }
 
-  /** How long a batch waits for a lock: as long as another replica's batch may hold it, or the two break each other for ever. */
+  /** How long a batch waits for a lock: as long as another replica's may hold it, or the two break each other for ever. */
   get lockMs(): number {
-    const ms = Math.max(lockMs.shortest, 2 * this.#slowMs)
-    return Math.ceil(Math.min(lockMs.longest, ms, this.togetherMs / 2))
+    return Math.ceil(Math.min(lockMs.longest, Math.max(lockMs.shortest, 2 * this.#slowMs)))
   }
 
-  /** Returns the limit of a careful call, in ms. */
+  /** The limit of a careful call, in ms; the longest leaves time for a repeat. */
   carefulMs(way: Way, rows: number, doublings: number): number {
-    const ms =
-      way === 'alone' || way === 'patiently'
-        ? aloneMs * 2 ** doublings
-        : carefulMs.call + carefulMs.row * rows
-    return Math.ceil(Math.min(this.#longestMs, ms))
+    const isOne = way === 'alone' || way === 'patiently'
+    const ms = isOne ? aloneMs * 2 ** doublings : carefulMs.call + carefulMs.row * rows
+    return Math.ceil(Math.min(this.#limits.deadlineMs / 3, ms))
   }
 }

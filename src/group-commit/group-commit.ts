@@ -6,7 +6,7 @@ import { NotCommitted } from '../shared/write-failure.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
 import { Queue } from './queue.ts'
-import { Attempt, Row } from './row.ts'
+import { Row } from './row.ts'
 import { type Ending, endingOf, lanes, type Way } from './table.ts'
 import type { AttemptEnd, AttemptReport, Item, Limits, Store, Verdict } from './types.ts'
 
@@ -143,35 +143,36 @@ export class GroupCommit<T extends Item, R> {
   }
 
   async #run(way: Way, rows: Row<T, R>[]) {
-    const attempt = new Attempt(way, rows.length, this.#clock.now())
+    const began = this.#clock.now()
+    const controller = new AbortController()
+    const cutOff = () => controller.abort()
     this.#busy[way]++
-    for (const row of rows) row.begin(attempt)
-    const end = await this.#try(attempt, rows)
+    for (const row of rows) row.begin(rows.length)
+    // Nobody waits for it any more when its last row has expired.
+    const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
+    const cancels = [this.#clock.after(lastDeadline - began, cutOff)]
+    if (way === 'together') cancels.push(this.#watchSlow(cutOff))
+    const end = await this.#try(way, rows, controller.signal)
+    for (const cancel of cancels) cancel()
     this.#busy[way]--
     assert(this.#busy[way] >= 0, 'a lane ends its attempt once')
-    this.#learn(attempt, rows, end)
-    this.#apply(attempt, rows, end)
+    this.#learn(way, rows, end, this.#clock.now() - began, controller.signal.aborted)
+    this.#apply(rows, end, controller.signal.aborted)
     this.#advance()
   }
 
-  async #try(attempt: Attempt, rows: Row<T, R>[]): Promise<AttemptEnd<R>> {
-    const { way, signal } = attempt
+  #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<AttemptEnd<R>> {
+    if (way === 'together') return this.#store.insert(rows, this.#estimate.lockMs, signal)
     if (way === 'lookUp') return this.#store.find(rows, signal)
-    if (way !== 'together') {
-      const doublings = rows[0]?.history.doublings ?? 0
-      return this.#store.insertEach(rows, this.#estimate.carefulMs(way, rows.length, doublings), signal)
-    }
-    const endWatch = this.#watchSlow(attempt)
-    const end = await this.#store.insert(rows, this.#estimate.lockMs, signal)
-    endWatch()
-    return end
+    const doublings = rows[0]?.history.doublings ?? 0
+    return this.#store.insertEach(rows, this.#estimate.carefulMs(way, rows.length, doublings), signal)
   }
 
   /**
    * Cuts off a batch that takes too long, once a probe has succeeded: then the batch is slow, and not the database. A stall of
    * the database is no reason for cancel requests. Returns a function that ends the watch.
    */
-  #watchSlow(attempt: Attempt) {
+  #watchSlow(cutOff: () => void) {
     const limitMs = this.#estimate.togetherMs
     let hasEnded = false
     let cancel = this.#clock.after(limitMs, async () => {
@@ -179,7 +180,7 @@ export class GroupCommit<T extends Item, R> {
       if (!isServing || hasEnded) return
       cancel = this.#clock.after(limitMs * partAfterProbe, () => {
         this.#estimate.noteCutOff()
-        attempt.cutOff()
+        cutOff()
       })
     })
     return () => {
@@ -189,30 +190,28 @@ export class GroupCommit<T extends Item, R> {
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
-  #learn({ way, size, began, signal }: Attempt, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>) {
-    const ms = this.#clock.now() - began
+  #learn(way: Way, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, ms: number, isCutOff: boolean) {
     const success = way === 'lookUp' ? 'found' : 'written'
-    this.#onAttempt?.({ way, rows: size, ms, outcome: failure?.kind ?? success })
-    if (way === 'lookUp') this.#queue.noteLookUp(size, !failure)
+    this.#onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? success })
+    if (way === 'lookUp') this.#queue.noteLookUp(rows.length, !failure)
     // A database that refuses rows has processed them. What was cut off proves nothing.
-    if (!failure) this.#health.signOfLife(true)
-    else if (failure.kind !== 'away' && failure.kind !== 'lost' && !signal.aborted)
-      this.#health.signOfLife(false)
+    const hasResponded = failure?.kind !== 'away' && failure?.kind !== 'lost' && !isCutOff
+    if (!failure || hasResponded) this.#health.signOfLife(!failure)
     // An insert that has left out all rows has committed nothing.
     if (way !== 'together' || !results?.some((result) => result !== undefined)) return
     const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-    this.#estimate.learn(size, bytes, ms)
+    this.#estimate.learn(rows.length, bytes, ms)
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
-  #apply({ size, signal }: Attempt, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>) {
+  #apply(rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, isCutOff: boolean) {
     assert(failure || results.length === rows.length, 'each row has a result')
-    const ending = failure && endingOf(failure.kind, size, signal.aborted)
+    const ending = failure && endingOf(failure.kind, rows.length, isCutOff)
     // From the last one: those that enter the queue at its front keep their order.
     for (let index = rows.length - 1; index >= 0; index--) {
       const row = rows[index] as Row<T, R>
       const result = results?.[index]
-      if (row.state === 'done') this.#queue.releaseId(row)
+      if (row.history.state === 'done') this.#queue.releaseId(row)
       else if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
       else if (isVerdict(result)) this.#proceed(row, result.verdict, result.error)
@@ -224,10 +223,11 @@ export class GroupCommit<T extends Item, R> {
   #proceed(row: Row<T, R>, ending: Ending, error?: Error) {
     const next = row.record(ending, error)
     if (!next) return this.#failLate(row)
-    if (next.when === 'after its rest')
+    const [, when] = next
+    if (when === 'after its rest')
       return this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
-    if (next.when === 'after the pause') this.#health.pause()
-    this.#queue.enter(row, next.when !== 'last')
+    if (when === 'after the pause') this.#health.pause()
+    this.#queue.enter(row, when !== 'last')
   }
 
   /** Lets a row rest outside the lanes, and then calls back. */
@@ -278,15 +278,12 @@ export class GroupCommit<T extends Item, R> {
       }
       this.#remove(row)
       this.#health.expired(row.deadline - this.#limits.deadlineMs)
-      const { state, attempt, history } = row
-      const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
-      row.settle(new NotCommitted(reason, history.cause))
-      // The attempt may still write the row, so the row holds its id until the attempt has ended.
-      if (state === 'tried') attempt?.expire()
-      else {
-        history.cancelRest()
-        this.#queue.withdraw(row)
-      }
+      const { mayBeStored, state, cause, cancelRest } = row.history
+      row.settle(new NotCommitted(mayBeStored || state === 'tried' ? 'unknown' : 'expired', cause))
+      // An attempt may still write the row, so the row holds its id until the attempt has ended.
+      if (state === 'tried') continue
+      cancelRest()
+      this.#queue.withdraw(row)
     }
     this.#advance()
   }

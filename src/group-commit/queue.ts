@@ -10,10 +10,7 @@ const mostCareful = 256
 /** A look-up that has failed goes on with a quarter of its rows; each success lets four times as many go together. */
 const lookUpFactor = 4
 
-/**
- * A queue. The first row of an id holds the id, in the queue and in a lane, until it is released. The others wait behind it,
- * in none of the lists.
- */
+/** The first row of an id holds the id, in the queue and in a lane, until it is released. The others wait behind it. */
 export class Queue<T extends Item, R> {
   readonly #limits: Limits
   readonly #rows = Object.fromEntries(Object.keys(lanes).map((way) => [way, new List()])) as Record<
@@ -95,9 +92,10 @@ export class Queue<T extends Item, R> {
   }
 
   #mostRows(way: Way): number {
-    if (way === 'alone' || way === 'patiently') return 1
+    const { batchRows } = this.#limits
+    if (way === 'together') return batchRows
     if (way === 'lookUp') return this.#lookUpRows
-    return way === 'together' ? this.#limits.batchRows : Math.min(mostCareful, this.#limits.batchRows)
+    return way === 'alone' || way === 'patiently' ? 1 : Math.min(mostCareful, batchRows)
   }
 
   /** Call it when a look-up of so many rows has ended. */

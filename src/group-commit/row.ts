@@ -1,5 +1,4 @@
-/** A row on its way to its outcome, whose fields only this file assigns; and an attempt with rows. */
-import assert from 'node:assert'
+/** A row on its way to its outcome: its state and what has happened to it, which only this file assigns. */
 import { Link, List } from '../shared/list.ts'
 import { NotCommitted } from '../shared/write-failure.ts'
 import { type Ending, type Facts, type Next, next, type Way } from './table.ts'
@@ -19,10 +18,9 @@ const enteredFrom = {
   done: ['behind', 'waiting', 'tried', 'resting']
 } as const
 
-type State = keyof typeof enteredFrom | 'new'
-
 /** What has happened to a row. */
 class History implements Facts {
+  state: keyof typeof enteredFrom | 'new' = 'new'
   way: Way = 'together'
   insertWay: Way = 'together'
   mayBeStored = false
@@ -32,15 +30,15 @@ class History implements Facts {
   doublings = 0
   /** How often it has rested. */
   rests = 0
+  /** How many rows its last attempt had; undefined before the first. */
+  rows: number | undefined = undefined
   /** An insert with it and others has failed. */
   hasFailedOthers = false
   /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
   /** Ends its rest before its time. */
-  cancelRest: () => void = () => {}
+  cancelRest = () => {}
 }
-/** Most rows are written at once: they share one. */
-const noHistory: Readonly<History> = Object.freeze(new History())
 
 /** Links a row among all rows that wait for their outcome; the row itself is a link of its way's list. */
 class DeadlineLink<T extends Item, R> extends Link {
@@ -61,9 +59,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   readonly resolve: (result: R, rows: number) => void
   readonly reject: (error: unknown, rows?: number) => void
   readonly deadlineLink: DeadlineLink<T, R> = new DeadlineLink(this)
-  #state: State = 'new'
-  #attempt: Attempt | undefined = undefined
-  #history: Readonly<History> = noHistory
+  readonly #history = new History()
   /** The rows that wait for its id. */
   #behind: List<Row<T, R>> | undefined = undefined
 
@@ -75,13 +71,6 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.reject = reject
   }
 
-  get state() {
-    return this.#state
-  }
-  /** Its last attempt, which may still run. */
-  get attempt() {
-    return this.#attempt
-  }
   get history(): Readonly<History> {
     return this.#history
   }
@@ -90,14 +79,10 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   }
 
   #enter(state: keyof typeof enteredFrom) {
-    const from: readonly State[] = enteredFrom[state]
-    if (!from.includes(this.#state)) throw new Error(`a row that is ${this.#state} cannot be ${state}`)
-    this.#state = state
-  }
-
-  #own(): History {
-    if (this.#history === noHistory) this.#history = new History()
-    return this.#history
+    const from: readonly History['state'][] = enteredFrom[state]
+    if (!from.includes(this.#history.state))
+      throw new Error(`a row that is ${this.#history.state} cannot be ${state}`)
+    this.#history.state = state
   }
 
   /** It enters the queue. */
@@ -105,43 +90,40 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     this.#enter('waiting')
   }
 
-  /** An attempt with it begins. */
-  begin(attempt: Attempt) {
+  /** An attempt with it and others begins, of so many rows. */
+  begin(rows: number) {
     this.#enter('tried')
-    this.#attempt = attempt
+    this.#history.rows = rows
   }
 
   /** Its rest begins; `cancel` ends it before its time. */
   rest(cancel: () => void) {
     this.#enter('resting')
-    this.#own().rests++
-    this.#own().cancelRest = cancel
+    this.#history.rests++
+    this.#history.cancelRest = cancel
   }
 
   /** Tells its outcome. */
   settle(outcome: R | Error) {
     this.#enter('done')
-    const size = this.#attempt?.size
-    if (outcome instanceof Error) this.reject(outcome, size)
-    else this.resolve(outcome, size as number)
+    if (outcome instanceof Error) this.reject(outcome, this.#history.rows)
+    else this.resolve(outcome, this.#history.rows as number)
   }
 
   /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */
   record(ending: Ending, error?: Error): Next | undefined {
-    const { size = 0 } = this.#attempt ?? {}
-    const history = this.#own()
-    const isLookUp = history.way === 'lookUp'
+    const history = this.#history
     if (error) history.cause = error
-    if (!isLookUp) {
+    if (history.way !== 'lookUp') {
       history.insertWay = history.way
       if (ending === 'lost') history.mayBeStored = true
       if (ending === 'absent') history.misses++
-      if (ending === 'failed' && size > 1) history.hasFailedOthers = true
+      if (ending === 'failed') history.hasFailedOthers = true
       if (ending === 'slow') history.doublings++
       if (ending === 'refused' || ending === 'broken') history.refusal = error
     }
     const step = next(history, ending)
-    if (step) history.way = step.way
+    if (step) history.way = step[0]
     return step
   }
 
@@ -166,40 +148,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     if (next === undefined) return undefined
     next.unlink()
     next.#behind = this.#behind
-    if (this.#history.insertWay !== 'together') next.#own().way = 'carefully'
+    if (this.#history.insertWay !== 'together') next.#history.way = 'carefully'
     return next
-  }
-}
-
-/** An attempt, which is cut off when nobody waits for any of its rows. */
-export class Attempt {
-  readonly way: Way
-  /** How many rows it has. */
-  readonly size: number
-  /** When it began, in ms of the clock. */
-  readonly began: number
-  readonly #controller = new AbortController()
-  /** How many of its rows have not expired. */
-  #waiting: number
-
-  constructor(way: Way, size: number, began: number) {
-    this.way = way
-    this.size = this.#waiting = size
-    this.began = began
-  }
-
-  get signal() {
-    return this.#controller.signal
-  }
-
-  cutOff() {
-    this.#controller.abort()
-  }
-
-  /** One of its rows has expired. */
-  expire() {
-    this.#waiting--
-    assert(this.#waiting >= 0, 'each row expires once')
-    if (this.#waiting === 0) this.cutOff()
   }
 }

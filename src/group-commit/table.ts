@@ -1,37 +1,28 @@
-/** The ways in which a row is tried, and what becomes of a row that an attempt has not decided. */
+/** The ways in which a row is tried, and what comes next for a row that an attempt has not decided. */
 import type { FailureKind } from '../shared/write-failure.ts'
 import type { Verdict } from './types.ts'
 
-/**
- * The ways, and how many attempts of each run at a time: each has lanes of its own, so that no kind of row waits for
- * another kind. `together` has those of the settings.
- */
+/** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
 export const lanes = {
-  /** With all that wait, in one statement. */
+  /** With all that wait, in one statement. The settings say how many. */
   together: 0,
-  /** One by one in one transaction, so that each row has its own verdict. Two: rows that come next wait for slow ones. */
+  /** One by one in one transaction, so that each row has a verdict. Two lanes: good rows can be behind slow ones. */
   carefully: 2,
-  /** The same, with others that were locked or failed by chance. */
+  /** The same with rows that were locked, or that chance has failed. */
   again: 1,
   /** The same with one row: a careful call with it has failed as a whole. */
   alone: 1,
   /** The same with one row that was slow, and twice the time for each try. */
   patiently: 1,
-  /** A look-up of the ids: what was lost or left out may be stored. */
+  /** A look-up of what was left out or lost: it may be stored. */
   lookUp: 1
 }
 export type Way = keyof typeof lanes
 
-/** How an attempt ended for a row: with a verdict of its own, left out or not found (`absent`), or with all others. */
+/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or as for all its rows. */
 export type Ending = Verdict['verdict'] | 'absent' | 'away' | 'gone' | 'lost' | 'failed'
 
-/** What comes next: another attempt, at the front or the back of its way's rows, after a rest or a pause; or no more. */
-export interface Next {
-  readonly way: Way
-  readonly when: 'first' | 'last' | 'after its rest' | 'after the pause'
-}
-
-/** Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its own. */
+/** Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict. */
 export function endingOf(kind: FailureKind, rows: number, isCutOff: boolean): Ending {
   if (isCutOff && (kind === 'away' || kind === 'busy')) return rows === 1 ? 'slow' : 'failed'
   if (kind === 'away' || kind === 'gone' || kind === 'lost') return kind
@@ -39,24 +30,26 @@ export function endingOf(kind: FailureKind, rows: number, isCutOff: boolean): En
   return kind === 'chance' ? 'busy' : kind
 }
 
-/** What a row does after an insert of its way, so that it endangers fewer others. */
-const stepsDown: Record<Way, Next> = {
-  together: { way: 'carefully', when: 'last' },
-  carefully: { way: 'alone', when: 'last' },
-  again: { way: 'alone', when: 'last' },
-  alone: { way: 'patiently', when: 'after its rest' },
-  patiently: { way: 'patiently', when: 'after its rest' },
-  lookUp: { way: 'lookUp', when: 'last' }
-}
+/** The next attempt, at the front or the back of its way's rows, once the row has rested, or once all lanes have paused. */
+export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest' | 'after the pause']
 
-const lookUp: Next = { way: 'lookUp', when: 'last' }
-const lookUpLater: Next = { way: 'lookUp', when: 'after its rest' }
+const lookUp: Next = ['lookUp', 'last']
+const lookUpLater: Next = ['lookUp', 'after its rest']
+
+/** The insert that follows one of a way: each endangers fewer other rows. */
+const stepsDown: Record<Way, Next> = {
+  together: ['carefully', 'last'],
+  carefully: ['alone', 'last'],
+  again: ['alone', 'last'],
+  alone: ['patiently', 'after its rest'],
+  patiently: ['patiently', 'after its rest'],
+  lookUp
+}
 
 /** What is known of the row. */
 export interface Facts {
-  /** The way of the attempt that has ended. */
+  /** The way of the attempt that has ended, and of its last insert. */
   readonly way: Way
-  /** The way of its last insert. */
   readonly insertWay: Way
   /** An attempt without a verdict may have stored it. */
   readonly mayBeStored: boolean
@@ -66,35 +59,25 @@ export interface Facts {
   readonly misses: number
 }
 
-/** A row is inserted again this often after an insert has left it out and its id was not found. */
+/** How often a row is inserted again that was left out although its id is free. */
 const mostMisses = 3
 
 /** Returns what comes next; undefined if the row has failed. */
-export function next(facts: Facts, ending: Ending): Next | undefined {
-  const { way, insertWay, refusal, misses, mayBeStored } = facts
-  const isLookUp = way === 'lookUp'
-  switch (ending) {
-    case 'away':
-      return { way, when: 'after the pause' }
-    case 'untried':
-      return { way, when: 'first' }
-    case 'failed':
-      return stepsDown[way]
-    case 'absent':
-      if (!isLookUp) return lookUp
-      return refusal || misses > mostMisses ? undefined : stepsDown[insertWay]
-    case 'lost':
-      return isLookUp ? lookUpLater : lookUp
-    case 'busy':
-      return isLookUp ? lookUpLater : { way: 'again', when: 'after its rest' }
-    case 'slow':
-      return isLookUp ? lookUpLater : { way: 'patiently', when: 'after its rest' }
-    case 'refused':
-    case 'broken':
-      if (!isLookUp) return lookUp
-      break
-    case 'gone':
+export function next(
+  { way, insertWay, mayBeStored, refusal, misses }: Facts,
+  ending: Ending
+): Next | undefined {
+  // No failure is told of a row that may be stored: it is looked up first.
+  const fail = mayBeStored ? lookUpLater : undefined
+  if (ending === 'away') return [way, 'after the pause']
+  if (ending === 'failed') return stepsDown[way]
+  if (ending === 'gone') return fail
+  if (way === 'lookUp') {
+    if (ending === 'absent') return refusal || misses > mostMisses ? undefined : stepsDown[insertWay]
+    return ending === 'refused' || ending === 'broken' ? fail : lookUpLater
   }
-  // No other failure is told of a row that may be stored: it is looked up first.
-  return mayBeStored ? lookUpLater : undefined
+  if (ending === 'untried') return [way, 'first']
+  if (ending === 'busy') return ['again', 'after its rest']
+  if (ending === 'slow') return ['patiently', 'after its rest']
+  return lookUp
 }

@@ -1,6 +1,5 @@
 /** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
 import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
-import type { Way } from './table.ts'
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {
@@ -19,12 +18,11 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/** What a careful call says about one of its rows that it has not written. The row is not stored. */
+/**
+ * What a careful call says of a row that it has not stored: its data breaks a rule, or meets a fault that repeats; it may be
+ * written later, as when its id is locked; it took too long; or the call has ended before it.
+ */
 export interface Verdict {
-  /**
-   * Its data breaks a rule, or meets a fault that repeats; it may succeed later, as when its id is locked; it took too long;
-   * or the call has ended before it.
-   */
   readonly verdict: 'refused' | 'broken' | 'busy' | 'slow' | 'untried'
   readonly error?: Error
 }
@@ -38,17 +36,13 @@ export type AttemptEnd<R> =
   | { readonly results?: undefined; readonly failure: WriteFailure }
 
 /**
- * What the rows are written to. It gets rows sorted by id, and never rejects. The signal aborts when nobody waits for the
- * attempt any more, or it takes too long. Then the promise must settle soon: the lane stays taken until it does, so that
- * abandoned attempts do not pile up.
+ * What the rows are written to. It gets rows sorted by id, and never rejects. When the signal aborts, the promise must settle
+ * soon: the lane stays taken until it does, so that abandoned attempts do not pile up.
  */
 export interface Store<T extends Item, R> {
   /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
   insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
-  /**
-   * Inserts them one by one, in one durable transaction that keeps what succeeds. The database ends it after `limitMs`, and
-   * waits for each lock for a part of that.
-   */
+  /** Inserts them one by one for `limitMs` at most, in one durable transaction that keeps what succeeds. */
   insertEach(rows: readonly AttemptRow<T>[], limitMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
   /** Looks the ids of the rows up; what it finds is as durable as what an insert has written. */
   find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<AttemptEnd<R>>
@@ -60,19 +54,16 @@ export interface Store<T extends Item, R> {
 export interface Limits {
   /** How many batches are written together at the same time. */
   readonly lanes: number
-  /** The most rows of a batch. */
+  /** The most rows of a batch, and its most bytes. A single row may be larger: it goes alone. */
   readonly batchRows: number
-  /** The most bytes of a batch. A single row may be larger: it goes alone. */
   readonly batchBytes: number
   /** How long a row waits for its outcome. */
   readonly deadlineMs: number
 }
 
-/** A report of an attempt that has ended. */
+/** A report of an attempt that has ended: whether it was an insert or a look-up that succeeded, or why it has failed. */
 export interface AttemptReport {
-  readonly way: Way
   readonly rows: number
   readonly ms: number
-  /** Whether it was an insert or a look-up that succeeded, or why it has failed. */
   readonly outcome: 'written' | 'found' | FailureKind
 }

@@ -92,10 +92,12 @@ export function readStatement(sql: string, values: Values): Command {
 }
 
 const ofTransaction =
-  /set_config\('([\w.]+)', (?:'([^']*)'|E'((?:[^'\\]|''|\\\\)*)'|case when .*? then '(\w+)' else .*? end), true\)/gs
+  /set_config\('([\w.]+)',\s+(?:'([^']*)'|E'((?:[^'\\]|''|\\\\)*)'|case when .*? then '(\w+)' else .*? end), true\)/gs
 
 function readInsertEach(sql: string): Command {
   const made = [...sql.slice(0, sql.indexOf('do $block$')).matchAll(ofTransaction)]
+  if (!made.some(([, name]) => name === 'synchronous_commit'))
+    throw new Error('a setting that is not modelled')
   const settings = new Map(
     made.map(([, name = '', text, escaped, otherwise]) => [
       name,
