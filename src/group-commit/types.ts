@@ -36,8 +36,8 @@ export type AttemptEnd<R> =
   | { readonly results?: undefined; readonly failure: WriteFailure }
 
 /**
- * What the rows are written to. It gets rows sorted by id, and never rejects. When the signal aborts, the promise must settle
- * soon: the lane stays taken until it does, so that abandoned attempts do not pile up.
+ * What the rows are written to. It gets rows sorted by id, and never rejects. Each attempt ends within a third of the deadline,
+ * and soon after its signal aborts. Its lane stays taken until it does, so that abandoned attempts do not pile up.
  */
 export interface Store<T extends Item, R> {
   /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
