@@ -21,7 +21,7 @@ export class Estimate {
   #batchMs = 0
   /** How long the slowest of the latest batches took, whatever its size; quicker ones lower it slowly. */
   #slowMs = 0
-  /** How many batches were cut off since one was written: the next ones get twice the time each (RFC 6298, section 5.5). */
+  /** How many batches were cut off since one was written. */
   #cutOffs = 0
 
   constructor(limits: Limits) {
@@ -52,9 +52,13 @@ export class Estimate {
     return (this.#batches(rows, bytes) * this.#batchMs) / this.#limits.lanes
   }
 
-  /** After this time a batch is suspected of having a slow row, in ms. */
+  /**
+   * After this time a batch is suspected of having a slow row, in ms. It is doubled each time as many batches were cut off as
+   * there are lanes: then it may be too short for all (RFC 6298, section 5.5).
+   */
   get togetherMs(): number {
-    return 4 * Math.max(lockMs.shortest, this.#slowMs) * 2 ** this.#cutOffs
+    const doublings = Math.floor(this.#cutOffs / this.#limits.lanes)
+    return 4 * Math.max(lockMs.shortest, this.#slowMs) * 2 ** doublings
   }
 
   /** How long a batch waits for a lock: as long as another replica's may hold it, or the two break each other for ever. */
