@@ -211,7 +211,7 @@ export class GroupCommit<T extends Item, R> {
     for (let index = rows.length - 1; index >= 0; index--) {
       const row = rows[index] as Row<T, R>
       const result = results?.[index]
-      if (row.history.state === 'done') this.#queue.releaseId(row)
+      if (row.history.state === 'done') this.#queue.remove(row)
       else if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
       else if (isVerdict(result)) this.#proceed(row, result.verdict, result.error)
@@ -242,7 +242,7 @@ export class GroupCommit<T extends Item, R> {
   #settle(row: Row<T, R>, outcome: R | Error) {
     this.#remove(row)
     row.settle(outcome)
-    this.#queue.releaseId(row)
+    this.#queue.remove(row)
   }
 
   /** Removes a row that gets its outcome from those that wait. */
@@ -281,9 +281,8 @@ export class GroupCommit<T extends Item, R> {
       const { mayBeStored, state, cause, cancelRest } = row.history
       row.settle(new NotCommitted(mayBeStored || state === 'tried' ? 'unknown' : 'expired', cause))
       // An attempt may still write the row, so the row holds its id until the attempt has ended.
-      if (state === 'tried') continue
       cancelRest()
-      this.#queue.withdraw(row)
+      if (state !== 'tried') this.#queue.remove(row)
     }
     this.#advance()
   }

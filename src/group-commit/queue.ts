@@ -12,7 +12,9 @@ const lookUpFactor = 4
 
 /** The first row of an id holds the id, in the queue and in a lane, until it is released. The others wait behind it. */
 export class Queue<T extends Item, R> {
-  readonly #limits: Limits
+  readonly #batchBytes: number
+  /** The most rows of the next attempt of each way. */
+  readonly #mostRows: Record<Way, number>
   readonly #rows = Object.fromEntries(Object.keys(lanes).map((way) => [way, new List()])) as Record<
     Way,
     List<Row<T, R>>
@@ -20,16 +22,22 @@ export class Queue<T extends Item, R> {
   /** The row that holds each id. */
   #holders = new Map<bigint, Row<T, R>>()
   /**
-   * Ids added since the Map of holders was made. When a V8 Map grows or compacts, its old table refers to the new one. Once a
-   * table is in the old generation, all later ones survive minor garbage collections, which took 30 times longer. So a new
-   * Map, without that chain, replaces it now and then.
+   * Ids added since the Map was made. When V8 lets a Map grow, its old table refers to the new one. Once one is in the old
+   * generation, all later ones survive minor garbage collections, which took 30 times longer. So a new Map replaces it now and then.
    */
   #addedToMap = 0
-  #lookUpRows: number
 
-  constructor(limits: Limits) {
-    this.#limits = limits
-    this.#lookUpRows = limits.batchRows
+  constructor({ batchRows, batchBytes }: Limits) {
+    this.#batchBytes = batchBytes
+    const careful = Math.min(mostCareful, batchRows)
+    this.#mostRows = {
+      together: batchRows,
+      carefully: careful,
+      again: careful,
+      alone: 1,
+      patiently: 1,
+      lookUp: batchRows
+    }
   }
 
   isWaiting(way: Way): boolean {
@@ -56,52 +64,39 @@ export class Queue<T extends Item, R> {
     this.enter(row)
   }
 
-  /** Releases the id of its holder; the next row of that id enters the queue. */
-  releaseId(holder: Row<T, R>) {
-    const next = holder.handOn()
-    if (next) {
-      this.#holders.set(holder.item.id, next)
-      this.enter(next)
-      return
-    }
-    const hadHolder = this.#holders.delete(holder.item.id)
-    assert(hadHolder, 'an id is released once')
-  }
-
-  /** Removes a row that has expired and is in no attempt. */
-  withdraw(row: Row<T, R>) {
+  /** Removes a row that has its outcome and is in no attempt. If it held its id, the next row of that id enters the queue. */
+  remove(row: Row<T, R>) {
+    const { id } = row.item
     row.unlink()
-    if (this.#holders.get(row.item.id) === row) this.releaseId(row)
+    if (this.#holders.get(id) !== row) return
+    const next = row.handOn()
+    if (!next) return void this.#holders.delete(id)
+    this.#holders.set(id, next)
+    this.enter(next)
   }
 
   /** Removes and returns rows of a way for one attempt, sorted by id. */
   take(way: Way): Row<T, R>[] {
     const waiting = this.#rows[way]
     const rows: Row<T, R>[] = []
-    const mostRows = this.#mostRows(way)
     let bytes = 0
     for (let { first: row } = waiting; row; row = waiting.first) {
       // A look-up sends the id alone.
       if (way !== 'lookUp') bytes += row.item.bytes
-      if (rows.length >= mostRows || (bytes > this.#limits.batchBytes && rows.length > 0)) break
+      if (rows.length >= this.#mostRows[way] || (bytes > this.#batchBytes && rows.length > 0)) break
       row.unlink()
       rows.push(row)
     }
+    assert(rows.length > 0, 'a lane takes rows that wait')
     // All processes lock ids in the same order, so that none deadlocks with another.
     return rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
   }
 
-  #mostRows(way: Way): number {
-    const { batchRows } = this.#limits
-    if (way === 'together') return batchRows
-    if (way === 'lookUp') return this.#lookUpRows
-    return way === 'alone' || way === 'patiently' ? 1 : Math.min(mostCareful, batchRows)
-  }
-
   /** Call it when a look-up of so many rows has ended. */
   noteLookUp(rows: number, isSuccess: boolean) {
-    this.#lookUpRows = isSuccess
-      ? Math.min(this.#limits.batchRows, this.#lookUpRows * lookUpFactor)
+    const { lookUp, together } = this.#mostRows
+    this.#mostRows.lookUp = isSuccess
+      ? Math.min(together, lookUp * lookUpFactor)
       : Math.ceil(rows / lookUpFactor)
   }
 }
