@@ -84,7 +84,7 @@ export function writeSizing(): string {
   const journal = Math.ceil((bytesPerJournalEntry * 100 * 86_400 * 1.1) / 1e9)
   return `${table(head, lines)}
 
-- A replica has ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
+- A replica has up to ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
   credentials change.
 - A create has ${bytesPerLogLine} bytes of log, as Docker writes it. The stack keeps ${gigabytes(kept)} of each replica, of which older files
   are compressed (${(onDisk / 1e9).toFixed(1)} GB on disk): a day at 100 creates/s, even if one replica takes them all. The log goes with its
