@@ -17,7 +17,7 @@ const repository: PlantRepository = {
     return { stored: 'created', rows: 1, release() {} }
   },
   refusalFor: () => undefined,
-  noteAway() {},
+  watch() {},
   load: { rows: 0, bytes: 0, expectedMs: 0, busyLanes: 0, databaseDown: false },
   close: () => pool.end()
 }

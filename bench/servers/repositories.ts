@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { Config } from '../../src/config/config.ts'
-import { Database } from '../../src/database/pool.ts'
+import { Database } from '../../src/database/sessions.ts'
 import { createLogger } from '../../src/logger.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
 import type { NewPlant } from '../../src/plants/schema.ts'
@@ -39,7 +39,7 @@ export const insertOne = ({ id, name, tag }: NewPlant) => ({
 export function openGroupCommit(config: Config): Repository {
   const log = createLogger('silent')
   const observer = { onStored: () => {}, onAttempt: () => {} }
-  return openRepository(new Database(config.database, log), config, log, observer).plants
+  return openRepository(new Database(config.database, log), config, log, observer)
 }
 
 /** Opens a pool of 10 connections, the driver's default, with one prepared insert for each plant. */

@@ -1,9 +1,9 @@
 /** Tables of docs/running.md and docs/scaling.md: what the benchmarks have measured, and what follows for a rate. */
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
-import { createLogger } from '../../src/logger.ts'
+import { Settings } from '../../src/config/settings.ts'
+import { countSessions } from '../../src/plants/plugin.ts'
 import { table } from './markdown.ts'
-import { buildDefault } from './monitoring.ts'
 
 /** The figures of the service under one load, as the benchmarks write them. */
 interface Figures {
@@ -57,10 +57,8 @@ const gigabytes = (bytes: number) => `${count(Math.round(bytes / 1e9))} GB`
 const tenths = (value: number) => value.toFixed(1)
 
 /** Returns, for some rates, what the service and PostgreSQL need. */
-export async function writeSizing(): Promise<string> {
-  const app = await buildDefault(createLogger('silent'))
-  const { size } = app.database.state
-  await app.close()
+export function writeSizing(): string {
+  const size = countSessions(Settings.properties.WRITE_LANES.default)
   const lines = rates.map((rate) => {
     const replicas = Math.ceil((rate * basis.serverCpuUs) / 1e6 / busiest) + 1
     return [
@@ -86,7 +84,7 @@ export async function writeSizing(): Promise<string> {
   const journal = Math.ceil((bytesPerJournalEntry * 100 * 86_400 * 1.1) / 1e9)
   return `${table(head, lines)}
 
-- A replica has ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
+- A replica has up to ${size} connections to PostgreSQL, one more for each further lane, twice that while replicas or
   credentials change.
 - A create has ${bytesPerLogLine} bytes of log, as Docker writes it. The stack keeps ${gigabytes(kept)} of each replica, of which older files
   are compressed (${(onDisk / 1e9).toFixed(1)} GB on disk): a day at 100 creates/s, even if one replica takes them all. The log goes with its

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { addCounter, addGauge } from '../metrics/metrics.ts'
 import { type SecretFile, watchSecretFile } from '../secret-file.ts'
 import type { Check } from './checks.ts'
-import { Database } from './pool.ts'
+import { Database } from './sessions.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 import { findMissing } from './wait-for-database.ts'
 
@@ -73,7 +73,7 @@ export default fp<Options>(
     app.addHook('onClose', async () => {
       isClosed = true
       followed.close()
-      await database.end()
+      database.end()
     })
     const isBroken = () => followed.isBroken() || newest !== database.options
     addGauge(
@@ -97,8 +97,8 @@ function addDatabaseMetrics(registry: Registry, database: Database) {
   addGauge(registry, 'pool_waiting', waitingHelp, () => database.state.waiting)
   const connectionsHelp = 'Connections to the database; busy ones are being opened or run a statement'
   const countByState = () => {
-    const { total, idle } = database.state
-    return { idle, busy: total - idle }
+    const { idle, busy, waiting } = database.state
+    return { idle, busy: busy + waiting }
   }
   addGauge(registry, 'pool_connections', connectionsHelp, countByState, 'state')
   const resetsHelp = 'Replacements of all connections to the database after one was lost'

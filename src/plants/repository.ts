@@ -33,11 +33,8 @@ export interface PlantRepository {
   create(plant: NewPlant, context: WriteContext): Promise<Created>
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   refusalFor(caller: string): Failure | undefined
-  /**
-   * Call it while probes do not reach the database, with the time since when, by `performance.now()`. After a whole write
-   * deadline, creates are refused.
-   */
-  noteAway(since: number): void
+  /** Watches the database from now on, also while nobody creates. */
+  watch(): void
   readonly load: WriteLoad
   /** Refuses new creates, and resolves when every other create has its result. */
   close(): Promise<void>
@@ -145,7 +142,7 @@ export function createPlantRepository(
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
-    noteAway: (since) => groupCommit.noteAway(since),
+    watch: () => groupCommit.watch(),
     get load() {
       return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }
     },

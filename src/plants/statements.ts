@@ -1,5 +1,6 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
 import { makeChecks } from '../database/checks.ts'
+import { StacklessError } from '../shared/stackless-error.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -60,16 +61,112 @@ const compare = `
   select plants.id from unnest(${castParameters(1)}) as asked (${columnNames})
   join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
 
-// Inserts no row, but needs the same lock of the table as an insert.
-const insertNothing = `
-  with none as (insert into plants (${writtenList}) select ${writtenList} from plants limit 0)
-  select ${waitForStandby}, ${lookupSettings}`
+// Inserts no row, but needs the same rights, and the same lock of the table, as an insert.
+const insertNone = `
+  insert into plants (${writtenList}) select ${writtenList} from plants limit 0 on conflict (id) do nothing`
+const insertNothing = `with none as (${insertNone}) select ${waitForStandby}, ${lookupSettings}`
+
+/** The lines that PostgreSQL adds to the context of an error of a row: the statement below, in one line, and its block. */
+const linesOfBlock = 2
+const insertOne = `insert into plants (${writtenList}) values (${writtenList.replaceAll(/\w+/g, 'asked.$&')}) on conflict (id) do nothing returning write_id into made`
+
+const own = (name: string) => `plant_store.${name}`
+const elementsOf = (name: string, type: string) => `current_setting('${own(name)}')::${type}[]`
+
+// Inserts rows one by one, each in a subtransaction, and notes what has become of it. A cancel is caught, too: then the row is
+// the one that took too long, and the rows before it are committed. As statement_timeout acts once, no row comes after it.
+const insertEach = `
+  do $block$
+  declare
+    began constant timestamptz := clock_timestamp();
+    soft_limit constant interval := current_setting('${own('soft_limit')}');
+    outcomes jsonb := '[]';
+    asked record;
+    made uuid;
+    code text;
+    broken text;
+    field text;
+    context text;
+  begin
+    for asked in
+      select * from unnest(${elementsOf('write_id', 'uuid')}, ${Object.values(columns)
+        .map(({ name, type }) => elementsOf(name, type))
+        .join(', ')}) as asked (${writtenList})
+    loop
+      exit when outcomes <> '[]' and clock_timestamp() > began + soft_limit;
+      begin
+        ${insertOne};
+        set constraints all immediate;
+        outcomes := outcomes || to_jsonb(made is not null);
+      exception
+        when query_canceled then
+          outcomes := outcomes || jsonb_build_object('code', '57014');
+          exit;
+        when others or assert_failure then
+          get stacked diagnostics code = returned_sqlstate, broken = constraint_name, field = column_name,
+            context = pg_exception_context;
+          outcomes := outcomes || jsonb_build_object('code', code, 'constraint', broken, 'column', field, 'context', context);
+      end;
+    end loop;
+    perform set_config('${own('outcomes')}', outcomes::text, true);
+  end $block$`
 
 /** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a lock. */
 export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
   const writeIds = toArray(writes.map(({ writeId }) => writeId))
   const plants = toArrayParameters(writes.map(({ plant }) => plant))
   return { name: 'create plants', text: insert, values: [writeIds, ...plants, `${lockMs}ms`] }
+}
+
+/** Writes a text as a literal, whatever standard_conforming_strings is. */
+const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
+
+/**
+ * Returns the statements, in one message and so in one transaction, that create plants one by one within a limit. The rows
+ * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
+ */
+export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) {
+  const lists = [
+    toArray(writes.map(({ writeId }) => writeId)),
+    ...toArrayParameters(writes.map(({ plant }) => plant))
+  ]
+  const made = {
+    statement_timeout: `${limitMs}ms`,
+    array_nulls: 'on',
+    [own('soft_limit')]: `${Math.ceil(limitMs / 2)}ms`,
+    ...Object.fromEntries(writtenColumns.map((name, index) => [own(name), lists[index] as string]))
+  }
+  const configs = Object.entries(made).map(
+    ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
+  )
+  const lockMs = Math.ceil(limitMs / 2 / writes.length)
+  return {
+    text: [
+      `select ${settings(`'${lockMs}ms'`)}, concat(${configs.join(', ')})`,
+      insertNone,
+      insertEach,
+      `select current_setting('${own('outcomes')}') as outcomes`
+    ].join(';\n')
+  }
+}
+
+/** What the block says of a row: whether it was written, or its error. */
+export type EachOutcome = boolean | { code: string; constraint?: string; column?: string; context?: string }
+
+/** Returns an error of a row as PostgreSQL reports it, with its context if the row has one of its own, as of a trigger. */
+export function toRowError({ code, constraint, column, context = '' }: Exclude<EachOutcome, boolean>) {
+  const where = context.split('\n').slice(0, -linesOfBlock).join('\n') || undefined
+  // The rights were there for the insert of no rows, so it is a policy that has refused the row.
+  const routine = code === '42501' && where === undefined ? 'ExecWithCheckOptions' : undefined
+  const fields = {
+    severity: 'ERROR',
+    code,
+    where,
+    routine,
+    constraint: constraint || undefined,
+    column: column || undefined
+  }
+  return Object.assign(new StacklessError('a row has failed'), fields)
 }
 
 /** Returns the statement that finds the rows with these ids. When it has ended, the standby has what it found. */
@@ -112,6 +209,9 @@ export const selectMissingRights = `
     join pg_class on pg_class.oid = attrelid
   where not has_column_privilege(attrelid, attnum, privilege)
   group by privilege, relnamespace, relname
+  union all
+  select format('grant usage on language plpgsql to %I', current_user)
+  from pg_language where lanname = 'plpgsql' and not has_language_privilege(oid, 'usage')
   union all
   select format('grant execute on function %s to %I', oid::regprocedure, current_user)
   from pg_proc

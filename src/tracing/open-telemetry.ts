@@ -134,7 +134,9 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   async function traced(
     name: string,
     rows: readonly AttemptRow<T>[],
-    attempt: () => Promise<AttemptEnd<R>>
+    attempt: () => Promise<AttemptEnd<R>>,
+    /** Its text has values, so that pg must make no span. */
+    hasValues = false
   ): Promise<AttemptEnd<R>> {
     // While tracing is on, each item has a span.
     const spans = rows.map(({ item }) => item.span as SpanContext)
@@ -145,15 +147,16 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
     const links = callers.map((context) => ({ context }))
     const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
     const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
-    const end = await context.with(trace.setSpan(ROOT_CONTEXT, span), attempt)
+    const end = await context.with(hasValues ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, span), attempt)
     if (end.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: end.failure.kind })
     span.end()
     return end
   }
   return {
     insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
+    insertEach: (rows, limitMs, signal) =>
+      traced('write plants', rows, () => store.insertEach(rows, limitMs, signal), true),
     find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal)),
-    commitNothing: () => context.with(ROOT_CONTEXT, () => store.commitNothing()),
     probe: () => context.with(ROOT_CONTEXT, () => store.probe())
   }
 }

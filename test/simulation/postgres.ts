@@ -174,15 +174,24 @@ export class Postgres implements Host {
       if (transaction.isOutside) this.release(transaction)
   }
 
+  /** Rolls a row back to its savepoint. */
+  releaseRow(transaction: Transaction, id: string) {
+    transaction.writes.delete(id)
+    transaction.locked.delete(id)
+    this.#free(transaction, id)
+  }
+
   /** Ends a transaction: what it has locked is free. */
   release(transaction: Transaction) {
     transaction.waitsFor = undefined
     transaction.isOver = true
-    for (const id of transaction.locked) {
-      if (this.locks.get(id) === transaction) this.locks.delete(id)
-      const waiting = this.#waitsForLock.get(id) ?? []
-      this.#waitsForLock.delete(id)
-      for (const wake of waiting) this.world.after(this.world.duration(0.02), wake)
-    }
+    for (const id of transaction.locked) this.#free(transaction, id)
+  }
+
+  #free(transaction: Transaction, id: string) {
+    if (this.locks.get(id) === transaction) this.locks.delete(id)
+    const waiting = this.#waitsForLock.get(id) ?? []
+    this.#waitsForLock.delete(id)
+    for (const wake of waiting) this.world.after(this.world.duration(0.02), wake)
   }
 }

@@ -47,7 +47,7 @@ export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure, toResponse } =
     await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
-  const { Database } = await load<typeof import('../../src/database/pool.ts')>('database/pool.ts')
+  const { Database } = await load<typeof import('../../src/database/sessions.ts')>('database/sessions.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
   const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')
@@ -65,9 +65,9 @@ export async function loadService(src: string) {
     const connect = () => ({ ...parseDatabaseUrl(`postgres://simulated@${hosts}/plants`), stream }) as never
     const observer = { onStored() {}, onAttempt() {} }
     const database = new Database(connect(), log)
-    const { plants, startProbes, close } = openRepository(database, { write }, log, observer)
+    const plants = openRepository(database, { write }, log, observer)
     return {
-      start: startProbes,
+      start: () => plants.watch(),
       create({ plant, caller, key }, respond) {
         plants.create(plant, { caller, idempotencyKey: key }).then(
           ({ stored, release }) => {
@@ -82,8 +82,8 @@ export async function loadService(src: string) {
       },
       reconnect: () => database.replaceOptions(connect()),
       async close() {
-        await close()
-        await database.end()
+        await plants.close()
+        database.end()
       }
     }
   }

@@ -1,4 +1,5 @@
 /** One simulation: services, clients and servers in a world of their own, its faults, and the judgement at its end. */
+import { lanes } from '../../src/group-commit/table.ts'
 import { Clients } from './clients.ts'
 import { Cluster } from './cluster.ts'
 import { applyFaults, momentMs } from './faults.ts'
@@ -14,6 +15,9 @@ import { World } from './world.ts'
 
 /** What the sources under simulation export. */
 export type Loaded = Awaited<ReturnType<typeof loadService>>
+
+/** The lanes of the ways that have lanes of their own. */
+const ownLanes = Object.values(lanes).reduce((sum, count) => sum + count)
 
 /** How long the effects of the last fault may last: the longest stall of a disk. */
 const wholeMs = 60_000
@@ -94,7 +98,7 @@ export class Simulation {
     const process: Process = new Process(world, name, (port, address) =>
       new VirtualSocket(network, watch.tapCancel()).connect(port, address)
     )
-    const watch = new Watch(process, settings.lanes)
+    const watch = new Watch(process, settings.lanes + ownLanes)
     const stream = () => new VirtualSocket(network, watch.tapConnection())
     const service = this.#createService(settings, stream, (text) => world.log(process.name, text))
     this.services[index] = { process, service, watch }

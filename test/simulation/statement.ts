@@ -36,6 +36,8 @@ export class Statement {
   readonly #returned: (string | null)[][] = []
   /** `now()`, in microseconds. */
   readonly #now: string
+  /** What its rows have met, while it inserts them one by one. */
+  #outcomes: { push(outcome: unknown): void; cancel(): void } | undefined = undefined
   #isCancelled = false
   #isAsleep = false
   #isResultSent = false
@@ -106,6 +108,7 @@ export class Statement {
     else if (denied === 'insert' || (command.kind === 'commitNothing' && denied === 'message'))
       this.#fail({ code: '42501' })
     else if (command.kind === 'commitNothing') this.#commit()
+    else if (command.kind === 'insertEach') this.#insertEach(command)
     else this.#insert(0)
   }
 
@@ -152,6 +155,87 @@ export class Statement {
     }
     if (ms > 0) this.#sleep(ms, insert)
     else insert()
+  }
+
+  /** Inserts rows one after the other, each with its own outcome, until the limits are over. */
+  #insertEach({ rows, limitMs, softMs }: Extract<Command, { kind: 'insertEach' }>) {
+    const { transaction } = this
+    const softEnd = this.#world.now + softMs
+    const outcomes: unknown[] = []
+    const end = () => {
+      this.#outcomes = undefined
+      this.#returned.push([JSON.stringify(outcomes)])
+      if (transaction.locked.size === 0) this.#finish()
+      else this.#commit()
+    }
+    const proceed = () => {
+      if (outcomes.length === rows.length || (outcomes.length > 0 && this.#world.now > softEnd)) end()
+      else this.#insertOneOfEach(rows[outcomes.length] as Columns)
+    }
+    this.#outcomes = {
+      push: (outcome) => {
+        transaction.waitsFor = undefined
+        outcomes.push(outcome)
+        proceed()
+      },
+      cancel: () => {
+        transaction.waitsFor = undefined
+        outcomes.push({ code: '57014' })
+        end()
+      }
+    }
+    this.#world.after(limitMs, () => this.#outcomes?.cancel())
+    proceed()
+  }
+
+  #insertOneOfEach(row: Columns) {
+    const { transaction } = this
+    const { ms = 0, trouble, isDeferred, isSkipped } = causeOf(row.name) ?? {}
+    const outcomes = this.#outcomes
+    const id = storedIdOf(row.name as string, row.id as string)
+    // What comes after a cancel, or after the wait has ended, belongs to another row.
+    let isOver = false
+    const isCurrent = () => !isOver && this.phase === 'executes' && this.#outcomes === outcomes
+    const tell = (outcome: unknown) => {
+      if (!isCurrent()) return
+      isOver = true
+      outcomes?.push(outcome)
+    }
+    const fail = (trouble: Trouble) => {
+      if (!isCurrent()) return
+      this.#world.reach(`fails: ${trouble.code}`)
+      if (trouble.severity === 'FATAL') return this.#fail(trouble)
+      tell({ ...trouble, context: `${trouble.where === undefined ? '' : `${trouble.where}\n`}own\nown` })
+    }
+    const refusal = causeOf(row.name) ? undefined : this.#node.refusal
+    const insert = () => {
+      if (!isCurrent()) return
+      if (refusal) return fail(refusal)
+      if (trouble && !isDeferred) return fail(trouble)
+      if (isSkipped) return tell(false)
+      this.#node.lock(transaction, id, false, () => {
+        if (!isCurrent()) return
+        if (this.#node.table.has(id)) return tell(false)
+        this.#node.hold(transaction, id)
+        const fresh = {
+          ...row,
+          id,
+          name: storedNameOf(row.name as string),
+          created_at: this.#now,
+          transaction: transaction.name
+        }
+        transaction.writes.set(id, fresh)
+        // A deferred trigger acts at once; the end of the transaction does not.
+        if (isDeferred && trouble?.where !== undefined) {
+          this.#node.releaseRow(transaction, id)
+          return fail(trouble)
+        }
+        this.#world.after(this.#world.duration(0.05), () => tell(true))
+      })
+      const limitMs = Number.parseInt(this.#setting('lock_timeout') ?? '0', 10)
+      if (transaction.waitsFor) this.#world.after(limitMs, () => transaction.waitsFor && fail(rowLocked))
+    }
+    this.#world.after(ms, insert)
   }
 
   #insertRow(row: Columns, { onConflict }: Extract<Command, { kind: 'insert' }>, index: number) {
@@ -246,6 +330,8 @@ export class Statement {
   #sendResult() {
     const rows = this.#returned.map((row) => messages.row(row))
     this.#isResultSent = true
+    if (this.command.kind === 'insertEach')
+      this.session.send(messages.complete('INSERT 0 0'), messages.complete('DO'))
     this.session.send(
       ...this.#head,
       messages.description(this.command.returning),
@@ -273,6 +359,7 @@ export class Statement {
   cancel() {
     this.#log('is cancelled')
     this.#world.reach('cancelled', this)
+    if (this.#outcomes) return this.#outcomes.cancel()
     this.#isCancelled = true
     if (this.phase === 'executes' && (this.#isAsleep || this.transaction.waitsFor))
       this.#fail({ code: '57014' })
@@ -281,6 +368,7 @@ export class Statement {
 
   /** Its session ends: it is rolled back, unless it is in the log. */
   abandon() {
+    this.#outcomes = undefined
     if (this.phase === 'waits') this.#publish()
     this.phase = 'over'
     this.#node.release(this.transaction)
@@ -297,5 +385,6 @@ const unreplicated = messages.warning('SyncRepWaitForLSN')
 function describe(command: Command): string {
   if (command.kind === 'readiness' || command.kind === 'commitNothing') return command.kind
   if (command.kind === 'find') return `find ${command.ids.join(' ')}`
+  if (command.kind === 'insertEach') return `insert each: ${command.rows.map(({ id }) => id).join(' ')}`
   return `insert, on conflict ${command.onConflict}: ${command.rows.map(({ id }) => id).join(' ')}`
 }

@@ -49,8 +49,11 @@ export class Watch {
           const message = readMessage(frame)
           if (message.type === 'P') texts.set(message.name, message.text)
           else if (message.type === 'B') command = this.#read(texts.get(message.name) ?? '', message.values)
-          else if (message.type === 'Q') watched.sent++
-          else if (message.type === 'S') {
+          else if (message.type === 'Q') {
+            watched.sent++
+            const asked = this.#read(message.text, [])
+            if (asked) this.#begin(watched, asked)
+          } else if (message.type === 'S') {
             watched.sent++
             if (command) this.#begin(watched, command)
           }
@@ -95,7 +98,7 @@ export class Watch {
     watched.isOpen = false
     const { world, name } = this.#process
     watched.sentAt = world.now
-    for (const { id, write_id } of command.kind === 'insert' ? command.rows : []) {
+    for (const { id, write_id } of 'rows' in command ? command.rows : []) {
       const key = `${name} ${id} ${write_id}`
       world.sends.set(key, [...(world.sends.get(key) ?? []), world.now])
     }
@@ -107,7 +110,7 @@ export class Watch {
 
   /** The service has the result of a statement: what it has inserted, it knows. */
   #know({ waiting, isOpen, secretKey = 0, sent, sentAt }: Watched) {
-    if (waiting?.kind !== 'insert' || isOpen || this.#cancels.get(secretKey)?.has(sent)) return
+    if (!waiting || !('rows' in waiting) || isOpen || this.#cancels.get(secretKey)?.has(sent)) return
     const { world, name } = this.#process
     for (const { id, write_id } of waiting.rows) {
       const key = `${name} ${id} ${write_id}`
@@ -152,5 +155,5 @@ export class Watch {
 
 function idsOf(command: Command): readonly string[] {
   if (command.kind === 'find') return command.ids
-  return command.kind === 'insert' ? command.rows.map(({ id }) => id as string) : []
+  return 'rows' in command ? command.rows.map(({ id }) => id as string) : []
 }
