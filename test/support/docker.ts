@@ -4,9 +4,6 @@ import { execute } from './execute.ts'
 /** The directory of the checkout. */
 export const root = new URL('../..', import.meta.url).pathname
 
-/** SOURCE_DATE_EPOCH of the images that tests and faults build, in s. All have the same, so that they share layers. */
-export const sourceDateEpoch = 1_700_000_000
-
 /** Runs `docker` with these arguments as `execute` does. */
 export const docker = (args: string[], options?: Parameters<typeof execute>[2]) =>
   execute('docker', args, options)

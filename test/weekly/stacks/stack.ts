@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { openProject } from '../../support/compose.ts'
-import { docker, psql, root, sourceDateEpoch, toLines } from '../../support/docker.ts'
+import { docker, psql, root, toLines } from '../../support/docker.ts'
 import { assertRows } from '../../support/histories/assert-rows.ts'
 import { type Operation, selectRows } from '../../support/histories/history.ts'
 import { judgeHistory } from '../../support/histories/judge.ts'
@@ -64,7 +64,6 @@ export async function startStack(
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_DISABLE_ENV_FILE: 'true',
     PLANT_STORE_IMAGE: `${name}-api`,
-    SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     // The balancer must be found again after its end.
     PORT: String(await freePort()),
     // A line for each request would take more time than the request.

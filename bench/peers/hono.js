@@ -1,6 +1,6 @@
 /**
  * Hono and Postgres.js, as their documentation recommends:
- * https://hono.dev/docs/getting-started/nodejs (the adapter, compiled by tsc)
+ * https://hono.dev/docs/getting-started/nodejs (the adapter)
  * https://hono.dev/docs/middleware/builtin/bearer-auth and /logger
  * https://hono.dev/docs/guides/validation#with-zod (the validator and its hook)
  * https://hono.dev/docs/api/exception (app.onError)
@@ -52,7 +52,9 @@ app.onError((error, c) => {
   return c.json({ error: 500, message: 'internal server error' }, 400)
 })
 
-const server = serve({ fetch: app.fetch, hostname: HOST, port: Number(PORT) })
+const server = serve({ fetch: app.fetch, hostname: HOST, port: Number(PORT) }, ({ port }) => {
+  console.log(`listening at http://${HOST}:${port}`)
+})
 
 process.on('SIGTERM', () => {
   server.close(async (error) => {

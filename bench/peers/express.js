@@ -1,7 +1,6 @@
 /**
  * Express 5 and node-postgres, as their documentation recommends:
  * https://expressjs.com/en/advanced/best-practice-performance.html (NODE_ENV, pino, errors)
- * https://expressjs.com/en/advanced/best-practice-security.html (helmet)
  * https://expressjs.com/en/guide/error-handling.html
  * https://expressjs.com/en/advanced/healthcheck-graceful-shutdown.html
  * https://github.com/pinojs/pino/blob/main/docs/web.md#express (pino-http), /redaction.md
@@ -10,7 +9,6 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import express from 'express'
-import helmet from 'helmet'
 import pg from 'pg'
 import { pino } from 'pino'
 import { pinoHttp } from 'pino-http'
@@ -28,7 +26,6 @@ pool.on('error', (error) => logger.error(error, 'an idle client failed'))
 const NewPlant = z.object({ id: z.int(), name: z.string(), tag: z.string().optional() })
 
 const app = express()
-app.use(helmet())
 app.use(pinoHttp({ logger }))
 
 app.use((request, response, next) => {
@@ -63,7 +60,7 @@ app.use((error, request, response, next) => {
 
 const server = app.listen(Number(PORT), HOST, (error) => {
   if (error) throw error
-  logger.info('listening')
+  logger.info(`listening at http://${HOST}:${server.address().port}`)
 })
 
 process.on('SIGTERM', () => {

@@ -1,9 +1,6 @@
--- wrk's script: each request is a fresh plant; the end is one line of JSON.
--- Its arguments: a seed, a body's text before and after the id, and the least and the greatest of what stands before
--- an id's last nine digits.
-
+-- wrk's script: each request is a fresh plant; the end is one line of JSON. Its arguments: a seed, a body's text before and
+-- after the id, and the least and the greatest of what stands before an id's last nine digits.
 local head, tail, least, greatest
-local random = math.random
 
 function init(args)
   math.randomseed(tonumber(args[1]))
@@ -16,8 +13,8 @@ function init(args)
 end
 
 function request()
-  local sign = random(2) == 1 and ' ' or '-'
-  return head .. sign .. ('%d%09d'):format(random(least, greatest), random(0, 999999999)) .. tail
+  local sign = math.random(2) == 1 and ' ' or '-'
+  return head .. sign .. ('%d%09d'):format(math.random(least, greatest), math.random(0, 999999999)) .. tail
 end
 
 -- The service's only other status is 400; wrk counts from there on.
