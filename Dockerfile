@@ -33,14 +33,13 @@ RUN --mount=type=cache,target=/root/.npm npm ci --ignore-scripts --prefer-offlin
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
 COPY migrations migrations
-COPY public public
 COPY dev/prepare.ts dev/
 COPY ops/check-node.mjs ops/
 RUN npm run build
 ARG SOURCE_DATE_EPOCH=0
 RUN out=/out-${SOURCE_DATE_EPOCH} \
  && mkdir -p $out/app \
- && cp -r package.json migrations public dist $out/app \
+ && cp -r package.json migrations dist $out/app \
  && find $out -exec chmod u=rwX,go=rX {} + -exec touch --date="@${SOURCE_DATE_EPOCH}" {} +
 
 # Removes what no process reads: types, maps of sources that are not there, the packages' own tests and documents, and

@@ -1,7 +1,7 @@
 /** The PostgreSQL of a benchmark: one server, fully durable, on a disk; and its databases. */
 import { statfs } from 'node:fs/promises'
-import { migrate } from '../src/commands/migrations.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
+import { migrate } from '../src/migrate.ts'
 import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
 import { plant } from './plant.ts'

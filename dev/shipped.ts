@@ -1,4 +1,4 @@
-/** What ships: the production packages of the lockfile, and what the build copies from a development package. */
+/** What ships: the production packages of the lockfile. */
 import { readFileSync } from 'node:fs'
 
 /** A package of the lockfile. */
@@ -8,9 +8,6 @@ export interface Package {
   license: string
 }
 
-/** The packages of which dev/prepare.ts puts files into public/. */
-const copied = ['node_modules/swagger-ui-dist']
-
 const lockfile = new URL('../package-lock.json', import.meta.url)
 
 /** Reads the packages that ship, those of other platforms too; one that is installed twice stands here twice. */
@@ -19,7 +16,7 @@ export function readShipped(): Package[] {
     packages: Record<string, { version: string; license?: string; dev?: boolean }>
   }
   return Object.entries(packages)
-    .filter(([path, { dev }]) => path !== '' && (!dev || copied.includes(path)))
+    .filter(([path, { dev }]) => path !== '' && !dev)
     .map(([path, { version, license = 'none declared' }]) => ({
       name: path.split('node_modules/').at(-1) as string,
       version,

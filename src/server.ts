@@ -1,11 +1,11 @@
 /** The process: reads the environment, waits for the database, listens, and ends on a signal. */
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
-import { isTracingOn, readConfig } from './config/config.ts'
+import { isTracingOn, readConfig } from './config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
-import { reportStartupFault } from './failures/startup-fault.ts'
-import { createLogger } from './logger.ts'
+import { createLogger } from './log.ts'
 import { databaseChecks } from './plants/statements.ts'
+import { reportStartupFault } from './startup-fault.ts'
 
 const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
 /** A terminal signals a whole group, and npm and `node --watch` forward it: within this time it is the same signal. */
@@ -16,7 +16,7 @@ let endsSince: number | undefined
 try {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
-  const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
+  const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
   const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
   process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
@@ -36,12 +36,12 @@ try {
   }
   const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
   // First, before the log's own listener flushes it: where the shutdown times out, nothing else logs these requests.
-  process.prependOnceListener('exit', () => app.logUnlogged())
+  process.prependOnceListener('exit', () => app.logSkipped())
   // Only once the service listens: closeWithGrace makes a process that has nothing left to do exit with 0, and so one that
   // has failed to listen.
   const { close } = closeWithGrace(
     {
-      delay: config.SHUTDOWN_TIMEOUT_MS,
+      delay: config.shutdownTimeoutMs,
       logger: app.log,
       skip: ['SIGHUP', ...endingSignals],
       onTimeout: (limitMs) => app.log.fatal({ limitMs, ...remaining() }, 'shutdown timed out; exiting')
@@ -49,7 +49,7 @@ try {
     async ({ err }) => {
       endsSince = performance.now()
       if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
-      await app.announceShutdown(config.SHUTDOWN_DELAY_MS, config.noticeMs)
+      await app.announceShutdown(config.SHUTDOWN_DELAY_MS)
       await app.close()
       app.log.info('shut down')
     }

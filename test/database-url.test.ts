@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { getCACertificates } from 'node:tls'
 import t from 'tap'
 import { parseDatabaseUrl } from '../src/database/url.ts'
-import { StartupFault } from '../src/failures/startup-fault.ts'
+import { StartupFault } from '../src/startup-fault.ts'
 
 const pem = '-----BEGIN '
 const directory = t.testdir({

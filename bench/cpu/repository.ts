@@ -1,7 +1,7 @@
 /** The repository of the service over a database in memory: group commit, batches and statements as in production. */
 import type pg from 'pg'
 import { pino } from 'pino'
-import type { Config } from '../../src/config/config.ts'
+import type { Config } from '../../src/config.ts'
 import type { Pool } from '../../src/database/pool.ts'
 import { createPlantRepository, type PlantRepository } from '../../src/plants/repository.ts'
 import { createSqlStore } from '../../src/plants/sql-store.ts'

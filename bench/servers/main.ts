@@ -1,5 +1,5 @@
 /** Starts one of the servers that are no part of the product: `node main.ts bare`, or `documented`. */
-import { readConfig } from '../../src/config/config.ts'
+import { readConfig } from '../../src/config.ts'
 import { buildBare } from './bare.ts'
 import { buildDocumented } from './documented.ts'
 import { openGroupCommit, openInserts } from './repositories.ts'

@@ -2,14 +2,14 @@
 import closeWithGrace from 'close-with-grace'
 import pg from 'pg'
 import { buildApp } from '../../src/app.ts'
-import { readConfig } from '../../src/config/config.ts'
-import { Failure } from '../../src/failures/failure.ts'
-import { createLogger } from '../../src/logger.ts'
+import { readConfig } from '../../src/config.ts'
+import { Failure } from '../../src/failures.ts'
+import { createLogger } from '../../src/log.ts'
 import type { PlantRepository } from '../../src/plants/repository.ts'
 import { insertOne } from './repositories.ts'
 
 const config = readConfig(process.env)
-const pool = new pg.Pool(config.database)
+const pool = new pg.Pool(config.database.value)
 const repository: PlantRepository = {
   async create(plant) {
     const { rowCount } = await pool.query(insertOne(plant))

@@ -1,9 +1,9 @@
 /** What the compared servers store plants by: the service's group commit, or one insert a request. */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
-import type { Config } from '../../src/config/config.ts'
+import type { Config } from '../../src/config.ts'
 import { Database } from '../../src/database/pool.ts'
-import { createLogger } from '../../src/logger.ts'
+import { createLogger } from '../../src/log.ts'
 import { openRepository } from '../../src/plants/plugin.ts'
 import type { NewPlant } from '../../src/plants/schema.ts'
 
@@ -39,11 +39,11 @@ export const insertOne = ({ id, name, tag }: NewPlant) => ({
 export function openGroupCommit(config: Config): Repository {
   const log = createLogger('silent')
   const observer = { onStored: () => {}, onAttempt: () => {} }
-  return openRepository(new Database(config.database, log), config, log, observer).plants
+  return openRepository(new Database(config.database.value, log), config, log, observer).plants
 }
 
 /** Opens a pool of 10 connections, the driver's default, with one prepared insert for each plant. */
 export function openInserts(config: Config): Repository {
-  const pool = new pg.Pool(config.database)
+  const pool = new pg.Pool(config.database.value)
   return { create: (plant) => pool.query(insertOne(plant)).then(() => ({ release() {} })) }
 }

@@ -25,21 +25,6 @@ const flatten = (components: Component[] = []): Component[] =>
 const listed = new Set(flatten(sbom.components).map(nameOf))
 const shipped = new Map(readShipped().map((one) => [`${one.name}@${one.version}`, one]))
 
-// The tool does not know of the package whose files the build copies.
-const swagger = [...shipped.values()].find(({ name }) => name === 'swagger-ui-dist')
-if (swagger === undefined) throw new Error('swagger-ui-dist is not in the lockfile')
-const { name, version, license } = swagger
-const purl = `pkg:npm/${name}@${version}`
-sbom.components.push({
-  type: 'library',
-  'bom-ref': purl,
-  name,
-  version,
-  purl,
-  licenses: [{ license: { id: license } }]
-})
-listed.add(`${name}@${version}`)
-
 const missing = [...shipped.keys()].filter((one) => !listed.has(one))
 const foreign = [...listed].filter((one) => !shipped.has(one))
 if (missing.length + foreign.length > 0) {

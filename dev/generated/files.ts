@@ -4,15 +4,9 @@ import { formatComparison } from '../../bench/comparison.ts'
 import { formatNeighbours } from '../../bench/neighbours-table.ts'
 import { drawCharts } from '../../bench/side-by-side/charts.ts'
 import { formatPeers } from '../../bench/side-by-side/tables.ts'
-import { operations } from '../../src/plants/route.ts'
-import { writeConfigurationPage } from './configuration-page.ts'
 import { writeDashboard } from './dashboard.ts'
-import { writeEnvExample } from './env-example.ts'
-import { writeErrorsPage } from './errors-page.ts'
 import { writeGlossary } from './glossary.ts'
-import { writeErrorFiles } from './haproxy.ts'
-import { writeAlerts, writeLogFields, writeMetrics } from './monitoring.ts'
-import { writeDocument } from './openapi.ts'
+import { writeAlerts } from './monitoring.ts'
 import { fillPage } from './parts.ts'
 import { writePrometheusRule } from './prometheus-rule.ts'
 import { writeRunbook } from './runbook.ts'
@@ -31,26 +25,14 @@ export async function generateFiles(): Promise<Map<string, string>> {
   }
   const charts = Object.entries(drawCharts(peers))
   return new Map([
-    ['public/openapi.json', writeDocument(operations)],
-    ['docs/errors.md', writeErrorsPage()],
     ['CONTRIBUTING.md', fillPage('CONTRIBUTING.md', { glossary: writeGlossary() })],
-    ['docs/configuration.md', writeConfigurationPage()],
-    ['.env.example', writeEnvExample()],
     ['docs/performance.md', fillPage('docs/performance.md', performance)],
     ['docs/running.md', fillPage('docs/running.md', { sizing: await writeSizing() })],
     ['docs/scaling.md', fillPage('docs/scaling.md', { replicas: writeReplicas() })],
-    [
-      'docs/monitoring.md',
-      fillPage('docs/monitoring.md', {
-        metrics: await writeMetrics(),
-        log: writeLogFields(),
-        alerts: writeAlerts()
-      })
-    ],
+    ['docs/monitoring.md', fillPage('docs/monitoring.md', { alerts: writeAlerts() })],
     ['ops/grafana/dashboard.json', writeDashboard()],
     ['ops/prometheus/web/runbook.html', writeRunbook()],
     ['deploy/kubernetes/monitoring/prometheus-rule.yaml', writePrometheusRule()],
-    ...writeErrorFiles(),
     ...charts.map(([name, chart]) => [`docs/${name}`, chart] as const)
   ])
 }

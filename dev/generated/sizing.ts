@@ -1,7 +1,7 @@
 /** Tables of docs/running.md and docs/scaling.md: what the benchmarks have measured, and what follows for a rate. */
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
-import { createLogger } from '../../src/logger.ts'
+import { createLogger } from '../../src/log.ts'
 import { table } from './markdown.ts'
 import { buildDefault } from './monitoring.ts'
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../startup-fault.ts'
 import { isReadOnly, readOnly } from './read-only.ts'
 
 /**

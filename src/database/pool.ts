@@ -1,9 +1,9 @@
 /** The sessions of the database: pools lend them to statements, and all are replaced when a server or the URL changes. */
 import type { FastifyBaseLogger } from 'fastify'
 import pg from 'pg'
-import { createReportCounts } from '../metrics/reports.ts'
 import { isReported, isTimedOut, NoConnection } from './errors.ts'
 import { createClientClass } from './hosts.ts'
+import { createReportCounts } from './reports.ts'
 import { onNotice, runStatement } from './statement.ts'
 import type { DatabaseOptions } from './url.ts'
 

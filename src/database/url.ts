@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import type pg from 'pg'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../startup-fault.ts'
 
 /** Where and how to open sessions: the driver's options for a client, and those of hosts.ts. */
 export interface DatabaseOptions extends pg.ClientConfig {

@@ -1,7 +1,7 @@
 /** Waiting for a database that passes its checks. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../startup-fault.ts'
 import { cancelStatement } from './cancel.ts'
 import type { Check } from './checks.ts'
 import { isReported } from './errors.ts'

@@ -9,13 +9,13 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import { Failure, toFailure, toResponse } from '../failures/failure.ts'
-import { awaits100 } from '../shared/framing.ts'
-import { responseHeaders } from '../shared/response-headers.ts'
-import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
+import { Failure, toFailure, toResponse } from '../failures.ts'
 import { addConnections, type Connection, type ConnectionLimits, checkEveryMs } from './connections.ts'
+import { awaits100 } from './framing.ts'
 import { checkHead, maximumFields } from './head.ts'
+import { findForwardedFor, findTraceId, identifyRequest } from './identity.ts'
 import { addMethods } from './methods.ts'
+import { responseHeaders } from './raw-response.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -186,7 +186,7 @@ function inviteBody(response: ServerResponse) {
 /** Reports a reply that was sent or given up to backpressure and to those who measure. */
 function reportReply({ connections, server }: FastifyInstance, reply: FastifyReply) {
   const isSent = reply.raw.writableFinished
-  if (isSent && (reply.request.failure || !reply.request.operation))
+  if (isSent && (reply.request.failure || !reply.request.caller))
     connections.backpressure.recordRefusal(reply)
   server.emit('replied', reply, isSent)
 }
@@ -197,6 +197,6 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   request.failure = failure
   // Its client can be slow to read the response.
   request.body = undefined
-  const { status, headers, body } = toResponse(failure, request.operation?.writes)
+  const { status, headers, body } = toResponse(failure)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }

@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import { Failure } from '../failures/failure.ts'
+import { Failure } from '../failures.ts'
 import type { Shares } from '../shared/shares.ts'
 import { createJsonReader, namesOfIntegers } from './json.ts'
 

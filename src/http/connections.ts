@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import { Failure } from '../failures/failure.ts'
-import { formatResponse, type ParserError, toParserFailure } from '../failures/raw-response.ts'
-import { isFramingFaulty } from '../shared/framing.ts'
+import { Failure } from '../failures.ts'
 import { Backpressure } from './backpressure.ts'
+import { isFramingFaulty } from './framing.ts'
+import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -2,7 +2,7 @@
 import { diagnose } from '../database/errors.ts'
 import type { Pool } from '../database/pool.ts'
 import type { AttemptEnd, AttemptRow, Results, Store } from '../group-commit/types.ts'
-import type { TracedItem } from '../tracing/open-telemetry.ts'
+import type { TracedItem } from '../tracing.ts'
 import { probeDatabase } from './probe.ts'
 import {
   commitNothing,

@@ -1,5 +1,5 @@
 /** Why a write has failed, by what the database says; and why a row has no outcome of the database. */
-import { StacklessError } from './stackless-error.ts'
+import { StacklessError } from '../failures.ts'
 
 /** What group commit does after each is in ../group-commit/table.ts. */
 export type FailureKind =

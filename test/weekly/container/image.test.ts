@@ -112,12 +112,7 @@ t.test(
     const name = await runHardened(t, [
       ...settings,
       ...[`--env=AUTH_TOKENS=tester:${token}`, '--env=WRITE_DEADLINE_MS=60000', '--publish=127.0.0.1::3000'],
-      ...[
-        '--health-interval=2s',
-        '--health-timeout=30s',
-        '--env=SHUTDOWN_TIMEOUT_MS=110000',
-        '--stop-timeout=120'
-      ]
+      ...['--health-interval=2s', '--health-timeout=30s', '--stop-timeout=120']
     ])
     const url = `http://${await docker(['port', name, '3000/tcp'])}`
     await until('it is healthy', () => health(name), is('healthy'))

@@ -38,7 +38,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     SOURCE_DATE_EPOCH: String(sourceDateEpoch),
     PORT: '0',
     WRITE_DEADLINE_MS: '60000',
-    SHUTDOWN_TIMEOUT_MS: '110000',
+    STOP_GRACE_PERIOD: '120s',
     ...settings
   }
   const { compose, psql, url } = openProject(cwd, env)

@@ -1,7 +1,15 @@
 /** Responses to requests that Node's parser refuses, which Fastify never sees: the failure, and the whole response as text. */
-import { responseHeaders } from '../shared/response-headers.ts'
-import type { FailureName } from './catalogue.ts'
-import { Failure, toResponse } from './failure.ts'
+import { Failure, type FailureName, toResponse } from '../failures.ts'
+
+/**
+ * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
+ * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
+ */
+export const responseHeaders = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff'
+}
 
 /** An error of Node's parser. */
 export type ParserError = NodeJS.ErrnoException & { reason?: string }

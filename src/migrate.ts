@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { checkNoRow, describeGrants, settingChecks } from '../database/checks.ts'
-import { openSession } from '../database/hosts.ts'
-import type { DatabaseOptions } from '../database/url.ts'
-import { waitForDatabase } from '../database/wait-for-database.ts'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { checkNoRow, describeGrants, settingChecks } from './database/checks.ts'
+import { openSession } from './database/hosts.ts'
+import type { DatabaseOptions } from './database/url.ts'
+import { waitForDatabase } from './database/wait-for-database.ts'
+import { StartupFault } from './startup-fault.ts'
 
 interface MigrationOptions {
   readonly database: DatabaseOptions
@@ -25,7 +25,7 @@ const selectMissingRights = `
   select format('grant select, insert, delete on %s to %I', oid::regclass, current_user)
   from pg_class where oid = to_regclass('migrations') and not has_table_privilege(oid, 'select')`
 
-const dir = fileURLToPath(new URL('../../migrations', import.meta.url))
+const dir = fileURLToPath(new URL('../migrations', import.meta.url))
 /** How long a migration waits for a lock. Not longer: while it waits for the table's, every create waits behind it. */
 const lockLimitMs = 1_000
 /** How long creates are left alone before the next attempt. */

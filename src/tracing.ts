@@ -31,8 +31,8 @@ import {
 } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import { StartupFault } from '../failures/startup-fault.ts'
-import type { AttemptEnd, AttemptRow, Item, Store } from '../group-commit/types.ts'
+import type { AttemptEnd, AttemptRow, Item, Store } from './group-commit/types.ts'
+import { StartupFault } from './startup-fault.ts'
 
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
 export type Tracing = ReturnType<typeof startTracing>

@@ -1,16 +1,16 @@
 /** The bearer tokens: how they are written in the configuration or in a file, and how a new one is made. */
 import { hash, randomBytes } from 'node:crypto'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from './startup-fault.ts'
 
 /** What the configuration says of access tokens. Nothing else knows how one is recognised. */
 export interface Tokens {
   /** How many there are. */
   readonly size: number
   /**
-   * Returns the caller of a bearer token; undefined if the token is not valid now. Callers must be few: rates, budgets and
-   * metrics keep something for each.
+   * Returns the caller of a bearer token; undefined if the token is not valid now. It is awaited, so that another kind of
+   * token may ask elsewhere. Callers must be few: rates, budgets and metrics keep something for each.
    */
-  findCaller(token: string): string | undefined
+  findCaller(token: string): string | undefined | Promise<string | undefined>
 }
 
 const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/

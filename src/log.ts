@@ -1,14 +1,14 @@
 /** The log: JSON lines by pino, without anything that a client sent or PostgreSQL quoted. */
 import fs from 'node:fs'
 import { type DestinationStream, type Logger, pino } from 'pino'
-import type { ErrorField } from './log-fields.ts'
 
 const maximumCauses = 5
 const maximumLength = 10_000
 
-/** The fields of an error that are logged. Of PostgreSQL's errors not the message, which can quote a row. */
-const kept: readonly ErrorField[] = ['name', 'code', 'message', 'stack']
-const keptOfReports: readonly ErrorField[] = [
+/** Of an error of ours, Node or a library. */
+const fields = ['name', 'code', 'message', 'stack'] as const
+/** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
+const fieldsOfReports = [
   'name',
   'code',
   'severity',
@@ -18,25 +18,28 @@ const keptOfReports: readonly ErrorField[] = [
   'dataType',
   'constraint',
   'routine'
-]
-/** The function that has raised an error, in the first line of its context. Further ones can quote statements. */
+] as const
+/** The function that has raised an error, in the first line of its context. */
 const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
+/** The function whose statement has failed, in the last line; a statement before it may quote any text. */
+const calledBy = /\nPL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
 
 /** Describes an error for the log: its type, the fields above, with or without the stack, and its causes. Never throws. */
-function describeError(error: unknown, hasStack: boolean, depth = 0): object {
+function describe(error: unknown, hasStack: boolean, depth = 0): object {
   try {
     if (!(error instanceof Error)) return { type: typeof error }
-    const described: Partial<Record<ErrorField, unknown>> = { type: error.constructor.name }
-    for (const name of 'severity' in error ? keptOfReports : kept) {
+    const described: Record<string, unknown> = { type: error.constructor.name }
+    for (const name of 'severity' in error ? fieldsOfReports : fields) {
       const value = name === 'stack' && !hasStack ? undefined : Reflect.get(error, name)
       // Other values may be large or cyclic, or throw when they are read. A code that is a number says nothing, such as the
       // 23 of an AbortSignal's TimeoutError.
       if (typeof value === 'string') described[name] = value.slice(0, maximumLength)
     }
-    const raiser = raisedBy.exec(String(Reflect.get(error, 'where')))?.[1]
-    if (raiser !== undefined) described.function = raiser
+    const where = String(Reflect.get(error, 'where'))
+    const [, name] = raisedBy.exec(where) ?? calledBy.exec(where) ?? []
+    if (name !== undefined) described.function = name
     if (error.cause !== undefined && depth < maximumCauses)
-      described.cause = describeError(error.cause, hasStack, depth + 1)
+      described.cause = describe(error.cause, hasStack, depth + 1)
     return described
   } catch {
     return { type: 'an error that cannot be read' }
@@ -118,9 +121,9 @@ function openOutput(): DestinationStream {
 }
 
 const serializers = {
-  err: (error: unknown) => describeError(error, true),
+  err: (error: unknown) => describe(error, true),
   /** Without the stack: in an outage, thousands of lines a second have a cause. */
-  cause: (error: unknown) => describeError(error, false)
+  cause: (error: unknown) => describe(error, false)
 }
 
 /** Where a logger of ours writes. Fastify derives its own from it, which inherits this. */
