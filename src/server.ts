@@ -4,7 +4,7 @@ import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
 import { createLogger } from './log.ts'
-import { databaseChecks } from './plants/statements.ts'
+import { databaseChecks } from './plants/checks.ts'
 import { reportStartupFault } from './startup-fault.ts'
 
 const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const

@@ -24,7 +24,7 @@ interface Options {
   /** The file that the initial options came from, if they came from one. */
   file?: SecretFile | undefined
   /** What the database of a new URL must pass before it is used. */
-  checks: Check[]
+  checks: readonly Check[]
 }
 
 /** How long a session and each query of the checks may take. */

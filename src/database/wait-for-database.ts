@@ -27,7 +27,7 @@ const isOurLimit = (error: unknown): boolean =>
 export async function findMissing(
   options: DatabaseOptions,
   limitMs: number,
-  checks: Check[]
+  checks: readonly Check[]
 ): Promise<Finding | undefined> {
   const limit = Math.max(1, Math.ceil(limitMs))
   const clients: pg.Client[] = []
@@ -73,7 +73,7 @@ const reminderMs = 60_000
 export async function waitForDatabase(
   current: () => DatabaseOptions,
   timeoutMs: number,
-  checks: Check[],
+  checks: readonly Check[],
   tell: (missing: string) => void = () => {}
 ) {
   const deadline = performance.now() + timeoutMs

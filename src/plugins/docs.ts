@@ -63,7 +63,6 @@ export default fp<Options>(
       staticCSP: policy,
       theme: { title: 'Plant Store API' },
       uiConfig: {
-        persistAuthorization: true,
         tryItOutEnabled: true,
         docExpansion: 'full',
         displayRequestDuration: true
