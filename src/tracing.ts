@@ -2,7 +2,6 @@
  * Tracing by OpenTelemetry, configured by the standard OTEL_ variables: the spans of requests, by @fastify/otel but with the
  * service's own view of what is an error, and those of group commit, one for each attempt.
  */
-import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FastifyOtelInstrumentation } from '@fastify/otel'
 import {
@@ -16,19 +15,13 @@ import {
   trace
 } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
-import { PgInstrumentation } from '@opentelemetry/instrumentation-pg'
 import {
   defaultResource,
   detectResources,
   envDetector,
   resourceFromAttributes
 } from '@opentelemetry/resources'
-import {
-  BatchSpanProcessor,
-  NodeTracerProvider,
-  NoopSpanProcessor,
-  type SpanProcessor
-} from '@opentelemetry/sdk-trace-node'
+import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import type { AttemptEnd, AttemptRow, Item, Store } from './group-commit/types.ts'
@@ -40,14 +33,6 @@ export type Tracing = ReturnType<typeof startTracing>
 /** An item with the span of its request, which `activeSpan` returned. */
 export interface TracedItem extends Item {
   readonly span?: SpanContext | undefined
-}
-
-/** PostgreSQL's messages can quote a row. So pg's spans have none; their event has the error's code. */
-class WithoutMessages extends NoopSpanProcessor implements SpanProcessor {
-  onEnding(span: Parameters<NonNullable<SpanProcessor['onEnding']>>[0]) {
-    if (span.instrumentationScope.name !== '@opentelemetry/instrumentation-pg') return
-    if (span.status.code === SpanStatusCode.ERROR) span.setStatus({ code: SpanStatusCode.ERROR })
-  }
 }
 
 /** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
@@ -64,13 +49,9 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
       .merge(detectResources({ detectors: [envDetector] })),
-    spanProcessors: [new WithoutMessages(), new BatchSpanProcessor(new OTLPTraceExporter())]
+    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())]
   })
   provider.register()
-  // Without requireParentSpan it would trace the probes. Parameters are not recorded: enhancedDatabaseReporting is off.
-  new PgInstrumentation({ requireParentSpan: true })
-  // It wraps the methods of pg's classes when pg is required, even if pg was imported before.
-  createRequire(import.meta.url)('pg')
   return {
     /** Makes a span for each request; register it before anything else. Sends the last spans when the application closes. */
     requests: traceRequests(() => provider.shutdown()),
@@ -91,7 +72,6 @@ function traceRequests(shutdown: () => Promise<void>) {
     ignorePaths: ({ url }) => /^\/(livez|readyz)(\?|$)/.test(url),
     requestHook(span, request) {
       const { method, url, routeOptions } = request
-      if (span.isRecording()) request.exemplar = span.spanContext().traceId
       span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
       // Without the query string, which may hold anything.
       span.setAttribute('url.path', url.replace(/\?.*/s, ''))
@@ -136,24 +116,23 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
     rows: readonly AttemptRow<T>[],
     attempt: () => Promise<AttemptEnd<R>>
   ): Promise<AttemptEnd<R>> {
-    // While tracing is on, each item has a span.
-    const spans = rows.map(({ item }) => item.span as SpanContext)
-    const callers = spans.filter(({ traceFlags }) => traceFlags & TraceFlags.SAMPLED)
+    const callers = rows.flatMap(({ item: { span } }) =>
+      span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
+    )
     const [first] = callers
-    // A lane runs in the context of the request that woke it, which may be any.
-    if (first === undefined) return context.with(ROOT_CONTEXT, attempt)
+    if (first === undefined) return attempt()
     const links = callers.map((context) => ({ context }))
     const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
+    // A lane runs in the context of the request that woke it, which may be any.
     const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
-    const end = await context.with(trace.setSpan(ROOT_CONTEXT, span), attempt)
+    const end = await attempt()
     if (end.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: end.failure.kind })
     span.end()
     return end
   }
   return {
+    ...store,
     insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
-    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal)),
-    commitNothing: () => context.with(ROOT_CONTEXT, () => store.commitNothing()),
-    probe: () => context.with(ROOT_CONTEXT, () => store.probe())
+    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal))
   }
 }

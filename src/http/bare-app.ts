@@ -27,8 +27,6 @@ declare module 'fastify' {
     awaits100: boolean
     /** The trace id of its `traceparent`, 32 hex digits. */
     traceId: string | undefined
-    /** The id of the trace that its duration refers to; undefined where it is not traced. */
-    exemplar: string | undefined
     /** The addresses in its `X-Forwarded-For`. */
     forwardedFor: string | undefined
   }
@@ -126,8 +124,7 @@ const json = 'application/json'
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
   app.decorateRequest('awaits100', false)
-  for (const name of ['connection', 'traceId', 'exemplar', 'forwardedFor'] as const)
-    app.decorateRequest(name, undefined)
+  for (const name of ['connection', 'traceId', 'forwardedFor'] as const) app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     // It gets no response, and must not be carried out.
