@@ -1,5 +1,5 @@
 /** The batch policy: how long an idle lane waits for company. A lane that has finished takes what has come at once. */
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** Returns a function to call for each row that finds a lane idle; it calls `start` when idle lanes are to take rows. */
 export type BatchPolicy = (batchRows: number, clock: Clock, start: () => void) => () => void

@@ -2,7 +2,7 @@
  * Cuts off an attempt that exceeds its limit, once something that began after half of that limit has been committed. Then
  * the attempt is slow, and not the database.
  */
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** The part of its limit after which an attempt is suspected of being slow, and the store is asked to commit nothing. */
 const partBeforeCommit = 1 / 2

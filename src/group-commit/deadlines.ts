@@ -1,7 +1,7 @@
 /** The deadlines of the rows that wait for their outcome, and how many rows and bytes wait. */
 import assert from 'node:assert'
-import type { Clock } from '../shared/clock.ts'
-import { List } from '../shared/list.ts'
+import type { Clock } from './clock.ts'
+import { List } from './list.ts'
 import type { DeadlineLink, Row } from './row.ts'
 import type { Item } from './types.ts'
 

@@ -1,8 +1,7 @@
 /** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
 import assert from 'node:assert'
-import { type Clock, systemClock } from '../shared/clock.ts'
-import { NotCommitted } from '../shared/write-failure.ts'
 import { type BatchPolicy, waitForTurn } from './batch-policy.ts'
+import { type Clock, systemClock } from './clock.ts'
 import { createCutOff, type Watch } from './cut-off.ts'
 import { createDeadlines, type Deadlines } from './deadlines.ts'
 import { createEstimate, type Estimate } from './estimate.ts'
@@ -13,6 +12,7 @@ import { Queue } from './queue.ts'
 import { Attempt, type Kind, Row } from './row.ts'
 import type { Next } from './table.ts'
 import type { AttemptEnd, AttemptReport, Item, Limits, Store } from './types.ts'
+import { NotCommitted } from './write-failure.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8

@@ -1,5 +1,5 @@
 /** Detects an outage: a database that stays silent for a whole write deadline, and then fails a probe. */
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** While an outage lasts, a probe begins this long after the last one has failed. */
 const probePauseMs = 500

@@ -1,5 +1,5 @@
 /** The pace of attempts while they fail: it bounds what an unavailable database costs. */
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** The first pause, of which jitter may take half. */
 const firstPauseMs = 20

@@ -1,7 +1,7 @@
 /** The rows that wait for a lane, in the order in which lanes take them; of those with one id only the first. */
 import assert from 'node:assert'
-import { List } from '../shared/list.ts'
 import type { LanePolicy } from './lane-policy.ts'
+import { List } from './list.ts'
 import type { Kind, Row } from './row.ts'
 import type { Item, Limits } from './types.ts'
 

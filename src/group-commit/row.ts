@@ -1,9 +1,9 @@
 /** A row on its way to its outcome, whose fields only this file assigns; and an attempt with rows. */
 import assert from 'node:assert'
-import { Link, List } from '../shared/list.ts'
-import { NotCommitted } from '../shared/write-failure.ts'
+import { Link, List } from './list.ts'
 import { type Next, next, type Result, steps } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
+import { NotCommitted } from './write-failure.ts'
 
 /** The states of a row, and from which states each may be entered. */
 const enteredFrom = {

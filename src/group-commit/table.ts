@@ -1,5 +1,5 @@
 /** What becomes of a row that an attempt has not decided. */
-import type { FailureKind } from '../shared/write-failure.ts'
+import type { FailureKind } from './write-failure.ts'
 
 /** How the attempt ended for such a row: the failure of all its rows, or that the row was not written, or not found. */
 export type Result = FailureKind | 'nothing'

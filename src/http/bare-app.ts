@@ -11,7 +11,6 @@ import Fastify, {
 } from 'fastify'
 import { Failure, toFailure, toResponse } from '../failures.ts'
 import { addConnections, type Connection, type ConnectionLimits, checkEveryMs } from './connections.ts'
-import { awaits100 } from './framing.ts'
 import { checkHead, maximumFields } from './head.ts'
 import { findForwardedFor, findTraceId, identifyRequest } from './identity.ts'
 import { addMethods } from './methods.ts'
@@ -130,7 +129,8 @@ function addHooks(app: FastifyInstance) {
     // It gets no response, and must not be carried out.
     if (ignored.has(raw) || raw.socket.destroyed) return void reply.hijack()
     request.connection = app.connections.bySocket.get(raw.socket)
-    request.awaits100 = awaits100(raw)
+    // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1).
+    request.awaits100 = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
     reply.raw.on('close', () => reportReply(app, reply))
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)

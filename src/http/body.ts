@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures.ts'
-import type { Shares } from '../shared/shares.ts'
+import type { Shares } from '../shares.ts'
 import { createJsonReader, namesOfIntegers } from './json.ts'
 
 const json = 'application/json'

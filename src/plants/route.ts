@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
 import { checkBodyHeader, checkBudget, createBodyReader } from '../http/body.ts'
 import { parseIdempotencyKey } from '../http/head.ts'
-import { Shares } from '../shared/shares.ts'
+import { Shares } from '../shares.ts'
 import { NewPlant, Plant } from './schema.ts'
 
 declare module 'fastify' {

@@ -1,7 +1,7 @@
 /** Why a write has failed, by what the database says; and why a row has no outcome of the database. */
 import { StacklessError } from '../failures.ts'
 
-/** What group commit does after each is in ../group-commit/table.ts. */
+/** What group commit does after each is in table.ts. */
 export type FailureKind =
   /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk. */
   | 'away'
