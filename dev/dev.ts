@@ -74,12 +74,9 @@ function serve() {
 }
 
 function greet(address: string, metrics = '(METRICS_PORT=off)') {
-  // A fragment stays in the browser. The page takes it only where it comes from this machine.
-  const isLocal = /^(127\.|::1$)/.test(env.HOST ?? '')
-  const inLink = token !== undefined && isLocal ? `#token=${encodeURIComponent(token)}` : ''
   const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
   process.stdout.write(`
-  reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs${inLink}`}
+  reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs`}
   metrics   ${metrics}
   service   ${address}${env.BASE_PATH ?? ''}/plants
   token     ${token ?? '(yours, from AUTH_TOKENS)'}
