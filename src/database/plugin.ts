@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import { addCounter, addGauge } from '../metrics/metrics.ts'
-import { type SecretFile, watchSecretFile } from '../secret-file.ts'
+import { addCounter, addGauge } from '../metrics.ts'
+import { followSecret, type SecretFile } from '../secrets.ts'
 import type { Check } from './checks.ts'
 import { Database } from './sessions.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
@@ -24,7 +24,7 @@ interface Options {
   /** The file that the initial options came from, if they came from one. */
   file?: SecretFile | undefined
   /** What the database of a new URL must pass before it is used. */
-  checks: Check[]
+  checks: readonly Check[]
 }
 
 /** How long a session and each query of the checks may take. */
@@ -40,7 +40,7 @@ export default fp<Options>(
     let newest = initial
     let isClosed = false
 
-    const followed = watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
+    const followed = followSecret('DATABASE_URL_FILE', file, log, (text) => {
       newest = parseDatabaseUrl(text)
       void adopt(newest)
       return {}

@@ -1,10 +1,10 @@
 /** The sessions of the database: statements take free ones, and all are replaced when a server or the URL changes. */
 import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
-import { createReportCounts } from '../metrics/reports.ts'
 import { isReadOnlyError, isReported, isTimedOut, NoConnection } from './errors.ts'
 import { createClientClass } from './hosts.ts'
 import { readOnly } from './read-only.ts'
+import { createReportCounts } from './reports.ts'
 import { Session } from './statement.ts'
 import type { DatabaseOptions } from './url.ts'
 

@@ -1,14 +1,14 @@
 /** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
 import assert from 'node:assert'
-import { type Clock, systemClock } from '../shared/clock.ts'
-import { List } from '../shared/list.ts'
-import { NotCommitted } from '../shared/write-failure.ts'
+import { type Clock, systemClock } from './clock.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
+import { List } from './list.ts'
 import { Queue } from './queue.ts'
 import { Row } from './row.ts'
 import { type Ending, endingOf, lanes, type Way } from './table.ts'
 import type { AttemptEnd, AttemptReport, Item, Limits, Store, Verdict } from './types.ts'
+import { NotCommitted } from './write-failure.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8

@@ -1,5 +1,5 @@
 /** Whether the database serves: the pause of all lanes while it does not, and outages, in which new rows are refused. */
-import type { Clock } from '../shared/clock.ts'
+import type { Clock } from './clock.ts'
 import type { AttemptEnd } from './types.ts'
 
 /** The first pause or rest, and the longest. */

@@ -1,6 +1,6 @@
 /** The rows that wait for a lane, in the order in which the lanes of each way take them; of those with one id only the first. */
 import assert from 'node:assert'
-import { List } from '../shared/list.ts'
+import { List } from './list.ts'
 import type { Row } from './row.ts'
 import { lanes, type Way } from './table.ts'
 import type { Item, Limits } from './types.ts'

@@ -1,8 +1,8 @@
 /** A row on its way to its outcome: its state and what has happened to it, which only this file assigns. */
-import { Link, List } from '../shared/list.ts'
-import { NotCommitted } from '../shared/write-failure.ts'
+import { Link, List } from './list.ts'
 import { type Ending, type Facts, type Next, next, type Way } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
+import { NotCommitted } from './write-failure.ts'
 
 /** The states of a row, and from which states each may be entered. */
 const enteredFrom = {

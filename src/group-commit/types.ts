@@ -1,5 +1,5 @@
 /** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
-import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
+import type { FailureKind, WriteFailure } from './write-failure.ts'
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {

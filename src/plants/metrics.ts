@@ -1,7 +1,7 @@
 /** The metrics of the repository: what was stored, the attempts, and what waits. */
 import type { Registry } from '@prometheus-io/client'
 import type { AttemptReport } from '../group-commit/types.ts'
-import { addCounter, addGauge, addHistogram } from '../metrics/metrics.ts'
+import { addCounter, addGauge, addHistogram } from '../metrics.ts'
 import type { Observer, WriteLimits, WriteLoad } from './repository.ts'
 import type { Stored } from './write-id.ts'
 
@@ -33,7 +33,13 @@ export function createPlantMetrics(
   const batchRows = addHistogram(registry, 'batch_rows', rowsHelp, rowsBounds)()
   const durationHelp =
     'Time of one attempt to write a batch, or to look plants up: its success, or whose failure it was'
-  const batchDuration = addHistogram(registry, 'batch_duration_seconds', durationHelp, secondsBounds)
+  const batchDuration = addHistogram(
+    registry,
+    'batch_duration_seconds',
+    durationHelp,
+    secondsBounds,
+    'outcome'
+  )
   const labels = new Set(Object.values(outcomeLabels))
   const durations = new Map([...labels].map((outcome) => [outcome, batchDuration({ outcome })]))
 

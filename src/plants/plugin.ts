@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../database/sessions.ts'
 import { lanes } from '../group-commit/table.ts'
-import type { Tracing } from '../tracing/open-telemetry.ts'
+import type { Tracing } from '../tracing.ts'
 import { createPlantMetrics } from './metrics.ts'
 import {
   createPlantRepository,

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyServerOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failure.ts'
+import { Failure } from '../failures.ts'
 
 /** The bounds of an id. */
 export const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }

@@ -3,7 +3,7 @@ import { diagnose } from '../database/errors.ts'
 import type { Database } from '../database/sessions.ts'
 import { statementLimitMs } from '../database/statement.ts'
 import type { AttemptEnd, AttemptRow, Results, Store, Verdict } from '../group-commit/types.ts'
-import type { TracedItem } from '../tracing/open-telemetry.ts'
+import type { TracedItem } from '../tracing.ts'
 import {
   commitNothing,
   comparePlants,

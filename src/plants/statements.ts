@@ -1,6 +1,5 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import { makeChecks } from '../database/checks.ts'
-import { StacklessError } from '../shared/stackless-error.ts'
+import { StacklessError } from '../failures.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -139,7 +138,7 @@ export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) 
   const configs = Object.entries(made).map(
     ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
   )
-  const lockMs = Math.ceil(limitMs / 2 / writes.length)
+  const lockMs = Math.ceil(limitMs / 2 / Math.max(1, writes.length))
   return {
     text: [
       `select ${settings(`'${lockMs}ms'`)}, concat(${configs.join(', ')})`,
@@ -190,67 +189,3 @@ const readList = `${writtenList}, created_at`
 
 /** Selects no row, and fails if the table lacks a column that this build needs. */
 export const selectRequired = `select ${readList} from plants limit 0`
-
-// The setting, not the schemas in effect: PostgreSQL leaves out those that the role may not use.
-const searchPath = `
-  regexp_split_to_array(replace(current_setting('search_path'), '"$user"', quote_ident(current_user)), ', *')`
-
-/** Lists the statements that grant the rights that the role lacks; none for a table or a column that is not there. */
-export const selectMissingRights = `
-  select format('grant usage on schema %I to %I', nspname, current_user) as sql
-  from pg_namespace join pg_class on relnamespace = pg_namespace.oid
-  where to_regclass('plants') is null and relname = 'plants' and quote_ident(nspname) = any (${searchPath})
-    and not has_schema_privilege(nspname, 'usage')
-  union all
-  select format('grant %s (%s) on %s.%I to %I', privilege, string_agg(quote_ident(attname), ', ' order by attnum),
-    relnamespace::regnamespace, relname, current_user)
-  from (values ('select', '{${readList}}'::name[]), ('insert', '{${writtenList}}')) as needed (privilege, names)
-    join pg_attribute on attrelid = to_regclass('plants') and attname = any (names)
-    join pg_class on pg_class.oid = attrelid
-  where not has_column_privilege(attrelid, attnum, privilege)
-  group by privilege, relnamespace, relname
-  union all
-  select format('grant usage on language plpgsql to %I', current_user)
-  from pg_language where lanname = 'plpgsql' and not has_language_privilege(oid, 'usage')
-  union all
-  select format('grant execute on function %s to %I', oid::regprocedure, current_user)
-  from pg_proc
-  where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype and not has_function_privilege(oid, 'execute')`
-
-/** Lists the faults of the table that a statement without rows does not meet, each with its remedy. */
-export const selectMisfits = `
-  with plants as (
-    select oid, relpersistence, format('%I.%I', relnamespace::regnamespace, relname) as name
-    from pg_class where oid = to_regclass('plants')
-  )
-  select format('column %I of %s is required, but not written: alter table %2$s alter %1$I set default …', attname, name) as sql
-  from plants join pg_attribute on attrelid = plants.oid join pg_type on pg_type.oid = atttypid
-  where attnum > 0 and not attisdropped and not atthasdef and attidentity = '' and attname <> all ('{${writtenList}}')
-    and typdefault is null
-    -- A trigger before the insert of a row may set a column, but not one whose domain is not null.
-    and (attnotnull and not exists (
-      select from pg_trigger where tgrelid = plants.oid and tgenabled in ('O', 'A') and tgtype & 7 = 7
-    ) or exists (
-      with recursive base as (
-        select pg_type.typbasetype, pg_type.typnotnull
-        union all select next.typbasetype, next.typnotnull from base join pg_type as next on next.oid = base.typbasetype
-      ) select from base where typnotnull
-    ))
-  union all
-  select format('rule %I of %s excludes creates: drop rule %1$I on %2$s', rulename, name)
-  from plants join pg_rewrite on ev_class = plants.oid
-  where ev_type in ('2', '3') and ev_enabled <> 'D'
-  union all
-  select format('table %s loses plants in a crash: alter table %1$s set logged', parts.oid::regclass)
-  from plants, lateral (
-    select plants.oid union select relid from pg_partition_tree(plants.oid)
-  ) as parts join pg_class on pg_class.oid = parts.oid
-  where pg_class.relpersistence <> 'p'`
-
-/** What the database must pass before the service uses it: settings, rights, columns, the table, and the statements. */
-export const databaseChecks = makeChecks({
-  selectRequired,
-  selectMissingRights,
-  selectMisfits,
-  statements: [createPlants([], lookupLockMs), findPlants([]), comparePlants([]), commitNothing]
-})

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { AttemptEnd, AttemptRow, Limits, Results, Verdict } from '../../src/group-commit/types.ts'
-import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
+import { type FailureKind, NotCommitted } from '../../src/group-commit/write-failure.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {

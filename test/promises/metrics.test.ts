@@ -25,8 +25,7 @@ const ended = (caller: string, result: string, number: number, at = 'POST /plant
   const labels = `route=${route},interface=${route === '/plants'},method=${method},failure=${number}`
   return {
     [`http_requests_total{caller=${caller},result=${result}}`]: count,
-    [`http_request_duration_seconds_count{${labels}}`]: count,
-    ...(number > 0 && { [`http_failures_total{name=${result}}`]: count })
+    [`http_request_duration_seconds_count{${labels}}`]: count
   }
 }
 const failed = (result: string, number: number, ...more: string[]) => ({
@@ -46,8 +45,7 @@ const hasLeft = {
   ...stored('created')
 }
 const noRequest = {
-  [`http_requests_total{caller=${none},result=MalformedRequest}`]: 1,
-  'http_failures_total{name=MalformedRequest}': 1
+  [`http_requests_total{caller=${none},result=MalformedRequest}`]: 1
 }
 const reported = (code: string) => `database_errors_total{sqlstate=${code}}`
 

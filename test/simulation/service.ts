@@ -45,8 +45,7 @@ export interface Settings {
 /** Loads the sources below a folder, once the machine's time is replaced; returns how services and write ids are made. */
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
-  const { toFailure, toResponse } =
-    await load<typeof import('../../src/failures/failure.ts')>('failures/failure.ts')
+  const { toFailure, toResponse } = await load<typeof import('../../src/failures.ts')>('failures.ts')
   const { Database } = await load<typeof import('../../src/database/sessions.ts')>('database/sessions.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
@@ -75,7 +74,7 @@ export async function loadService(src: string) {
             respond({ response: { status: 200, body: toPlant(plant) }, stored })
           },
           (thrown: unknown) => {
-            const { status, headers, body } = toResponse(toFailure(thrown), true)
+            const { status, headers, body } = toResponse(toFailure(thrown))
             respond({ response: { status, body: JSON.parse(body) }, writeOutcome: headers['write-outcome'] })
           }
         )
