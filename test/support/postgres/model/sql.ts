@@ -7,7 +7,6 @@
  *   columns, and of `pg_logical_emit_message(true, …)`, which makes it a transaction that writes;
  * - `set_config('…', …, true)` anywhere, of a text, a parameter, or a case that keeps what waits for the standby;
  * - `with … as (insert into plants … limit 0) select pg_logical_emit_message(true, …)`, which commits without a row;
- * - the message that inserts rows one by one in a block, whose rows and limits are settings of the transaction;
  * - `show transaction_read_only` and `select … from plants limit 0`.
  */
 import pg from 'pg'
@@ -44,13 +43,6 @@ export type Command =
       /** It writes to the log where it finds something. */
       writes: boolean
     })
-  | (Common & {
-      kind: 'insertEach'
-      rows: Columns[]
-      /** When the block is cancelled, and when it begins no further row. */
-      limitMs: number
-      softMs: number
-    })
   | (Common & { kind: 'commitNothing' })
   | (Common & { kind: 'readiness' })
 
@@ -85,36 +77,9 @@ const known = new Map<string, Bind>()
 
 /** Reads a statement with its parameters. Throws for one that is not known. */
 export function readStatement(sql: string, values: Values): Command {
-  if (sql.includes('do $block$')) return readInsertEach(sql)
   const bind = known.get(sql) ?? parse(sql.replace(/\s+/g, ' ').replace(/\( /g, '(').trim())
   known.set(sql, bind)
   return bind(values)
-}
-
-const ofTransaction =
-  /set_config\('([\w.]+)',\s+(?:'([^']*)'|E'((?:[^'\\]|''|\\\\)*)'|case when .*? then '(\w+)' else .*? end), true\)/gs
-
-function readInsertEach(sql: string): Command {
-  const made = [...sql.slice(0, sql.indexOf('do $block$')).matchAll(ofTransaction)]
-  if (!made.some(([, name]) => name === 'synchronous_commit'))
-    throw new Error('a setting that is not modelled')
-  const settings = new Map(
-    made.map(([, name = '', text, escaped, otherwise]) => [
-      name,
-      text ?? otherwise ?? (escaped as string).replaceAll(/(['\\])\1/g, '$1')
-    ])
-  )
-  const columns = [...settings.keys()].flatMap(
-    (name) => /^plant_store\.(?!soft_limit)(\w+)/.exec(name)?.[1] ?? []
-  )
-  const lists = columns.map((name) => parseArray(settings.get(`plant_store.${name}`) as string))
-  const rows = (lists[0] ?? []).map((_, row) =>
-    Object.fromEntries(columns.map((name, index) => [name, lists[index]?.[row] ?? null]))
-  )
-  const msOf = (name: string) => Number.parseInt(settings.get(name) as string, 10)
-  const limits = { limitMs: msOf('statement_timeout'), softMs: msOf('plant_store.soft_limit') }
-  const returning = [withoutContent('outcomes', false, ({ outcomes = null }) => outcomes)]
-  return { kind: 'insertEach', rows, ...limits, returning, settings }
 }
 
 const fromRow = (name: string, column: string): Output => ({
