@@ -101,11 +101,7 @@ function addDatabaseMetrics(registry: Registry, database: Database) {
     return { idle, busy: busy + waiting }
   }
   addGauge(registry, 'pool_connections', connectionsHelp, countByState, 'state')
-  const resetsHelp = 'Replacements of all connections to the database after one was lost'
-  addCounter(registry, 'pool_resets', resetsHelp, () => database.state.replacements)
   const errorsHelp =
     'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
   addCounter(registry, 'database_errors', errorsHelp, () => database.reports.counts, 'sqlstate')
-  const exhaustedHelp = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
-  addGauge(registry, 'database_exhausted', exhaustedHelp, () => +database.reports.isExhausted)
 }

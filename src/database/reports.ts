@@ -1,12 +1,8 @@
-/** How often PostgreSQL has reported which SQLSTATE, and whether it lacks resources. */
+/** How often PostgreSQL has reported which SQLSTATE. */
 
 const mostCauses = 5
 /** Triggers may raise any code: more than these count together. */
 const mostCodes = 64
-/** A create that waits is tried again after a second at the most. */
-const exhaustedForMs = 15_000
-/** Insufficient resources, and errors of the system such as of input and output. */
-const exhausted = /^5[38]/
 
 /** Codes that operators meet, in docs/monitoring.md. Prometheus must see each at 0 first, to notice its first increase. */
 export const knownCodes =
@@ -28,17 +24,11 @@ export function findSqlState(error: unknown): string | undefined {
 /** Counts errors by their SQLSTATE, those beyond a number of codes as `other`. */
 export function createReportCounts() {
   const counts: Record<string, number> = Object.fromEntries(knownCodes.map((code) => [code, 0]))
-  let exhaustedAt = Number.NEGATIVE_INFINITY
   return {
     counts,
-    /** Whether resources were too few in the last 15 s. */
-    get isExhausted() {
-      return performance.now() - exhaustedAt < exhaustedForMs
-    },
     add(error: unknown) {
       const code = findSqlState(error)
       if (code === undefined) return
-      if (exhausted.test(code)) exhaustedAt = performance.now()
       const name = code in counts || Object.keys(counts).length < mostCodes ? code : 'other'
       counts[name] = (counts[name] ?? 0) + 1
     }

@@ -294,13 +294,11 @@ export class GroupCommit<T extends Item, R> {
     return this.#drained.promise
   }
 
-  /** How many rows wait for their outcome, their bytes, and what they wait for. */
+  /** How many rows wait for their outcome, how long a new one is expected to, and whether the database is down. */
   get load() {
     return {
       rows: this.#rows,
-      bytes: this.#bytes,
       expectedMs: this.#expectedMs,
-      busyLanes: this.#busy.together,
       databaseDown: this.#health.isDown
     }
   }

@@ -46,7 +46,7 @@ export default fp<Options>(
   async (app, { registry, repository, ...options }) => {
     const metrics = createPlantMetrics(registry)
     const plants = repository?.(app.log, metrics) ?? openRepository(app.database, options, app.log, metrics)
-    metrics.watch(options.write, () => plants.load)
+    metrics.watch(() => plants.load)
     app.decorate('plants', plants)
     // Not earlier: before it listens, the service waits for the database and reports that by itself.
     app.addHook('onListen', async () => plants.watch())

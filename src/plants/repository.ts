@@ -44,12 +44,8 @@ export interface PlantRepository {
 export interface WriteLoad {
   /** Plants that wait for their result. */
   readonly rows: number
-  /** Bytes of the plants whose response is not taken. */
-  readonly bytes: number
   /** How long a new plant is expected to wait, in ms. */
   readonly expectedMs: number
-  /** Lanes with an attempt. */
-  readonly busyLanes: number
   /** Creates are refused because the database is unreachable. */
   readonly databaseDown: boolean
 }
@@ -57,9 +53,8 @@ export interface WriteLoad {
 /** Makes a repository that reports what it does. */
 export type MakeRepository = (log: FastifyBaseLogger, observer: Observer) => PlantRepository
 
-/** Called for every create that succeeds, and for every attempt of a batch. */
+/** Called for every attempt of a batch. */
 export interface Observer {
-  onStored(stored: Stored): void
   onAttempt(report: AttemptReport): void
 }
 
@@ -86,7 +81,7 @@ export function createPlantRepository(
   store: Store<PlantItem, Stored>,
   limits: WriteLimits,
   log: Pick<FastifyBaseLogger, 'error' | 'info'>,
-  { onStored, onAttempt }: Observer,
+  { onAttempt }: Observer,
   tracing?: Tracing
 ): PlantRepository {
   const downMessage =
@@ -123,7 +118,6 @@ export function createPlantRepository(
         item,
         (stored, rows) => {
           queueRows.release(caller, 1)
-          onStored(stored)
           resolve({ stored, rows, release })
         },
         (error, rows) => {
@@ -144,7 +138,7 @@ export function createPlantRepository(
     },
     watch: () => groupCommit.watch(),
     get load() {
-      return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }
+      return { ...groupCommit.load, rows: queueRows.held }
     },
     close: () => groupCommit.close()
   }
