@@ -1,7 +1,7 @@
 -- The optional step after the migrations: makes the workers known and spreads the table over them by id, its only key.
 -- A second run changes nothing.
 \set ON_ERROR_STOP on
-select citus_set_coordinator_host('coordinator');
+select citus_set_coordinator_host('db');
 select citus_add_node('worker1', 5432);
 select citus_add_node('worker2', 5432);
 select count(*) = 0 as is_local from pg_dist_partition where logicalrelid = 'plants'::regclass \gset

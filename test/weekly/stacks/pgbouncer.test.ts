@@ -9,8 +9,7 @@ const settings = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
 const lockSeconds = 25
 
 t.test('the service through PgBouncer', async (t) => {
-  const files = ['no-health-checks.yaml']
-  const stack = await startStack(t, 'pgbouncer', ['pgbouncer', 'api'], settings, files)
+  const stack = await startStack(t, 'pgbouncer', ['pgbouncer', 'api'], settings)
   const query = (sql: string) => stack.psql('db', 'plants', sql)
   /** How many statements were cancelled by request so far: only the service requests it. */
   const countCancelled = async () =>
@@ -33,7 +32,7 @@ t.test('the service through PgBouncer', async (t) => {
     stack.restarted('PostgreSQL', 'db'),
     locked
   ]
-  await runFaults(t, stack, [{ balancer: 'balancer', replicas: ['api-1', 'api-2'] }], faults, query)
+  await runFaults(t, stack, ['api-1', 'api-2'], faults, query)
 
   await t.test('replicas with four connections each share the three of PgBouncer', async () => {
     const sql = `select count(*) from pg_stat_activity where usename = 'plants_service' and application_name = 'plant-store'`

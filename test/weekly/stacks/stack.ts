@@ -24,15 +24,9 @@ export interface Fault {
   isRepeating?: boolean
 }
 
-/** A form of the service: replicas, such as `api-2`, behind a balancer. Each has a load of its own. */
-export interface Form {
-  balancer: string
-  replicas: string[]
-}
-
-/** Clients of each form. One rests after each response, so that the machine has time for the fault. */
+/** Clients of the load. One rests after each response, so that the machine has time for the fault. */
 const [clients, pauseMs] = [8, 100]
-/** Creates that must succeed at each form before, amid and after each fault. */
+/** Creates that must succeed before, amid and after each fault. */
 const enough = 100
 const idsPerLoad = 1_000_000
 
@@ -47,20 +41,29 @@ const createAll = `
   })
   Promise.all(bodies).then((texts) => console.log(texts.join('\\n')))`
 
+/** The Compose files of a folder of deploy/, by the directory that their paths are relative to. */
+const stacks = {
+  citus: { cwd: root, files: ['docker-compose.yml', 'deploy/citus/compose.yaml'] },
+  pgbouncer: { cwd: root, files: ['docker-compose.yml', 'deploy/pgbouncer/compose.yaml'] },
+  ha: { cwd: join(root, 'deploy/ha'), files: ['compose.yaml'] }
+}
+
 /**
  * Builds and starts a stack: its folder in deploy/, the images that it builds (by their names after the project's), its
  * settings, and more Compose files. At teardown its containers, networks, volumes and images go.
  */
 export async function startStack(
   t: Test,
-  folder: string,
+  folder: keyof typeof stacks,
   images: string[],
   settings: Record<string, string>,
-  files: string[]
+  more: string[] = []
 ) {
   const name = `plant-store-${folder}-${process.pid}`
-  const { compose, url } = openProject(join(root, 'deploy', folder), {
-    COMPOSE_FILE: ['compose.yaml', ...files.map((file) => resolve(import.meta.dirname, file))].join(':'),
+  const { cwd, files } = stacks[folder]
+  const faultFiles = ['no-health-checks.yaml', ...more].map((file) => resolve(import.meta.dirname, file))
+  const { compose, url } = openProject(cwd, {
+    COMPOSE_FILE: [...files, ...faultFiles].join(':'),
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_DISABLE_ENV_FILE: 'true',
     PLANT_STORE_IMAGE: `${name}-api`,
@@ -122,12 +125,12 @@ export async function startStack(
 export async function runFaults(
   t: Test,
   stack: Stack,
-  forms: Form[],
+  replicas: string[],
   faults: Fault[],
   query: (sql: string) => Promise<string[]>
 ) {
-  const urls = await Promise.all(forms.map(({ balancer }) => stack.url(balancer, 3000)))
-  for (const url of urls) await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
+  const url = await stack.url('balancer', 3000)
+  await until('the service is ready', async () => (await fetch(`${url}/readyz`)).ok)
   const select = async (first: number, last?: number) =>
     (await query(selectRows(first, last))).map((line) => JSON.parse(line))
   const all: Operation[] = []
@@ -135,29 +138,21 @@ export async function runFaults(
 
   for (const { name, strike, repair, isRepeating = false } of faults) {
     await t.test(name, async (t) => {
-      const loads = urls.map((url, index) => ({
-        firstId: firstId + index * idsPerLoad,
-        ...startRivals({
-          ...{ urls: [url], token: stack.token, clients, pauseMs, isRepeating },
-          firstId: firstId + index * idsPerLoad
-        })
-      }))
-      firstId += urls.length * idsPerLoad
-      const succeed = () => Promise.all(loads.map((load) => load.succeed(enough)))
-      t.teardown(() => Promise.all(loads.map((load) => load.stop())))
-      await succeed()
+      const from = firstId
+      firstId += idsPerLoad
+      const options = { clients, pauseMs, isRepeating, firstId: from }
+      const load = startRivals({ urls: [url], token: stack.token, ...options })
+      t.teardown(() => load.stop())
+      await load.succeed(enough)
       await strike()
-      await succeed()
+      await load.succeed(enough)
       await repair?.()
-      await succeed()
-      const histories = await Promise.all(loads.map((load) => load.stop()))
-      await assertEachCreates(stack, forms)
-      for (const [index, history] of histories.entries()) {
-        const from = loads[index]?.firstId as number
-        assertRows(t, await select(from, from + idsPerLoad - 1), history)
-        t.strictSame(history.failed.slice(0, 5), [], 'no create failed')
-        all.push(...history.operations)
-      }
+      await load.succeed(enough)
+      const history = await load.stop()
+      await assertEachCreates(stack, replicas)
+      assertRows(t, await select(from, from + idsPerLoad - 1), history)
+      t.strictSame(history.failed.slice(0, 5), [], 'no create failed')
+      all.push(...history.operations)
     })
   }
   await t.test('no fault has lost what survived an earlier one', async (t) => {
@@ -165,16 +160,16 @@ export async function runFaults(
   })
 }
 
-/** Returns when each replica creates: the balancer would hide one that has not recovered. */
-async function assertEachCreates(stack: Stack, forms: Form[]) {
-  const replicas = forms.flatMap((form) => form.replicas)
+/** Returns when each replica, such as `api-2`, creates: the balancer would hide one that has not recovered. */
+async function assertEachCreates(stack: Stack, replicas: string[]) {
   const ids = stack.takeIds(replicas.length)
   const creates = replicas.map((replica, index) => `${stack.name}-${replica}=${ids[index]}`)
-  const first = stack.container(...((replicas[0] as string).split('-') as [string]))
   await until(
     `each of ${replicas} creates`,
     async () =>
-      (await docker(['exec', first, 'node', '-e', createAll, '--', stack.token, ...creates])).split('\n'),
+      (
+        await docker(['exec', stack.container('api'), 'node', '-e', createAll, '--', stack.token, ...creates])
+      ).split('\n'),
     (bodies) => bodies.length === replicas.length && bodies.every((body) => body === '{"name":"n"}')
   )
 }
