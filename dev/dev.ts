@@ -25,7 +25,9 @@ const env: NodeJS.ProcessEnv = {
   SHUTDOWN_DELAY_MS: '0',
   ...process.env
 }
-await mkdir(directory, { recursive: true })
+await mkdir(directory, { recursive: true }).catch(({ message }) =>
+  giveUp(`${message}: name another directory: npm run dev -- DIRECTORY`)
+)
 const ownsDatabase = !env.DATABASE_URL && !env.DATABASE_URL_FILE
 if (ownsDatabase && !(await claim(directory)))
   giveUp(
@@ -34,7 +36,14 @@ if (ownsDatabase && !(await claim(directory)))
 const port = env.PORT || '3000'
 if (await isTaken(port))
   giveUp(`another process listens on ${env.HOST}:${port}: PORT=0 npm run dev takes a free port`)
-const postgres = ownsDatabase ? await startPostgres({ directory }) : undefined
+const postgres = ownsDatabase
+  ? await startPostgres({ directory }).catch(({ message }) => {
+      process.stderr.write(`${message}\n`)
+      return giveUp(
+        'PostgreSQL did not start: name an empty directory (npm run dev -- DIRECTORY), run npm ci --ignore-scripts=false, or set DATABASE_URL'
+      )
+    })
+  : undefined
 let service: ChildProcess | undefined
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
 

@@ -1,50 +1,63 @@
 /**
- * Runs a command with a fresh PostgreSQL 18: a Testcontainers one where Docker runs and has its image, the
- * embedded one elsewhere (or where TEST_POSTGRES=embedded). With TEST_POSTGRES=oldest it is an embedded 15. The command finds its superuser URL in TEST_DATABASE_URL.
+ * Runs a command with a fresh PostgreSQL 18, whose superuser's URL is in TEST_DATABASE_URL: a container where Docker can start
+ * one in time, the embedded PostgreSQL elsewhere and with TEST_POSTGRES=embedded. With TEST_POSTGRES=oldest it is an embedded 15.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
 import { getContainerRuntimeClient, Wait } from 'testcontainers'
 import { isOldest, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 
 const image = process.env.POSTGRES_IMAGE || 'postgres:18'
 const settings = { max_connections: '300' }
+/** A registry may not respond, and a busy engine may take longer than the tests. */
+const containerLimitMs = 60_000
 
-const { name, url, stop } = ((await hasDocker()) && (await tryContainer())) || (await startEmbedded())
+const { name, url, stop } = (await tryContainer()) ?? (await startEmbedded().catch(giveUp))
 process.stdout.write(`PostgreSQL for the tests: ${name}\n`)
 const [command = '', ...args] = process.argv.slice(2)
 const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, TEST_DATABASE_URL: url } })
 // The command gets the terminal's signals itself; this process outlives it to clean up.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
-const [code, signal] = await once(child, 'close')
+const [code, signal] = await once(child, 'close').catch(({ message }) => {
+  process.stderr.write(`${message}: run npm ci --ignore-scripts=false\n`)
+  return [1]
+})
 if (signal) process.stderr.write(`${command} was ended by ${signal}\n`)
 await stop()
-process.exitCode = code ?? 1
+// Docker may still be pulling.
+process.exit(code ?? 1)
 
-async function hasDocker(): Promise<boolean> {
-  if (isOldest || process.env.TEST_POSTGRES === 'embedded') return false
-  return getContainerRuntimeClient().then(
-    () => true,
-    () => false
-  )
-}
-
-/** An engine that answers may reach no registry: then one line says so, and the embedded PostgreSQL is as good. */
+/** Returns undefined where there is no Docker, and also, after a line, where it cannot start the container in time. */
 async function tryContainer() {
-  return startContainer().catch((error) => {
-    const [reason] = String(error.message ?? error).split('\n')
-    process.stderr.write(
-      `Docker has no container of ${image}, the tests take the embedded PostgreSQL: ${reason}\n`
-    )
-    return undefined
+  if (isOldest || process.env.TEST_POSTGRES === 'embedded') return undefined
+  const starting = startContainer()
+  const limit = sleep(containerLimitMs, undefined, { ref: false }).then(() => {
+    throw new Error(`it was not ready within ${containerLimitMs / 1000} s`)
   })
+  try {
+    return await Promise.race([starting, limit])
+  } catch (error) {
+    void starting.then(
+      (container) => container?.stop(),
+      () => {}
+    )
+    const [reason] = String((error as Error).message).split('\n')
+    process.stdout.write(`No container of ${image}, so the tests take the embedded PostgreSQL: ${reason}\n`)
+    return undefined
+  }
 }
 
 async function startContainer() {
+  const hasDocker = await getContainerRuntimeClient().then(
+    () => true,
+    () => false
+  )
+  if (!hasDocker) return undefined
   const flags = Object.entries(settings).flatMap(([key, value]) => ['-c', `${key}=${value}`])
   const container = await new PostgreSqlContainer(image)
     .withCommand(['postgres', ...flags])
@@ -66,4 +79,11 @@ async function startEmbedded() {
     await rm(directory, { recursive: true, force: true })
   }
   return { name: `embedded, PostgreSQL ${isOldest ? 15 : 18}`, url: server.url('postgres'), stop }
+}
+
+function giveUp(error: Error): never {
+  process.stderr.write(
+    `${error.message}\nnpm test: PostgreSQL did not start: start Docker, or run npm ci --ignore-scripts=false\n`
+  )
+  process.exit(1)
 }

@@ -3,11 +3,11 @@
  * TEST_POSTGRES=oldest that of test/weekly/oldest.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { chown, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
@@ -75,19 +75,16 @@ const platform = () => (process.platform === 'win32' ? 'windows' : process.platf
 
 const given = new Set<number>()
 
-/** Returns a port that was free a moment ago: no port twice, and none of those that the system itself assigns. */
+/** Returns a port from the system that was free a moment ago, and that this process has not given out before. */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(10_000, 32_768)
-    if (given.has(port)) continue
-    const server = createServer().listen(port, '127.0.0.1')
-    const isFree = await once(server, 'listening').then(
-      () => true,
-      () => false
-    )
-    if (!isFree) continue
-    given.add(port)
+    const server = createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
     server.close()
+    await once(server, 'close')
+    if (given.has(port)) continue
+    given.add(port)
     return port
   }
 }
