@@ -125,7 +125,10 @@ function deriveLimits(settings: Settings) {
     bodyMemoryBytes: Math.max(bodyMemoryBytes, 2 * settings.BODY_LIMIT_BYTES),
     // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
     // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
-    shutdownTimeoutMs: settings.SHUTDOWN_DELAY_MS + noticeMs + headersMs + deadlineMs + lastStatementMs,
+    shutdownTimeoutMs: Math.min(
+      maximumMs,
+      settings.SHUTDOWN_DELAY_MS + noticeMs + headersMs + deadlineMs + lastStatementMs
+    ),
     /** Undefined where the metrics are off. */
     metrics: port === 'off' ? undefined : { host, port },
     write: {

@@ -81,40 +81,29 @@ const bodyRules = `At most ${maximumValues} values: itself, and each member and 
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
-  description: [
-    '1 to 255 visible ASCII characters of your choice, bare, or in quotes if it has a comma, a quote or a space; in quotes,',
-    'write `\\"` for a quote and `\\\\` for a backslash. With it, the same request can be sent any number of times: once it has',
-    'succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
-  ].join(' '),
+  description:
+    '1 to 255 visible ASCII characters of your choice; in quotes if it has a comma, a quote or a space. With it, the same request can be sent any number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.',
   schema: { type: 'string', minLength: 1 }
 }
 
-const text = (about: string, rules: object = {}) => ({
-  description: about,
-  schema: { type: 'string', ...rules }
+/** Describes header fields, whose values are texts. */
+const describe = (fields: Record<string, string>) =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, about]) => [name, { description: about, schema: { type: 'string' } }])
+  )
+const requestId = { 'X-Request-Id': "The request's own, or one that the service made. The log has it too." }
+const ofSuccess = describe({
+  ...requestId,
+  'Idempotent-Replayed': 'true: an earlier request with this Idempotency-Key had stored the plant.'
 })
-const count = (about: string) => ({ description: about, schema: { type: 'integer', minimum: 0 } })
-
-const everyResponse = {
-  'X-Request-Id': text("The request's own, or one that the service made. The log has it too."),
-  'RateLimit-Limit': count('If there is a rate limit: requests per second.'),
-  'RateLimit-Remaining': count('If there is a rate limit: requests that may come at once now.'),
-  'RateLimit-Reset': count('If there is a rate limit: seconds until as many as the limit may come at once.')
-}
-const ofSuccess = {
-  'Idempotent-Replayed': text('An earlier request with this `Idempotency-Key` had stored the plant.', {
-    const: 'true'
-  })
-}
-const ofFailure = {
-  'Error-Name': text('The name of what failed.', { enum: Object.keys(catalogue) }),
-  'Write-Outcome': text(
-    'With 429, 500 and 503: this request has stored nothing (`none`), or may have stored the plant (`unknown`). An earlier attempt may have stored it all the same.',
-    { enum: ['none', 'unknown'] }
-  ),
-  'Retry-After': count('With 429 and 503: seconds to wait before the next attempt.'),
-  'WWW-Authenticate': text('With 401: the challenge of RFC 6750, section 3.')
-}
+const ofFailure = describe({
+  ...requestId,
+  'Error-Name': 'The name of what failed: that of the example.',
+  'Write-Outcome':
+    'With 429, 500 and 503: this request has stored nothing (none), or may have stored the plant (unknown). An earlier attempt may have stored it all the same.',
+  'Retry-After': 'With 429 and 503: seconds to wait before the next attempt.',
+  'WWW-Authenticate': 'With 401: the challenge of RFC 6750, section 3.'
+})
 
 /** What only other paths and other methods can meet. */
 const ofOthers: FailureName[] = ['NotFound', 'MethodNotAllowed', 'NotReady']
@@ -165,13 +154,10 @@ function complete(document: Document): Document {
   for (const operation of Object.values(document.paths).flatMap((path) => Object.values(path))) {
     const { requestBody, responses } = operation
     const success = responses[200] as Described
-    Object.assign(success, {
-      description: 'The plant is stored.',
-      headers: { ...everyResponse, ...ofSuccess }
-    })
+    Object.assign(success, { description: 'The plant is stored.', headers: ofSuccess })
     responses[400] = {
       description: `The request failed: \`error\` is the HTTP status code that would name the failure best. Another path gets ${catalogue.NotFound[0]}, another method ${catalogue.MethodNotAllowed[0]}.`,
-      headers: { ...everyResponse, ...ofFailure },
+      headers: ofFailure,
       content: { 'application/json': { schema: ErrorBody, examples: exemplifyAll() } }
     }
     if (requestBody) {
