@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const failed =
-  /^plant_store_http_failures_total\{.*\bname="(Internal|Unavailable|DeadlineExceeded|OutcomeUnknown)".*\} [1-9].*$/gm
+  /^plant_store_http_requests_total\{.*\bresult="(Internal|Unavailable|DeadlineExceeded|OutcomeUnknown)".*\} [1-9].*$/gm
 const end = Date.now() + Number(process.argv[1]) * 1_000
 for (;;) {
   const page = await fetch('http://127.0.0.1:9464/metrics')
