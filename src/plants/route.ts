@@ -14,6 +14,8 @@ declare module 'fastify' {
     isApi?: true
   }
   interface FastifyRequest {
+    /** The path of its route, for a create: to ask Fastify for it costs more. */
+    apiPath: string | undefined
     idempotencyKey: string | undefined
     /** How many rows the transaction of its create had, for the log. */
     batchRows: number | undefined
@@ -42,6 +44,7 @@ Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library t
 
 export default fp<Options>(
   async (app, { basePath, bodyMemoryBytes }) => {
+    const path = `${basePath}/plants`
     const { bodyLimit } = app.initialConfig as { bodyLimit: number }
     const bodies = new Shares(bodyMemoryBytes)
     const readBody = createBodyReader(NewPlant, bodies, bodyLimit)
@@ -49,6 +52,7 @@ export default fp<Options>(
     /** Returns the first failure, in the order of the contract. */
     function findRefusal(request: FastifyRequest): Failure | undefined {
       const { headers, connection, caller } = request
+      request.apiPath = path
       // 1. The Idempotency-Key: this throws its failure.
       request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
       return (
@@ -66,12 +70,13 @@ export default fp<Options>(
     // One hook for all synchronous decisions: Fastify's step from hook to hook costs more than most of them.
     const decide: onRequestHookHandler = (request, _, done) => done(findRefusal(request))
 
+    app.decorateRequest('apiPath', undefined)
     app.decorateRequest('idempotencyKey', undefined)
     app.decorateRequest('batchRows', undefined)
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('application/json', (request, _, done) => readBody(request, done))
     app.post<{ Body: Static<typeof NewPlant> }>(
-      `${basePath}/plants`,
+      path,
       { schema, config: { isApi: true }, onRequest: [app.authenticate, decide] },
       (request, reply) =>
         app.plants.create(request.body, request).then(({ stored, rows, release }) => {

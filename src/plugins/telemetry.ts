@@ -48,7 +48,7 @@ const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'P
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 /** Returns the path of a request's route; undefined without one. */
-const routeOf = ({ routeOptions }: FastifyRequest): string | undefined => routeOptions.url
+const routeOf = (request: FastifyRequest): string | undefined => request.apiPath ?? request.routeOptions.url
 
 /** Returns a function that measures a response that was sent. */
 function measureDurations(app: FastifyInstance, registry: Registry) {
@@ -89,26 +89,31 @@ const fromStart: Result[] = ['Success', ...names.filter((name) => [500, 503].inc
 
 /** Returns a function that counts a request by its caller, which is empty without a valid token, and by how it ended. */
 function countByCaller(registry: Registry) {
+  type Counts = Partial<Record<Result, number>>
+  const byCaller = new Map<string, Counts>()
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, (other) beyond 100, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result'],
-    registers: [registry]
+    registers: [registry],
+    collect() {
+      requests.reset()
+      for (const [caller, counts] of byCaller)
+        for (const [result, value] of Object.entries(counts)) requests.inc({ caller, result }, value)
+    }
   })
-  const callers = new Set<string>()
-  function add(caller: string) {
-    callers.add(caller)
-    for (const result of fromStart) requests.inc({ caller, result }, 0)
+  function add(caller: string): Counts {
+    const counts: Counts = Object.fromEntries(fromStart.map((result) => [result, 0]))
+    byCaller.set(caller, counts)
+    return counts
   }
   // No token can have a name with brackets.
-  const [none, others] = ['(none)', '(other)']
-  for (const caller of [none, others]) add(caller)
-  return (given: string, result: Result) => {
-    let caller = given || none
-    if (!callers.has(caller))
-      if (callers.size < mostCallers + 2) add(caller)
-      else caller = others
-    requests.inc({ caller, result })
+  const none = add('(none)')
+  const others = add('(other)')
+  return (caller: string, result: Result) => {
+    const known = caller === '' ? none : byCaller.get(caller)
+    const counts = known ?? (byCaller.size < mostCallers + 2 ? add(caller) : others)
+    counts[result] = (counts[result] ?? 0) + 1
   }
 }
 
