@@ -5,24 +5,20 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 const tickUs = 10_000
 
 /** Returns the CPU time that a process has used, in µs. */
-export function cpuUs(pid: number): number {
-  const stat = readStat(pid)
-  return stat === undefined ? Number.NaN : stat.own
-}
+export const cpuUs = (pid: number): number => readStat(pid)?.own ?? Number.NaN
 
 /** Returns the CPU time that a process and its children have used, those that have ended too, in µs. */
 export function familyCpuUs(parent: number): number {
   const stat = readStat(parent)
   if (stat === undefined) return Number.NaN
-  const others = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  const children = others.map((pid) => readStat(Number(pid))).filter((other) => other?.parent === parent)
+  const processes = readdirSync('/proc').map((name) => readStat(Number(name)))
+  const children = processes.filter((other) => other?.parent === parent)
   return children.reduce((sum, child) => sum + (child?.own ?? 0), stat.own + stat.ended)
 }
 
 /** Returns the most memory that a process had resident since the last reset, in MiB. */
-export function peakMiB(pid: number): number {
-  return readStatus(pid, 'VmHWM')
-}
+export const peakMiB = (pid: number): number =>
+  Number(/^VmHWM:\s+(\d+) kB/m.exec(tryRead(`/proc/${pid}/status`) ?? '')?.[1]) / 1024
 
 /** Makes a process's peak start again from what it has resident now (proc_pid_clear_refs(5)). */
 export function resetPeak(pid: number): void {
@@ -36,22 +32,13 @@ export function resetPeak(pid: number): void {
 /** Reads proc_pid_stat(5): the parent, and the CPU times in µs of the process and of its children that have ended. */
 function readStat(pid: number) {
   const text = tryRead(`/proc/${pid}/stat`)
-  if (text === undefined) return undefined
   // The second field, the program's name, can hold blanks and parentheses.
-  const fields = text
-    .slice(text.lastIndexOf(')') + 2)
-    .split(' ')
-    .map(Number)
-  const [parent = 0, utime = 0, stime = 0, cutime = 0, cstime = 0] = [1, 11, 12, 13, 14].map(
-    (at) => fields[at]
+  const fields = text?.slice(text.lastIndexOf(')') + 2).split(' ')
+  if (fields === undefined) return undefined
+  const [parent = 0, utime = 0, stime = 0, cutime = 0, cstime = 0] = [1, 11, 12, 13, 14].map((at) =>
+    Number(fields[at])
   )
   return { parent, own: (utime + stime) * tickUs, ended: (cutime + cstime) * tickUs }
-}
-
-function readStatus(pid: number, field: string): number {
-  const [, kibibytes] =
-    new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(tryRead(`/proc/${pid}/status`) ?? '') ?? []
-  return kibibytes === undefined ? Number.NaN : Number(kibibytes) / 1024
 }
 
 function tryRead(path: string): string | undefined {

@@ -11,7 +11,6 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { stripVTControlCharacters } from 'node:util'
 import pretty from 'pino-pretty'
-import { defaultAddress } from '../src/config/address.ts'
 import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
 import { claim } from './claim.ts'
@@ -34,7 +33,7 @@ if (ownsDatabase && !(await claim(directory)))
   giveUp(
     `it runs already with the data in ${directory}: end it, or name another directory: npm run dev -- DIRECTORY`
   )
-const port = env.PORT || String(defaultAddress.PORT)
+const port = env.PORT || '3000'
 if (await isTaken(port))
   giveUp(`another process listens on ${env.HOST}:${port}: PORT=0 npm run dev takes a free port`)
 const postgres = ownsDatabase
@@ -84,12 +83,9 @@ function serve() {
 }
 
 function greet(address: string, metrics = '(METRICS_PORT=off)') {
-  // A fragment stays in the browser. The page takes it only where it comes from this machine.
-  const isLocal = /^(127\.|::1$)/.test(env.HOST ?? '')
-  const inLink = token !== undefined && isLocal ? `#token=${encodeURIComponent(token)}` : ''
   const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
   process.stdout.write(`
-  reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs${inLink}`}
+  reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs`}
   metrics   ${metrics}
   service   ${address}${env.BASE_PATH ?? ''}/plants
   token     ${token ?? '(yours, from AUTH_TOKENS)'}

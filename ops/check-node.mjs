@@ -1,5 +1,5 @@
 /**
- * `node ops/check-node.mjs [built|development]`: what npm scripts and the unit for systemd run first. Ends with one line and
+ * `node ops/check-node.mjs [tools|built|development]`: what npm scripts and the unit for systemd run first. Ends with one line and
  * status 78 where Node is older than package.json requires, or something is not installed or built yet. Plain JavaScript of
  * Node 16: an older Node could not read the rest.
  */
@@ -20,9 +20,10 @@ function findFault(purpose) {
   if (Number(versions.node.split('.')[0]) < Number(needed))
     return `Node.js ${needed} or later is needed, ${execPath} is ${versions.node}: install it, or ${reinstall}, which brings it as a package`
   if (!existsSync('node_modules')) return `packages are missing: ${reinstall}`
-  // Scripts of packages and of this one make these files.
-  const made = ['node_modules/.bin/node', 'public/docs/swagger-ui.css.gz']
-  if (purpose === 'development' && !made.every((path) => existsSync(path)))
+  if (purpose === 'tools' && !existsSync('node_modules/.bin/tsc'))
+    return 'the packages of development are missing: run npm ci --include=dev'
+  // The script of a package makes this file.
+  if (purpose === 'development' && !existsSync('node_modules/.bin/node'))
     return `packages have been installed without their scripts, or in part: ${reinstall}`
   if (purpose === 'built' && !existsSync('dist/server.js')) return 'dist/ is missing: run npm run build'
   return undefined

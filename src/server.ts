@@ -1,26 +1,35 @@
 /** The process: reads the environment, waits for the database, listens, and ends on a signal. */
+import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
-import { isTracingOn, readConfig } from './config/config.ts'
+import { isTracingOn, readConfig } from './config.ts'
 import { waitForDatabase } from './database/wait-for-database.ts'
-import { reportStartupFault } from './failures/startup-fault.ts'
-import { createLogger } from './logger.ts'
-import { databaseChecks } from './plants/statements.ts'
+import { createLogger } from './log.ts'
+import { databaseChecks } from './plants/checks.ts'
+import { reportStartupFault } from './startup-fault.ts'
 
-const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
 /** A terminal signals a whole group, and npm and `node --watch` forward it: within this time it is the same signal. */
 const sameSignalMs = 1_000
-/** When the shutdown began. */
-let endsSince: number | undefined
+const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
+/** A terminal that is closed sends SIGHUP. Elsewhere it means what it means to most services: read the files again. */
+const hasTerminal = isatty(0)
 
 try {
+  await start()
+} catch (error) {
+  reportStartupFault(error)
+}
+
+/** Starts the service. Rejects before anything is served where it cannot. */
+async function start() {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
-  const openTelemetry = isTracingOn(process.env) ? await import('./tracing/open-telemetry.ts') : undefined
+  const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
   const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
-  process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
+  if (!hasTerminal) process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(
+      // Read anew each time: the file of the URL may change meanwhile.
       () => app.database.options,
       config.STARTUP_TIMEOUT_MS,
       databaseChecks,
@@ -34,22 +43,31 @@ try {
     await app.close()
     throw error
   }
-  const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
-  // First, before the log's own listener flushes it: where the shutdown times out, nothing else logs these requests.
-  process.prependOnceListener('exit', () => app.logUnlogged())
   // Only once the service listens: closeWithGrace makes a process that has nothing left to do exit with 0, and so one that
   // has failed to listen.
+  endOnSignals(app, config.SHUTDOWN_DELAY_MS, config.shutdownTimeoutMs)
+}
+
+type App = Awaited<ReturnType<typeof buildApp>>
+
+/** Shuts down at the first signal, or at an uncaught error; a later signal ends the process at once. Times are in ms. */
+function endOnSignals(app: App, delayMs: number, limitMs: number) {
+  /** When the shutdown began. */
+  let endsSince: number | undefined
+  const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
+  // First, before the log's own listener flushes it: where the shutdown times out, nothing else logs these requests.
+  process.prependOnceListener('exit', () => app.logSkipped())
   const { close } = closeWithGrace(
     {
-      delay: config.SHUTDOWN_TIMEOUT_MS,
+      delay: limitMs,
       logger: app.log,
-      skip: ['SIGHUP', ...endingSignals],
+      skip: [...endingSignals, 'SIGHUP'],
       onTimeout: (limitMs) => app.log.fatal({ limitMs, ...remaining() }, 'shutdown timed out; exiting')
     },
     async ({ err }) => {
       endsSince = performance.now()
       if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
-      await app.announceShutdown(config.SHUTDOWN_DELAY_MS, config.noticeMs)
+      await app.announceShutdown(delayMs)
       await app.close()
       app.log.info('shut down')
     }
@@ -64,6 +82,5 @@ try {
     }
   }
   for (const signal of endingSignals) process.on(signal, end)
-} catch (error) {
-  reportStartupFault(error)
+  if (hasTerminal) process.on('SIGHUP', end)
 }

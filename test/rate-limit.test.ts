@@ -1,6 +1,6 @@
 /** The rate limit: how many requests each caller may make in a second. */
 import t from 'tap'
-import { createRateLimit } from '../src/auth/rate-limit.ts'
+import { createRateLimit } from '../src/plugins/auth.ts'
 
 /** When requests come, in ms, and how many are left after each: `-` for one that is refused. */
 const sequences: [title: string, perSecond: number, steps: string][] = [

@@ -1,8 +1,8 @@
 /** The access tokens: how a list of them is read, and how one is made. */
 import { hash } from 'node:crypto'
 import t from 'tap'
-import { createToken, isTokenShaped, parseTokens } from '../src/auth/tokens.ts'
-import { StartupFault } from '../src/failures/startup-fault.ts'
+import { StartupFault } from '../src/startup-fault.ts'
+import { createToken, isTokenShaped, parseTokens } from '../src/tokens.ts'
 
 const one = 'abcdefghijklmnop'
 const two = 'ponmlkjihgfedcba'

@@ -1,6 +1,7 @@
 /** The process that makes an access token and shows it once, with its entry for AUTH_TOKENS: `create-token.ts NAME`. */
-import { createToken } from '../auth/tokens.ts'
-import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
+
+import { reportStartupFault, StartupFault } from '../startup-fault.ts'
+import { createToken } from '../tokens.ts'
 
 const usage = 'usage: token NAME, which does not begin with "-"'
 

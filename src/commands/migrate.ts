@@ -1,7 +1,7 @@
 /** The process that migrates the database. */
-import { readMigrationConfig } from '../config/config.ts'
-import { reportStartupFault, StartupFault } from '../failures/startup-fault.ts'
-import { migrate } from './migrations.ts'
+import { readMigrationConfig } from '../config.ts'
+import { migrate } from '../migrate.ts'
+import { reportStartupFault, StartupFault } from '../startup-fault.ts'
 
 try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])

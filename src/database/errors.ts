@@ -1,6 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { DatabaseError } from 'pg'
-import type { FailureKind, WriteFailure } from '../shared/write-failure.ts'
+import type { FailureKind, WriteFailure } from '../group-commit/write-failure.ts'
 
 /** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {
@@ -81,12 +81,16 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether PostgreSQL itself reported an error. The session survives it if it is then ready for another statement. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether an error makes its session useless although that survives, and all other sessions of its server. */
+/** Returns whether an error makes its session useless although that survives. */
 export function isStale(error: unknown): boolean {
   const { routine, where } = error as Report
   const isPlan = routine === 'RevalidateCachedQuery'
   return where === undefined && (isPlan || staleCodes.test(codeOf(error) ?? ''))
 }
+
+/** Returns whether a statement itself has met a read-only server, and not one of its functions another server. */
+export const isReadOnlyError = (error: unknown): boolean =>
+  codeOf(error) === '25006' && (error as Report).where === undefined
 
 /** Returns whether a session ended by a time-out of its own, which says nothing about other sessions. */
 export const isTimedOut = (error: unknown): boolean => timeOutCodes.test(codeOf(error) ?? '')

@@ -1,6 +1,5 @@
 /** Which of several hosts a new session goes to (PostgreSQL manual, libpq, "Specifying Multiple Hosts"). */
 import pg from 'pg'
-import { requireChannelBinding } from './channel-binding.ts'
 import { isReadOnly } from './read-only.ts'
 import type { DatabaseOptions } from './url.ts'
 
@@ -96,4 +95,30 @@ export async function openSession(options: DatabaseOptions, limits: pg.ClientCon
 export function messageOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException
   return message || String(code)
+}
+
+/**
+ * Ends a session whose server has not proved that it is the other end of the TLS session, before anything but the user's
+ * name is sent (RFC 5802, section 6). The driver's own option binds only if the server offers it, and a man in the middle
+ * does not offer it. Call it before the client connects: these listeners must come before the driver's.
+ */
+function requireChannelBinding({ connection }: pg.Client) {
+  let isOffered = false
+  let isProved = false
+  const refuse = () => {
+    // Fail the client first: it would still act on the rest of the packet before it hears of the destroyed stream.
+    connection.emit('error', new Error('the server does not offer the channel binding that the URL requires'))
+    connection.stream.destroy()
+  }
+  connection.on('authenticationCleartextPassword', refuse)
+  connection.on('authenticationMD5Password', refuse)
+  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: string[] }) => {
+    isOffered = mechanisms.includes('SCRAM-SHA-256-PLUS')
+    if (!isOffered) refuse()
+  })
+  // The driver checks the signature, and fails the connection if it is wrong.
+  connection.on('authenticationSASLFinal', () => {
+    isProved = isOffered
+  })
+  connection.on('authenticationOk', () => isProved || refuse())
 }

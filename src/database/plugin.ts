@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import { addCounter, addGauge } from '../metrics/metrics.ts'
-import { type SecretFile, watchSecretFile } from '../secret-file.ts'
+import { addCounter, addGauge } from '../metrics.ts'
+import { followSecret, type SecretFile } from '../secrets.ts'
 import type { Check } from './checks.ts'
-import { Database } from './pool.ts'
+import { Database } from './sessions.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 import { findMissing } from './wait-for-database.ts'
 
@@ -24,7 +24,7 @@ interface Options {
   /** The file that the initial options came from, if they came from one. */
   file?: SecretFile | undefined
   /** What the database of a new URL must pass before it is used. */
-  checks: Check[]
+  checks: readonly Check[]
 }
 
 /** How long a session and each query of the checks may take. */
@@ -40,7 +40,7 @@ export default fp<Options>(
     let newest = initial
     let isClosed = false
 
-    const followed = watchSecretFile('DATABASE_URL_FILE', file, log, (text) => {
+    const followed = followSecret('DATABASE_URL_FILE', file, log, (text) => {
       newest = parseDatabaseUrl(text)
       void adopt(newest)
       return {}
@@ -73,7 +73,7 @@ export default fp<Options>(
     app.addHook('onClose', async () => {
       isClosed = true
       followed.close()
-      await database.end()
+      database.end()
     })
     const isBroken = () => followed.isBroken() || newest !== database.options
     addGauge(
@@ -97,15 +97,11 @@ function addDatabaseMetrics(registry: Registry, database: Database) {
   addGauge(registry, 'pool_waiting', waitingHelp, () => database.state.waiting)
   const connectionsHelp = 'Connections to the database; busy ones are being opened or run a statement'
   const countByState = () => {
-    const { total, idle } = database.state
-    return { idle, busy: total - idle }
+    const { idle, busy, waiting } = database.state
+    return { idle, busy: busy + waiting }
   }
   addGauge(registry, 'pool_connections', connectionsHelp, countByState, 'state')
-  const resetsHelp = 'Replacements of all connections to the database after one was lost'
-  addCounter(registry, 'pool_resets', resetsHelp, () => database.state.replacements)
   const errorsHelp =
     'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
   addCounter(registry, 'database_errors', errorsHelp, () => database.reports.counts, 'sqlstate')
-  const exhaustedHelp = '1 while PostgreSQL lacks resources: SQLSTATE class 53 or 58 in the last 15 s'
-  addGauge(registry, 'database_exhausted', exhaustedHelp, () => +database.reports.isExhausted)
 }

@@ -1,4 +1,4 @@
-/** Runs a statement in a session: its time limit, when it is cancelled, and whether its success can be trusted. */
+/** A session of the database: runs one statement at a time within a limit, and says whether its result can be trusted. */
 import type pg from 'pg'
 import { cancelStatement } from './cancel.ts'
 import { isReported, isStale, isTimedOut, ResultUnknown } from './errors.ts'
@@ -12,90 +12,120 @@ export const statementsPerDeadline = 3
 /** Returns how long a statement of a write may wait for a session, and then how long it may take. */
 export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
 
-/** Sessions whose last commit was cancelled while it waited for a synchronous standby. */
-const unreplicated = new WeakSet<pg.PoolClient>()
-
-/**
- * Notes a commit that its standby may not have. PostgreSQL cannot undo a commit that waits for a standby: cancelled then,
- * it succeeds with a warning (the manual, "Synchronous Replication"). Its text is translated; only its routine identifies it.
- */
-export function onNotice(client: pg.PoolClient, routine: string | undefined) {
-  if (routine === 'SyncRepWaitForLSN') unreplicated.add(client)
-}
-
-/** The fields of the driver's client that its types leave out. */
-interface Session extends pg.ClientBase {
-  readyForQuery: boolean
-  connection: NodeJS.EventEmitter
-}
-
-/** Returns whether an error has ended the session. If it has not, the server says that it is ready for another statement. */
-async function hasEnded(client: pg.ClientBase): Promise<boolean> {
-  const { readyForQuery, connection } = client as Session
-  if (readyForQuery) return false
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(resolve, cancelGraceMs, true)
-  const onReady = () => resolve(false)
-  const onEnd = () => resolve(true)
-  connection.once('readyForQuery', onReady).once('end', onEnd)
-  const result = await promise
-  connection.off('readyForQuery', onReady).off('end', onEnd)
-  clearTimeout(timer)
-  return result
-}
-
 /** What an error costs: nothing, the session, or its server, whose other sessions are then useless, too. */
 type Loss = 'nothing' | 'session' | 'server'
 
-/** Returns what an error costs, and the error that describes the outcome of the statement. */
-async function judge(client: pg.ClientBase, cause: unknown): Promise<{ loss: Loss; error: unknown }> {
-  if (!isReported(cause)) return { loss: 'server', error: cause }
-  if (!(await hasEnded(client))) return { loss: isStale(cause) ? 'server' : 'nothing', error: cause }
-  const error = new ResultUnknown('the session has ended', { cause })
-  return { loss: isTimedOut(cause) ? 'session' : 'server', error }
+/** How a statement ended: with a result, or with an error. */
+interface End {
+  readonly result?: pg.QueryResult
+  readonly error?: unknown
+  readonly loss: Loss
 }
 
-/** Runs a statement in a session. Then releases the session, or ends it if it cannot be used again. */
-export async function runStatement(
-  client: pg.PoolClient,
-  statement: pg.QueryConfig,
-  limitMs: number,
-  signal: AbortSignal | undefined
-) {
-  let graceTimer: NodeJS.Timeout | undefined
-  let isOver = false
-  let isCancelled = false
-  const silence = Promise.withResolvers<never>()
-  const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
-  const cancel = () => {
-    // The result was read in the turn in which the time was up. A request would cancel the session's next statement.
-    if (isOver) return
-    isCancelled = true
-    cancelStatement(client)
-    // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
-    graceTimer ??= setTimeout(() => setImmediate(stopWaiting), cancelGraceMs)
+/** A session. Its client has connected. */
+export class Session {
+  readonly openedAt = performance.now()
+  /** The generation of sessions that it belongs to. */
+  readonly generation: number
+  readonly #client: pg.Client
+  #isRunning = false
+  /** The server is ready for another statement. */
+  #isReady = true
+  #hasEnded = false
+  /** The commit of the statement was cancelled while it waited for a synchronous standby. */
+  #isUnreplicated = false
+  /** Called when it becomes ready, or ends. */
+  #onChange = () => {}
+
+  /** `onLost` is called with the error of a session that fails while it runs nothing, unless it was ended on purpose. */
+  constructor(client: pg.Client, generation: number, onLost: (session: Session, error: Error) => void) {
+    this.#client = client
+    this.generation = generation
+    client.on('drain', () => {
+      this.#isReady = true
+      this.#onChange()
+    })
+    client.on('end', () => {
+      this.#hasEnded = true
+      this.#onChange()
+    })
+    client.on('error', (error) => {
+      // The error of a session that was ended on purpose may come a quarter of an hour later, when TCP gives up.
+      if (!this.#isRunning && !this.#hasEnded) onLost(this, error)
+    })
+    // PostgreSQL cannot undo a commit that waits for a standby: cancelled then, it succeeds with a warning (the manual,
+    // "Synchronous Replication"). Its text is translated; only its routine identifies it.
+    client.on('notice', ({ routine }) => {
+      if (routine === 'SyncRepWaitForLSN') this.#isUnreplicated = true
+    })
   }
-  // After a standstill of the process, timers fire before sockets are read. Read first: the result may have arrived.
-  const cancelAfterReading = () => void setImmediate(cancel)
-  const timer = setTimeout(cancelAfterReading, limitMs)
-  signal?.addEventListener('abort', cancelAfterReading)
-  let result: pg.QueryResult | undefined
-  let error: unknown
-  let loss: Loss = 'nothing'
-  try {
-    result = await Promise.race([client.query(statement), silence.promise])
-  } catch (cause) {
-    ;({ loss, error } = await judge(client, cause))
+
+  /** Ends it. Not awaited: a server that stands still would keep its caller waiting. */
+  end(): void {
+    this.#hasEnded = true
+    void this.#client.end()
   }
-  isOver = true
-  clearTimeout(timer)
-  clearTimeout(graceTimer)
-  signal?.removeEventListener('abort', cancelAfterReading)
-  // End the session after a cancel, too: a request that comes late would cancel its next statement.
-  client.release(loss !== 'nothing' || isCancelled)
-  const isServerLost = loss === 'server'
-  const hasNotice = unreplicated.delete(client)
-  // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
-  if (!hasNotice && !(isCancelled && result)) return { result, error, isServerLost }
-  return { result: undefined, error: new ResultUnknown('the commit is not replicated'), isServerLost }
+
+  /**
+   * Runs a statement. When it takes longer than the limit, or the signal aborts, PostgreSQL is asked to cancel it. A server
+   * that does not react within a second counts as lost.
+   */
+  async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
+    let graceTimer: NodeJS.Timeout | undefined
+    let isCancelled = false
+    let isOver = false
+    const silence = Promise.withResolvers<never>()
+    const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
+    const cancel = () => {
+      // If the result was read in the turn in which the time was up, a request would cancel the next statement.
+      if (isOver || isCancelled) return
+      isCancelled = true
+      cancelStatement(this.#client)
+      // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
+      graceTimer = setTimeout(() => setImmediate(stopWaiting), cancelGraceMs)
+    }
+    // After a standstill of the process, timers fire before sockets are read. Read first: the result may have arrived.
+    const cancelAfterReading = () => void setImmediate(cancel)
+    const timer = setTimeout(cancelAfterReading, limitMs)
+    signal?.addEventListener('abort', cancelAfterReading)
+    this.#isRunning = true
+    this.#isReady = this.#isUnreplicated = false
+    let end: End
+    try {
+      end = { result: await Promise.race([this.#client.query(statement), silence.promise]), loss: 'nothing' }
+    } catch (cause) {
+      end = await this.#judge(cause)
+    }
+    isOver = true
+    this.#isRunning = false
+    clearTimeout(timer)
+    clearTimeout(graceTimer)
+    signal?.removeEventListener('abort', cancelAfterReading)
+    // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
+    if (this.#isUnreplicated || (isCancelled && end.result))
+      end = { error: new ResultUnknown('the commit is not replicated'), loss: end.loss }
+    // A cancel request that comes late would cancel the session's next statement.
+    return isCancelled && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
+  }
+
+  /** Returns what an error costs, and the error that describes the outcome of the statement. */
+  async #judge(cause: unknown): Promise<End> {
+    if (!isReported(cause)) return { error: cause, loss: 'server' }
+    if (await this.#survives()) return { error: cause, loss: isStale(cause) ? 'session' : 'nothing' }
+    const error = new ResultUnknown('the session has ended', { cause })
+    return { error, loss: isTimedOut(cause) ? 'session' : 'server' }
+  }
+
+  /** Returns whether the session survives an error: then the server says that it is ready for another statement. */
+  async #survives(): Promise<boolean> {
+    if (!this.#isReady && !this.#hasEnded) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, cancelGraceMs)
+      this.#onChange = resolve
+      await promise
+      this.#onChange = () => {}
+      clearTimeout(timer)
+    }
+    return this.#isReady
+  }
 }

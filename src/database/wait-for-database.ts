@@ -1,7 +1,7 @@
 /** Waiting for a database that passes its checks. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { StartupFault } from '../failures/startup-fault.ts'
+import { StartupFault } from '../startup-fault.ts'
 import { cancelStatement } from './cancel.ts'
 import type { Check } from './checks.ts'
 import { isReported } from './errors.ts'
@@ -27,7 +27,7 @@ const isOurLimit = (error: unknown): boolean =>
 export async function findMissing(
   options: DatabaseOptions,
   limitMs: number,
-  checks: Check[]
+  checks: readonly Check[]
 ): Promise<Finding | undefined> {
   const limit = Math.max(1, Math.ceil(limitMs))
   const clients: pg.Client[] = []
@@ -73,7 +73,7 @@ const reminderMs = 60_000
 export async function waitForDatabase(
   current: () => DatabaseOptions,
   timeoutMs: number,
-  checks: Check[],
+  checks: readonly Check[],
   tell: (missing: string) => void = () => {}
 ) {
   const deadline = performance.now() + timeoutMs

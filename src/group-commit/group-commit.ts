@@ -1,23 +1,23 @@
 /** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
 import assert from 'node:assert'
-import { type Clock, systemClock } from '../shared/clock.ts'
-import { NotCommitted } from '../shared/write-failure.ts'
-import { type BatchPolicy, waitForTurn } from './batch-policy.ts'
-import { createCutOff, type Watch } from './cut-off.ts'
-import { createDeadlines, type Deadlines } from './deadlines.ts'
-import { createEstimate, type Estimate } from './estimate.ts'
-import { LanePolicy } from './lane-policy.ts'
-import { createOutage, type Outage } from './outage.ts'
-import { backoffMs, createPace, type Pace } from './pace.ts'
+import { type Clock, systemClock } from './clock.ts'
+import { Estimate } from './estimate.ts'
+import { backoffMs, Health } from './health.ts'
+import { List } from './list.ts'
 import { Queue } from './queue.ts'
-import { Attempt, type Kind, Row } from './row.ts'
-import type { Next } from './table.ts'
-import type { AttemptEnd, AttemptReport, Item, Limits, Store } from './types.ts'
+import { Row } from './row.ts'
+import { type Ending, endingOf, lanes, type Way } from './table.ts'
+import type { AttemptEnd, AttemptReport, Item, Limits, Store, Verdict } from './types.ts'
+import { NotCommitted } from './write-failure.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
 /** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
 const errorDelayFactor = 9
+/** The part of its limit that a slow batch gets after the database has shown that it serves: both may have ended together. */
+const partAfterProbe = 1 / 4
+
+const ways = Object.keys(lanes) as Way[]
 
 interface Options {
   /** Called when an attempt has ended. */
@@ -25,63 +25,56 @@ interface Options {
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
   clock?: Clock
-  policy?: BatchPolicy
 }
 
 /**
- * A group commit over a store. The batch policy says when an idle lane takes rows. While all lanes are busy, rows gather into
- * the next batch. A lane takes rows, inserts them or looks them up, and settles what that has decided; the table says what
- * becomes of the others.
+ * A group commit over a store. While all lanes are busy, rows gather into the next batch. A lane takes rows of its way, tries
+ * them, and settles what that has decided; the table says what becomes of the others.
  */
 export class GroupCommit<T extends Item, R> {
   readonly #store: Store<T, R>
   readonly #limits: Limits
-  readonly #options: Options
+  readonly #onAttempt: Options['onAttempt']
   readonly #clock: Clock
-  readonly #lanePolicy: LanePolicy
   readonly #queue: Queue<T, R>
-  readonly #pace: Pace
-  readonly #outage: Outage
-  readonly #watch: Watch
   readonly #estimate: Estimate
-  readonly #deadlines: Deadlines<T, R>
-  /** Tells the batch policy of a row that has found a lane idle. */
-  readonly #gather: () => void
+  readonly #health: Health
+  /** How many attempts run, by their ways; and how many may. */
+  readonly #busy: Record<Way, number>
+  readonly #lanes: Record<Way, number>
+  /** All rows that wait for their outcome in the order of their deadlines, and how many rows and bytes these are. */
+  readonly #waiting = new List<Row<T, R>['deadlineLink']>()
+  #rows = 0
+  #bytes = 0
+  #cancelExpiry: (() => void) | undefined
+  /** Rows that have found a lane idle in this turn of the event loop. */
+  #gathered = 0
+  #isClosed = false
   readonly #drained = Promise.withResolvers<void>()
-  #busyLanes = 0
-  /** When the newest attempt has begun. */
-  #newestBegan = 0
-  #closed = false
 
   constructor(store: Store<T, R>, limits: Limits, options: Options = {}) {
-    const clock = options.clock ?? systemClock
-    const start = () => this.#start()
     this.#store = store
     this.#limits = limits
-    this.#options = options
-    this.#clock = clock
-    this.#lanePolicy = new LanePolicy(limits)
-    this.#queue = new Queue(limits, this.#lanePolicy)
-    this.#pace = createPace(clock, start)
-    this.#outage = createOutage(
-      () => store.probe(),
-      clock,
-      (databaseDown, cause) => this.#onOutageChange(databaseDown, cause)
-    )
-    this.#watch = createCutOff(
-      () => store.commitNothing(),
-      clock,
-      () => this.#onCommit()
-    )
-    this.#estimate = createEstimate(limits)
-    this.#deadlines = createDeadlines(
-      limits.deadlineMs,
-      clock,
-      (row) => this.#expire(row),
-      () => this.#advance()
-    )
-    const { policy = waitForTurn } = options
-    this.#gather = policy(limits.batchRows, clock, start)
+    this.#onAttempt = options.onAttempt
+    this.#clock = options.clock ?? systemClock
+    this.#queue = new Queue(limits)
+    this.#estimate = new Estimate(limits)
+    this.#lanes = { ...lanes, together: limits.lanes }
+    this.#busy = { ...lanes }
+    for (const way of ways) this.#busy[way] = 0
+    this.#health = new Health({
+      probe: () => store.probe(),
+      clock: this.#clock,
+      deadlineMs: limits.deadlineMs,
+      onOutage: (isDown, cause) => this.#isClosed || options.onOutage?.(isDown, cause),
+      onDue: () => this.#start(),
+      isIdle: () => this.#rows === 0
+    })
+  }
+
+  /** Watches the database from now on, also while no row waits. */
+  watch() {
+    this.#health.watch()
   }
 
   /**
@@ -95,10 +88,14 @@ export class GroupCommit<T extends Item, R> {
       reject(new NotCommitted(reason))
       return
     }
-    const row = new Row<T, R>(item, this.#clock.now() + this.#limits.deadlineMs, resolve, reject)
-    this.#deadlines.add(row)
+    const { deadlineMs } = this.#limits
+    const row = new Row<T, R>(item, this.#clock.now() + deadlineMs, resolve, reject)
+    this.#waiting.push(row.deadlineLink)
+    this.#rows++
+    this.#bytes += item.bytes
+    this.#cancelExpiry ??= this.#clock.after(deadlineMs, this.#expireSoon)
     this.#queue.add(row)
-    if (this.#busyLanes < this.#limits.lanes) this.#gather()
+    if (this.#busy.together < this.#lanes.together) this.#gather()
   }
 
   /**
@@ -106,106 +103,131 @@ export class GroupCommit<T extends Item, R> {
    * (`portion` 1) may fill half of the deadline, and one that has nothing in it (0) may come until four fifths are filled.
    */
   refusal(portion = 1) {
-    if (this.#closed) return 'closed'
-    if (this.#outage.databaseDown) return 'databaseDown'
+    if (this.#isClosed) return 'closed'
+    if (this.#health.isDown) return 'databaseDown'
     const share = Math.min(mostOfDeadline, 1 / (1 + portion))
-    return this.#expectedMs() <= this.#limits.deadlineMs * share ? undefined : 'full'
+    return this.#expectedMs <= this.#limits.deadlineMs * share ? undefined : 'full'
   }
 
-  #expectedMs() {
-    const busyMs = this.#busyLanes === this.#limits.lanes ? this.#clock.now() - this.#newestBegan : undefined
-    return this.#estimate.expectMs(this.#deadlines.rows, this.#deadlines.bytes, busyMs)
+  get #expectedMs() {
+    return this.#estimate.expectMs(this.#rows, this.#bytes)
+  }
+
+  /**
+   * An idle lane takes what has come by the end of the event loop's turn, or at once what fills a batch. Many requests arrive
+   * in one turn: a lane that took the first alone would be busy when the others come.
+   */
+  #gather() {
+    if (this.#gathered++ === 0)
+      this.#clock.afterPoll(() => {
+        this.#gathered = 0
+        this.#start()
+      })
+    if (this.#gathered % this.#limits.batchRows === 0) this.#start()
   }
 
   /** Begins the attempts that may begin now. */
   #start() {
-    while (this.#busyLanes < this.#limits.lanes) {
-      const kind = this.#lanePolicy.choose(this.#queue.isWaiting)
-      if (kind === undefined || !this.#pace.tryToBegin()) break
-      void this.#run(kind, this.#queue.take(kind))
-    }
+    for (const way of ways)
+      while (!this.#health.isPaused && this.#busy[way] < this.#lanes[way] && this.#queue.isWaiting(way))
+        void this.#run(way, this.#queue.take(way))
   }
 
   /** Call it when an attempt has ended or rows were settled: begins others, or ends a close that waits for nothing more. */
   #advance() {
     this.#start()
-    if (!this.#closed || this.#busyLanes > 0 || this.#deadlines.rows > 0) return
-    this.#deadlines.stop()
-    this.#outage.stop()
-    this.#pace.stop()
+    if (!this.#isClosed || this.#rows > 0 || ways.some((way) => this.#busy[way] > 0)) return
+    this.#cancelExpiry?.()
+    this.#health.stop()
     this.#drained.resolve()
   }
 
-  async #run(kind: Kind, rows: Row<T, R>[]) {
-    const attempt = new Attempt(kind, rows.length, this.#clock.now())
-    const { began, signal, cutOff } = attempt
-    this.#lanePolicy.begin(kind)
-    this.#busyLanes++
-    this.#newestBegan = began
-    for (const row of rows) row.begin(attempt)
-    const { limitMs, lockMs } = this.#estimate.limitsOf(kind, doublingsOf(kind, rows))
-    const endWatch = this.#watch(limitMs, cutOff)
-    const store = this.#store
-    const end = await (kind === 'lookUp' ? store.find(rows, signal) : store.insert(rows, lockMs, signal))
-    endWatch()
-    this.#busyLanes--
-    assert(this.#busyLanes >= 0, 'a lane ends its attempt once')
-    this.#lanePolicy.end(kind, rows.length, end.failure === undefined, this.#clock.now() - began)
-    this.#observe(attempt, rows, end)
-    this.#apply(rows, end, signal.aborted)
+  async #run(way: Way, rows: Row<T, R>[]) {
+    const began = this.#clock.now()
+    const controller = new AbortController()
+    const cutOff = () => controller.abort()
+    this.#busy[way]++
+    for (const row of rows) row.begin(rows.length)
+    // Nobody waits for it any more when its last row has expired.
+    const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
+    const cancels = [this.#clock.after(lastDeadline - began, cutOff)]
+    if (way === 'together') cancels.push(this.#watchSlow(cutOff))
+    const end = await this.#try(way, rows, controller.signal)
+    for (const cancel of cancels) cancel()
+    this.#busy[way]--
+    assert(this.#busy[way] >= 0, 'a lane ends its attempt once')
+    this.#learn(way, rows, end, this.#clock.now() - began, controller.signal.aborted)
+    this.#apply(rows, end, controller.signal.aborted)
     this.#advance()
   }
 
-  /** Learns from an attempt about the database, and nothing about its rows. */
-  #observe({ kind, began, signal }: Attempt, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>) {
-    const ms = this.#clock.now() - began
-    this.#options.onAttempt?.({
-      rows: rows.length,
-      ms,
-      outcome: failure?.kind ?? (kind === 'lookUp' ? 'found' : 'written')
+  #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<AttemptEnd<R>> {
+    if (way === 'together') return this.#store.insert(rows, this.#estimate.lockMs, signal)
+    if (way === 'lookUp') return this.#store.find(rows, signal)
+    const doublings = rows[0]?.history.doublings ?? 0
+    return this.#store.insertEach(rows, this.#estimate.carefulMs(way, rows.length, doublings), signal)
+  }
+
+  /**
+   * Cuts off a batch that takes too long, once a probe has succeeded: then the batch is slow, and not the database. A stall of
+   * the database is no reason for cancel requests. Returns a function that ends the watch.
+   */
+  #watchSlow(cutOff: () => void) {
+    const limitMs = this.#estimate.togetherMs
+    let hasEnded = false
+    let cancel = this.#clock.after(limitMs, async () => {
+      const isServing = await this.#health.probe()
+      if (!isServing || hasEnded) return
+      cancel = this.#clock.after(limitMs * partAfterProbe, () => {
+        this.#estimate.noteCutOff()
+        cutOff()
+      })
     })
-    if (failure) {
-      this.#pace.failed()
-      if (signal.aborted && kind === 'newRows') this.#estimate.noteCutOff()
-      const hasResponded = failure.kind !== 'away' && failure.kind !== 'lost'
-      // A database that refuses rows has processed them. What was cut off proves nothing.
-      if (hasResponded && !signal.aborted) this.#outage.signOfLife()
-      return
+    return () => {
+      hasEnded = true
+      cancel()
     }
+  }
+
+  /** Learns from an attempt about the database, and nothing about its rows. */
+  #learn(way: Way, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, ms: number, isCutOff: boolean) {
+    const success = way === 'lookUp' ? 'found' : 'written'
+    this.#onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? success })
+    if (way === 'lookUp') this.#queue.noteLookUp(rows.length, !failure)
+    // A database that refuses rows has processed them. What was cut off proves nothing.
+    const hasResponded = failure?.kind !== 'away' && failure?.kind !== 'lost' && !isCutOff
+    if (!failure || hasResponded) this.#health.signOfLife(!failure)
     // An insert that has left out all rows has committed nothing.
-    if (kind === 'newRows' && results.some((result) => result !== undefined)) {
-      const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-      this.#estimate.learn(rows.length, bytes, ms)
-    }
-    this.#pace.reset()
-    this.#outage.signOfLife()
+    if (way !== 'together' || !results?.some((result) => result !== undefined)) return
+    const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+    this.#estimate.learn(rows.length, bytes, ms)
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, isCutOff: boolean) {
     assert(failure || results.length === rows.length, 'each row has a result')
-    const undecided: Row<T, R>[] = []
-    for (const [index, row] of rows.entries()) {
+    const ending = failure && endingOf(failure.kind, rows.length, isCutOff)
+    // From the last one: those that enter the queue at its front keep their order.
+    for (let index = rows.length - 1; index >= 0; index--) {
+      const row = rows[index] as Row<T, R>
       const result = results?.[index]
-      if (row.state === 'done') this.#queue.releaseId(row)
-      else if (result === undefined) undecided.push(row)
+      if (row.history.state === 'done') this.#queue.remove(row)
+      else if (ending) this.#proceed(row, ending, failure.error)
+      else if (result === undefined) this.#proceed(row, 'absent')
+      else if (isVerdict(result)) this.#proceed(row, result.verdict, result.error)
       else this.#settle(row, result)
     }
-    // An attempt that was cut off while it waited for a connection says nothing about the database: others may have one.
-    const kind = failure?.kind === 'away' && isCutOff ? 'busy' : failure?.kind
-    // These rows stay together. They enter the queue at its front one by one, so the last one has to enter first.
-    if (kind === 'away' || kind === 'chance') undecided.reverse()
-    for (const row of undecided) this.#proceed(row, row.record(kind ?? 'nothing', failure?.error))
   }
 
   /** Does with a row what comes next. */
-  #proceed(row: Row<T, R>, next: Next) {
-    if (next.attempt === 'none') return this.#failLate(row)
-    const { when } = next
+  #proceed(row: Row<T, R>, ending: Ending, error?: Error) {
+    const next = row.record(ending, error)
+    if (!next) return this.#failLate(row)
+    const [, when] = next
     if (when === 'after its rest')
       return this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
-    if (when === 'after the pause') this.#pace.pause()
-    this.#queue.enter(row, when === 'last' ? 'back' : 'front')
+    if (when === 'after the pause') this.#health.pause()
+    this.#queue.enter(row, when !== 'last')
   }
 
   /** Lets a row rest outside the lanes, and then calls back. */
@@ -218,9 +240,16 @@ export class GroupCommit<T extends Item, R> {
   }
 
   #settle(row: Row<T, R>, outcome: R | Error) {
-    this.#deadlines.remove(row)
+    this.#remove(row)
     row.settle(outcome)
-    this.#queue.releaseId(row)
+    this.#queue.remove(row)
+  }
+
+  /** Removes a row that gets its outcome from those that wait. */
+  #remove(row: Row<T, R>) {
+    row.deadlineLink.unlink()
+    this.#rows--
+    this.#bytes -= row.item.bytes
   }
 
   /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
@@ -229,66 +258,51 @@ export class GroupCommit<T extends Item, R> {
     const arrival = row.deadline - this.#limits.deadlineMs
     const { refusal, hasFailedOthers } = row.history
     const ms = Math.min((now - arrival) * errorDelayFactor, (row.deadline - now) / 2)
-    if (this.#closed || refusal === undefined || !hasFailedOthers || ms <= 0) this.#settle(row, row.toError())
+    if (this.#isClosed || refusal === undefined || !hasFailedOthers || ms <= 0)
+      this.#settle(row, row.toError())
     else this.#rest(row, ms, () => this.#settle(row, row.toError()))
   }
 
-  /** Rejects a row whose deadline has passed. */
-  #expire(row: Row<T, R>) {
-    this.#outage.expired(row.deadline - this.#limits.deadlineMs)
-    const { state, attempt, history } = row
-    const reason = history.mayBeStored || state === 'tried' ? 'unknown' : 'expired'
-    this.#deadlines.remove(row)
-    row.settle(new NotCommitted(reason, history.cause))
-    // The attempt may still write the row, so the row holds its id until the attempt has ended.
-    if (state === 'tried') return attempt?.expire()
-    history.cancelRest()
-    this.#queue.withdraw(row)
-  }
+  /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
+  readonly #expireSoon = () => this.#clock.afterPoll(() => this.#expire())
 
-  /** The store has committed nothing, which shows that it can commit. */
-  #onCommit() {
-    this.#pace.reset()
-    this.#outage.signOfLife()
-    this.#start()
-  }
-
-  #onOutageChange(databaseDown: boolean, cause: unknown) {
-    if (!this.#closed) this.#options.onOutage?.(databaseDown, cause)
-    if (databaseDown) return
-    this.#pace.reset()
-    this.#start()
+  /** Rejects the rows whose deadline has passed. */
+  #expire() {
+    this.#cancelExpiry = undefined
+    const now = this.#clock.now()
+    for (let { first: link } = this.#waiting; link; link = this.#waiting.first) {
+      const { row } = link
+      if (row.deadline > now) {
+        this.#cancelExpiry = this.#clock.after(row.deadline - now, this.#expireSoon)
+        break
+      }
+      this.#remove(row)
+      this.#health.expired(row.deadline - this.#limits.deadlineMs)
+      const { mayBeStored, state, cause, cancelRest } = row.history
+      row.settle(new NotCommitted(mayBeStored || state === 'tried' ? 'unknown' : 'expired', cause))
+      // An attempt may still write the row, so the row holds its id until the attempt has ended.
+      cancelRest()
+      if (state !== 'tried') this.#queue.remove(row)
+    }
+    this.#advance()
   }
 
   /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
   close() {
-    this.#closed = true
+    this.#isClosed = true
     this.#advance()
     return this.#drained.promise
   }
 
-  /** Call it when no probe has reached the database since a time, in ms of the clock. */
-  noteAway(since: number) {
-    // To the outage, this is as if a row had arrived then and expired.
-    if (this.#clock.now() - since >= this.#limits.deadlineMs) this.#outage.expired(since)
-  }
-
-  /** How many rows wait for their outcome, their bytes, and what they wait for. */
+  /** How many rows wait for their outcome, how long a new one is expected to, and whether the database is down. */
   get load() {
-    const { rows, bytes } = this.#deadlines
     return {
-      rows,
-      bytes,
-      expectedMs: this.#expectedMs(),
-      busyLanes: this.#busyLanes,
-      databaseDown: this.#outage.databaseDown
+      rows: this.#rows,
+      expectedMs: this.#expectedMs,
+      databaseDown: this.#health.isDown
     }
   }
 }
 
-/** Returns how often the time limit of an attempt with these rows is doubled. */
-function doublingsOf<T extends Item, R>(kind: Kind, rows: Row<T, R>[]): number {
-  if (kind === 'lookUp') return rows.reduce((most, { history }) => Math.max(most, history.rests), 0)
-  // Trials that go together have the same. New rows have 0.
-  return (rows[0] as Row<T, R>).history.doublings
-}
+const isVerdict = (result: unknown): result is Verdict =>
+  typeof result === 'object' && result !== null && 'verdict' in result

@@ -1,96 +1,55 @@
-/** The rows that wait for a lane, in the order in which lanes take them; of those with one id only the first. */
+/** The rows that wait for a lane, in the order in which the lanes of each way take them; of those with one id only the first. */
 import assert from 'node:assert'
-import { List } from '../shared/list.ts'
-import type { LanePolicy } from './lane-policy.ts'
-import type { Kind, Row } from './row.ts'
+import { List } from './list.ts'
+import type { Row } from './row.ts'
+import { lanes, type Way } from './table.ts'
 import type { Item, Limits } from './types.ts'
 
-/** The end of a list at which a row enters. */
-type End = 'front' | 'back'
+/** The most rows of a careful call: each costs a subtransaction, and many of them slow down the snapshots of all others. */
+const mostCareful = 256
+/** A look-up that has failed goes on with a quarter of its rows; each success lets four times as many go together. */
+const lookUpFactor = 4
 
-function insert<T extends Item, R>(list: List<Row<T, R>>, row: Row<T, R>, end: End) {
-  if (end === 'front') list.unshift(row)
-  else list.push(row)
-}
-
-/** Rows whose callers take turns. */
-class Turns<T extends Item, R> {
-  /** The rows of each caller; the callers in the order of their turns. */
-  readonly #lists = new Map<string, List<Row<T, R>>>()
-
-  add(row: Row<T, R>, end: End) {
-    const { caller = '' } = row.item
-    const list = this.#lists.get(caller) ?? new List()
-    this.#lists.set(caller, list)
-    insert(list, row, end)
-  }
-
-  /** Returns the row whose turn it is. Forgets callers without rows. */
-  next(): Row<T, R> | undefined {
-    for (const [caller, { first }] of this.#lists) {
-      if (first) return first
-      this.#lists.delete(caller)
-    }
-    return undefined
-  }
-
-  /** Ends the turn of the caller of a row: its other rows come after those of all other callers. */
-  endTurn({ item: { caller = '' } }: Row<T, R>) {
-    const list = this.#lists.get(caller)
-    this.#lists.delete(caller)
-    if (list?.first) this.#lists.set(caller, list)
-  }
-}
-
-const nextOf = <T extends Item, R>(rows: List<Row<T, R>> | Turns<T, R>) =>
-  rows instanceof Turns ? rows.next() : rows.first
-
-/**
- * A queue. Each operation takes constant time, and `take` time in proportion to the rows that it returns. The first row of an id holds the id, in the
- * queue and in a lane, until it is released. The others wait behind it, in none of the lists.
- */
+/** The first row of an id holds the id, in the queue and in a lane, until it is released. The others wait behind it. */
 export class Queue<T extends Item, R> {
-  readonly #limits: Limits
-  readonly #lanePolicy: LanePolicy
+  readonly #batchBytes: number
+  /** The most rows of the next attempt of each way. */
+  readonly #mostRows: Record<Way, number>
+  readonly #rows = Object.fromEntries(Object.keys(lanes).map((way) => [way, new List()])) as Record<
+    Way,
+    List<Row<T, R>>
+  >
   /** The row that holds each id. */
   #holders = new Map<bigint, Row<T, R>>()
-  readonly #newRows = new List<Row<T, R>>()
-  readonly #lookUps = new Turns<T, R>()
-  /** Suspects, by how often their time limit is doubled; those with a shorter limit go first. */
-  readonly #trials: Turns<T, R>[] = [new Turns()]
   /**
-   * Ids added since the Map of holders was made. When a V8 Map grows or compacts, its old table refers to the new one. Once a
-   * table is in the old generation, all later ones survive minor garbage collections, which took 30 times longer. So a new
-   * Map, without that chain, replaces it now and then.
+   * Ids added since the Map was made. When V8 lets a Map grow, its old table refers to the new one. Once one is in the old
+   * generation, all later ones survive minor garbage collections, which took 30 times longer. So a new Map replaces it now and then.
    */
   #addedToMap = 0
 
-  constructor(limits: Limits, lanePolicy: LanePolicy) {
-    this.#limits = limits
-    this.#lanePolicy = lanePolicy
+  constructor({ batchRows, batchBytes }: Limits) {
+    this.#batchBytes = batchBytes
+    const careful = Math.min(mostCareful, batchRows)
+    this.#mostRows = {
+      together: batchRows,
+      carefully: careful,
+      again: careful,
+      alone: 1,
+      patiently: 1,
+      lookUp: batchRows
+    }
   }
 
-  /** Returns the rows of a kind that a free lane takes from; undefined for long trials, if there are none. */
-  #rowsOf(kind: Kind): List<Row<T, R>> | Turns<T, R> | undefined {
-    if (kind === 'newRows') return this.#newRows
-    if (kind === 'lookUp') return this.#lookUps
-    if (kind === 'firstTrial') return this.#trials[0]
-    return this.#trials.find((turns, doublings) => doublings > 0 && turns.next())
-  }
-
-  /** Returns whether rows of a kind wait. A field, so that it can be passed on. */
-  readonly isWaiting = (kind: Kind): boolean => {
-    const rows = this.#rowsOf(kind)
-    return rows !== undefined && nextOf(rows) !== undefined
+  isWaiting(way: Way): boolean {
+    return this.#rows[way].first !== undefined
   }
 
   /** Adds a row that holds its id. */
-  enter(row: Row<T, R>, end: End = 'back') {
+  enter(row: Row<T, R>, isFirst = false) {
     row.wait()
-    const { kind, history } = row
-    while (this.#trials.length <= history.doublings) this.#trials.push(new Turns())
-    if (kind === 'newRows') insert(this.#newRows, row, end)
-    else (kind === 'lookUp' ? this.#lookUps : this.#trials[history.doublings])?.add(row, end)
+    const rows = this.#rows[row.history.way]
+    if (isFirst) rows.unshift(row)
+    else rows.push(row)
   }
 
   /** Adds a new row, which waits behind the holder of its id, if there is one. */
@@ -105,42 +64,39 @@ export class Queue<T extends Item, R> {
     this.enter(row)
   }
 
-  /** Releases the id of its holder; the next row of that id enters the queue. */
-  releaseId(holder: Row<T, R>) {
-    const next = holder.handOn()
-    if (next) {
-      this.#holders.set(holder.item.id, next)
-      this.enter(next)
-      return
-    }
-    const hadHolder = this.#holders.delete(holder.item.id)
-    assert(hadHolder, 'an id is released once')
-  }
-
-  /** Removes a row that has expired and is in no attempt. */
-  withdraw(row: Row<T, R>) {
+  /** Removes a row that has its outcome and is in no attempt. If it held its id, the next row of that id enters the queue. */
+  remove(row: Row<T, R>) {
+    const { id } = row.item
     row.unlink()
-    if (this.#holders.get(row.item.id) === row) this.releaseId(row)
+    if (this.#holders.get(id) !== row) return
+    const next = row.handOn()
+    if (!next) return void this.#holders.delete(id)
+    this.#holders.set(id, next)
+    this.enter(next)
   }
 
-  /** Removes and returns rows of a kind for one attempt, sorted by id. */
-  take(kind: Kind): Row<T, R>[] {
-    const waiting = this.#rowsOf(kind)
-    assert(waiting, 'a lane takes rows that wait')
+  /** Removes and returns rows of a way for one attempt, sorted by id. */
+  take(way: Way): Row<T, R>[] {
+    const waiting = this.#rows[way]
     const rows: Row<T, R>[] = []
-    let mostRows = this.#limits.batchRows
     let bytes = 0
-    for (let row = nextOf(waiting); row; row = nextOf(waiting)) {
-      mostRows = Math.min(mostRows, this.#lanePolicy.mostRows(kind, row.history.partRows))
+    for (let { first: row } = waiting; row; row = waiting.first) {
       // A look-up sends the id alone.
-      if (kind !== 'lookUp') bytes += row.item.bytes
-      if (rows.length >= mostRows || (bytes > this.#limits.batchBytes && rows.length > 0)) break
+      if (way !== 'lookUp') bytes += row.item.bytes
+      if (rows.length >= this.#mostRows[way] || (bytes > this.#batchBytes && rows.length > 0)) break
       row.unlink()
       rows.push(row)
     }
-    if (waiting instanceof Turns) waiting.endTurn(rows.at(-1) as Row<T, R>)
+    assert(rows.length > 0, 'a lane takes rows that wait')
     // All processes lock ids in the same order, so that none deadlocks with another.
-    rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-    return rows
+    return rows.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+  }
+
+  /** Call it when a look-up of so many rows has ended. */
+  noteLookUp(rows: number, isSuccess: boolean) {
+    const { lookUp, together } = this.#mostRows
+    this.#mostRows.lookUp = isSuccess
+      ? Math.min(together, lookUp * lookUpFactor)
+      : Math.ceil(rows / lookUpFactor)
   }
 }

@@ -1,93 +1,84 @@
-/** What becomes of a row that an attempt has not decided. */
-import type { FailureKind } from '../shared/write-failure.ts'
+/** The ways in which a row is tried, and what comes next for a row that an attempt has not decided. */
 
-/** How the attempt ended for such a row: the failure of all its rows, or that the row was not written, or not found. */
-export type Result = FailureKind | 'nothing'
+import type { Verdict } from './types.ts'
+import type { FailureKind } from './write-failure.ts'
 
-/** What comes next: no further attempt, or which statement, and when. */
-export type Next =
-  | { readonly attempt: 'none' }
-  | { readonly attempt: 'same' | 'insert' | 'find'; readonly when: When }
+/** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
+export const lanes = {
+  /** With all that wait, in one statement. The settings say how many. */
+  together: 0,
+  /** One by one in one transaction, so that each row has a verdict. Two lanes: good rows can be behind slow ones. */
+  carefully: 2,
+  /** The same with rows that were locked, or that chance has failed. */
+  again: 1,
+  /** The same with one row: a careful call with it has failed as a whole. */
+  alone: 1,
+  /** The same with one row that was slow, and twice the time for each try. */
+  patiently: 1,
+  /** A look-up of what was left out or lost: it may be stored. */
+  lookUp: 1
+}
+export type Way = keyof typeof lanes
 
-/** At the front or the back of its queue; once it has rested on its own, or once all lanes have paused. */
-export type When = 'first' | 'last' | 'after its rest' | 'after the pause'
+/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or as for all its rows. */
+export type Ending = Verdict['verdict'] | 'absent' | 'away' | 'gone' | 'lost' | 'failed'
 
-/** All that may come next, by its name in the tables. */
-export const steps = {
-  /** All rows wait for the database together, then the same attempt again. */
-  wait: { attempt: 'same', when: 'after the pause' },
-  /** The same attempt again, before all others. */
-  repeat: { attempt: 'same', when: 'first' },
-  /** The same statement with a part of the rows. */
-  part: { attempt: 'same', when: 'last' },
-  /** The same statement alone, with more time. */
-  rest: { attempt: 'same', when: 'after its rest' },
-  /** A look-up, with all that wait for one. */
-  find: { attempt: 'find', when: 'last' },
-  restFind: { attempt: 'find', when: 'after its rest' },
-  /** With its part; alone if an insert has left it out. */
-  insert: { attempt: 'insert', when: 'last' },
-  /** Its client gets the error of its data, or this failure's, or that the row may be stored. */
-  fail: { attempt: 'none' }
-} as const satisfies Record<string, Next>
-
-const { wait, repeat, part, rest, find, restFind, insert, fail } = steps
-
-type Table = Record<Result, [ofSeveral: Next, ofOneAlone: Next]>
-
-// biome-ignore format: a table
-const afterInsert: Table = {
-  nothing: [find, find],
-  away:    [wait, wait],
-  gone:    [fail, fail],
-  chance:  [part, rest],
-  busy:    [part, rest],
-  lost:    [find, restFind],
-  broken:  [part, find],
-  refused: [part, find]
+/** Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict. */
+export function endingOf(kind: FailureKind, rows: number, isCutOff: boolean): Ending {
+  if (isCutOff && (kind === 'away' || kind === 'busy')) return rows === 1 ? 'slow' : 'failed'
+  if (kind === 'away' || kind === 'gone' || kind === 'lost') return kind
+  if (rows > 1) return 'failed'
+  return kind === 'chance' ? 'busy' : kind
 }
 
-// biome-ignore format: a table
-const afterFind: Table = {
-  nothing: [insert, insert],
-  away:    [wait, wait],
-  gone:    [fail, fail],
-  chance:  [part, rest],
-  busy:    [part, rest],
-  lost:    [part, rest],
-  broken:  [part, fail],
-  refused: [part, fail]
+/** The next attempt, at the front or the back of its way's rows, once the row has rested, or once all lanes have paused. */
+export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest' | 'after the pause']
+
+const lookUp: Next = ['lookUp', 'last']
+const lookUpLater: Next = ['lookUp', 'after its rest']
+
+/** The insert that follows one of a way: each endangers fewer other rows. */
+const stepsDown: Record<Way, Next> = {
+  together: ['carefully', 'last'],
+  carefully: ['alone', 'last'],
+  again: ['alone', 'last'],
+  alone: ['patiently', 'after its rest'],
+  patiently: ['patiently', 'after its rest'],
+  lookUp
 }
 
-/** What else is known about the row. */
+/** What is known of the row. */
 export interface Facts {
-  /** The attempt was a look-up. */
-  readonly looksUp: boolean
-  /** No other row was in the attempt. */
-  readonly isAlone: boolean
+  /** The way of the attempt that has ended, and of its last insert. */
+  readonly way: Way
+  readonly insertWay: Way
   /** An attempt without a verdict may have stored it. */
   readonly mayBeStored: boolean
-  /** It was refused when it was alone: its client gets this error unless the look-up finds its id. */
+  /** The error of its data, which its client gets unless the look-up finds its id. */
   readonly refusal: Error | undefined
-  /** How often it was repeated at once. */
-  readonly repeats: number
   /** How often an insert has left it out. */
   readonly misses: number
 }
 
-/** A row is repeated at once this often, and inserted again this often after an insert has left it out. */
-const mostRepeats = 3
+/** How often a row is inserted again that was left out although its id is free. */
+const mostMisses = 3
 
-/** Returns what comes next. */
+/** Returns what comes next; undefined if the row has failed. */
 export function next(
-  { looksUp, isAlone, mayBeStored, refusal, repeats, misses }: Facts,
-  result: Result
-): Next {
-  if (result === 'chance' && !looksUp && repeats < mostRepeats) return repeat
-  // Nothing more is tried. If the row may be stored, its client is told that (Row.toError).
-  if (result === 'nothing' && looksUp && (refusal || misses > mostRepeats)) return fail
-  const [ofSeveral, ofOneAlone] = (looksUp ? afterFind : afterInsert)[result]
-  const usual = isAlone ? ofOneAlone : ofSeveral
-  // No other failure is told of a row that may be stored: it is looked up first.
-  return usual === fail && mayBeStored ? restFind : usual
+  { way, insertWay, mayBeStored, refusal, misses }: Facts,
+  ending: Ending
+): Next | undefined {
+  // No failure is told of a row that may be stored: it is looked up first.
+  const fail = mayBeStored ? lookUpLater : undefined
+  if (ending === 'away') return [way, 'after the pause']
+  if (ending === 'failed') return stepsDown[way]
+  if (ending === 'gone') return fail
+  if (way === 'lookUp') {
+    if (ending === 'absent') return refusal || misses > mostMisses ? undefined : stepsDown[insertWay]
+    return ending === 'refused' || ending === 'broken' ? fail : lookUpLater
+  }
+  if (ending === 'untried') return [way, 'first']
+  if (ending === 'busy') return ['again', 'after its rest']
+  if (ending === 'slow') return ['patiently', 'after its rest']
+  return lookUp
 }

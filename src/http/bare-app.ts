@@ -9,13 +9,12 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
-import { Failure, toFailure, toResponse } from '../failures/failure.ts'
-import { awaits100 } from '../shared/framing.ts'
-import { responseHeaders } from '../shared/response-headers.ts'
-import { findForwardedFor, findTraceId, identifyRequest } from '../telemetry/identity.ts'
+import { Failure, toFailure, toResponse } from '../failures.ts'
 import { addConnections, type Connection, type ConnectionLimits, checkEveryMs } from './connections.ts'
 import { checkHead, maximumFields } from './head.ts'
+import { findForwardedFor, findTraceId, identifyRequest } from './identity.ts'
 import { addMethods } from './methods.ts'
+import { responseHeaders } from './raw-response.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -27,8 +26,6 @@ declare module 'fastify' {
     awaits100: boolean
     /** The trace id of its `traceparent`, 32 hex digits. */
     traceId: string | undefined
-    /** The id of the trace that its duration refers to; undefined where it is not traced. */
-    exemplar: string | undefined
     /** The addresses in its `X-Forwarded-For`. */
     forwardedFor: string | undefined
   }
@@ -126,14 +123,14 @@ const json = 'application/json'
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
   app.decorateRequest('awaits100', false)
-  for (const name of ['connection', 'traceId', 'exemplar', 'forwardedFor'] as const)
-    app.decorateRequest(name, undefined)
+  for (const name of ['connection', 'traceId', 'forwardedFor'] as const) app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     // It gets no response, and must not be carried out.
     if (ignored.has(raw) || raw.socket.destroyed) return void reply.hijack()
     request.connection = app.connections.bySocket.get(raw.socket)
-    request.awaits100 = awaits100(raw)
+    // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1).
+    request.awaits100 = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
     reply.raw.on('close', () => reportReply(app, reply))
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)
@@ -186,7 +183,7 @@ function inviteBody(response: ServerResponse) {
 /** Reports a reply that was sent or given up to backpressure and to those who measure. */
 function reportReply({ connections, server }: FastifyInstance, reply: FastifyReply) {
   const isSent = reply.raw.writableFinished
-  if (isSent && (reply.request.failure || !reply.request.operation))
+  if (isSent && (reply.request.failure || !reply.request.caller))
     connections.backpressure.recordRefusal(reply)
   server.emit('replied', reply, isSent)
 }
@@ -197,6 +194,6 @@ function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyRep
   request.failure = failure
   // Its client can be slow to read the response.
   request.body = undefined
-  const { status, headers, body } = toResponse(failure, request.operation?.writes)
+  const { status, headers, body } = toResponse(failure)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }

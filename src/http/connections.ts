@@ -3,10 +3,9 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import { Failure } from '../failures/failure.ts'
-import { formatResponse, type ParserError, toParserFailure } from '../failures/raw-response.ts'
-import { isFramingFaulty } from '../shared/framing.ts'
+import { Failure } from '../failures.ts'
 import { Backpressure } from './backpressure.ts'
+import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -39,6 +38,14 @@ export const checkEveryMs = 250
 const newMs = 1_000
 /** How long the client of an ended connection may be silent before the socket is destroyed. */
 const lingerMs = 1_000
+
+const endsChunked = /(?:^|[,\s])chunked$/i
+
+/** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
+function isFramingFaulty({ headers, httpVersion }: IncomingMessage) {
+  const { 'transfer-encoding': coding } = headers
+  return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
+}
 
 /** An open connection. */
 export class Connection {
@@ -177,10 +184,6 @@ export class Connections {
   readonly limits: ConnectionLimits
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
-  /** How many were closed to make room, by whether a request of theirs had a valid token. */
-  readonly evicted = { none: 0, valid: 0 }
-  /** How many were closed without a response. */
-  dropped = 0
 
   constructor(limits: ConnectionLimits) {
     this.limits = limits
@@ -205,7 +208,6 @@ export class Connections {
     const isFull = this.size >= this.limits.maxConnections
     const idle = isFull ? (this.#findIdle(false) ?? this.#findIdle(true)) : undefined
     if (idle) {
-      this.evicted[idle.isTrusted ? 'valid' : 'none']++
       this.bySocket.delete(idle.socket)
       idle.socket.destroy()
     }
@@ -246,7 +248,6 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 
   server.headersTimeout = limits.headersTimeoutMs
   server.maxConnections = limits.maxConnections + spareConnections
-  server.on('drop', () => connections.dropped++)
   // Without it, a client that half-closes after its request gets no response (docs/decisions/half-open.md).
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('connection', (socket: Socket) => {

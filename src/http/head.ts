@@ -1,6 +1,6 @@
 /** A request's header: the rules that neither Node nor Fastify enforces. */
 import type { IncomingMessage } from 'node:http'
-import { Failure } from '../failures/failure.ts'
+import { Failure } from '../failures.ts'
 
 /** Fields that may occur once. Node would keep the first of most of them, and ignore the others without a word. */
 const singletons = new Set(['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key'])

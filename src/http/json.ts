@@ -1,6 +1,6 @@
 /** Parses JSON with exact integers, and limits how many values it has. */
 import type { TObject } from '@sinclair/typebox'
-import { Failure } from '../failures/failure.ts'
+import { Failure } from '../failures.ts'
 
 /**
  * How many values a body may have: itself, and each member and element at any depth; an empty array or object counts as two.

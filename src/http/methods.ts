@@ -2,8 +2,7 @@
 import { METHODS } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import { Failure } from '../failures/failure.ts'
-import type { RegisteredOperation } from '../operation.ts'
+import { Failure } from '../failures.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -17,8 +16,8 @@ declare module 'fastify' {
 interface Route {
   method: string
   url: string
-  /** Undefined for an internal route. */
-  operation: RegisteredOperation | undefined
+  /** It belongs to the interface. */
+  isApi: boolean
 }
 
 /** Adds the list of routes, and what rejects other methods. `rejectConnection` rejects a CONNECT, for which Node has no response. */
@@ -30,32 +29,33 @@ export function addMethods(
   app.decorate('routes', routes)
   app.addHook('onRoute', ({ method, url, config }) => {
     // Routes that reject have a list of methods.
-    if (typeof method === 'string') routes.push({ method, url, operation: config?.operation })
+    if (typeof method === 'string') routes.push({ method, url, isApi: config?.isApi === true })
   })
   // Node's parser knows more methods than Fastify has routes for.
   for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
     app.addHttpMethod(method)
   app.decorate('rejectOtherMethods', () => {
-    for (const [url, pathRoutes] of Map.groupBy(routes, (route) => route.url)) {
-      const headers = allow(pathRoutes)
+    for (const url of new Set(routes.map((route) => route.url))) {
+      // Asked of Fastify: it does not report each route of a plugin's root, such as /docs/.
+      const [own, others] = [true, false].map((isOwn) =>
+        app.supportedMethods.filter((method) => app.hasRoute({ method, url }) === isOwn)
+      ) as [string[], string[]]
+      const headers = allow(own)
       const reject = () => {
         throw new Failure('MethodNotAllowed', { headers })
       }
-      const others = app.supportedMethods.filter((name) => pathRoutes.every(({ method }) => method !== name))
       // In onRequest, so that the method is refused before Fastify reads the body.
-      app.route({ method: others, url, config: { isInternal: true }, onRequest: reject, handler: reject })
+      app.route({ method: others, url, onRequest: reject, handler: reject })
     }
   })
   // A CONNECT names no path.
   app.server.on('connect', (_, socket: Socket) => {
     socket.resume()
-    const operationRoutes = routes.filter(({ operation }) => operation)
-    const headers = allow(operationRoutes.length > 0 ? operationRoutes : routes)
+    const ofApi = routes.filter(({ isApi }) => isApi)
+    const headers = allow((ofApi.length > 0 ? ofApi : routes).map(({ method }) => method))
     rejectConnection(socket, new Failure('MethodNotAllowed', { headers }))
   })
 }
 
-/** Returns the `allow` field for the methods of routes. */
-const allow = (routes: Route[]) => ({
-  allow: [...new Set(routes.map(({ method }) => method))].sort().join(', ')
-})
+/** Returns the `allow` field for methods. */
+const allow = (methods: string[]) => ({ allow: [...new Set(methods)].sort().join(', ') })

@@ -1,9 +1,8 @@
-/** The metrics of the repository: what was stored, the attempts, and what waits. */
+/** The metrics of the repository: the attempts, and what waits. */
 import type { Registry } from '@prometheus-io/client'
 import type { AttemptReport } from '../group-commit/types.ts'
-import { addCounter, addGauge, addHistogram } from '../metrics/metrics.ts'
-import type { Observer, WriteLimits, WriteLoad } from './repository.ts'
-import type { Stored } from './write-id.ts'
+import { addGauge, addHistogram } from '../metrics.ts'
+import type { Observer, WriteLoad } from './repository.ts'
 
 /** The bounds of the histograms' buckets. */
 const secondsBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -22,41 +21,33 @@ const outcomeLabels: Record<AttemptReport['outcome'], string> = {
   lost: 'unknown'
 }
 
-/** Adds the metrics of creates and attempts to a registry. Returns the callbacks that count them, and `watch`. */
-export function createPlantMetrics(
-  registry: Registry
-): Observer & { watch(limits: WriteLimits, load: () => WriteLoad): void } {
-  const plants: Record<Stored, number> = { created: 0, replayed: 0 }
-  const plantsHelp = 'Successful creates: created, or replayed for a repeated Idempotency-Key'
-  addCounter(registry, 'plants', plantsHelp, () => plants, 'outcome')
+/** Adds the metrics of attempts to a registry. Returns the callback that counts them, and `watch`. */
+export function createPlantMetrics(registry: Registry): Observer & { watch(load: () => WriteLoad): void } {
   const rowsHelp = 'Plants in a transaction that was committed'
   const batchRows = addHistogram(registry, 'batch_rows', rowsHelp, rowsBounds)()
   const durationHelp =
     'Time of one attempt to write a batch, or to look plants up: its success, or whose failure it was'
-  const batchDuration = addHistogram(registry, 'batch_duration_seconds', durationHelp, secondsBounds)
+  const batchDuration = addHistogram(
+    registry,
+    'batch_duration_seconds',
+    durationHelp,
+    secondsBounds,
+    'outcome'
+  )
   const labels = new Set(Object.values(outcomeLabels))
   const durations = new Map([...labels].map((outcome) => [outcome, batchDuration({ outcome })]))
 
   return {
-    onStored(stored) {
-      plants[stored]++
-    },
-
     onAttempt({ rows, ms, outcome }) {
       durations.get(outcomeLabels[outcome])?.observe(ms / 1000)
       if (outcome === 'written') batchRows.observe(rows)
     },
 
-    /** Adds the gauges of a repository's limits and of what they limit. */
-    watch(limits, load) {
+    /** Adds the gauges of what a repository has to do. */
+    watch(load) {
       const gauge = addGauge.bind(undefined, registry)
       gauge('queue_rows', 'Plants that wait for their outcome', () => load().rows)
-      gauge('queue_rows_limit', 'WRITE_QUEUE_ROWS', () => limits.queueRows)
-      gauge('queue_bytes', 'Bytes of the plants whose response is not taken', () => load().bytes)
-      gauge('queue_bytes_limit', 'WRITE_QUEUE_BYTES', () => limits.queueBytes)
       gauge('queue_expected_seconds', 'Expected wait of a new plant', () => load().expectedMs / 1000)
-      gauge('lanes_busy', 'Lanes with a batch', () => load().busyLanes)
-      gauge('lanes_limit', 'WRITE_LANES', () => limits.lanes)
       const awayHelp = '1 while creates are refused because the database is unreachable'
       gauge('database_away', awayHelp, () => +load().databaseDown)
     }

@@ -1,12 +1,11 @@
-/** The application's repository of plants, with a pool of its own and the probe of the database while it is idle. */
+/** The application's repository of plants. */
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Database } from '../database/pool.ts'
-import { statementLimitMs } from '../database/statement.ts'
-import type { Tracing } from '../tracing/open-telemetry.ts'
+import type { Database } from '../database/sessions.ts'
+import { lanes } from '../group-commit/table.ts'
+import type { Tracing } from '../tracing.ts'
 import { createPlantMetrics } from './metrics.ts'
-import { probeDatabase, probeWhileIdle } from './probe.ts'
 import {
   createPlantRepository,
   type MakeRepository,
@@ -15,7 +14,6 @@ import {
   type WriteLimits
 } from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
-import { selectRequired } from './statements.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -31,50 +29,29 @@ interface Options {
   repository?: MakeRepository | undefined
 }
 
-/** Sessions for probes, besides one for each lane: a probe must not wait for a lane. */
-const probeSessions = 1
+/** Returns how many sessions a replica has at most: one for each lane, and one for probes, which must not wait for a lane. */
+export const countSessions = (writeLanes: number): number =>
+  Object.values(lanes).reduce((sum, count) => sum + count, writeLanes + 1)
 
-/** Makes the repository, and the pool of its writes and probes, which ends with the database. */
-export function openRepository(
+/** Makes the repository of the database's plants. */
+export const openRepository = (
   database: Database,
   { write, tracing }: Pick<Options, 'write' | 'tracing'>,
   log: FastifyBaseLogger,
   observer: Observer
-) {
-  const size = write.lanes + probeSessions
-  const pool = database.openPool({ size, limitMs: statementLimitMs(write.deadlineMs) })
-  const plants = createPlantRepository(createSqlStore(pool), write, log, observer, tracing)
-  let stopProbes = () => {}
-  return {
-    pool,
-    plants,
-    /** Probes the database while it is idle, until `close`. */
-    startProbes() {
-      const probe = () => probeDatabase(pool, selectRequired)
-      const isIdle = () => plants.load.rows === 0 && !plants.load.databaseDown
-      stopProbes = probeWhileIdle(probe, isIdle, plants.noteAway)
-    },
-    /** Resolves when every create has its response. */
-    close() {
-      stopProbes()
-      return plants.close()
-    }
-  }
-}
+): PlantRepository =>
+  createPlantRepository(createSqlStore(database, write.deadlineMs), write, log, observer, tracing)
 
 export default fp<Options>(
   async (app, { registry, repository, ...options }) => {
     const metrics = createPlantMetrics(registry)
-    const given = repository?.(app.log, metrics)
-    const { plants, startProbes, close } = given
-      ? { plants: given, startProbes() {}, close: () => given.close() }
-      : openRepository(app.database, options, app.log, metrics)
-    metrics.watch(options.write, () => plants.load)
+    const plants = repository?.(app.log, metrics) ?? openRepository(app.database, options, app.log, metrics)
+    metrics.watch(() => plants.load)
     app.decorate('plants', plants)
     // Not earlier: before it listens, the service waits for the database and reports that by itself.
-    app.addHook('onListen', async () => startProbes())
-    // Hooks of onClose run from the last to the first, so the pool ends after the repository.
-    app.addHook('onClose', close)
+    app.addHook('onListen', async () => plants.watch())
+    // Hooks of onClose run from the last to the first, so the sessions end after the repository.
+    app.addHook('onClose', () => plants.close())
   },
   { name: 'plant-repository', dependencies: ['database'] }
 )

@@ -2,13 +2,13 @@
 import assert from 'node:assert'
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
-import type { FailureName } from '../failures/catalogue.ts'
-import { Failure } from '../failures/failure.ts'
+import type { FailureName } from '../failures.ts'
+import { Failure } from '../failures.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
 import type { AttemptReport, Limits, Store } from '../group-commit/types.ts'
-import { Shares } from '../shared/shares.ts'
-import { NotCommitted, type reasons } from '../shared/write-failure.ts'
-import type { Tracing } from '../tracing/open-telemetry.ts'
+import { NotCommitted, type reasons } from '../group-commit/write-failure.ts'
+import { Shares } from '../shares.ts'
+import type { Tracing } from '../tracing.ts'
 import { countBytes, rowBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import type { PlantItem } from './sql-store.ts'
@@ -33,11 +33,8 @@ export interface PlantRepository {
   create(plant: NewPlant, context: WriteContext): Promise<Created>
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   refusalFor(caller: string): Failure | undefined
-  /**
-   * Call it while probes do not reach the database, with the time since when, by `performance.now()`. After a whole write
-   * deadline, creates are refused.
-   */
-  noteAway(since: number): void
+  /** Watches the database from now on, also while nobody creates. */
+  watch(): void
   readonly load: WriteLoad
   /** Refuses new creates, and resolves when every other create has its result. */
   close(): Promise<void>
@@ -47,12 +44,8 @@ export interface PlantRepository {
 export interface WriteLoad {
   /** Plants that wait for their result. */
   readonly rows: number
-  /** Bytes of the plants whose response is not taken. */
-  readonly bytes: number
   /** How long a new plant is expected to wait, in ms. */
   readonly expectedMs: number
-  /** Lanes with an attempt. */
-  readonly busyLanes: number
   /** Creates are refused because the database is unreachable. */
   readonly databaseDown: boolean
 }
@@ -60,9 +53,8 @@ export interface WriteLoad {
 /** Makes a repository that reports what it does. */
 export type MakeRepository = (log: FastifyBaseLogger, observer: Observer) => PlantRepository
 
-/** Called for every create that succeeds, and for every attempt of a batch. */
+/** Called for every attempt of a batch. */
 export interface Observer {
-  onStored(stored: Stored): void
   onAttempt(report: AttemptReport): void
 }
 
@@ -89,7 +81,7 @@ export function createPlantRepository(
   store: Store<PlantItem, Stored>,
   limits: WriteLimits,
   log: Pick<FastifyBaseLogger, 'error' | 'info'>,
-  { onStored, onAttempt }: Observer,
+  { onAttempt }: Observer,
   tracing?: Tracing
 ): PlantRepository {
   const downMessage =
@@ -126,7 +118,6 @@ export function createPlantRepository(
         item,
         (stored, rows) => {
           queueRows.release(caller, 1)
-          onStored(stored)
           resolve({ stored, rows, release })
         },
         (error, rows) => {
@@ -145,9 +136,9 @@ export function createPlantRepository(
       const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
       return fits ? undefined : new Failure('Overloaded')
     },
-    noteAway: (since) => groupCommit.noteAway(since),
+    watch: () => groupCommit.watch(),
     get load() {
-      return { ...groupCommit.load, rows: queueRows.held, bytes: queueBytes.held }
+      return { ...groupCommit.load, rows: queueRows.held }
     },
     close: () => groupCommit.close()
   }

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyServerOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures/failure.ts'
+import { Failure } from '../failures.ts'
 
 /** The bounds of an id. */
 export const int64 = { minimum: -(2n ** 63n), maximum: 2n ** 63n - 1n }
@@ -25,7 +25,10 @@ const fields = {
 }
 
 /** What a client gets back. */
-export const Plant = Type.Object(fields, { title: 'Plant' })
+export const Plant = Type.Object(fields, {
+  title: 'Plant',
+  examples: [{ name: 'Monstera', tag: 'tropical' }]
+})
 export type Plant = Static<typeof Plant>
 
 /** What a client sends. */
@@ -38,7 +41,7 @@ export const NewPlant = Type.Object(
     }),
     ...fields
   },
-  { title: 'NewPlant', rule: 'a JSON object' }
+  { title: 'NewPlant', rule: 'a JSON object', examples: [{ id: 1, name: 'Monstera', tag: 'tropical' }] }
 )
 export type NewPlant = Static<typeof NewPlant>
 

@@ -1,16 +1,18 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import { diagnose } from '../database/errors.ts'
-import type { Pool } from '../database/pool.ts'
-import type { AttemptEnd, AttemptRow, Results, Store } from '../group-commit/types.ts'
-import type { TracedItem } from '../tracing/open-telemetry.ts'
-import { probeDatabase } from './probe.ts'
+import type { Database } from '../database/sessions.ts'
+import { statementLimitMs } from '../database/statement.ts'
+import type { AttemptEnd, AttemptRow, Results, Store, Verdict } from '../group-commit/types.ts'
+import type { TracedItem } from '../tracing.ts'
 import {
   commitNothing,
   comparePlants,
+  createEachPlant,
   createPlants,
+  type EachOutcome,
   findPlants,
   type PlantWrite,
-  selectRequired
+  toRowError
 } from './statements.ts'
 import { isFormer, outcomeOf, type Stored, type WriteContext } from './write-id.ts'
 
@@ -24,15 +26,34 @@ type FoundRow = { id: string | number; write_id: string }
 
 type Row = AttemptRow<PlantItem>
 
-/** Makes the store over the database. */
-export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
+const untried: Verdict = { verdict: 'untried' }
+
+/** Makes the store over the database. Each statement has its part of the write deadline. */
+export function createSqlStore(
+  database: Pick<Database, 'run' | 'reports'>,
+  deadlineMs: number
+): Store<PlantItem, Stored> {
+  const limitMs = statementLimitMs(deadlineMs)
+
   /** Returns the ids of those rows of version 1.0.0 whose content is that of the create. Others' content is in their write id. */
   async function findSameContent(rows: readonly Row[], found: Map<string, string>, signal: AbortSignal) {
     const former = rows.filter(({ item }) => isFormer(item, found.get(String(item.id))))
     if (former.length === 0) return new Set<string>()
     const statement = comparePlants(former.map(({ item }) => item.plant))
-    const same = await pool.query<Pick<FoundRow, 'id'>>(statement, signal)
+    const same = await database.run<Pick<FoundRow, 'id'>>(statement, limitMs, signal)
     return new Set(same.rows.map(({ id }) => String(id)))
+  }
+
+  /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
+  function toResult(outcome: EachOutcome | undefined): 'created' | Verdict | undefined {
+    if (outcome === undefined) return untried
+    if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
+    const error = toRowError(outcome)
+    database.reports.add(error)
+    if (error.code === '57014') return { verdict: 'slow', error }
+    const { kind } = diagnose(error)
+    if (kind === 'refused' || kind === 'broken') return { verdict: kind, error }
+    return { verdict: kind === 'gone' ? 'broken' : 'busy', error }
   }
 
   return {
@@ -42,16 +63,34 @@ export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
           rows.map(({ item }) => item),
           lockMs
         )
-        const written = await pool.query<{ write_id: string }>(statement, signal)
+        const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         if (written.rows.length === rows.length) return rows.map(() => 'created')
         const made = new Set(written.rows.map(({ write_id }) => write_id))
         return rows.map(({ item }) => (made.has(item.writeId) ? 'created' : undefined))
       }),
 
+    async insertEach(rows, eachLimitMs, signal) {
+      const statement = createEachPlant(
+        rows.map(({ item }) => item),
+        eachLimitMs
+      )
+      const end = await toAttemptEnd(async () => {
+        const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
+        // The driver returns a result for each statement of a message.
+        const results = sent as unknown as (typeof sent)[]
+        const all: EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
+        return rows.map((_, index) => toResult(all[index]))
+      })
+      // Outside of functions it is the table that is locked, for all rows.
+      const { code, where } = (end.failure?.error ?? {}) as { code?: string; where?: string }
+      const isTableLocked = code === '55P03' && where === undefined
+      return end.failure && isTableLocked ? { failure: { ...end.failure, kind: 'away' } } : end
+    },
+
     find: (rows, signal) =>
       toAttemptEnd(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
-        const stored = await pool.query<FoundRow>(statement, signal)
+        const stored = await database.run<FoundRow>(statement, limitMs, signal)
         const found = new Map(stored.rows.map(({ id, write_id }) => [String(id), write_id]))
         const same = await findSameContent(rows, found, signal)
         return rows.map(({ item, mayBeStored }) => {
@@ -60,13 +99,12 @@ export function createSqlStore(pool: Pool): Store<PlantItem, Stored> {
         })
       }),
 
-    commitNothing: () => pool.query(commitNothing),
-    probe: () => probeDatabase(pool, selectRequired)
+    probe: () => toAttemptEnd(() => database.run(commitNothing, limitMs).then(() => []))
   }
 }
 
-/** Turns a rejection into the failure of all rows: a store's methods for rows do not reject. */
-const toAttemptEnd = (attempt: () => Promise<Results<Stored>>): Promise<AttemptEnd<Stored>> =>
+/** Turns a rejection into the failure of all rows: a store's methods do not reject. */
+const toAttemptEnd = <R extends Stored | never>(attempt: () => Promise<Results<R>>): Promise<AttemptEnd<R>> =>
   attempt().then(
     (results) => ({ results }),
     (error: unknown) => ({ failure: diagnose(error) })

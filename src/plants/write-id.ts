@@ -1,6 +1,6 @@
 /** Write ids: each row stores the id of the create that wrote it (docs/decisions/write-id-in-the-row.md). */
 import { hash, randomUUID } from 'node:crypto'
-import { Failure } from '../failures/failure.ts'
+import { Failure } from '../failures.ts'
 
 /** Who creates a plant, and by which Idempotency-Key. */
 export interface WriteContext {

@@ -5,8 +5,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptEnd, AttemptRow, Limits } from '../../src/group-commit/types.ts'
-import { type FailureKind, NotCommitted } from '../../src/shared/write-failure.ts'
+import type { AttemptEnd, AttemptRow, Limits, Results, Verdict } from '../../src/group-commit/types.ts'
+import { type FailureKind, NotCommitted } from '../../src/group-commit/write-failure.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -144,6 +144,9 @@ function createStore(
   onAttempt: (row: Plant) => void
 ) {
   const table = new Map<bigint, Plant>()
+  const underWay = new Set<bigint>()
+  /** Ids that two attempts had at the same time. */
+  const twice: bigint[] = []
   let attempts = 0
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const isNow = ({ from, ms }: { from: number; ms: number }) => clock.now() >= from && clock.now() < from + ms
@@ -176,47 +179,74 @@ function createStore(
       : undefined
   }
 
+  /** What a careful call says of a row. */
+  function insertOne(plant: Plant): Results<string>[number] {
+    const met = meet([plant], 'well')
+    if (met === undefined) return insert(plant)
+    const verdict = plant.content === 'endless' ? 'slow' : met === 'chance' ? 'busy' : met
+    return { verdict: verdict as Verdict['verdict'], error: new Error(met) }
+  }
+
+  /** Inserts rows one by one, up to one that takes too long, or as many as there is time for. */
+  function insertEach(plants: Plant[], most: number) {
+    const last = plants.findIndex(({ content }) => content === 'endless')
+    const tried = Math.min(last < 0 ? plants.length : last + 1, most)
+    return plants.map((plant, index) => (index < tried ? insertOne(plant) : { verdict: 'untried' as const }))
+  }
+
   async function attempt(
+    way: 'insert' | 'insertEach' | 'find',
     rows: readonly AttemptRow<Plant>[],
-    isFind: boolean,
     signal: AbortSignal
   ): Promise<AttemptEnd<string>> {
+    const isFind = way === 'find'
     const fail = (kind: FailureKind) => ({ failure: { error: new Error(kind), kind } })
     const plants = rows.map(({ item }) => item)
     if (!isFind) plants.forEach(onAttempt)
+    for (const { id } of plants) if (underWay.size === underWay.add(id).size) twice.push(id)
     const { ms, kind, missing } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
-    const isEndless = !isFind && plants.some(({ content }) => content === 'endless')
+    const isEndless = way === 'insert' && plants.some(({ content }) => content === 'endless')
     await new Promise<void>((resolve) => {
-      // What never ends is cut off, unless the connection hangs as well.
-      if (!kind.startsWith('hang')) clock.after(isEndless ? limits.deadlineMs / 3 : ms, resolve)
+      // What never ends is ended by the store's own limit, or cut off, unless the connection hangs as well.
+      clock.after(isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms, resolve)
       signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
     })
+    for (const { id } of plants) underWay.delete(id)
     if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
     if (kind === 'late' && !isFind && !meet(plants, kind)) clock.after(lateMs, () => void plants.map(insert))
     if (kind === 'late') return fail('lost')
     const hasResult = !kind.endsWith('fter')
     if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = clock.now()
-    const met = isFind ? undefined : meet(plants, kind)
+    const met = isFind ? undefined : meet(way === 'insert' ? plants : [], kind)
     if (met) return fail(met)
     if (isFind && kind === 'blind') return fail('lost')
-    const results = plants.map((plant) => (isFind ? find(plant) : missing ? undefined : insert(plant)))
+    const absent = () => plants.map(() => undefined)
+    const results = isFind
+      ? plants.map(find)
+      : missing
+        ? absent()
+        : way === 'insert'
+          ? plants.map(insert)
+          : insertEach(plants, ms > 100 ? 1 : plants.length)
     return hasResult ? { results } : fail('lost')
   }
 
-  async function answer() {
+  async function probe(): Promise<AttemptEnd<never>> {
     await new Promise<void>((resolve) => void clock.after(2, resolve))
-    if (isAway()) throw new Error('away')
+    if (isAway()) return { failure: { error: new Error('away'), kind: 'away' } }
     lastSignOfLife = clock.now()
+    return { results: [] }
   }
 
+  type Rows = readonly AttemptRow<Plant>[]
   return {
     table,
+    twice,
     lastSignOfLife: () => lastSignOfLife,
-    insert: (rows: readonly AttemptRow<Plant>[], _: number, signal: AbortSignal) =>
-      attempt(rows, false, signal),
-    find: (rows: readonly AttemptRow<Plant>[], signal: AbortSignal) => attempt(rows, true, signal),
-    commitNothing: answer,
-    probe: answer
+    insert: (rows: Rows, _: number, signal: AbortSignal) => attempt('insert', rows, signal),
+    insertEach: (rows: Rows, _: number, signal: AbortSignal) => attempt('insertEach', rows, signal),
+    find: (rows: Rows, signal: AbortSignal) => attempt('find', rows, signal),
+    probe
   }
 }
 
@@ -255,6 +285,7 @@ async function play(given: Scenario) {
   await clock.moveTo(clock.now() + given.limits.deadlineMs + 2 * cancelMs)
   check(await Promise.race([closed, Promise.resolve(false)]), 'it closes after the last deadline')
   await clock.moveTo(clock.now() + 10_000)
+  check(store.twice.length === 0, 'two attempts have one id')
   return { calls, table: store.table }
 }
 

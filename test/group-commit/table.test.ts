@@ -1,61 +1,75 @@
-/** The table: what comes next of a row that an attempt has not decided. */
+/** The table: what comes next for a row that an attempt has not decided. */
 import t from 'tap'
 import { Row } from '../../src/group-commit/row.ts'
-import { type Facts, next, type Result, steps } from '../../src/group-commit/table.ts'
+import { type Ending, endingOf, next, type Way } from '../../src/group-commit/table.ts'
 
-type Step = keyof typeof steps
-
-const several = {
-  looksUp: false,
-  isAlone: false,
-  mayBeStored: false,
-  refusal: undefined,
-  repeats: 0,
-  misses: 0
-}
-
-/** After an insert of several rows, of one; after a look-up of several, of one; and after each of one that may be stored. */
+/** After an attempt of each way; `~` stands for a rest, `=` for a pause of all lanes, `^` for the front of the queue. */
 const table = `
-  nothing | find   | find     | insert | insert | find     | insert
-  away    | wait   | wait     | wait   | wait   | wait     | wait
-  gone    | fail   | fail     | fail   | fail   | restFind | restFind
-  chance  | repeat | repeat   | part   | rest   | repeat   | rest
-  busy    | part   | rest     | part   | rest   | rest     | rest
-  lost    | find   | restFind | part   | rest   | restFind | rest
-  broken  | part   | find     | part   | fail   | find     | restFind
-  refused | part   | find     | part   | fail   | find     | restFind`
+           | together  | carefully  | again   | alone      | patiently  | lookUp
+  absent   | lookUp    | lookUp     | lookUp  | lookUp     | lookUp     | carefully
+  untried  | together^ | carefully^ | again^  | alone^     | patiently^ | lookUp~
+  refused  | lookUp    | lookUp     | lookUp  | lookUp     | lookUp     | fails
+  broken   | lookUp    | lookUp     | lookUp  | lookUp     | lookUp     | fails
+  busy     | again~    | again~     | again~  | again~     | again~     | lookUp~
+  slow     | patiently~ | patiently~ | patiently~ | patiently~ | patiently~ | lookUp~
+  away     | together= | carefully= | again=  | alone=     | patiently= | lookUp=
+  gone     | fails     | fails      | fails   | fails      | fails      | fails
+  lost     | lookUp    | lookUp     | lookUp  | lookUp     | lookUp     | lookUp~
+  failed   | carefully | alone      | alone   | patiently~ | patiently~ | lookUp`
 
-t.test('what comes next, by what an attempt has shown', async (t) => {
-  const columns: [title: string, Partial<Facts>][] = [
-    ['an insert of several', {}],
-    ['an insert of one', { isAlone: true }],
-    ['a look-up of several', { looksUp: true }],
-    ['a look-up of one', { looksUp: true, isAlone: true }],
-    ['an insert of one that may be stored', { isAlone: true, mayBeStored: true }],
-    ['a look-up of one that may be stored', { looksUp: true, isAlone: true, mayBeStored: true }]
-  ]
-  for (const line of table.trim().split('\n')) {
-    const [result, ...nexts] = line.split('|').map((text) => text.trim()) as [Result, ...Step[]]
-    for (const [index, [title, facts]] of columns.entries())
-      t.equal(next({ ...several, ...facts }, result), steps[nexts[index] as Step], `${title}: ${result}`)
+const marks = { first: '^', last: '', 'after its rest': '~', 'after the pause': '=' }
+const facts = { insertWay: 'together', mayBeStored: false, refusal: undefined, misses: 0 } as const
+
+const write = (step: ReturnType<typeof next>) => (step ? `${step[0]}${marks[step[1]]}` : 'fails')
+const cells = (line: string) => line.match(/\w+[~^=]?/g) ?? []
+const [head = '', ...lines] = table.trimEnd().split('\n').slice(1)
+const ways = cells(head) as Way[]
+
+t.test('what comes next, by the way and the ending of an attempt', async (t) => {
+  for (const line of lines) {
+    const [ending, ...steps] = cells(line) as [Ending, ...string[]]
+    t.equal(steps.length, ways.length, ending)
+    for (const [index, way] of ways.entries()) {
+      t.equal(write(next({ ...facts, way }, ending)), steps[index], `${way}: ${ending}`)
+      const open = write(next({ ...facts, way, mayBeStored: true }, ending))
+      t.equal(open, steps[index] === 'fails' ? 'lookUp~' : steps[index], `${way}, perhaps stored: ${ending}`)
+    }
   }
 })
 
-t.test('chance fails the same rows three times', async (t) => {
-  t.equal(next({ ...several, repeats: 2 }, 'chance'), steps.repeat)
-  t.equal(next({ ...several, repeats: 3 }, 'chance'), steps.part)
-  t.equal(next({ ...several, isAlone: true, repeats: 3 }, 'chance'), steps.rest)
+t.test('a row that a look-up has not found is inserted with fewer others each time', async (t) => {
+  const afterwards = (insertWay: Way) => write(next({ ...facts, way: 'lookUp', insertWay }, 'absent'))
+  t.strictSame((['together', 'carefully', 'again', 'alone', 'patiently'] as const).map(afterwards), [
+    'carefully',
+    'alone',
+    'alone',
+    'patiently~',
+    'patiently~'
+  ])
 })
 
-t.test('a row that is refused, and not found, has failed, even if it may be stored', async (t) => {
-  for (const mayBeStored of [false, true])
-    t.equal(next({ ...several, looksUp: true, refusal: new Error(), mayBeStored }, 'nothing'), steps.fail)
+t.test('a row fails that is refused, or that was left out four times, and is not found', async (t) => {
+  const notFound = (more: object) => write(next({ ...facts, way: 'lookUp', ...more }, 'absent'))
+  t.equal(notFound({ refusal: new Error() }), 'fails')
+  t.equal(notFound({ refusal: new Error(), mayBeStored: true }), 'fails')
+  t.strictSame(
+    [1, 3, 4].map((misses) => notFound({ misses })),
+    ['carefully', 'carefully', 'fails']
+  )
 })
 
-t.test('a row that inserts leave out, and that is not found, is tried three times more', async (t) => {
-  const nexts = [0, 1, 3, 4].map((misses) => next({ ...several, looksUp: true, misses }, 'nothing'))
-  t.same(nexts, [steps.insert, steps.insert, steps.insert, steps.fail])
-})
+t.test(
+  'the failure of a single row is its verdict; that of several says nothing about one of them',
+  async (t) => {
+    const kinds = ['away', 'gone', 'lost', 'chance', 'busy', 'broken', 'refused'] as const
+    const endings = (rows: number, isCutOff: boolean) =>
+      kinds.map((kind) => endingOf(kind, rows, isCutOff)).join()
+    t.equal(endings(1, false), 'away,gone,lost,busy,busy,broken,refused')
+    t.equal(endings(2, false), 'away,gone,lost,failed,failed,failed,failed')
+    t.equal(endings(1, true), 'slow,gone,lost,busy,slow,broken,refused')
+    t.equal(endings(2, true), 'failed,gone,lost,failed,failed,failed,failed')
+  }
+)
 
 t.test('a row enters no state from one that cannot be before it', async (t) => {
   const row = new Row({ id: 1n, bytes: 1 }, 0, String, String)

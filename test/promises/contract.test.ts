@@ -10,7 +10,6 @@ const service = await startService(t)
 const hurried = await startService(t, {
   DATABASE_URL: service.databaseUrl,
   BASE_PATH: '/v1/store',
-  HEADERS_TIMEOUT_MS: '2000',
   REQUEST_TIMEOUT_MS: '3000'
 })
 

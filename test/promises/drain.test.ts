@@ -78,7 +78,7 @@ const patient: Case[] = [
 ]
 
 /** What is never completed ends by the time limits. */
-const limits = { HEADERS_TIMEOUT_MS: '1500', REQUEST_TIMEOUT_MS: '3000' }
+const limits = { REQUEST_TIMEOUT_MS: '3000' }
 const impatient: Case[] = [
   { title: 'a header that is never completed gets 408', before: half, expected: [late] },
   { title: 'a body that is never completed gets 408', before: request('{"id":', body), expected: [late] },
@@ -169,7 +169,7 @@ t.test('SIGTERM: connections that are kept alive and idle are ended without a re
 })
 
 t.test('SIGTERM: readiness fails at once, and creates succeed during SHUTDOWN_DELAY_MS', async (t) => {
-  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000', SHUTDOWN_TIMEOUT_MS: '1800000' })
+  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000' })
   t.strictSame((await ready(service.url)).body, '{"status":"ready"}')
   service.kill('SIGTERM')
   const unready = await until(
@@ -185,7 +185,7 @@ t.test('SIGTERM: readiness fails at once, and creates succeed during SHUTDOWN_DE
 
 // A terminal signals a group, and npm passes the signal on.
 t.test('a signal that comes twice at once is one; one that comes later ends the process', async (t) => {
-  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000', SHUTDOWN_TIMEOUT_MS: '1800000' })
+  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000' })
   for (let count = 0; count < 2; count++) service.kill('SIGINT')
   const isNotReady = async () => (await ready(service.url)).status !== 200
   await until('it is not ready', isNotReady)

@@ -19,8 +19,7 @@ const settings = {
   AUTH_TOKENS: `tester:${token},flooder:${flooder}`,
   MAX_CONNECTIONS: '600',
   BODY_LIMIT_BYTES: String(2 ** 20),
-  WRITE_QUEUE_ROWS: '1024',
-  WRITE_QUEUE_BYTES: String(8 * 2 ** 20)
+  WRITE_QUEUE_ROWS: '1024'
 }
 
 /** Sends all kinds to a service until it is told to stop; returns what was acknowledged, and what was wrong. */

@@ -77,15 +77,19 @@ t.test('each failure of a create is an example, whose body is what the service s
 
 t.test('the page for people: from its own origin, with nothing inline; DOCS=off hides it', async (t) => {
   const hidden = await startService(t, { DOCS: 'off', DATABASE_URL: service.databaseUrl })
-  for (const path of ['/', '/docs']) {
+  for (const path of ['/docs', '/docs/']) {
     const { status, headers: fields, body } = await get(path)
     t.match({ status, type: fields['content-type'] }, { status: 200, type: 'text/html; charset=utf-8' })
     t.match(fields['content-security-policy'], /^default-src 'none'; script-src 'self'; style-src 'self'; /)
     t.notMatch(fields['content-security-policy'], /unsafe|https?:|\*/)
     t.notMatch(body, /<style|style=|<script(?![^>]*src=)|\son\w+=|https?:/)
-    const links = [...body.matchAll(/(?:href|src)="(docs\/[^"]+)"/g)].map(([, link]) => link)
+    const links = [...body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, link]) => link as string)
     t.ok(links.length > 0)
-    for (const link of links) t.equal((await get(`/${link}`)).status, 200, `${link}`)
+    for (const link of links) {
+      const { pathname } = new URL(link, service.url + path)
+      t.match(pathname, /^\/docs\/static\//)
+      t.equal((await get(pathname)).status, 200, link)
+    }
     t.strictSame(await get(path, 'GET', hidden.url), failure('NotFound'))
   }
   t.equal((await get('/openapi.json', 'GET', hidden.url)).status, 200)

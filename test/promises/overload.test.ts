@@ -45,7 +45,12 @@ const storedIds = async (service: Service) =>
 
 const floods: [title: string, env: Record<string, string>, name: string][] = [
   ['WRITE_QUEUE_ROWS', { WRITE_QUEUE_ROWS: '8' }, 'n'],
-  ['WRITE_QUEUE_BYTES', { WRITE_QUEUE_BYTES: '800000', BODY_LIMIT_BYTES: '400000' }, 'n'.repeat(100_000)]
+  // 4 KiB a row: plants of 100 kB take the bytes of 200 rows before there are as many.
+  [
+    'the bytes of WRITE_QUEUE_ROWS',
+    { WRITE_QUEUE_ROWS: '195', BODY_LIMIT_BYTES: '400000' },
+    'n'.repeat(100_000)
+  ]
 ]
 
 for (const [limit, env, name] of floods) {
@@ -73,13 +78,15 @@ for (const [limit, env, name] of floods) {
 }
 
 t.test('creates that a slow table could not take by the deadline are refused at once', async (t) => {
-  const service = await start(t, { WRITE_DEADLINE_MS: '4000', WRITE_LANES: '1', WRITE_BATCH_ROWS: '1' })
+  const service = await start(t, { WRITE_DEADLINE_MS: '4000', WRITE_LANES: '1', WRITE_QUEUE_ROWS: '100000' })
+  // Ten of them fill a batch.
+  const long = 'n'.repeat(100_000)
   // Some 20 rows a second: the deadline is worth 80.
   await addTrigger(t, service.databaseUrl, 'perform pg_sleep(0.05);')
   const all: Create[] = []
   // The first flood may be admitted whole: the service learns from it how slow the table is.
   for (let floods = 0; floods < 5 && !all.some(isRefused); floods++) {
-    const flood = Array.from({ length: 300 }, () => send(service, 'n'))
+    const flood = Array.from({ length: 300 }, () => send(service, long))
     all.push(...flood)
     await Promise.all(flood.map(({ done }) => done))
   }

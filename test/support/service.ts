@@ -17,12 +17,10 @@ export const keyed = (key: string) => ({ headers: { ...headers, 'idempotency-key
 
 /** Limits that no machine is too slow for, and an end that does not wait for a balancer. */
 const patientSettings = {
-  HEADERS_TIMEOUT_MS: '120000',
   REQUEST_TIMEOUT_MS: '120000',
   STARTUP_TIMEOUT_MS: '120000',
   WRITE_DEADLINE_MS: '120000',
-  SHUTDOWN_DELAY_MS: '0',
-  SHUTDOWN_TIMEOUT_MS: '600000'
+  SHUTDOWN_DELAY_MS: '0'
 }
 
 /** A line of the log. */

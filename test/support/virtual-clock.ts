@@ -1,5 +1,5 @@
 /** A clock that only moves when a test moves it. */
-import type { Clock } from '../../src/shared/clock.ts'
+import type { Clock } from '../../src/group-commit/clock.ts'
 
 interface Timer {
   at: number

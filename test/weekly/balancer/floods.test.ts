@@ -94,7 +94,7 @@ for (const [title, { command, start }] of Object.entries(process.env.FLOODS_DIRE
       await t.test(kind, async (t) => {
         const PORT = String(await freePort())
         // As users start it: with its own limits.
-        const env = { PORT, WRITE_DEADLINE_MS: '', REQUEST_TIMEOUT_MS: '', HEADERS_TIMEOUT_MS: '' }
+        const env = { PORT, WRITE_DEADLINE_MS: '', REQUEST_TIMEOUT_MS: '' }
         const service = await startService(t, env, { flags: ['--max-semi-space-size=16'] })
         const { url } = await start(t, [Number(PORT), await freePort()])
         await until('it serves', async () => (await fetch(`${url}/livez`)).ok)

@@ -1,8 +1,9 @@
 /** The stack of docker-compose.yml: the README's tour, how it is confined, an update and a scaling under load, a flood. */
-import { mkdir, readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { docker, inspect, statusOf } from '../../support/docker.ts'
+import { docker, inspect, root, statusOf } from '../../support/docker.ts'
 import { execute } from '../../support/execute.ts'
 import { createPlant } from '../../support/post.ts'
 import { until } from '../../support/until.ts'
@@ -63,33 +64,28 @@ t.test('the service may not change its table, nor its owner anything else', asyn
   t.strictSame(await stack.query(roles), ['plants_exporter|f|f', 'plants_owner|t|f', 'plants_service|f|f'])
 })
 
-t.test(
-  'scaled, updated and taken back under load: no client fails, and `up` keeps what is in effect',
-  async (t) => {
-    const load = await stack.startClients(t)
-    const replicas = async () => {
-      const all: Container[] = await inspect(...(await stack.running('api')))
-      return Object.fromEntries(all.map(({ Id: id, Config: config }) => [id, config.Image]))
-    }
-    interface Container {
-      Id: string
-      Config: { Image: string }
-    }
-    const first = await replicas()
-    await stack.operate('scale', ['3'])
-    t.match(await replicas(), first)
-    await stack.operate('rolling-update', [], { REVISION: 'next' })
-    const updated = await replicas()
-    t.match(Object.values(updated), Array(3).fill(new RegExp(`^${stack.image}:sources-[0-9a-f]{12}$`)))
-    for (const id of Object.keys(updated)) t.notOk(id in first)
-    await stack.compose('up', '--detach', '--wait')
-    t.strictSame(await replicas(), updated)
-    await stack.operate('rolling-update', ['--back'])
-    await stack.operate('scale', ['2'])
-    t.strictSame(Object.values(await replicas()), [stack.image, stack.image])
-    await load.assertServed()
-  }
-)
+t.test('scaled and updated under load, as docs/compose.md says: no client fails', async (t) => {
+  const load = await stack.startClients(t)
+  await writeFile(join(stack.cwd, '.env'), 'REPLICAS=3\n', { flag: 'a' })
+  await stack.compose('up', '--detach', '--wait')
+  const first = await stack.running('api')
+  t.equal(first.length, 3)
+  const page = readFileSync(join(root, 'docs/compose.md'), 'utf8').split('\n## Update\n')[1] ?? ''
+  const [lines = ''] = page.match(/(?:^ {4}.*\n)+/m) ?? []
+  t.match(lines, '--scale api=4')
+  // Another package.json is another image.
+  await execute('npm', ['pkg', 'set', 'version=9.9.9'], { cwd: stack.cwd })
+  await stack.play(lines.replace('--scale api=4', '--scale api=6'))
+  const updated = await stack.running('api')
+  t.equal(updated.length, 3)
+  t.strictSame(
+    updated.filter((id) => first.includes(id)),
+    []
+  )
+  await stack.compose('up', '--detach', '--wait')
+  t.strictSame((await stack.running('api')).sort(), updated.sort(), '`up` keeps them')
+  await load.assertServed()
+})
 
 t.test('the database is away for a while under load: replicas stay, and no client fails', async (t) => {
   const load = await stack.startClients(t)

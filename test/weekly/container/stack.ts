@@ -11,10 +11,7 @@ import { assertRows } from '../../support/histories/assert-rows.ts'
 import { type StoredRow, selectRows } from '../../support/histories/history.ts'
 import { startRivals } from '../../support/histories/rivals.ts'
 
-/**
- * Copies the checkout, without what Git ignores, until teardown; returns where it is. As with umask 077, and as root of a
- * user whom no container knows.
- */
+/** Copies the checkout, without what Git ignores, until teardown; returns where it is. */
 export async function copyCheckout(t: Test) {
   const cwd = await mkdtemp(join(tmpdir(), 'plant-store-stack-'))
   t.teardown(() => rm(cwd, { recursive: true, force: true }))
@@ -23,8 +20,7 @@ export async function copyCheckout(t: Test) {
     await mkdir(dirname(join(cwd, path)), { recursive: true })
     await cp(join(root, path), join(cwd, path))
   }
-  await execute('chmod', ['-R', 'go=', cwd])
-  if (process.getuid?.() === 0) await execute('chown', ['-R', '12345:12345', cwd])
+  await execute('chmod', ['-R', 'go=rX', cwd])
   return cwd
 }
 
@@ -37,7 +33,7 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
     COMPOSE_PROJECT_NAME: name,
     PORT: '0',
     WRITE_DEADLINE_MS: '60000',
-    SHUTDOWN_TIMEOUT_MS: '110000',
+    STOP_GRACE_PERIOD: '120s',
     ...settings
   }
   const { compose, psql, url } = openProject(cwd, env)
@@ -74,9 +70,9 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
       const lines = await psql('db', 'plants', selectRows(firstId, lastId))
       return lines.map((line) => JSON.parse(line))
     },
-    /** Runs one of the scripts of `ops`. Its error has no progress of Compose, in which the cause would be lost. */
-    operate: (script: string, args: string[] = [], variables: Record<string, string> = {}) =>
-      execute(`ops/${script}`, args, { cwd, env: { ...env, COMPOSE_PROGRESS: 'quiet', ...variables } }),
+    /** Runs lines of a page in the copy, in one shell that ends at the first error; returns what they print. */
+    play: (lines: string) =>
+      execute('bash', ['-euc', lines], { cwd, env: { ...env, COMPOSE_PROGRESS: 'quiet' } }),
     /** Starts clients, and returns the proof that none of their creates fails and each plant is stored once. */
     async startClients(t: Test) {
       const [url, token] = [await stack.url(), await stack.token()]

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
-import { createDatabase } from '../../support/postgres/database.ts'
+import { createDatabase, query } from '../../support/postgres/database.ts'
 import { freePort } from '../../support/postgres/embedded-postgres.ts'
-import { run, serverFile } from '../../support/process.ts'
+import { migrateFile, run, serverFile } from '../../support/process.ts'
 import { success } from '../../support/responses.ts'
 import { startService, token } from '../../support/service.ts'
 import { until } from '../../support/until.ts'
@@ -91,4 +91,17 @@ t.test('a URL that leads to such a pooler is not used', async (t) => {
   await writeFile(path, await startPgBouncer(t, databaseUrl, losing))
   await until('it is tried', () => service.log().some((line) => JSON.stringify(line).includes(missing)))
   for (let id = 1; id <= 20; id++) t.strictSame(await service.post({ id, name: 'n' }), success({ name: 'n' }))
+})
+
+t.test('migrations are refused where the pooler would move their session, and leave no lock', async (t) => {
+  const databaseUrl = await createDatabase(t, { migrated: false })
+  for (const settings of [losing, { ...losing, server_round_robin: 1 }]) {
+    const DATABASE_URL = await startPgBouncer(t, databaseUrl, settings)
+    const { code, stderr } = await run(t, migrateFile, { DATABASE_URL, STARTUP_TIMEOUT_MS: '5000' })
+    t.equal(code, 1)
+    t.match(stderr, /^plant-store: a pooler moves the session of the migrations between servers: [^\n]*\n$/)
+    t.strictSame(await query(databaseUrl, `select from pg_locks where locktype = 'advisory'`), [])
+  }
+  const direct = await run(t, migrateFile, { DATABASE_URL: databaseUrl })
+  t.equal(direct.code, 0)
 })

@@ -5,7 +5,7 @@ import { createPlant } from '../../support/post.ts'
 import { until } from '../../support/until.ts'
 import { type Fault, runFaults, startStack } from './stack.ts'
 
-const settings = { WRITE_DEADLINE_MS: '60000', SHUTDOWN_TIMEOUT_MS: '110000' }
+const settings = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
 /** Shorter than a statement's third of the deadline, and longer. */
 const [shortPauseMs, longPauseMs] = [5_000, 25_000]
 const workers = ['worker1', 'worker2']

@@ -9,7 +9,7 @@ import { type Fault, runFaults, startStack } from './stack.ts'
 const nodes = ['node1', 'node2', 'node3']
 const replicas = ['api-1', 'api-2', 'api-3']
 /** Most of the 35 s that the page promises go to the lease; a minute is for a slow machine, and below the balancer's 70 s. */
-const settings = { WRITE_DEADLINE_MS: '60000', SHUTDOWN_TIMEOUT_MS: '110000' }
+const settings = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
 const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 /** The same as `patronictl list`, which takes a second of a processor's time. */
 const list = ['curl', '--fail', '--silent', '--max-time', '30', 'http://127.0.0.1:8008/cluster']

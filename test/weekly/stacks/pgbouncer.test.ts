@@ -4,7 +4,7 @@ import { until } from '../../support/until.ts'
 import { type Fault, runFaults, startStack } from './stack.ts'
 
 // Longer than any of these faults lasts, also on a slow machine.
-const settings = { WRITE_DEADLINE_MS: '60000', SHUTDOWN_TIMEOUT_MS: '110000' }
+const settings = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
 /** Longer than a statement's third of the deadline. */
 const lockSeconds = 25
 

@@ -8,6 +8,7 @@ import { assertRows } from '../../support/histories/assert-rows.ts'
 import { type Operation, selectRows } from '../../support/histories/history.ts'
 import { judgeHistory } from '../../support/histories/judge.ts'
 import { startRivals } from '../../support/histories/rivals.ts'
+import { freePort } from '../../support/postgres/embedded-postgres.ts'
 import { until } from '../../support/until.ts'
 
 /** A running stack. */
@@ -66,7 +67,8 @@ export async function startStack(
     COMPOSE_PROJECT_NAME: name,
     COMPOSE_DISABLE_ENV_FILE: 'true',
     PLANT_STORE_IMAGE: `${name}-api`,
-    PORT: '0',
+    // The balancer must be found again after its end.
+    PORT: String(await freePort()),
     // A line for each request would take more time than the request.
     LOG_LEVEL: 'warn',
     ...settings

@@ -1,0 +1,160 @@
+/** The settings: read once from the environment, checked, and frozen with the limits that follow from them. */
+import { isIP } from 'node:net'
+import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { cancelGraceMs, statementLimitMs } from './database/statement.ts'
+import { parseDatabaseUrl } from './database/url.ts'
+import { rowBytes } from './plants/columns.ts'
+import { noticeMs } from './plugins/health.ts'
+import { type Environment, findSecret, readSecret } from './secrets.ts'
+import { StartupFault } from './startup-fault.ts'
+import { parseTokens } from './tokens.ts'
+
+const integer = (fallback: number, minimum: number, maximum: number) =>
+  Type.Integer({
+    default: fallback,
+    minimum,
+    maximum,
+    description: `an integer from ${minimum} to ${maximum}`
+  })
+
+/** The longest time that Node's timers can wait, in ms. */
+const maximumMs = 2 ** 31 - 1
+const maximumPort = 65_535
+
+// A zone cannot stand in a URL.
+FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
+
+/** Given a name, Fastify opens one server per address, and only one would keep the contract. */
+const address = (fallback: string) =>
+  Type.String({
+    default: fallback,
+    format: 'address',
+    description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
+  })
+
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
+
+/** The settings that are no secrets; docs/configuration.md says what each is for. `description` completes "NAME must be …". */
+const Settings = Type.Object({
+  HOST: address('0.0.0.0'),
+  PORT: integer(3000, 0, maximumPort),
+  BASE_PATH: Type.String({
+    default: '',
+    pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
+    description: 'empty or a path such as /v1, without a slash at its end'
+  }),
+  DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off' }),
+  METRICS_HOST: address('127.0.0.1'),
+  METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: maximumPort }), Type.Literal('off')], {
+    default: 9464,
+    description: `an integer from 0 to ${maximumPort}, or off`
+  }),
+  LOG_LEVEL: Type.Union(
+    levels.map((level) => Type.Literal(level)),
+    { default: 'info', description: 'fatal, error, warn, info, debug, trace or silent' }
+  ),
+  RATE_LIMIT: integer(0, 0, 1e6),
+  BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30),
+  MAX_CONNECTIONS: integer(3_072, 1, 1e6),
+  REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs),
+  STARTUP_TIMEOUT_MS: integer(30_000, 1, maximumMs),
+  SHUTDOWN_DELAY_MS: integer(5_000, 0, maximumMs),
+  WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs),
+  WRITE_LANES: integer(3, 1, 1e3),
+  WRITE_QUEUE_ROWS: integer(8_192, 1, 1e6)
+})
+type Settings = Static<typeof Settings>
+
+/** Reads the settings. Adds a line to `faults` for each bad one; the result is then of no use. */
+function readSettings(env: Environment, faults: string[]): Settings {
+  const entries = Object.entries(Settings.properties).map(([name, property]) => {
+    // An editor of another system, or a file of variables, leaves a line end behind, which nobody sees.
+    const text = env[name]?.replace(/[\r\n]+$/, '') || undefined
+    const given = property.type !== 'string' && /^\d+$/.test(text ?? '') ? Number(text) : text
+    const value = given ?? property.default
+    if (!Value.Check(property, value)) faults.push(`${name} must be ${property.description}`)
+    return [name, value]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Variables by which libpq changes how every session is opened. The service does not read them, so that they are faults. */
+const refusedVariables =
+  /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
+
+function readUrl(env: Environment, names: readonly string[], faults: string[]) {
+  const url = findSecret(env, names) ?? names.at(-1)
+  for (const name of Object.keys(env))
+    if (refusedVariables.test(name) && env[name] && env[name] !== 'disable')
+      faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)
+  return readSecret(env, names, parseDatabaseUrl, faults)
+}
+
+/** The service's configuration: each setting by its own name, the secrets, and the limits that follow from the settings. */
+export type Config = ReturnType<typeof readConfig>
+
+/** Reads the service's configuration. Throws a StartupFault with one line for each missing or bad value. */
+export function readConfig(env: Environment) {
+  const faults: string[] = []
+  const settings = readSettings(env, faults)
+  const database = readUrl(env, ['DATABASE_URL'], faults)
+  const tokens = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
+  if (!database || !tokens || faults.length > 0) throw new StartupFault(faults)
+  return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens })
+}
+
+/** The longest time for a request's header, in ms. */
+const headersTimeoutMs = 10_000
+/** How many plants share a transaction: a commit's cost hardly counts for each. */
+const batchRows = 256
+/** The most bytes of plants in one transaction. A larger one takes so long to write that a shared commit saves nothing. */
+const batchBytes = 2 ** 20
+/** What a plant in the queue may have on average. */
+const bytesPerRow = 4_096
+/** For bodies that are arriving, unless a few of the largest need more. */
+const bodyMemoryBytes = 2 ** 26
+
+function deriveLimits(settings: Settings) {
+  const { METRICS_HOST: host, METRICS_PORT: port, WRITE_DEADLINE_MS: deadlineMs } = settings
+  const headersMs = Math.min(headersTimeoutMs, settings.REQUEST_TIMEOUT_MS)
+  // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
+  const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
+  return {
+    headersTimeoutMs: headersMs,
+    bodyMemoryBytes: Math.max(bodyMemoryBytes, 2 * settings.BODY_LIMIT_BYTES),
+    // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
+    // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
+    shutdownTimeoutMs: Math.min(
+      maximumMs,
+      settings.SHUTDOWN_DELAY_MS + noticeMs + headersMs + deadlineMs + lastStatementMs
+    ),
+    /** Undefined where the metrics are off. */
+    metrics: port === 'off' ? undefined : { host, port },
+    write: {
+      deadlineMs,
+      lanes: settings.WRITE_LANES,
+      batchRows,
+      batchBytes,
+      queueRows: settings.WRITE_QUEUE_ROWS,
+      // One body of the largest size always finds room: a plant's texts take less than its body.
+      queueBytes: Math.max(bytesPerRow * settings.WRITE_QUEUE_ROWS, settings.BODY_LIMIT_BYTES + rowBytes)
+    }
+  }
+}
+
+/** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
+export function readMigrationConfig(env: Environment) {
+  const faults: string[] = []
+  const { STARTUP_TIMEOUT_MS: startupTimeoutMs } = readSettings(env, faults)
+  const url = readUrl(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
+  if (!url || faults.length > 0) throw new StartupFault(faults)
+  return Object.freeze({ startupTimeoutMs, database: url.value })
+}
+
+/** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */
+export function isTracingOn(env: Environment): boolean {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
+  const names = ['OTEL_TRACES_EXPORTER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']
+  return names.some((name) => env[name])
+}

@@ -1,0 +1,122 @@
+/** Every failure that a client can meet: the catalogue, the error that carries one, and the interface's response to it. */
+
+/** What a create that fails has stored: nothing, or perhaps its plant. */
+export type Outcome = 'none' | 'unknown'
+
+/**
+ * The catalogue: the number in the body, an int32, which is the HTTP status code that would name the failure best; the
+ * message, which a failure may replace by a more exact one; and what was stored, where that is not evident.
+ */
+export const catalogue = {
+  MalformedRequest: [400, 'the request is malformed'],
+  MalformedKey: [
+    400,
+    'Idempotency-Key must be 1 to 255 visible ASCII characters; quote it if it contains a comma, a quote or a space'
+  ],
+  MalformedBody: [400, 'the body is not valid JSON'],
+  MissingToken: [401, 'a bearer token is required'],
+  MalformedToken: [401, 'the Authorization header is malformed'],
+  InvalidToken: [401, 'the bearer token is not valid'],
+  NotFound: [404, 'no such path'],
+  MethodNotAllowed: [405, 'this path does not support this method'],
+  RequestTimeout: [408, 'the request took too long to arrive; send it again'],
+  DuplicatePlant: [409, 'a plant with this id already exists'],
+  BodyTooLarge: [413, 'the body is too large'],
+  UnsupportedMediaType: [415, 'the content type must be application/json'],
+  ExpectationFailed: [417, 'the only supported expectation is 100-continue'],
+  InvalidPlant: [422, 'a value is not valid'],
+  RefusedPlant: [422, 'the plant breaks a rule of this store'],
+  ReusedKey: [422, 'this Idempotency-Key was already used for this id with different content'],
+  RateLimited: [429, 'too many requests per second from this caller', 'none'],
+  HeadersTooLarge: [431, 'the request line and header fields are too large'],
+  Internal: [500, 'internal error', 'unknown'],
+  TransferCodingNotSupported: [501, 'the only supported transfer coding is chunked'],
+  Overloaded: [503, 'too many requests are waiting', 'none'],
+  Unavailable: [503, 'the database is unavailable', 'none'],
+  DeadlineExceeded: [503, 'the deadline passed', 'none'],
+  ShuttingDown: [503, 'the service is shutting down', 'none'],
+  OutcomeUnknown: [
+    503,
+    'the outcome is unknown: the plant may have been stored; repeat the same request',
+    'unknown'
+  ],
+  NotReady: [503, 'the service is not ready'],
+  VersionNotSupported: [505, 'the protocol must be HTTP/1.1']
+} satisfies Record<string, readonly [error: number, message: string, outcome?: Outcome]>
+
+/** The name of a failure. */
+export type FailureName = keyof typeof catalogue
+
+/**
+ * The base of errors that become responses. They have no stack, because their name and cause say enough: under overload or
+ * in an outage there are thousands a second, and collecting stacks would cost more than the rest of the responses.
+ */
+export class StacklessError extends Error {
+  constructor(message: string, cause?: unknown) {
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
+    super(message, cause === undefined ? undefined : { cause })
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
+
+interface Details {
+  message?: string
+  headers?: Record<string, string>
+  cause?: unknown
+  /** `none` if it is known that nothing was stored, although the catalogue says `unknown`. */
+  outcome?: 'none' | undefined
+}
+
+/** A failure of the catalogue. It may be thrown anywhere; the error handler sends it. Its cause is for the log alone. */
+export class Failure extends StacklessError {
+  override readonly name: FailureName
+  readonly error: number
+  /** Its own header fields. */
+  readonly headers: Record<string, string>
+  readonly outcome: Outcome | undefined
+  /** How many rows its create's last transaction had, for the log; undefined where there was none. */
+  rows: number | undefined = undefined
+
+  constructor(name: FailureName, { message, headers = {}, cause, outcome }: Details = {}) {
+    const [error, usual, usualOutcome]: readonly [number, string, Outcome?] = catalogue[name]
+    super(message ?? usual, cause)
+    this.name = name
+    this.error = error
+    this.headers = headers
+    this.outcome = outcome ?? usualOutcome
+  }
+}
+
+/** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. Never throws. */
+export function toFailure(thrown: unknown): Failure {
+  try {
+    if (thrown instanceof Failure) return thrown
+    const code = thrown instanceof Error && 'code' in thrown && thrown.code
+    const isOfClient = code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
+    return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
+  } catch (error) {
+    // What was thrown may be an object that throws when it is inspected.
+    return new Failure('Internal', { cause: error })
+  }
+}
+
+/** A full queue may be empty after this time, and an outage over: seconds (RFC 9110, section 10.2.3). */
+const retryAfter = { 'retry-after': '1' }
+
+/**
+ * Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. No other
+ * function maps a failure to a response.
+ */
+export function toResponse({ name, error, message, headers, outcome }: Failure) {
+  // By the catalogue: an Internal that has stored nothing is the operator's to solve, and says no more.
+  const isLater = catalogue[name][2] === 'none'
+  const fields = {
+    'error-name': name,
+    ...((error === 429 || error === 503) && retryAfter),
+    ...headers,
+    ...(outcome && { 'write-outcome': outcome })
+  }
+  const text = isLater ? `${message}; this request stored nothing; retry later` : message
+  return { status: 400, headers: fields, body: JSON.stringify({ error, message: text }) } as const
+}

@@ -1,0 +1,136 @@
+/** Whether the database serves: the pause of all lanes while it does not, and outages, in which new rows are refused. */
+import type { Clock } from './clock.ts'
+import type { AttemptEnd } from './types.ts'
+
+/** The first pause or rest, and the longest. */
+const backoff = { firstMs: 20, longestMs: 1000 }
+/** How long after a probe the next one begins: while the database is down, and while no row waits. */
+const probeEveryMs = { down: 500, idle: 5_000 }
+/** An outage is reported again: whoever comes later must find its cause in the log, without its beginning. */
+const reminderMs = 60_000
+
+/** Returns a time after this many earlier ones: doubled each time, with jitter so that rows and replicas spread. */
+export function backoffMs(earlier: number, clock: Clock): number {
+  return Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + clock.random() / 2)
+}
+
+interface Options {
+  readonly probe: () => Promise<AttemptEnd<never>>
+  readonly clock: Clock
+  readonly deadlineMs: number
+  /** Called with true and an error when an outage begins and each minute while it lasts, and with false when it ends. */
+  readonly onOutage: (isDown: boolean, cause?: unknown) => void
+  /** Called when a pause is over. */
+  readonly onDue: () => void
+  /** No row waits. */
+  readonly isIdle: () => boolean
+}
+
+/**
+ * The health of the database. It is down once it has been silent for a whole deadline and fails a probe: silence alone is
+ * only a suspicion, because the rows that have expired may have been at fault.
+ */
+export class Health {
+  readonly #options: Options
+  #isDown = false
+  /** Since when it may have been silent; Infinity if there is no suspicion. */
+  #silentSince = Number.POSITIVE_INFINITY
+  #lastSignOfLife = Number.NEGATIVE_INFINITY
+  #reportedAt = 0
+  #probing: Promise<boolean> | undefined
+  #cancelTick = () => {}
+  /** Pauses since something was written. */
+  #pauses = 0
+  /** Ends the pause, if there is one. */
+  #cancelPause: (() => void) | undefined
+  #isStopped = false
+
+  constructor(options: Options) {
+    this.#options = options
+  }
+
+  get isDown() {
+    return this.#isDown
+  }
+
+  get isPaused() {
+    return this.#cancelPause !== undefined
+  }
+
+  /** The database is away: all lanes pause, for longer each time. Does nothing during a pause. */
+  pause() {
+    const { clock } = this.#options
+    this.#cancelPause ??= clock.after(backoffMs(this.#pauses++, clock), () => this.#resume())
+  }
+
+  #resume() {
+    this.#cancelPause?.()
+    this.#cancelPause = undefined
+    this.#options.onDue()
+  }
+
+  /** The database has responded, if only with an error: ends an outage. `isWritten`: it has written something. */
+  signOfLife(isWritten: boolean) {
+    const wasDown = this.#isDown
+    this.#lastSignOfLife = this.#options.clock.now()
+    this.#silentSince = Number.POSITIVE_INFINITY
+    this.#isDown = false
+    if (wasDown) this.#options.onOutage(false)
+    if (isWritten) this.#pauses = 0
+    if ((isWritten || wasDown) && this.isPaused) this.#resume()
+  }
+
+  /** A row that arrived at this time has expired: probes the database if that has been silent since. */
+  expired(arrival: number) {
+    if (this.#isDown || this.#isStopped || this.#lastSignOfLife >= arrival) return
+    this.#silentSince = Math.min(this.#silentSince, arrival)
+    void this.probe()
+  }
+
+  /** Probes the database, one probe at a time. Resolves with whether it can write. */
+  probe(): Promise<boolean> {
+    this.#probing ??= this.#probe().finally(() => (this.#probing = undefined))
+    return this.#probing
+  }
+
+  async #probe() {
+    const { clock, deadlineMs } = this.#options
+    const began = clock.now()
+    const { failure } = await this.#options.probe()
+    if (this.#isStopped) return false
+    // A database that lacks a table, or where somebody holds a lock of it, responds.
+    if (failure?.kind !== 'away' && failure?.kind !== 'lost') this.signOfLife(!failure)
+    else if (this.#lastSignOfLife < began) {
+      this.#silentSince = Math.min(this.#silentSince, began)
+      if (clock.now() - this.#silentSince >= deadlineMs) this.#setDown(failure.error)
+    }
+    return !failure
+  }
+
+  #setDown(cause: unknown) {
+    const now = this.#options.clock.now()
+    const isNew = !this.#isDown
+    this.#isDown = true
+    if (isNew) this.watch()
+    if (!isNew && now - this.#reportedAt < reminderMs) return
+    this.#reportedAt = now
+    this.#options.onOutage(true, cause)
+  }
+
+  /** Probes the database from now on while it is down, and while no row would notice that it is. */
+  watch() {
+    const { clock, isIdle } = this.#options
+    this.#cancelTick()
+    this.#cancelTick = clock.after(this.#isDown ? probeEveryMs.down : probeEveryMs.idle, async () => {
+      if (this.#isDown || isIdle()) await this.probe()
+      if (!this.#isStopped) this.watch()
+    })
+  }
+
+  /** Ends its timers. */
+  stop() {
+    this.#isStopped = true
+    this.#cancelTick()
+    this.#cancelPause?.()
+  }
+}

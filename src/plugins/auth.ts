@@ -1,0 +1,117 @@
+/** Authentication: the bearer token of each request, its caller, and how many requests a second a caller may make. */
+import bearerAuth from '@fastify/bearer-auth'
+import type { Registry } from '@prometheus-io/client'
+import type { FastifyReply, onRequestHookHandler } from 'fastify'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures.ts'
+import { addGauge } from '../metrics.ts'
+import { followSecret, type Secret } from '../secrets.ts'
+import { isTokenShaped, parseTokens, type Tokens } from '../tokens.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Refuses a request without a valid token, or beyond its caller's rate, before any of its body is read. */
+    authenticate: onRequestHookHandler
+    /** Reads the file of tokens again, if the tokens came from one. */
+    reloadTokens(): Promise<void>
+  }
+  interface FastifyRequest {
+    /** The name that the configuration gives to the request's token; empty until the request is authenticated. */
+    caller: string
+  }
+}
+
+interface Options {
+  /** If they came from a file, it is followed. */
+  tokens: Secret<Tokens>
+  registry: Registry
+  /** How many requests a second each caller may make in this process; 0 is no limit. */
+  perSecond: number
+}
+
+export default fp<Options>(
+  async (app, { tokens: secret, registry, perSecond }) => {
+    let tokens = secret.value
+    const followed = followSecret('AUTH_TOKENS_FILE', secret.file, app.log, (text) => {
+      tokens = parseTokens(text)
+      return { tokens: tokens.size }
+    })
+    addGauge(registry, 'tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +followed.isBroken())
+    app.addHook('onClose', async () => followed.close())
+    app.decorate('reloadTokens', followed.reload)
+    app.decorateRequest('caller', '')
+    await app.register(bearerAuth, {
+      addHook: false,
+      specCompliance: 'rfc6749', // the scheme's name in any case (RFC 9110, section 11.1)
+      verifyErrorLogLevel: 'trace',
+      keys: [],
+      auth: async (token, request) => {
+        const caller = await tokens.findCaller(token)
+        if (caller === undefined) return false
+        request.caller = caller
+        if (request.connection) request.connection.isTrusted = true
+        return true
+      }
+    })
+    const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
+    const takeRequest = perSecond > 0 ? createRateLimit(perSecond) : undefined
+    app.decorate('authenticate', (request, reply, done) => {
+      verify(request, reply, (error) => {
+        if (error) done(toAuthFailure(request.headers.authorization))
+        else done(takeRequest && checkRate(perSecond, takeRequest(request.caller), reply))
+      })
+    })
+  },
+  { name: 'auth' }
+)
+
+/** The challenge of a request without a bearer token (RFC 6750, section 3). Others add an error code. */
+const bearerChallenge = 'Bearer realm="plant-store"'
+
+/** Returns the failure of a request without a valid bearer token, with its challenge. */
+function toAuthFailure(authorization: string | undefined): Failure {
+  const [scheme = '', ...rest] = (authorization ?? '').split(' ')
+  if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(bearerChallenge))
+  if (!isTokenShaped(rest.join(' ').trim())) {
+    return new Failure('MalformedToken', challenge(`${bearerChallenge}, error="invalid_request"`))
+  }
+  return new Failure('InvalidToken', challenge(`${bearerChallenge}, error="invalid_token"`))
+}
+
+const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
+
+/** One request, in the unit of the buckets: each gains `perSecond` of these in a millisecond, so whole milliseconds are added exactly. */
+const requestUnits = 1_000
+
+/**
+ * Makes token buckets, one for each caller, that hold `perSecond` requests and gain as many in a second. So a caller that
+ * sends all at once, once a second, is served, and in any one second at most `2 * perSecond - 1` requests are. Returns a
+ * function that takes a request from a caller's bucket: it returns how many whole ones are left, or undefined if there was
+ * none to take. `clock.now` returns the time in ms.
+ */
+export function createRateLimit(perSecond: number, clock: { now(): number } = performance) {
+  const capacity = perSecond * requestUnits
+  /** How many units each bucket held at a time in ms. There are no more callers than names of tokens. */
+  const buckets = new Map<string, { level: number; at: number }>()
+  return (caller: string): number | undefined => {
+    const now = clock.now()
+    const { level: before, at } = buckets.get(caller) ?? { level: capacity, at: now }
+    const level = Math.min(capacity, before + (now - at) * perSecond)
+    const isServed = level >= requestUnits
+    buckets.set(caller, { level: isServed ? level - requestUnits : level, at: now })
+    return isServed ? Math.floor(level / requestUnits) - 1 : undefined
+  }
+}
+
+/**
+ * Writes how many requests a caller has left, by the IETF draft "RateLimit header fields for HTTP", version 6. Returns the
+ * failure of a request for which none was left.
+ */
+function checkRate(perSecond: number, left: number | undefined, reply: FastifyReply): Failure | undefined {
+  reply.headers({
+    'ratelimit-limit': perSecond,
+    'ratelimit-remaining': left ?? 0,
+    'ratelimit-reset': 1 // In a second at most, the bucket is full again.
+  })
+  return left === undefined ? new Failure('RateLimited') : undefined
+}

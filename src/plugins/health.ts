@@ -1,0 +1,46 @@
+/**
+ * The probes of an orchestrator or a balancer, and the beginning of a shutdown, which they tell. No probe queries the
+ * database: all replicas share it, and an outage of it would take all of them out of service at once
+ * (docs/decisions/readiness-without-the-database.md).
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { Failure } from '../failures.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Serves for `delayMs`, while balancers notice that it is not ready. Then serves for `noticeMs`. Call `close` afterwards. */
+    announceShutdown(delayMs: number): Promise<void>
+  }
+}
+
+/** How long every response is its connection's last before the server closes, unless no connection is left. */
+export const noticeMs = 1_500
+const checkEveryMs = 50
+
+/** Adds /livez, which says that the process responds. */
+export function addLiveness(app: FastifyInstance): void {
+  app.get('/livez', () => ({ status: 'alive' }))
+}
+
+export default fp(
+  async (app) => {
+    let isShuttingDown = false
+    addLiveness(app)
+    app.get('/readyz', () => {
+      if (isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
+      return { status: 'ready' }
+    })
+    app.decorate('announceShutdown', async (delayMs) => {
+      const { connections } = app
+      isShuttingDown = true
+      app.log.info({ delayMs }, 'reporting not ready; still serving')
+      await sleep(delayMs)
+      connections.isLeaving = true
+      const end = performance.now() + noticeMs
+      while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
+    })
+  },
+  { name: 'health' }
+)

@@ -1,0 +1,222 @@
+/** What operators see of requests: how long each took, how it ended and for whom, and its line in the log. */
+import { Counter, Histogram, type Registry } from '@prometheus-io/client'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Logger } from 'pino'
+import { catalogue, type Failure, type FailureName } from '../failures.ts'
+import { createInfoLine } from '../log.ts'
+import { addGauge, prefix } from '../metrics.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Logs how many requests without a caller had no line of their own since it was logged last. */
+    logSkipped(): void
+  }
+}
+
+/** What a client got for a request; `ClientLeft` if it left before its response. */
+type Result = 'Success' | 'ClientLeft' | FailureName
+
+export default fp<{ registry: Registry }>(
+  async (app, { registry }) => {
+    const { connections, server } = app
+    addGauge(registry, 'http_requests_in_flight', 'Requests that have no complete response yet', () => {
+      return connections.pending
+    })
+    addGauge(registry, 'http_connections', 'Open connections of clients', () => connections.size)
+    const measure = measureDurations(app, registry)
+    const count = countByCaller(registry)
+    const { logReply, logRejected, logSkipped } = createRequestLog(app.log as Logger)
+    app.decorate('logSkipped', logSkipped)
+    // There is no request to measure.
+    server.on('rejected', (failure: Failure, from: { requestId: string; client?: string }) => {
+      count('', failure.name)
+      logRejected(failure, from)
+    })
+    server.on('replied', (reply: FastifyReply, isSent: boolean) => {
+      const { caller, failure } = reply.request
+      if (isSent) measure(reply)
+      count(caller, isSent ? (failure?.name ?? 'Success') : 'ClientLeft')
+      logReply(reply, isSent)
+    })
+  },
+  { name: 'telemetry', dependencies: ['auth'] }
+)
+
+/** All others count as one: clients choose them, and each would be a series of its own. */
+const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
+const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+/** Returns the path of a request's route; undefined without one. */
+const routeOf = (request: FastifyRequest): string | undefined => request.apiPath ?? request.routeOptions.url
+
+/** Returns a function that measures a response that was sent. */
+function measureDurations(app: FastifyInstance, registry: Registry) {
+  const histogram = new Histogram({
+    name: `${prefix}http_request_duration_seconds`,
+    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
+    labelNames: ['route', 'interface', 'method', 'failure'],
+    buckets,
+    registers: [registry]
+  })
+  const ofApi = new Set<string | undefined>()
+  // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
+  app.addHook('onReady', (done) => {
+    for (const { url, method, isApi } of app.routes) {
+      if (!isApi) continue
+      ofApi.add(url)
+      for (const failure of [0, 500, 503]) histogram.zero({ route: url, interface: 'true', method, failure })
+    }
+    done()
+  })
+  return ({ request, elapsedTime }: FastifyReply) => {
+    const url = routeOf(request)
+    const labels = {
+      route: url ?? 'unknown',
+      interface: `${ofApi.has(url)}`,
+      method: methods.has(request.method) ? request.method : 'other',
+      failure: request.failure?.error ?? 0
+    }
+    histogram.observe(labels, elapsedTime / 1_000)
+  }
+}
+
+/** The requests of further callers count together: names of tokens may come and go. */
+const mostCallers = 100
+const names = Object.keys(catalogue) as FailureName[]
+/** What counts from 0 for each caller, so that Prometheus notices the first one. */
+const fromStart: Result[] = ['Success', ...names.filter((name) => [500, 503].includes(catalogue[name][0]))]
+
+/** Returns a function that counts a request by its caller, which is empty without a valid token, and by how it ended. */
+function countByCaller(registry: Registry) {
+  type Counts = Partial<Record<Result, number>>
+  const byCaller = new Map<string, Counts>()
+  const requests = new Counter({
+    name: `${prefix}http_requests_total`,
+    help: "Requests by their token's name, (none) without a valid one, (other) beyond 100, and by how they ended: Success, a failure's name, or ClientLeft",
+    labelNames: ['caller', 'result'],
+    registers: [registry],
+    collect() {
+      requests.reset()
+      for (const [caller, counts] of byCaller)
+        for (const [result, value] of Object.entries(counts)) requests.inc({ caller, result }, value)
+    }
+  })
+  function add(caller: string): Counts {
+    const counts: Counts = Object.fromEntries(fromStart.map((result) => [result, 0]))
+    byCaller.set(caller, counts)
+    return counts
+  }
+  // No token can have a name with brackets.
+  const none = add('(none)')
+  const others = add('(other)')
+  return (caller: string, result: Result) => {
+    const known = caller === '' ? none : byCaller.get(caller)
+    const counts = known ?? (byCaller.size < mostCallers + 2 ? add(caller) : others)
+    counts[result] = (counts[result] ?? 0) + 1
+  }
+}
+
+type Level = 'error' | 'warn' | 'info' | 'debug'
+
+/** Requests without a caller may have this many lines at once, and then this many a second: anybody can send them. */
+const linesAtOnce = 100
+const linesPerSecond = 20
+/** How long those without a line are counted before a line tells their number, in ms. */
+const skippedMs = 1_000
+
+/**
+ * Returns functions that log: a response that was sent or given up; a failure that was written without Fastify; and how many
+ * requests had no line since that was logged last.
+ */
+function createRequestLog(logger: Logger) {
+  const writeInfoLine = createInfoLine(logger)
+  let linesLeft = linesAtOnce
+  let since = performance.now()
+  let skipped = 0
+  let timer: NodeJS.Timeout | undefined
+
+  /** Takes one of the lines of requests without a caller; returns false if none is left. */
+  function takeLine(): boolean {
+    const now = performance.now()
+    linesLeft = Math.min(linesAtOnce, linesLeft + ((now - since) / 1_000) * linesPerSecond)
+    since = now
+    if (linesLeft < 1) return false
+    linesLeft--
+    return true
+  }
+
+  function write(level: Level, line: Record<string, unknown>, message: string) {
+    if (!logger.isLevelEnabled(level)) return
+    if (line.caller !== undefined || takeLine()) return logger[level](line, message)
+    skipped++
+    timer ??= setTimeout(logSkipped, skippedMs).unref()
+  }
+
+  function logSkipped() {
+    clearTimeout(timer)
+    timer = undefined
+    if (skipped > 0) logger.info({ requests: skipped }, 'requests without a caller were not logged')
+    skipped = 0
+  }
+
+  function logReply(reply: FastifyReply, isSent: boolean) {
+    const { failure, caller } = reply.request
+    if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'created')
+    const line = describe(reply)
+    // The line names no failure, since the client got none, and its plant may be stored.
+    const unsent = { ...line, failure: undefined, errorName: undefined }
+    if (!isSent) write('info', unsent, 'the client left before its response')
+    // Probes come every second, and matter only when they fail.
+    else if (!failure) write('debug', line, 'responded')
+    else if (failure.error === 500) write('error', { ...line, err: failure }, failure.message)
+    else if (failure.error === 503) write('warn', { ...line, cause: failure.cause }, failure.message)
+    else write('info', { ...line, cause: reportOf(failure) }, failure.message)
+  }
+
+  function logRejected(
+    { error, name, message }: Failure,
+    { requestId, client }: { requestId: string; client?: string }
+  ) {
+    write('info', { requestId, failure: error, errorName: name, client }, message)
+  }
+
+  return { logReply, logRejected, logSkipped }
+}
+
+/** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
+const reportOf = ({ cause }: Failure) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
+
+function describe({ request, elapsedTime }: FastifyReply) {
+  const { id, traceId, method, caller, failure, batchRows, ip, forwardedFor } = request
+  return {
+    requestId: id,
+    traceId,
+    method,
+    route: routeOf(request),
+    caller: caller || undefined,
+    failure: failure?.error ?? 0,
+    errorName: failure?.name,
+    batchRows: failure?.rows ?? batchRows,
+    durationMs: Math.round(elapsedTime * 1000) / 1000,
+    /** Undefined once its socket is destroyed. */
+    client: ip as string | undefined,
+    forwardedFor
+  }
+}
+
+/**
+ * Returns the fields of a success's line as JSON: pino's serialisation would cost as much as all else of the line. None of
+ * them can hold what JSON would have to escape.
+ */
+function writeFields(reply: FastifyReply): string {
+  const { requestId, traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } =
+    describe(reply)
+  return (
+    `,"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}","route":"${route}"` +
+    `,"caller":"${caller}","failure":0${batchRows ? `,"batchRows":${batchRows}` : ''}` +
+    `,"durationMs":${durationMs}${member('client', client)}${member('forwardedFor', forwardedFor)}`
+  )
+}
+
+const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":"${text}"`)

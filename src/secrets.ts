@@ -1,0 +1,124 @@
+/** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
+import { readFileSync, unwatchFile, watchFile } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { StartupFault } from './startup-fault.ts'
+
+/** The process's environment variables. */
+export type Environment = Record<string, string | undefined>
+
+/** A file, and its text when it was read at the start. */
+export interface SecretFile {
+  readonly path: string
+  readonly text: string
+}
+
+/** What a secret says, and the file that it came from, if it came from one. */
+export interface Secret<T> {
+  readonly value: T
+  readonly file: SecretFile | undefined
+}
+
+/** Returns the first of these names that is set, as NAME or by the file that NAME_FILE names. */
+export const findSecret = (env: Environment, names: readonly string[]) =>
+  names.find((name) => env[name] || env[`${name}_FILE`])
+
+/**
+ * Reads the first of these secrets that is set; one is required. Returns undefined, and adds a line to `faults`, if none is
+ * set or its text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
+ */
+export function readSecret<T>(
+  env: Environment,
+  names: readonly string[],
+  parse: (text: string) => T,
+  faults: string[]
+): Secret<T> | undefined {
+  const name = findSecret(env, names)
+  if (name === undefined) {
+    faults.push(`${names.at(-1)} is required`)
+    return undefined
+  }
+  const path = env[`${name}_FILE`]
+  let text = env[name] ?? ''
+  if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
+  try {
+    if (path) text = readFileSync(path, 'utf8').trim()
+    return { value: parse(text), file: path ? { path, text } : undefined }
+  } catch (error) {
+    if (error instanceof StartupFault) faults.push(...error.faults.map((fault) => `${name} ${fault}`))
+    else
+      faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
+    return undefined
+  }
+}
+
+/** How often Node looks at the file. It follows links, so that it notices a swapped one, as in Kubernetes. */
+const lookEveryMs = 500
+/** A text takes effect once it has been the same for this time: half of a secret may be valid, too. */
+const settlesMs = 500
+
+/**
+ * Follows the file that the setting `name` names, if any, and passes each new text to `use`, which returns what to log about
+ * it. If the text is broken, `use` throws a StartupFault, and the earlier text stays in use.
+ */
+export function followSecret(
+  name: string,
+  file: SecretFile | undefined,
+  log: FastifyBaseLogger,
+  use: (text: string) => object
+) {
+  if (file === undefined) {
+    const reload = async () => log.info(`${name} is not set; nothing to reload`)
+    return { isBroken: () => false, reload, close() {} }
+  }
+  const { path } = file
+  /** The text that was judged last, or why the file could not be read. */
+  let judged = file.text
+  let isBroken = false
+  let isClosed = false
+
+  const read = () =>
+    readFile(path, 'utf8').then(
+      (text) => ({ version: text.trim(), text: text.trim() }),
+      ({ code }) => ({ version: `cannot be read (${code})`, text: undefined })
+    )
+
+  function judge({ version, text }: Awaited<ReturnType<typeof read>>) {
+    if (isClosed) return
+    judged = version
+    try {
+      if (text === undefined) throw new StartupFault([version])
+      log.info(use(text), `${name} was read`)
+      isBroken = false
+    } catch (error) {
+      isBroken = true
+      const { faults } = error as StartupFault
+      log.error({ faults }, `${name} is broken; keeping the earlier text`)
+    }
+  }
+
+  /** Judges the file if it has changed and then stays as it is; if it does not, Node calls again. */
+  async function look() {
+    const { version } = await read()
+    if (version === judged) return
+    await sleep(settlesMs, undefined, { ref: false })
+    const found = await read()
+    if (found.version === version && version !== judged) judge(found)
+  }
+
+  watchFile(path, { interval: lookEveryMs, persistent: false }, look)
+  // It may have changed since it was read at the start.
+  void look()
+  return {
+    /** Whether the newest text is broken, so that an earlier one stays in use. */
+    isBroken: () => isBroken,
+    /** Reads the file now, and uses what it holds. Never rejects. */
+    reload: () => read().then(judge),
+    /** Stops following, and ignores a read in progress. */
+    close() {
+      isClosed = true
+      unwatchFile(path, look)
+    }
+  }
+}

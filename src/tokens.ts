@@ -1,0 +1,87 @@
+/** The bearer tokens: how they are written in the configuration or in a file, and how a new one is made. */
+import { hash, randomBytes } from 'node:crypto'
+import { StartupFault } from './startup-fault.ts'
+
+/** What the configuration says of access tokens. Nothing else knows how one is recognised. */
+export interface Tokens {
+  /** How many there are. */
+  readonly size: number
+  /**
+   * Returns the caller of a bearer token; undefined if the token is not valid now. It is awaited, so that another kind of
+   * token may ask elsewhere. Callers must be few: rates, budgets and metrics keep something for each.
+   */
+  findCaller(token: string): string | undefined | Promise<string | undefined>
+}
+
+const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
+const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
+/** Of a secret, in characters. */
+const minimumLength = 16
+/** The digest of an empty secret, which a script gets that hashes an unset variable. */
+const digestOfEmpty = hash('sha256', '')
+
+/**
+ * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
+ * Throws a StartupFault with a readable line for each entry that breaks a rule; no line holds a secret.
+ */
+export function parseTokens(text: string): Tokens {
+  /** The SHA-256 digest (hex) of each secret, with its caller. */
+  const tokens = new Map<string, string>()
+  const faults: string[] = []
+  const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])
+  for (const [index, entry] of entries.entries()) {
+    const fault = addEntry(tokens, entry)
+    if (fault) faults.push(`entry ${index + 1} ${fault}`)
+  }
+  if (entries.length === 0) faults.push('must hold at least one token')
+  if (faults.length > 0) throw new StartupFault(faults)
+  /**
+   * The callers of the secrets that were found valid, at most one for each token: hashing a secret again costs as much as
+   * its log line. They stay in memory in clear text until the file of tokens changes.
+   */
+  const known = new Map<string, string>()
+  return {
+    size: tokens.size,
+    findCaller(token) {
+      // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which
+      // a random number of this process decides, and nobody can choose a secret by its digest.
+      let caller = known.get(token)
+      if (caller !== undefined) return caller
+      caller = tokens.get(hash('sha256', token))
+      if (caller !== undefined) known.set(token, caller)
+      return caller
+    }
+  }
+}
+
+/** Adds the token of an entry, or returns what is wrong with it. */
+function addEntry(tokens: Map<string, string>, entry: string): string | undefined {
+  const colon = entry.indexOf(':')
+  const caller = colon === -1 ? 'default' : entry.slice(0, colon)
+  const secret = entry.slice(colon + 1)
+  let digest = hash('sha256', secret)
+  if (!callerName.test(caller)) return badName
+  if (colon !== -1 && secret.startsWith('sha256:')) {
+    digest = secret.slice('sha256:'.length).toLowerCase()
+    if (!/^[0-9a-f]{64}$/.test(digest)) return 'must have 64 hex digits after "sha256:"'
+    if (digest === digestOfEmpty) return 'has the digest of an empty secret'
+  } else if (secret.length < minimumLength || !isTokenShaped(secret)) {
+    return `must have a secret of ${minimumLength} or more letters, digits or "-._~+/", "=" only at its end`
+  }
+  if ((tokens.get(digest) ?? caller) !== caller) return 'repeats the secret of another name'
+  tokens.set(digest, caller)
+  return undefined
+}
+
+/**
+ * Makes a token for a caller: a secret of 32 random bytes in base64url, and the entry that recognises it without
+ * holding it. Throws a StartupFault for a bad name.
+ */
+export function createToken(caller: string): { secret: string; entry: string } {
+  if (!callerName.test(caller)) throw new StartupFault([`the token ${badName}`])
+  const secret = randomBytes(32).toString('base64url')
+  return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
+}
+
+/** Returns whether a text has the form of a bearer token (RFC 6750, section 2.1). */
+export const isTokenShaped = (text: string): boolean => /^[A-Za-z0-9\-._~+/]+=*$/.test(text)

@@ -1,0 +1,143 @@
+/**
+ * Tracing by OpenTelemetry, configured by the standard OTEL_ variables: the spans of requests, by @fastify/otel but with the
+ * service's own view of what is an error, and those of group commit, one for each attempt.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { FastifyOtelInstrumentation } from '@fastify/otel'
+import {
+  context,
+  DiagLogLevel,
+  diag,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanStatusCode,
+  TraceFlags,
+  trace
+} from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  resourceFromAttributes
+} from '@opentelemetry/resources'
+import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
+import type { FastifyBaseLogger } from 'fastify'
+import fp from 'fastify-plugin'
+import type { AttemptEnd, AttemptRow, Item, Store } from './group-commit/types.ts'
+import { StartupFault } from './startup-fault.ts'
+
+/** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
+export type Tracing = ReturnType<typeof startTracing>
+
+/** An item with the span of its request, which `activeSpan` returned. */
+export interface TracedItem extends Item {
+  readonly span?: SpanContext | undefined
+}
+
+/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
+export function startTracing(env: Record<string, string | undefined>, log: Pick<FastifyBaseLogger, 'warn'>) {
+  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
+    throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])
+  const { OTEL_EXPORTER_OTLP_PROTOCOL: usual, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: own } = env
+  if ((own || usual || 'http/protobuf') !== 'http/protobuf')
+    throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf'])
+  const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
+  const everyLevel = { error: report, warn: report, info: report, debug: report, verbose: report }
+  diag.setLogger(everyLevel, DiagLogLevel.WARN)
+  const provider = new NodeTracerProvider({
+    resource: defaultResource()
+      .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
+      .merge(detectResources({ detectors: [envDetector] })),
+    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())]
+  })
+  provider.register()
+  return {
+    /** Makes a span for each request; register it before anything else. Sends the last spans when the application closes. */
+    requests: traceRequests(() => provider.shutdown()),
+    /** Returns the context of the span of the request that is being handled, if there is one. */
+    activeSpan: () => trace.getSpanContext(context.active()),
+    traceStore
+  }
+}
+
+/** An unreachable collector must not hold up the end of the process. */
+const shutdownLimitMs = 2_000
+
+/** Makes the plugin of requests; `shutdown` sends the spans that are left. */
+function traceRequests(shutdown: () => Promise<void>) {
+  const instrumentation = new FastifyOtelInstrumentation({
+    instrumentHooks: false,
+    instrumentHandler: false,
+    ignorePaths: ({ url }) => /^\/(livez|readyz)(\?|$)/.test(url),
+    requestHook(span, request) {
+      const { method, url, routeOptions } = request
+      span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
+      // Without the query string, which may hold anything.
+      span.setAttribute('url.path', url.replace(/\?.*/s, ''))
+    }
+  })
+  return fp(
+    async (app) => {
+      await app.register(instrumentation.plugin())
+      // Its hook would mark every failure as an error, even a client's, and quote it. No route has such a hook of its own.
+      app.addHook('onRoute', (route) => {
+        delete route.onError
+      })
+      // The span ends after this, in the routes' own onSend.
+      app.addHook('onSend', (request, _, payload, done) => {
+        const { error, name: message } = request.failure ?? {}
+        if (error === 500 || error === 503)
+          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
+        done(null, payload)
+      })
+      // The context is lost while the body is read.
+      app.addHook('preHandler', (request, _, done) => {
+        context.with(request.opentelemetry().context ?? context.active(), done)
+      })
+      app.addHook('onClose', async () => {
+        const flushed = shutdown().catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
+        await Promise.race([flushed, sleep(shutdownLimitMs)])
+      })
+    },
+    { name: 'trace-requests' }
+  )
+}
+
+/**
+ * Returns the same store with a span around each attempt. It belongs to the trace of the first sampled request, so that
+ * the sampler decides once, and is linked to all of them; without a sampled request there is no span.
+ */
+function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
+  const tracer = trace.getTracer('plant-store')
+  /** Runs an attempt in a span of this name. */
+  async function traced(
+    name: string,
+    rows: readonly AttemptRow<T>[],
+    attempt: () => Promise<AttemptEnd<R>>,
+    /** Its text has values, so that pg must make no span. */
+    hasValues = false
+  ): Promise<AttemptEnd<R>> {
+    const callers = rows.flatMap(({ item: { span } }) =>
+      span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
+    )
+    const [first] = callers
+    if (first === undefined) return attempt()
+    const links = callers.map((context) => ({ context }))
+    const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
+    // A lane runs in the context of the request that woke it, which may be any.
+    const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
+    const end = await context.with(hasValues ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, span), attempt)
+    if (end.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: end.failure.kind })
+    span.end()
+    return end
+  }
+  return {
+    ...store,
+    insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
+    insertEach: (rows, limitMs, signal) =>
+      traced('write plants', rows, () => store.insertEach(rows, limitMs, signal), true),
+    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal)),
+    probe: () => context.with(ROOT_CONTEXT, () => store.probe())
+  }
+}
