@@ -3,7 +3,7 @@
 # again. Without a host, the superuser loses its password: it exists on the server's socket alone.
 set -eu
 # The server's log shows no statement with a password, even if one fails.
-export PGOPTIONS='-c log_statement=none -c log_min_error_statement=panic'
+export PGOPTIONS="${PGOPTIONS:-} -c log_statement=none -c log_min_error_statement=panic -c client_min_messages=warning"
 psql="psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --username=${1:-plants} ${2:+--host=$2} --dbname=plants"
 $psql --file=/ops/postgresql/roles.sql
 $psql <<SQL
