@@ -11,6 +11,7 @@ COPY . .
 RUN npm run build \
  && npm prune --omit=dev --ignore-scripts \
  && rm -r src dev ops tsconfig*.json package-lock.json .npmrc \
+ && find node_modules -type f \( -name '*.ts' -o -name '*.map' \) -delete \
  && chmod -R go=rX .
 
 FROM ${NODE_IMAGE}
