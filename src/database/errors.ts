@@ -60,11 +60,12 @@ const inFunctions: Kinds = { away: 'busy', gone: 'broken' }
 const workerCodes = /^(XX000|58030)$/
 const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
-/**
- * Bad data (22), a constraint (23), a trigger (38, P0), a view's check (44), a value that is too large (54), and the classes
- * that the SQL standard ("SQLSTATE") leaves to authors of triggers: those from 6 to 9 and from I to Z but P and X.
- */
-const ruleClasses = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
+/** Bad data (22), a constraint (23), a view's check (44), a value that is too large (54). */
+const dataClasses = /^(22|23|44|54)/
+/** A trigger (38, P0), and the classes that the SQL standard leaves to authors: those from 6 to 9 and from I to Z but P and X. */
+const authorsClasses = /^(38|P0|[6-9I-OQ-WYZ])/
+/** The first line of the context of what a trigger raises on purpose. Of a statement that fails in it, that is the statement. */
+const onPurpose = /^[^\n]* RAISE(\n|$)/
 /** A read-only server, and prepared statements that are lost or mixed up. */
 const staleCodes = /^(25006|26000|42P05)$/
 /** `idle_in_transaction_session_timeout`, `transaction_timeout`, `idle_session_timeout`. */
@@ -95,9 +96,18 @@ export const isReadOnlyError = (error: unknown): boolean =>
 /** Returns whether a session ended by a time-out of its own, which says nothing about other sessions. */
 export const isTimedOut = (error: unknown): boolean => timeOutCodes.test(codeOf(error) ?? '')
 
-/** Returns whether the data of a row breaks a rule of the table. */
-export const breaksRule = (error: unknown): boolean =>
-  ruleClasses.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
+/**
+ * Returns whether a row breaks a rule: one of the table, or of a trigger that raises it on purpose. What else fails in a trigger
+ * is its author's fault, as in a statement about another table; so is a partition that nobody has made, which has no constraint.
+ */
+export function breaksRule(error: unknown): boolean {
+  const { where, routine, constraint } = error as Report
+  const code = codeOf(error) ?? ''
+  if (authorsClasses.test(code)) return true
+  if (where !== undefined) return dataClasses.test(code) && onPurpose.test(where)
+  if (code === '23514' && constraint === undefined) return false
+  return dataClasses.test(code) || routine === 'ExecWithCheckOptions'
+}
 
 /** Returns what an error means for the rows of its statement. */
 export const diagnose = (error: unknown): WriteFailure => ({

@@ -157,7 +157,7 @@ function toCreateFailure(error: unknown): Failure {
 
 /** Returns whether an error is that the table requires a column that the service does not write: the operator's fault. */
 function isOfUnwrittenColumn(error: unknown): boolean {
-  const { code, column, where } = error as { code?: string; column?: string; where?: string }
-  // An error with `where` comes from a statement of a trigger, one without `column` from a domain.
-  return code === '23502' && where === undefined && column !== undefined && !writtenColumns.includes(column)
+  const { code, column } = error as { code?: string; column?: string }
+  // One without `column` comes from a domain.
+  return code === '23502' && column !== undefined && !writtenColumns.includes(column)
 }
