@@ -1,13 +1,6 @@
 /** What the service needs of its database, and of the table of plants. */
 import { checkNoRow, checkServer, checkStatements } from '../database/checks.ts'
-import {
-  commitNothing,
-  comparePlants,
-  createEachPlant,
-  createPlants,
-  findPlants,
-  writtenColumns
-} from './statements.ts'
+import { commitNothing, createEachPlant, createPlants, findPlants, writtenColumns } from './statements.ts'
 
 /** In ms: a statement without rows needs no lock that others hold for long. */
 const lockMs = 25
@@ -45,7 +38,6 @@ export const databaseChecks = [
     createPlants([], lockMs),
     createEachPlant([], eachLimitMs),
     findPlants([]),
-    comparePlants([]),
     commitNothing
   ]),
   checkNoRow(selectFaults)

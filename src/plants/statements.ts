@@ -54,12 +54,6 @@ const find = `
   select plants.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${lookupSettings}`
 
-// Finds rows of version 1.0.0 by their content: their write ids hold no hash of it.
-const contentOf = (table: string) => `(${columnNames.replaceAll(/\w+/g, `${table}.$&`)})`
-const compare = `
-  select plants.id from unnest(${castParameters(1)}) as asked (${columnNames})
-  join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
-
 // Inserts no row, but needs the same rights, and the same lock of the table, as an insert.
 const insertNone = `
   insert into plants (${writtenList}) select ${writtenList} from plants limit 0 on conflict (id) do nothing`
@@ -178,13 +172,6 @@ export const findPlants = (ids: readonly bigint[]) => ({
   name: 'find plants',
   text: find,
   values: [toArray(ids.map(String))]
-})
-
-/** Returns the statement that finds which of these plants are stored with this content. */
-export const comparePlants = (plants: readonly NewPlant[]) => ({
-  name: 'compare plants',
-  text: compare,
-  values: toArrayParameters(plants)
 })
 
 /** Commits as a create does, without a plant. */
