@@ -25,7 +25,7 @@ async function start() {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
-  const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
+  const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   if (!hasTerminal) process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(
