@@ -25,10 +25,12 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   const { value: initial, file } = config.database
   const app = await createBareApp(logger, {
     first: tracing?.requests,
-    headersTimeoutMs: config.headersTimeoutMs,
-    requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
-    maxConnections: config.MAX_CONNECTIONS,
-    keepAliveTimeout,
+    limits: {
+      headersTimeoutMs: config.headersTimeoutMs,
+      requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
+      maxConnections: config.MAX_CONNECTIONS,
+      keepAliveTimeout
+    },
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
   })

@@ -29,7 +29,7 @@ const limits = {
 export default fp<Options>(
   async (app, { registry, listen }) => {
     if (listen) addProcessMetrics(registry)
-    const admin = listen && (await createBareApp(app.log, limits))
+    const admin = listen && (await createBareApp(app.log, { limits }))
     if (admin) addLiveness(admin)
     admin?.get('/metrics', async (_, reply) => {
       const page = await registry.metrics()
