@@ -16,7 +16,7 @@ declare module 'fastify' {
 interface Route {
   method: string
   url: string
-  /** It belongs to the interface. */
+  /** It belongs to the interface, and so to the document and the alerts: its schema has a tag. */
   isApi: boolean
 }
 
@@ -27,9 +27,9 @@ export function addMethods(
 ) {
   const routes: Route[] = []
   app.decorate('routes', routes)
-  app.addHook('onRoute', ({ method, url, config }) => {
+  app.addHook('onRoute', ({ method, url, schema }) => {
     // Routes that reject have a list of methods.
-    if (typeof method === 'string') routes.push({ method, url, isApi: config?.isApi === true })
+    if (typeof method === 'string') routes.push({ method, url, isApi: schema?.tags !== undefined })
   })
   // Node's parser knows more methods than Fastify has routes for.
   for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
