@@ -7,13 +7,6 @@ import { catalogue, type Failure, type FailureName } from '../failures.ts'
 import { createInfoLine } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Logs how many requests without a caller had no line of their own since it was logged last. */
-    logSkipped(): void
-  }
-}
-
 /** Where a failure comes from that was written without Fastify. */
 interface Origin {
   requestId: string
@@ -29,7 +22,7 @@ export default fp<{ registry: Registry }>(
     const measure = measureDurations(app, registry)
     const count = countByCaller(registry)
     const { logReply, logRejected, logSkipped } = createRequestLog(app.log as Logger)
-    app.decorate('logSkipped', logSkipped)
+    app.addHook('onClose', async () => logSkipped())
     // There is no request to measure.
     server.on('rejected', (failure: Failure, origin: Origin) => {
       count('', failure.name)
