@@ -138,7 +138,7 @@ function createRequestLog(logger: Logger) {
     const { failure, caller } = reply.request
     if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'created')
     const line = describe(reply)
-    // The line names no failure, since the client got none, and its plant may be stored.
+    // The client got no failure, and its plant may be stored.
     const unsent = { ...line, failure: undefined, errorName: undefined }
     if (!isSent) write('info', unsent, 'the client left before its response')
     // Probes come every second, and matter only when they fail.
