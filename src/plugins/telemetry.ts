@@ -7,12 +7,6 @@ import { catalogue, type Failure, type FailureName } from '../failures.ts'
 import { createInfoLine } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
-/** Where a failure comes from that was written without Fastify. */
-interface Origin {
-  requestId: string
-  client?: string
-}
-
 export default fp<{ registry: Registry }>(
   async (app, { registry }) => {
     const { connections, server } = app
@@ -21,12 +15,12 @@ export default fp<{ registry: Registry }>(
     addGauge(registry, 'http_connections', 'Open connections of clients', () => connections.size)
     const measure = measureDurations(app, registry)
     const count = countByCaller(registry)
-    const { logReply, logRejected, logSkipped } = createRequestLog(app.log as Logger)
+    const { write, logReply, logSkipped } = createRequestLog(app.log as Logger)
     app.addHook('onClose', async () => logSkipped())
     // There is no request to measure.
-    server.on('rejected', (failure: Failure, origin: Origin) => {
-      count('', failure.name)
-      logRejected(failure, origin)
+    server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
+      count('', errorName)
+      write('info', { ...origin, failure, errorName }, message)
     })
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { caller, failure } = reply.request
@@ -111,8 +105,8 @@ function countByCaller(registry: Registry) {
 const linesPerSecond = 100
 
 /**
- * Returns functions that log: a response that was sent or given up; a failure that was written without Fastify; and how many
- * requests had no line since that was logged last.
+ * Returns functions that log: a line of a request; a response that was sent or given up; and how many requests had no line
+ * since that was logged last.
  */
 function createRequestLog(logger: Logger) {
   const writeInfoLine = createInfoLine(logger)
@@ -148,11 +142,7 @@ function createRequestLog(logger: Logger) {
     else write('info', { ...line, cause: reportOf(failure) }, failure.message)
   }
 
-  function logRejected({ error: failure, name: errorName, message }: Failure, origin: Origin) {
-    write('info', { ...origin, failure, errorName }, message)
-  }
-
-  return { logReply, logRejected, logSkipped }
+  return { write, logReply, logSkipped }
 }
 
 /** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
