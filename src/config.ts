@@ -150,7 +150,7 @@ export function readMigrationConfig(env: Environment) {
 
 /** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */
 export function isTracingOn(env: Environment): boolean {
-  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
-  const names = ['OTEL_TRACES_EXPORTER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']
-  return names.some((name) => env[name])
+  const { OTEL_TRACES_EXPORTER: exporter, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = env
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || exporter === 'none') return false
+  return Boolean(exporter || endpoint || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
 }

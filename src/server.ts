@@ -55,8 +55,6 @@ function endOnSignals(app: App, delayMs: number, limitMs: number) {
   /** When the shutdown began. */
   let endsSince: number | undefined
   const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
-  // First, before the log's own listener flushes it: where the shutdown times out, nothing else logs these requests.
-  process.prependOnceListener('exit', () => app.logSkipped())
   const { close } = closeWithGrace(
     {
       delay: limitMs,

@@ -7,19 +7,6 @@ import { catalogue, type Failure, type FailureName } from '../failures.ts'
 import { createInfoLine } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Logs how many requests without a caller had no line of their own since it was logged last. */
-    logSkipped(): void
-  }
-}
-
-/** Where a failure comes from that was written without Fastify. */
-interface Origin {
-  requestId: string
-  client?: string
-}
-
 export default fp<{ registry: Registry }>(
   async (app, { registry }) => {
     const { connections, server } = app
@@ -28,12 +15,12 @@ export default fp<{ registry: Registry }>(
     addGauge(registry, 'http_connections', 'Open connections of clients', () => connections.size)
     const measure = measureDurations(app, registry)
     const count = countByCaller(registry)
-    const { logReply, logRejected, logSkipped } = createRequestLog(app.log as Logger)
-    app.decorate('logSkipped', logSkipped)
+    const { write, logReply, logSkipped } = createRequestLog(app.log as Logger)
+    app.addHook('onClose', async () => logSkipped())
     // There is no request to measure.
-    server.on('rejected', (failure: Failure, origin: Origin) => {
-      count('', failure.name)
-      logRejected(failure, origin)
+    server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
+      count('', errorName)
+      write('info', { ...origin, failure, errorName }, message)
     })
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { caller, failure } = reply.request
@@ -118,8 +105,8 @@ function countByCaller(registry: Registry) {
 const linesPerSecond = 100
 
 /**
- * Returns functions that log: a response that was sent or given up; a failure that was written without Fastify; and how many
- * requests had no line since that was logged last.
+ * Returns functions that log: a line of a request; a response that was sent or given up; and how many requests had no line
+ * since that was logged last.
  */
 function createRequestLog(logger: Logger) {
   const writeInfoLine = createInfoLine(logger)
@@ -145,7 +132,7 @@ function createRequestLog(logger: Logger) {
     const { failure, caller } = reply.request
     if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'created')
     const line = describe(reply)
-    // The line names no failure, since the client got none, and its plant may be stored.
+    // The client got no failure, and its plant may be stored.
     const unsent = { ...line, failure: undefined, errorName: undefined }
     if (!isSent) write('info', unsent, 'the client left before its response')
     // Probes come every second, and matter only when they fail.
@@ -155,11 +142,7 @@ function createRequestLog(logger: Logger) {
     else write('info', { ...line, cause: reportOf(failure) }, failure.message)
   }
 
-  function logRejected({ error: failure, name: errorName, message }: Failure, origin: Origin) {
-    write('info', { ...origin, failure, errorName }, message)
-  }
-
-  return { logReply, logRejected, logSkipped }
+  return { write, logReply, logSkipped }
 }
 
 /** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
