@@ -91,7 +91,7 @@ export class Connection {
   /** It can be closed for another. The first request of a new one may be on its way. */
   get isIdle(): boolean {
     const isNew = this.#newest === undefined && performance.now() - this.openedAt <= newMs
-    return this.pending === 0 && !this.isArriving && !isNew
+    return this.pending === 0 && !this.isArriving && !isNew && !this.isExcess
   }
 
   /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
@@ -197,6 +197,8 @@ export class Connections {
   readonly bySocket = new Map<Socket, Connection>()
   readonly backpressure = new Backpressure()
   readonly limits: ConnectionLimits
+  /** How many are not in excess. */
+  #admitted = 0
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
 
@@ -220,15 +222,21 @@ export class Connections {
 
   /** Opens a connection. Beyond the limit, it closes an idle one: first the oldest that has shown no token. */
   open(socket: Socket): Connection {
-    const isFull = this.size >= this.limits.maxConnections
+    const isFull = this.#admitted >= this.limits.maxConnections
     const idle = isFull ? (this.#findIdle(false) ?? this.#findIdle(true)) : undefined
     if (idle) {
-      this.bySocket.delete(idle.socket)
+      this.remove(idle)
       idle.socket.destroy()
     }
     const connection = new Connection(socket, isFull && !idle)
     this.bySocket.set(socket, connection)
+    if (!connection.isExcess) this.#admitted++
     return connection
+  }
+
+  /** Forgets a connection that has closed. */
+  remove(connection: Connection): void {
+    if (this.bySocket.delete(connection.socket) && !connection.isExcess) this.#admitted--
   }
 
   #findIdle(isTrusted: boolean): Connection | undefined {
@@ -275,7 +283,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
     socket.on('end', () => connection.isArriving && reject(socket, new Failure('MalformedRequest')))
     socket.once('close', () => {
-      connections.bySocket.delete(socket)
+      connections.remove(connection)
       connections.backpressure.remove(connection)
       connection.abandon()
     })
