@@ -30,7 +30,6 @@ export async function buildApp(
 ) {
   const registry = new Registry()
   const { BASE_PATH: basePath, bodyMemoryBytes, tokens, write } = config
-  const { value: initial, file } = config.database
   const app = await createBareApp(logger, {
     first: tracing?.requests,
     headersTimeoutMs: config.headersTimeoutMs,
@@ -44,7 +43,7 @@ export async function buildApp(
   await app.register(auth, { registry, tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(database, { registry, initial, file, checks: databaseChecks })
+  await app.register(database, { registry, url: config.database, checks: databaseChecks })
   await app.register(plantRepository, { registry, write, tracing, repository })
   await app.register(plants, { basePath, bodyMemoryBytes })
   await app.register(telemetry, { registry })

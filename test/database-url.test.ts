@@ -39,7 +39,7 @@ const read: [url: string, options: object][] = [
     'postgres://gardener:th,y@me@a:1,b,[::1]:3/plants?target_session_attrs=read-write',
     {
       password: 'th,y@me',
-      target_session_attrs: 'read-write',
+      isReadWrite: true,
       hosts: [
         { host: 'a', port: 1 },
         { host: 'b', port: 5432 },
@@ -47,8 +47,9 @@ const read: [url: string, options: object][] = [
       ]
     }
   ],
-  ['postgres://a,b/plants', { target_session_attrs: 'read-write' }],
-  [by('target_session_attrs=any'), { target_session_attrs: 'any', hosts: undefined }],
+  ['postgres://a,b/plants', { isReadWrite: true }],
+  [by('target_session_attrs=primary'), { isReadWrite: true }],
+  [by('target_session_attrs=any'), { isReadWrite: false, hosts: [{ host: 'db.test', port: 5433 }] }],
   // TLS, and whether a host beyond this machine is reached without it and without a word.
   [by(''), { ssl: false, exposedHost: 'db.test' }],
   [by('sslmode=disable'), { ssl: false, exposedHost: undefined }],

@@ -1,7 +1,7 @@
 /** Sessions of the database: their limits, and when which of them are replaced. */
 import t, { type Test } from 'tap'
+import { Database } from '../src/database/database.ts'
 import { NoConnection } from '../src/database/errors.ts'
-import { Database } from '../src/database/sessions.ts'
 import { parseDatabaseUrl } from '../src/database/url.ts'
 import { createDatabase, query } from './support/postgres/database.ts'
 import { until } from './support/until.ts'
@@ -97,7 +97,7 @@ t.test('no session in time, or at all: no statement was sent', async (t) => {
   const { database } = open(t)
   await t.rejects(database.run(select, 0), NoConnection)
   await t.rejects(database.run(select, limitMs, AbortSignal.abort()), NoConnection)
-  database.replaceOptions({ ...parseDatabaseUrl(url), port: 1 })
+  database.replaceOptions(parseDatabaseUrl('postgres://127.0.0.1:1/plants'))
   await t.rejects(database.run(select, limitMs), NoConnection)
   t.equal(database.state.waiting, 0)
 })

@@ -2,7 +2,7 @@
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Database } from '../database/sessions.ts'
+import type { Database } from '../database/database.ts'
 import { lanes } from '../group-commit/table.ts'
 import type { Tracing } from '../tracing.ts'
 import { createPlantMetrics } from './metrics.ts'

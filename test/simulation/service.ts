@@ -46,7 +46,7 @@ export interface Settings {
 export async function loadService(src: string) {
   const load = <Module>(path: string): Promise<Module> => import(pathToFileURL(`${src}/${path}`).href)
   const { toFailure, toResponse } = await load<typeof import('../../src/failures.ts')>('failures.ts')
-  const { Database } = await load<typeof import('../../src/database/sessions.ts')>('database/sessions.ts')
+  const { Database } = await load<typeof import('../../src/database/database.ts')>('database/database.ts')
   const { openRepository } = await load<typeof import('../../src/plants/plugin.ts')>('plants/plugin.ts')
   const { parseDatabaseUrl } = await load<typeof import('../../src/database/url.ts')>('database/url.ts')
   const { deriveWriteId } = await load<typeof import('../../src/plants/write-id.ts')>('plants/write-id.ts')

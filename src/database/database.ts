@@ -1,39 +1,27 @@
 /** The sessions of the database: statements take free ones, and all are replaced when a server or the URL changes. */
 import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
-import { isReadOnlyError, isReported, isTimedOut, NoConnection } from './errors.ts'
-import { createClientClass } from './hosts.ts'
-import { readOnly } from './read-only.ts'
-import { createReportCounts } from './reports.ts'
-import { Session } from './statement.ts'
+import { type Connector, createConnector } from './connector.ts'
+import { isReadOnlyError, isTimedOut, NoConnection, ReportCounts, readOnly } from './errors.ts'
+import { Session } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
-/** A session that nobody has used for this long is ended. */
-const mostIdleMs = 10_000
-/** A session of this age is ended after its statement: servers behind one name change. */
-const mostAgeMs = 1_800_000
 /** How often the log says that the database is read-only. */
 const reminderMs = 60_000
-
-/** A session without a statement, and the timer that ends it. */
-interface Free {
-  readonly session: Session
-  readonly timer: NodeJS.Timeout
-}
 
 /** One database. It opens as many sessions as it is asked to run statements at a time. */
 export class Database {
   /** What PostgreSQL has reported, by SQLSTATE. */
-  readonly reports = createReportCounts()
+  readonly reports = new ReportCounts()
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
   #options: DatabaseOptions
-  #Client: ReturnType<typeof createClientClass>
-  /** All sessions were replaced this often: those of an earlier generation end after their statements. */
-  #generation = 0
-  /** The one that was used last is taken first, so that the others end. */
-  #free: Free[] = []
+  #connect: Connector
+  /** The sessions that are used. All others end after their statements, because they were replaced. */
+  #current = new Set<Session>()
+  /** Those without a statement. The one that was used last is taken first, so that the others grow old. */
+  #free: Session[] = []
   #busy = 0
-  /** The statements that wait for a session: each opens one of the new generation when the old one is replaced. */
+  /** The statements that wait for a session: each opens another when all sessions are replaced. */
   readonly #waits = new Set<() => void>()
   #replacements = 0
   #toldReadOnlyAt = Number.NEGATIVE_INFINITY
@@ -42,7 +30,7 @@ export class Database {
   constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
     this.#log = log
     this.#options = options
-    this.#Client = createClientClass(options)
+    this.#connect = createConnector(options)
   }
 
   /** The options of sessions that are opened from now on. */
@@ -60,36 +48,29 @@ export class Database {
     limitMs: number,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>> {
-    const session = this.#takeFree() ?? (await this.#open(limitMs, signal))
+    for (const old of this.#free.filter(({ isOld }) => isOld)) this.#forget(old)
+    const session = this.#free.pop() ?? (await this.#open(limitMs, signal))
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.reports.add(error)
     if (isReadOnlyError(error)) this.#tellReadOnly()
-    if (loss === 'server') this.#replaceAfter(session.generation, error)
+    if (loss === 'server') this.#replaceAfter(session, error)
     if (loss === 'nothing') this.#keep(session)
-    else session.end()
+    else this.#forget(session)
     if (result === undefined) throw error
     return result as pg.QueryResult<Row>
   }
 
-  #takeFree(): Session | undefined {
-    const { session, timer } = this.#free.pop() ?? {}
-    clearTimeout(timer)
-    return session
-  }
-
-  /** Lets others use a session, unless it is of an earlier generation or too old. */
+  /** Lets others use a session, unless it was replaced. */
   #keep(session: Session) {
-    const isOld = performance.now() - session.openedAt > mostAgeMs
-    if (this.#isClosed || isOld || session.generation !== this.#generation) return session.end()
-    const timer = setTimeout(() => this.#forget(session), mostIdleMs).unref()
-    this.#free.push({ session, timer })
+    if (this.#current.has(session) && !this.#isClosed) this.#free.push(session)
+    else this.#forget(session)
   }
 
   #forget(session: Session) {
-    clearTimeout(this.#free.find((free) => free.session === session)?.timer)
-    this.#free = this.#free.filter((free) => free.session !== session)
+    this.#current.delete(session)
+    this.#free = this.#free.filter((free) => free !== session)
     session.end()
   }
 
@@ -101,14 +82,18 @@ export class Database {
     const abort = () => fail(signal?.reason)
     const timer = setTimeout(() => fail(new Error('no connection was open in time')), limitMs)
     const connect = () => {
-      const generation = this.#generation
+      const sessions = this.#current
       this.#connect(limitMs).then(
-        (session) => {
-          const isWanted = generation === this.#generation && this.#waits.delete(connect)
-          if (isWanted) resolve(session)
+        (client) => {
+          const session = new Session(client, (lost, error) => this.#onLost(lost, error))
+          sessions.add(session)
+          if (sessions === this.#current && this.#waits.delete(connect)) resolve(session)
           else this.#keep(session)
         },
-        (cause) => generation === this.#generation && fail(cause)
+        (cause) => {
+          for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
+          if (sessions === this.#current) fail(cause)
+        }
       )
     }
     signal?.addEventListener('abort', abort)
@@ -124,43 +109,23 @@ export class Database {
     }
   }
 
-  /** Connects to one of the hosts, each of which is tried once. */
-  async #connect(limitMs: number): Promise<Session> {
-    const generation = this.#generation
-    const { hosts = [{}] } = this.#options
-    const config = { ...this.#options, keepAlive: true, connectionTimeoutMillis: limitMs }
-    const Client = this.#Client
-    let first: unknown
-    for (const _ of hosts) {
-      try {
-        const client = await new Client(config).connect()
-        return new Session(client, generation, (session, error) => this.#onLost(session, error))
-      } catch (error) {
-        this.reports.add(error)
-        // What PostgreSQL itself has reported explains more than a later host that is only a standby.
-        if (!isReported(first)) first = error
-      }
-    }
-    throw first
-  }
-
   /** A session without a statement has ended. */
   #onLost(session: Session, error: Error) {
+    if (!isTimedOut(error)) this.#replaceAfter(session, error)
     this.#forget(session)
-    if (!isTimedOut(error)) this.#replaceAfter(session.generation, error)
   }
 
-  /** Replaces all sessions: in a failover, each will fail as this one did. One of an earlier generation adds nothing. */
-  #replaceAfter(generation: number, error: unknown) {
-    if (generation !== this.#generation || this.#isClosed) return
+  /** Replaces all sessions: in a failover, each will fail as this one did. One that was replaced already adds nothing. */
+  #replaceAfter(session: Session, error: unknown) {
+    if (!this.#current.has(session) || this.#isClosed) return
     this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
     this.#replacements++
     this.#replace()
   }
 
   #replace() {
-    this.#generation++
-    for (const { session } of this.#free) this.#forget(session)
+    this.#current = new Set()
+    for (const session of this.#free) this.#forget(session)
     for (const connect of this.#waits) connect()
   }
 
@@ -174,7 +139,7 @@ export class Database {
   /** Replaces all sessions by ones with these options. */
   replaceOptions(next: DatabaseOptions): void {
     this.#options = next
-    this.#Client = createClientClass(next)
+    this.#connect = createConnector(next)
     this.#replace()
   }
 
