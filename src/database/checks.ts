@@ -14,40 +14,30 @@ import type { DatabaseOptions } from './url.ts'
  */
 export type Check = (client: pg.Client, open: () => Promise<pg.Client>) => Promise<string | undefined>
 
-/** A setting, what it must match, and the rule that says so. */
-type Rule = readonly [name: string, good: RegExp, rule: string]
-
-/** What migrations need, too. In another encoding, PostgreSQL cannot store every name unchanged. */
-const rules: readonly Rule[] = [
+/** Settings, what each must match, and the rule that says so. */
+const rules: readonly [name: string, good: RegExp, rule: string][] = [
   ['server_version', /^(1[5-9]|[2-9]\d)/, 'PostgreSQL must be version 15 or later'],
-  ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"]
-]
-const rulesOfCreates: readonly Rule[] = [
-  ...rules,
+  // In another, PostgreSQL cannot store every name unchanged.
+  ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"],
   // A commit must wait for the disk, and for a synchronous standby where there is one.
   ['synchronous_commit', /^(?!off$|local$)/, 'synchronous_commit must be remote_write, on or remote_apply'],
   // Otherwise PostgreSQL reads an absent text in an array as the text NULL.
   ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
-/** Makes the check of settings, and that the server accepts writes. Only a standby is waited for: settings do not change. */
-const makeServerCheck =
-  (all: readonly Rule[]): Check =>
-  async (client) => {
-    const text = 'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
-    const { rows } = await client.query(text, [[...all.map(([name]) => name), 'transaction_read_only']])
-    const { found } = rows[0]
-    for (const [index, [, good, rule]] of all.entries())
-      if (!good.test(found[index])) throw new StartupFault([`${rule}; it is ${found[index]}`])
-    return found.at(-1) === 'on' ? readOnly : undefined
-  }
-
-/** Checks the server that creates plants. */
-export const checkServer = makeServerCheck(rulesOfCreates)
+/** Checks the settings, and that the server accepts writes. Only a standby is waited for: settings do not change. */
+export const checkServer: Check = async (client) => {
+  const text = 'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
+  const { rows } = await client.query(text, [[...rules.map(([name]) => name), 'transaction_read_only']])
+  const { found } = rows[0]
+  for (const [index, [, good, rule]] of rules.entries())
+    if (!good.test(found[index])) throw new StartupFault([`${rule}; it is ${found[index]}`])
+  return found.at(-1) === 'on' ? readOnly : undefined
+}
 
 /** What migrations need of their server. A pooler that moves a session would lose its locks, and keep them from others. */
 export const migrationChecks: readonly Check[] = [
-  makeServerCheck(rules),
+  checkServer,
   async (client, open) => {
     if (!(await isMoved(client, open, []))) return undefined
     throw new StartupFault([
@@ -81,18 +71,8 @@ export const checkStatements = (statements: readonly pg.QueryConfig[]): Check =>
   }
 }
 
-/** Makes the check that a query returns no row. What is missing is the column `fault` of all rows. */
-export const checkNoRow =
-  (select: string): Check =>
-  async (client) => {
-    const { rows } = await client.query(select)
-    return rows.map(({ fault }) => fault).join('; ') || undefined
-  }
-
 /** How long another session keeps a pooler's server busy, in ms. Our session waits for it if the pooler has no other. */
 const busyMs = 500
-/** How many servers are kept busy at most. A pooler that takes its servers in turn may have as many idle ones. */
-const mostBusyServers = 3
 
 type Statements = readonly pg.QueryConfig[]
 
@@ -100,16 +80,13 @@ type Statements = readonly pg.QueryConfig[]
 async function isMoved(client: pg.Client, open: () => Promise<pg.Client>, statements: Statements) {
   const server = await rehearse(client, statements)
   // A pooler gives sessions numbers of its own, not those of PostgreSQL's processes (docs/decisions/private-fields.md).
-  const isDirect = server === (client as unknown as { processID: number }).processID
-  for (let busy = 0; busy < mostBusyServers && !isDirect; busy++) {
-    const other = await open()
-    // Its transaction ends with its session, even if no server was free for it.
-    const isOver = sleep(busyMs)
-    void isOver.then(() => other.end())
-    await Promise.race([begin(other, statements), isOver])
-    if ((await rehearse(client, statements)) !== server) return true
-  }
-  return false
+  if (server === (client as unknown as { processID: number }).processID) return false
+  const other = await open()
+  // Its transaction ends with its session, even if no server was free for it.
+  const isOver = sleep(busyMs)
+  void isOver.then(() => other.end())
+  await Promise.race([begin(other, statements), isOver])
+  return (await rehearse(client, statements)) !== server
 }
 
 /** Executes the statements in a transaction that is rolled back, and returns the number of PostgreSQL's process for it. */
@@ -161,13 +138,11 @@ const retryEveryMs = 250
 const attemptLimitMs = 30_000
 /** An attempt in less time than this, or than half of the whole, would say less than the one before. */
 const shortestAttemptMs = 1_000
-/** What is still missing after this time is reported again. */
-const reminderMs = 60_000
 
 /**
  * Returns as soon as the database that `current` returns can be reached and passes every check; tries again until
- * `timeoutMs` is over. Calls `tell` with what it waits for: at once, when that changes, and every minute. Throws a
- * StartupFault that says what was still missing at the end.
+ * `timeoutMs` is over. Calls `tell` with what it waits for, whenever that changes. Throws a StartupFault that says what was
+ * still missing at the end.
  */
 export async function waitForDatabase(
   current: () => DatabaseOptions,
@@ -178,15 +153,11 @@ export async function waitForDatabase(
   const deadline = performance.now() + timeoutMs
   const shortestMs = Math.min(shortestAttemptMs, timeoutMs / 2)
   let known: string | undefined
-  let toldAt = 0
   for (let leftMs = timeoutMs; ; leftMs = Math.ceil(deadline - performance.now())) {
     if (known !== undefined && leftMs < shortestMs) throw new StartupFault([known])
     const missing = await findMissing(current(), Math.min(attemptLimitMs, leftMs), checks)
     if (missing === undefined) return
-    if (missing !== known || performance.now() - toldAt >= reminderMs) {
-      tell(missing)
-      toldAt = performance.now()
-    }
+    if (missing !== known) tell(missing)
     known = missing
     await sleep(Math.min(retryEveryMs, Math.max(0, deadline - performance.now())))
   }

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
 import { type Connector, createConnector } from './connector.ts'
 import { isReadOnlyError, isTimedOut, NoConnection, ReportCounts, readOnly } from './errors.ts'
-import { Session } from './session.ts'
+import { limit, Session } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
 /** How often the log says that the database is read-only. */
@@ -21,8 +21,8 @@ export class Database {
   /** Those without a statement. The one that was used last is taken first, so that the others grow old. */
   #free: Session[] = []
   #busy = 0
-  /** The statements that wait for a session: each opens another when all sessions are replaced. */
-  readonly #waits = new Set<() => void>()
+  /** How many statements wait for a session. */
+  #waiting = 0
   #replacements = 0
   #toldReadOnlyAt = Number.NEGATIVE_INFINITY
   #isClosed = false
@@ -76,36 +76,27 @@ export class Database {
 
   /** Opens a session within the limit, unless the signal aborts. One that comes too late is for others. */
   async #open(limitMs: number, signal: AbortSignal | undefined): Promise<Session> {
+    const sessions = this.#current
     const { promise, resolve, reject } = Promise.withResolvers<Session>()
-    const fail = (cause: unknown) =>
-      reject(new NoConnection('there is no connection to the database', { cause }))
-    const abort = () => fail(signal?.reason)
-    const timer = setTimeout(() => fail(new Error('no connection was open in time')), limitMs)
-    const connect = () => {
-      const sessions = this.#current
-      this.#connect(limitMs).then(
-        (client) => {
-          const session = new Session(client, (lost, error) => this.#onLost(lost, error))
-          sessions.add(session)
-          if (sessions === this.#current && this.#waits.delete(connect)) resolve(session)
-          else this.#keep(session)
-        },
-        (cause) => {
-          for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
-          if (sessions === this.#current) fail(cause)
-        }
-      )
-    }
-    signal?.addEventListener('abort', abort)
-    this.#waits.add(connect)
-    if (signal?.aborted) abort()
-    else connect()
+    const fail = () => reject(new Error('no connection was open in time'))
+    const stop = limit(limitMs, signal, fail)
+    let isOver = false
+    this.#waiting++
+    this.#connect(limitMs).then((client) => {
+      const session = new Session(client, (lost, error) => this.#onLost(lost, error))
+      sessions.add(session)
+      if (isOver) this.#keep(session)
+      else resolve(session)
+    }, reject)
     try {
       return await promise
+    } catch (cause) {
+      for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
+      throw new NoConnection('there is no connection to the database', { cause })
     } finally {
-      this.#waits.delete(connect)
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', abort)
+      isOver = true
+      this.#waiting--
+      stop()
     }
   }
 
@@ -126,7 +117,6 @@ export class Database {
   #replace() {
     this.#current = new Set()
     for (const session of this.#free) this.#forget(session)
-    for (const connect of this.#waits) connect()
   }
 
   /** A session that was read-only ends alone: the next one may reach another server. */
@@ -145,8 +135,8 @@ export class Database {
 
   /** The sessions with a statement and without one, the statements that wait for a session, and the replacements. */
   get state() {
-    const { size: waiting } = this.#waits
-    return { busy: this.#busy, idle: this.#free.length, waiting, replacements: this.#replacements }
+    const [busy, idle, waiting] = [this.#busy, this.#free.length, this.#waiting]
+    return { busy, idle, waiting, replacements: this.#replacements }
   }
 
   /** Ends the sessions, busy ones when their statements are over. */

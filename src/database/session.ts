@@ -15,6 +15,17 @@ const mostAgeMs = 1_800_000
 /** Returns how long a statement of a write may wait for a session, and then how long it may take. */
 export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
 
+/** Acts when the time is up or the signal aborts. Returns a function that ends the limit. */
+export function limit(limitMs: number, signal: AbortSignal | undefined, act: () => void): () => void {
+  const timer = setTimeout(act, limitMs)
+  signal?.addEventListener('abort', act)
+  if (signal?.aborted) act()
+  return () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', act)
+  }
+}
+
 /** How a statement ended: with a result, or with an error. */
 interface End {
   readonly result?: pg.QueryResult
@@ -79,18 +90,16 @@ export class Session {
     let graceTimer: NodeJS.Timeout | undefined
     let isOver = false
     const silence = Promise.withResolvers<never>()
-    const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
+    const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
     const cancel = () => {
       // If the result was read in the turn in which the time was up, a request would cancel the next statement.
       if (isOver || graceTimer) return
       cancelStatement(this.#client)
       // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
-      graceTimer = setTimeout(() => setImmediate(stopWaiting), cancelGraceMs)
+      graceTimer = setTimeout(() => setImmediate(giveUp), cancelGraceMs)
     }
     // After a standstill of the process, timers fire before sockets are read. Read first: the result may have arrived.
-    const cancelAfterReading = () => void setImmediate(cancel)
-    const timer = setTimeout(cancelAfterReading, limitMs)
-    signal?.addEventListener('abort', cancelAfterReading)
+    const stop = limit(limitMs, signal, () => void setImmediate(cancel))
     this.#isRunning = true
     this.#isReady = this.#isUnreplicated = false
     let end: End
@@ -102,9 +111,8 @@ export class Session {
     isOver = true
     this.#isRunning = false
     this.#usedAt = performance.now()
-    clearTimeout(timer)
+    stop()
     clearTimeout(graceTimer)
-    signal?.removeEventListener('abort', cancelAfterReading)
     // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
     if (this.#isUnreplicated || (graceTimer && end.result))
       end = { error: new ResultUnknown('the commit is not replicated'), loss: end.loss }

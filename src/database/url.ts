@@ -35,13 +35,7 @@ const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegE
   application_name: ['a name'],
   connect_timeout: ['an integer from 0 to 999999', /^\d{1,6}$/],
   options: ['a text'],
-  target_session_attrs: ['one of any, read-write, primary', /^(any|read-write|primary)$/],
-  // The service does these anyway, and nothing else.
-  load_balance_hosts: ['disable', /^disable$/],
-  client_encoding: ['one of UTF8, utf8', /^(UTF8|utf8)$/],
-  gssencmode: ['disable', /^disable$/],
-  keepalives: ['1', /^1$/],
-  uselibpqcompat: ['true', /^true$/]
+  target_session_attrs: ['one of any, read-write, primary', /^(any|read-write|primary)$/]
 }
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
