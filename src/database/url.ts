@@ -57,41 +57,63 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
   if (url.includes('%00')) throw fault('must not contain %00') // NUL would end a field of the driver's first message
   // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
   if (rest !== undefined || `${path}?${query}`.includes('@')) throw fault(escapes)
-  decode(credentials + path)
-  const values = readParameters(query)
+  const given = readParameters(query, credentials + path)
+  const values: Values = Object.fromEntries(given)
   const broken = rulesOf(values, credentials, list).find(([isBroken]) => isBroken)
   if (broken) throw fault(broken[1])
-  const all = list.split(',').map((host) => parseOne(`postgres://${credentials}${host}${path}`, values))
-  const [first] = all as [ReturnType<typeof parseOne>]
-  const hosts = all.map(({ host, port }) => ({ host, port }))
+  const isSystem = values.sslrootcert === 'system'
+  if (isSystem) given.delete('sslrootcert')
+  if (isSystem) given.set('sslmode', 'verify-full')
+  const all = list.split(',').map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
+  const hosts = all.map(({ host, port }) => ({ host: host ?? '', port: Number(port || 5432) }))
+  if (!hosts.every(({ port }) => port > 0 && port <= 65_535)) throw fault(`must set port to ${portRule}`)
+  const [{ user = '', password = '', database, ssl, options }] = all as [ReturnType<typeof parse>]
+  // Node takes an empty file for none, and would trust every public authority.
+  if (typeof ssl === 'object' && ssl.ca !== undefined && !ssl.ca.includes('-----BEGIN '))
+    throw fault(`names a file that cannot be read: no PEM, open '${values.sslrootcert}'`)
   return {
-    ...first,
+    user,
+    password,
     hosts,
+    database: database ?? '',
+    // False, not undefined, for none: with undefined, the driver would ask the environment. The first default, too, is
+    // one that the environment would change.
+    ssl: typeof ssl === 'object' && {
+      rejectUnauthorized: true,
+      ...(ssl as ConnectionOptions),
+      ...(isSystem && { ca: getCACertificates('system') })
+    },
+    ...(options !== undefined && { options }),
     application_name: values.application_name ?? 'plant-store',
     enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
     requiresChannelBinding: values.channel_binding === 'require',
     connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
     isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? ''),
-    exposedHost: values.sslmode || first.ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host
+    exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host
   }
 }
 
-function readParameters(query: string) {
-  const values: Record<string, string> = {}
-  for (const pair of query.split('&').filter((text) => text !== '')) {
-    const [name = '', value] = pair.split(/=(.*)/s).map(decode)
+type Values = Readonly<Record<string, string | undefined>>
+
+/** Reads the parameters; `others` are the parts of the URL that may have escapes, too. */
+function readParameters(query: string, others: string): URLSearchParams {
+  try {
+    decodeURIComponent(others + query)
+  } catch {
+    throw fault('must write % as %25, and other characters as the bytes of UTF-8')
+  }
+  // As in libpq, + stands for itself.
+  const given = new URLSearchParams(query.replaceAll('+', '%2B'))
+  for (const [name, value] of given) {
     const [rule, pattern = anyText] = (Object.hasOwn(parameters, name) && parameters[name]) || []
     // After a password, an unknown name may be a part of it: do not show it.
-    if (value === undefined || (!rule && values.password)) throw fault(escapes)
+    if (!rule && given.has('password')) throw fault(escapes)
     if (!rule) throw fault(`has the unknown parameter ${name}; docs/configuration.md lists the known ones`)
-    if (name in values) throw fault(`must not set ${name} twice`)
+    if (given.getAll(name).length > 1) throw fault(`must not set ${name} twice`)
     if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
-    values[name] = value
   }
-  return values
+  return given
 }
-
-type Values = ReturnType<typeof readParameters>
 
 /** What the parts of a URL must be together, in the order in which a fault is looked for. */
 function rulesOf(values: Values, credentials: string, list: string): [isBroken: boolean, rule: string][] {
@@ -123,36 +145,9 @@ function rulesOf(values: Values, credentials: string, list: string): [isBroken: 
 }
 
 /** Parses the URL of one host. The library reads the files that the parameters name. */
-function parseOne(url: string, { sslrootcert, ...others }: Values) {
-  const isSystem = sslrootcert === 'system'
-  const tls = isSystem ? { sslmode: 'verify-full' } : { ...(sslrootcert && { sslrootcert }) }
-  const given = Object.entries({ ...others, ...tls, uselibpqcompat: 'true' })
-  const query = given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')
-  const { user = '', password = '', host, port, database, ssl, options } = tryParse(`${url}?${query}`)
-  // Node takes an empty file for none, and would trust every public authority.
-  if (typeof ssl === 'object' && ssl.ca !== undefined && !ssl.ca.includes('-----BEGIN '))
-    throw fault(`names a file that cannot be read: no PEM, open '${sslrootcert}'`)
-  if (port === '0' || Number(port) > 65_535) throw fault(`must set port to ${portRule}`)
-  return {
-    user,
-    password,
-    database: database ?? '',
-    host: host ?? '',
-    port: Number(port || '5432'),
-    // False, not undefined, for none: with undefined, the driver would ask the environment. The first default, too, is
-    // one that the environment would change.
-    ssl: typeof ssl === 'object' && {
-      rejectUnauthorized: true,
-      ...(ssl as ConnectionOptions),
-      ...(isSystem && { ca: getCACertificates('system') })
-    },
-    ...(options !== undefined && { options })
-  }
-}
-
 function tryParse(url: string) {
   try {
-    return parse(url)
+    return parse(url, { useLibpqCompat: true })
   } catch (error) {
     const { code, path, message } = error as NodeJS.ErrnoException
     // No other message: it could quote the URL.
@@ -161,11 +156,3 @@ function tryParse(url: string) {
 }
 
 const isLocal = (host: string) => host.startsWith('/') || /^(localhost|127\.[\d.]+|::1)$/i.test(host)
-
-function decode(given: string): string {
-  try {
-    return decodeURIComponent(given)
-  } catch {
-    throw fault('must write % as %25, and other characters as the bytes of UTF-8')
-  }
-}
