@@ -15,9 +15,8 @@ export function createConnector(options: DatabaseOptions): Connector {
   let current = 0
 
   return async (limitMs, more) => {
-    const ofSeveralMs = Math.ceil(Math.min(longestOfSeveralMs, limitMs / hosts.length))
-    const shareMs = hosts.length === 1 ? limitMs : ofSeveralMs
-    const connectionTimeoutMillis = Math.min(shareMs, connectTimeoutMs || shareMs)
+    const mostMs = Math.min(connectTimeoutMs || limitMs, hosts.length > 1 ? longestOfSeveralMs : limitMs)
+    const connectionTimeoutMillis = Math.ceil(Math.min(mostMs, limitMs / hosts.length))
     const failures: Error[] = []
     const lines: string[] = []
     for (const _ of hosts) {
@@ -59,15 +58,12 @@ async function open(client: pg.Client, { isReadWrite, requiresChannelBinding }: 
 
 const badCertificate = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
 
-/** Returns the error with a message that names what an operator can change. Node's own messages name command-line options. */
+/** Names what an operator can change of a certificate that is not trusted: Node's messages name options of its command line. */
 function clarify(error: unknown, ssl: DatabaseOptions['ssl']): Error {
   const failure = error as NodeJS.ErrnoException
-  if (badCertificate.test(failure.code ?? ''))
-    failure.message = Reflect.has(Object(ssl), 'ca')
-      ? 'the server has a certificate that no authority of sslrootcert has signed'
-      : 'the server has a certificate that no public authority has signed: name its own by sslrootcert'
-  else if (failure.message === 'Connection terminated unexpectedly')
-    failure.message = 'the connection was closed before it was ready: check the host and the port'
+  if (!badCertificate.test(failure.code ?? '')) return failure
+  const authority = Reflect.has(Object(ssl), 'ca') ? 'authority of sslrootcert' : 'public authority'
+  failure.message = `the server has a certificate that no ${authority} has signed: name its own by sslrootcert`
   return failure
 }
 

@@ -17,21 +17,20 @@ export const readOnly = 'the database is read-only'
 
 /** What a code means: the first row that matches. Of any other code, the data is at fault. */
 const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
-  [/^25006/, 'away'], // a read-only server
-  [/^(26000|42P05)/, 'away'], // a prepared statement that a pooler has lost, or mixed up with another
-  [/^53[13]00/, 'away'], // a full disk, no session left
-  [/^(40001|40P01)/, 'chance'], // a serialization failure, a deadlock
-  [/^0A000/, 'gone'], // a rule of the table that excludes the statement
-  [/^(3D000|3F000|42(501|703|883|P01|P10))/, 'gone'], // a table, a column, a function, a right is missing
-  [/^428(04|09)/, 'gone'], // a column or a table is of another type
-  [/^(55P03|57014)/, 'busy'], // a lock, of the row or of a partition; a cancel, by our own limit or by the operator
-  [/^(08|40003)/, 'lost'], // a connection exception, a statement whose completion is unknown
-  [/^(25P04|57P0)/, 'lost'], // a session that was ended, a server that stops or starts, a database that was dropped
-  [/^25/, 'busy'], // on Citus, a transaction that the end of another node has broken (citusdata/citus#7306)
-  [/^53/, 'busy'], // too few resources
-  [/^23502/, 'broken'], // a null, which may be in a column that the service does not write
-  [/^42/, 'broken'], // a syntax error in what an expression of the table makes of the row's text, such as a tsquery
-  [/^(58|XX)/, 'broken'] // an I/O error, a damaged page, a bug
+  // A read-only server, a full disk, no session left; a prepared statement that a pooler has lost, or mixed up with another.
+  [/^(25006|26000|42P05|53100|53300)/, 'away'],
+  // A serialization failure, a deadlock.
+  [/^(40001|40P01)/, 'chance'],
+  // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
+  [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'gone'],
+  // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
+  [/^(08|40003|25P04|57P0)/, 'lost'],
+  // A lock, a cancel by whomever, too few resources; on Citus, a transaction that the end of another node has broken
+  // (citusdata/citus#7306).
+  [/^(55P03|57014|53|25)/, 'busy'],
+  // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
+  // a tsquery; an I/O error, a damaged page, a bug.
+  [/^(23502|42|58|XX)/, 'broken']
 ]
 /** Errors whose code means something else as a rule: a stale plan (0A000), and a row that a policy refuses (42501). */
 const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
