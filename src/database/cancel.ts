@@ -6,17 +6,11 @@ import type pg from 'pg'
 /** What the server has sent for cancel requests, which the driver's types leave out (docs/decisions/private-fields.md). */
 type Secrets = { processID: number; secretKey: number }
 
-/** What a request asks for, by the numbers of the PostgreSQL manual ("Message Formats"). */
-const cancelCode = 80_877_102
-const tlsCode = 80_877_103
+/** The length and the code of both requests (PostgreSQL manual, "Message Formats"). */
+const cancelHead = Buffer.from('0000001004d2162e', 'hex')
+const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
 /** A server that has not accepted the request after this time will not. */
 const requestLimitMs = 5_000
-
-function encodeRequest(...fields: number[]): Buffer {
-  const request = Buffer.alloc(4 + 4 * fields.length)
-  for (const [index, field] of [request.length, ...fields].entries()) request.writeInt32BE(field, index * 4)
-  return request
-}
 
 /**
  * Asks for what a session is running to be cancelled. The request has a socket of its own and no response, and it may come
@@ -25,7 +19,9 @@ function encodeRequest(...fields: number[]): Buffer {
 export function cancelStatement(client: pg.Client): void {
   const { processID, secretKey } = client as unknown as Secrets
   const { host, port, ssl, connection } = client
-  const request = encodeRequest(cancelCode, processID, secretKey)
+  const request = Buffer.concat([cancelHead, Buffer.alloc(8)])
+  request.writeInt32BE(processID, 8)
+  request.writeInt32BE(secretKey, 12)
   // The name may stand for another server by now.
   const { remoteAddress = host } = (connection.stream ?? {}) as { remoteAddress?: string }
   const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, remoteAddress)
@@ -33,7 +29,7 @@ export function cancelStatement(client: pg.Client): void {
   socket.on('error', ignore)
   socket.setTimeout(requestLimitMs, () => socket.destroy())
   if (!ssl) return void socket.end(request).resume()
-  socket.write(encodeRequest(tlsCode))
+  socket.write(tlsRequest)
   socket.once('data', (answer) => {
     if (answer.toString() !== 'S') return socket.destroy()
     const options = ssl as unknown as TlsOptions

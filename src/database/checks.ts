@@ -137,11 +137,13 @@ const retryEveryMs = 250
 const attemptLimitMs = 30_000
 /** An attempt in less time than this, or than half of the whole, would say less than the one before. */
 const shortestAttemptMs = 1_000
+/** What is still missing after this time is reported again. */
+const reminderMs = 60_000
 
 /**
  * Returns as soon as the database that `current` returns can be reached and passes every check; tries again until
- * `timeoutMs` is over. Calls `tell` with what it waits for, whenever that changes. Throws a StartupFault that says what was
- * still missing at the end.
+ * `timeoutMs` is over. Calls `tell` with what it waits for: at once, when that changes, and every minute. Throws a
+ * StartupFault that says what was still missing at the end.
  */
 export async function waitForDatabase(
   current: () => DatabaseOptions,
@@ -152,12 +154,17 @@ export async function waitForDatabase(
   const deadline = performance.now() + timeoutMs
   const shortestMs = Math.min(shortestAttemptMs, timeoutMs / 2)
   let known: string | undefined
+  let toldAt = 0
   for (let leftMs = timeoutMs; ; leftMs = Math.ceil(deadline - performance.now())) {
     if (known !== undefined && leftMs < shortestMs) throw new StartupFault([known])
     const missing = await findMissing(current(), Math.min(attemptLimitMs, leftMs), checks)
     if (missing === undefined) return
-    if (missing !== known) tell(missing)
+    const now = performance.now()
+    if (missing !== known || now - toldAt >= reminderMs) {
+      tell(missing)
+      toldAt = now
+    }
     known = missing
-    await sleep(Math.min(retryEveryMs, Math.max(0, deadline - performance.now())))
+    await sleep(retryEveryMs)
   }
 }

@@ -22,14 +22,8 @@ export function createConnector(options: DatabaseOptions): Connector {
     for (const _ of hosts) {
       const tried = current
       const { host, port } = hosts[tried] as (typeof hosts)[number]
-      const client = new pg.Client({
-        ...options,
-        ...more,
-        host,
-        port,
-        connectionTimeoutMillis,
-        keepAlive: true
-      })
+      const target = { host, port, connectionTimeoutMillis, keepAlive: true }
+      const client = new pg.Client({ ...options, ...more, ...target })
       try {
         await open(client, options)
         return client

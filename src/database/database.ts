@@ -2,12 +2,9 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
 import { type Connector, createConnector } from './connector.ts'
-import { isReadOnlyError, isTimedOut, NoConnection, ReportCounts, readOnly } from './errors.ts'
+import { isTimedOut, NoConnection, ReportCounts } from './errors.ts'
 import { limit, Session } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
-
-/** How often the log says that the database is read-only. */
-const reminderMs = 60_000
 
 /** One database. It opens as many sessions as it is asked to run statements at a time. */
 export class Database {
@@ -24,7 +21,6 @@ export class Database {
   /** How many statements wait for a session. */
   #waiting = 0
   #replacements = 0
-  #toldReadOnlyAt = Number.NEGATIVE_INFINITY
   #isClosed = false
 
   constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
@@ -54,7 +50,6 @@ export class Database {
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.reports.add(error)
-    if (isReadOnlyError(error)) this.#tellReadOnly()
     if (loss === 'server') this.#replaceAfter(session, error)
     if (loss === 'nothing') this.#keep(session)
     else this.#forget(session)
@@ -119,13 +114,6 @@ export class Database {
     for (const session of this.#free) this.#forget(session)
   }
 
-  /** A session that was read-only ends alone: the next one may reach another server. */
-  #tellReadOnly() {
-    if (performance.now() - this.#toldReadOnlyAt < reminderMs) return
-    this.#toldReadOnlyAt = performance.now()
-    this.#log.warn(readOnly)
-  }
-
   /** Replaces all sessions by ones with these options. */
   replaceOptions(next: DatabaseOptions): void {
     this.#options = next
@@ -135,8 +123,8 @@ export class Database {
 
   /** The sessions with a statement and without one, the statements that wait for a session, and the replacements. */
   get state() {
-    const [busy, idle, waiting] = [this.#busy, this.#free.length, this.#waiting]
-    return { busy, idle, waiting, replacements: this.#replacements }
+    const idle = this.#free.length
+    return { busy: this.#busy, idle, waiting: this.#waiting, replacements: this.#replacements }
   }
 
   /** Ends the sessions, busy ones when their statements are over. */

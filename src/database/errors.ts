@@ -66,16 +66,15 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether PostgreSQL itself reported an error. The session survives it if it is then ready for another statement. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether an error makes its session useless although that survives: read-only, or with a stale statement or plan. */
+/**
+ * Returns whether an error makes its session useless although that survives: it is read-only, and the next one may reach
+ * another server, or it has a stale statement or plan.
+ */
 export function isStale(error: unknown): boolean {
   const { routine, where } = error as Report
   const isPlan = routine === 'RevalidateCachedQuery'
   return where === undefined && (isPlan || /^(25006|26000|42P05)$/.test(codeOf(error) ?? ''))
 }
-
-/** Returns whether a statement itself has met a read-only server, and not one of its functions another server. */
-export const isReadOnlyError = (error: unknown): boolean =>
-  codeOf(error) === '25006' && (error as Report).where === undefined
 
 /**
  * Returns whether a session ended by a time-out of its own (`idle_in_transaction_session_timeout`, `transaction_timeout`,

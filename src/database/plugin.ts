@@ -69,8 +69,8 @@ export default fp<Options>(
       database.end()
     })
     const isBroken = () => +(followed.isBroken() || newest !== database.options)
-    const brokenHelp = '1 while DATABASE_URL_FILE is broken or does not work'
-    addGauge(registry, 'database_url_file_error', brokenHelp, isBroken)
+    const help = '1 while DATABASE_URL_FILE is broken or does not work'
+    addGauge(registry, 'database_url_file_error', help, isBroken)
     addDatabaseMetrics(registry, database)
   },
   { name: 'database' }
