@@ -22,7 +22,6 @@ const keepAliveTimeout = 620_000
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
   const registry = new Registry()
   const { BASE_PATH: basePath, bodyMemoryBytes, tokens, write } = config
-  const { value: initial, file } = config.database
   const app = await createBareApp(logger, {
     first: tracing?.requests,
     limits: {
@@ -38,7 +37,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { registry, tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(database, { registry, initial, file, checks: databaseChecks })
+  await app.register(database, { registry, url: config.database, checks: databaseChecks })
   await app.register(plantRepository, { registry, write, tracing })
   await app.register(plants, { basePath, bodyMemoryBytes })
   await app.register(telemetry, { registry })

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { cancelGraceMs, statementLimitMs } from './database/statement.ts'
+import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
 import { rowBytes } from './plants/columns.ts'
 import { noticeMs } from './plugins/health.ts'

@@ -1,7 +1,7 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
+import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
-import type { Database } from '../database/sessions.ts'
-import { statementLimitMs } from '../database/statement.ts'
+import { statementLimitMs } from '../database/session.ts'
 import type { AttemptEnd, Results, Store, Verdict } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing.ts'
 import {
