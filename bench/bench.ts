@@ -18,6 +18,16 @@ import {
 } from './measure.ts'
 import { installPeers, ownProgram, peers } from './server.ts'
 
+/** The figures that the tables show, with their digits. */
+const shown: [figure: keyof Figures, title: string, digits: number][] = [
+  ['plantsPerSecond', 'plants/s', 0],
+  ['p50Ms', 'p50 ms', 1],
+  ['p99Ms', 'p99 ms', 1],
+  ['serverCpuUs', 'CPU µs/plant', 0],
+  ['databaseCpuUs', 'PostgreSQL µs/plant', 0],
+  ['peakMiB', 'peak MiB', 0]
+]
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -38,16 +48,6 @@ if (rest.length > 0 || (command && command !== 'compare') || !numbers.every((eac
 
 if (command) await compare(revision, turns)
 else await inEnvironment(compareWithPeers)
-
-/** The figures that the tables show, with their digits. */
-const shown: [figure: keyof Figures, title: string, digits: number][] = [
-  ['plantsPerSecond', 'plants/s', 0],
-  ['p50Ms', 'p50 ms', 1],
-  ['p99Ms', 'p99 ms', 1],
-  ['serverCpuUs', 'CPU µs/plant', 0],
-  ['databaseCpuUs', 'PostgreSQL µs/plant', 0],
-  ['peakMiB', 'peak MiB', 0]
-]
 
 async function compareWithPeers(environment: Environment) {
   const [wrk, pgbench] = [await findWrk(), await findPgbench()]

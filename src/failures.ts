@@ -91,8 +91,10 @@ export class Failure extends StacklessError {
 /** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. */
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
-  const isOfClient = (thrown as { code?: unknown } | null)?.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
-  return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
+  const { code, statusCode } = Object(thrown) as { code?: unknown; statusCode?: number }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new Failure('UnsupportedMediaType', { cause: thrown })
+  // Such as a range of a file of the docs' page that is not in it.
+  return new Failure(statusCode === 416 ? 'MalformedRequest' : 'Internal', { cause: thrown })
 }
 
 /** A full queue may be empty after this time, and an outage over: seconds (RFC 9110, section 10.2.3). */

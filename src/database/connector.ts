@@ -25,7 +25,7 @@ export function createConnector(options: DatabaseOptions): Connector {
       const target = { host, port, connectionTimeoutMillis, keepAlive: true }
       const client = new pg.Client({ ...options, ...more, ...target })
       try {
-        await open(client, options)
+        await open(client, options, connectionTimeoutMillis)
         return client
       } catch (error) {
         // Not awaited: a server that refuses a session may keep its socket open.
@@ -40,13 +40,19 @@ export function createConnector(options: DatabaseOptions): Connector {
   }
 }
 
-async function open(client: pg.Client, { isReadWrite, requiresChannelBinding }: DatabaseOptions) {
+async function open(
+  client: pg.Client,
+  { isReadWrite, requiresChannelBinding }: DatabaseOptions,
+  limitMs: number
+) {
   // Without a listener, an error before its user listens would end the process.
   client.on('error', () => {})
   if (requiresChannelBinding) requireChannelBinding(client)
   await client.connect()
   if (!isReadWrite) return
-  const { rows } = await client.query('show transaction_read_only')
+  // A pooler may accept a session whose server is away.
+  const query = client.query({ text: 'show transaction_read_only', query_timeout: limitMs } as pg.QueryConfig)
+  const { rows } = await query
   if (rows[0].transaction_read_only === 'on') throw new Error(readOnly)
 }
 

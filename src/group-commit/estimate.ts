@@ -66,10 +66,10 @@ export class Estimate {
     return Math.ceil(Math.min(lockMs.longest, Math.max(lockMs.shortest, 2 * this.#slowMs)))
   }
 
-  /** The limit of a careful call, in ms; the longest leaves time for a repeat. */
+  /** The limit of a careful call, in ms: less than a third of the deadline, after which its statement is cancelled. */
   carefulMs(way: Way, rows: number, doublings: number): number {
     const isOne = way === 'alone' || way === 'patiently'
     const ms = isOne ? aloneMs * 2 ** doublings : carefulMs.call + carefulMs.row * rows
-    return Math.ceil(Math.min(this.#limits.deadlineMs / 3, ms))
+    return Math.ceil(Math.min(this.#limits.deadlineMs / 4, ms))
   }
 }

@@ -260,7 +260,11 @@ export class GroupCommit<T extends Item, R> {
     const ms = Math.min((now - arrival) * errorDelayFactor, (row.deadline - now) / 2)
     if (this.#isClosed || refusal === undefined || !hasFailedOthers || ms <= 0)
       this.#settle(row, row.toError())
-    else this.#rest(row, ms, () => this.#settle(row, row.toError()))
+    else {
+      // Its outcome is known: another row of its id need not wait.
+      this.#queue.remove(row)
+      this.#rest(row, ms, () => this.#settle(row, row.toError()))
+    }
   }
 
   /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */

@@ -121,6 +121,9 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
       if (ending === 'failed') history.hasFailedOthers = true
       if (ending === 'slow') history.doublings++
       if (ending === 'refused' || ending === 'broken') history.refusal = error
+    } else if (ending === 'gone' || ending === 'refused' || ending === 'broken') {
+      // It could not be found out whether an earlier request has stored the row, which must not be told that it is refused.
+      history.refusal = undefined
     }
     const step = next(history, ending)
     if (step) history.way = step[0]

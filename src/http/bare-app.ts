@@ -66,6 +66,10 @@ export async function createBareApp(logger: FastifyBaseLogger, { first, limits, 
   respondInPlaceOfNode(app)
   addHooks(app)
   app.setErrorHandler(sendFailure)
+  // For a file of the docs' page that is not there: hooks decide about all other paths.
+  app.setNotFoundHandler(() => {
+    throw new Failure('NotFound')
+  })
   addMethods(app, reject)
   return app
 }

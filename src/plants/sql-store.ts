@@ -58,11 +58,11 @@ export function createSqlStore(
       }),
 
     async insertEach(rows, eachLimitMs, signal) {
-      const statement = createEachPlant(
-        rows.map(({ item }) => item),
-        eachLimitMs
-      )
       const end = await toAttemptEnd(async () => {
+        const statement = createEachPlant(
+          rows.map(({ item }) => item),
+          eachLimitMs
+        )
         const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
         const results = sent as unknown as (typeof sent)[]

@@ -128,6 +128,17 @@ const bare = (line: string) =>
 const otherMethods = ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY']
 const connect = 'CONNECT test:80 HTTP/1.1\r\nhost: test:80\r\n\r\n'
 
+/** A failure below /docs, where the page's policy of content holds. */
+const ofPage = (reply: Reply): Reply => ({
+  ...reply,
+  headers: {
+    ...reply.headers,
+    'content-security-policy':
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+  }
+})
+const page = (head: Head) =>
+  request('', { 'content-length': undefined, ...head }, 'GET /docs/static/index.css HTTP/1.1')
 const routes: Case[] = [
   ...otherMethods.map((name): Case => [name, [bare(`${name} /plants HTTP/1.1`)], noMethod]),
   ['HEAD', [bare('HEAD /plants HTTP/1.1')], { ...noMethod, body: '' }],
@@ -135,6 +146,8 @@ const routes: Case[] = [
   ['CONNECT', [connect], noMethod],
   ['CONNECT behind a good request', [good() + connect], created, noMethod],
   ['a path above', [bare('GET /v1 HTTP/1.1')], noPath],
+  ['a range that a file of the page has not', [page({ range: 'bytes=99999999-' })], ofPage(malformed)],
+  ['a file of the page that is not there', [bare('GET /docs/static/nothing.js HTTP/1.1')], ofPage(noPath)],
   ...['/plan', '/plants/1', '/plants/', '/Plants'].map((path) => withLine(`POST ${path} HTTP/1.1`, noPath))
 ]
 
