@@ -6,7 +6,6 @@ import database from './database/plugin.ts'
 import { createBareApp } from './http/bare-app.ts'
 import { databaseChecks } from './plants/checks.ts'
 import plantRepository from './plants/plugin.ts'
-import type { MakeRepository } from './plants/repository.ts'
 import plants from './plants/route.ts'
 import schemaErrors, { ajv } from './plants/schema.ts'
 import admin from './plugins/admin.ts'
@@ -19,24 +18,18 @@ import type { Tracing } from './tracing.ts'
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes. */
 const keepAliveTimeout = 620_000
 
-/**
- * Builds the application. It does not listen yet, and connects to the database with its first request.
- * `repository` makes what stores plants in place of the database.
- */
-export async function buildApp(
-  config: Config,
-  logger: FastifyBaseLogger,
-  { tracing, repository }: { tracing?: Tracing | undefined; repository?: MakeRepository } = {}
-) {
+/** Builds the application. It does not listen yet, and connects to the database with its first request. */
+export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
   const registry = new Registry()
   const { BASE_PATH: basePath, bodyMemoryBytes, tokens, write } = config
-  const { value: initial, file } = config.database
   const app = await createBareApp(logger, {
     first: tracing?.requests,
-    headersTimeoutMs: config.headersTimeoutMs,
-    requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
-    maxConnections: config.MAX_CONNECTIONS,
-    keepAliveTimeout,
+    limits: {
+      headersTimeoutMs: config.headersTimeoutMs,
+      requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
+      maxConnections: config.MAX_CONNECTIONS,
+      keepAliveTimeout
+    },
     bodyLimit: config.BODY_LIMIT_BYTES,
     ajv
   })
@@ -44,8 +37,8 @@ export async function buildApp(
   await app.register(auth, { registry, tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(database, { registry, initial, file, checks: databaseChecks })
-  await app.register(plantRepository, { registry, write, tracing, repository })
+  await app.register(database, { registry, url: config.database, checks: databaseChecks })
+  await app.register(plantRepository, { registry, write, tracing })
   await app.register(plants, { basePath, bodyMemoryBytes })
   await app.register(telemetry, { registry })
   app.rejectOtherMethods()

@@ -2,7 +2,7 @@
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { cancelGraceMs, statementLimitMs } from './database/statement.ts'
+import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
 import { rowBytes } from './plants/columns.ts'
 import { noticeMs } from './plugins/health.ts'
@@ -33,27 +33,27 @@ const address = (fallback: string) =>
     description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
   })
 
-const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
+const text = (fallback: string, pattern: string, description: string) =>
+  Type.String({ default: fallback, pattern, description })
+
+const levels = 'fatal, error, warn, info, debug, trace or silent'
 
 /** The settings that are no secrets; docs/configuration.md says what each is for. `description` completes "NAME must be …". */
 const Settings = Type.Object({
   HOST: address('0.0.0.0'),
   PORT: integer(3000, 0, maximumPort),
-  BASE_PATH: Type.String({
-    default: '',
-    pattern: '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
-    description: 'empty or a path such as /v1, without a slash at its end'
-  }),
-  DOCS: Type.Union([Type.Literal('on'), Type.Literal('off')], { default: 'on', description: 'on or off' }),
+  BASE_PATH: text(
+    '',
+    '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
+    'empty or a path such as /v1, without a slash at its end'
+  ),
+  DOCS: text('on', '^(on|off)$', 'on or off'),
   METRICS_HOST: address('127.0.0.1'),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: maximumPort }), Type.Literal('off')], {
     default: 9464,
     description: `an integer from 0 to ${maximumPort}, or off`
   }),
-  LOG_LEVEL: Type.Union(
-    levels.map((level) => Type.Literal(level)),
-    { default: 'info', description: 'fatal, error, warn, info, debug, trace or silent' }
-  ),
+  LOG_LEVEL: text('info', `^(${levels.replace(/, | or /g, '|')})$`, levels),
   RATE_LIMIT: integer(0, 0, 1e6),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30),
   MAX_CONNECTIONS: integer(3_072, 1, 1e6),
@@ -106,23 +106,17 @@ export function readConfig(env: Environment) {
 
 /** The longest time for a request's header, in ms. */
 const headersTimeoutMs = 10_000
-/** How many plants share a transaction: a commit's cost hardly counts for each. */
-const batchRows = 256
-/** The most bytes of plants in one transaction. A larger one takes so long to write that a shared commit saves nothing. */
-const batchBytes = 2 ** 20
-/** What a plant in the queue may have on average. */
-const bytesPerRow = 4_096
-/** For bodies that are arriving, unless a few of the largest need more. */
-const bodyMemoryBytes = 2 ** 26
 
 function deriveLimits(settings: Settings) {
   const { METRICS_HOST: host, METRICS_PORT: port, WRITE_DEADLINE_MS: deadlineMs } = settings
+  const { BODY_LIMIT_BYTES: bodyLimit, WRITE_QUEUE_ROWS: queueRows } = settings
   const headersMs = Math.min(headersTimeoutMs, settings.REQUEST_TIMEOUT_MS)
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
     headersTimeoutMs: headersMs,
-    bodyMemoryBytes: Math.max(bodyMemoryBytes, 2 * settings.BODY_LIMIT_BYTES),
+    /** For bodies that are arriving. */
+    bodyMemoryBytes: Math.max(2 ** 26, 2 * bodyLimit),
     // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
     // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
     shutdownTimeoutMs: Math.min(
@@ -134,11 +128,13 @@ function deriveLimits(settings: Settings) {
     write: {
       deadlineMs,
       lanes: settings.WRITE_LANES,
-      batchRows,
-      batchBytes,
-      queueRows: settings.WRITE_QUEUE_ROWS,
-      // One body of the largest size always finds room: a plant's texts take less than its body.
-      queueBytes: Math.max(bytesPerRow * settings.WRITE_QUEUE_ROWS, settings.BODY_LIMIT_BYTES + rowBytes)
+      /** How many plants share a transaction: a commit's cost hardly counts for each. */
+      batchRows: 256,
+      /** A larger transaction takes so long to write that a shared commit saves nothing. */
+      batchBytes: 2 ** 20,
+      queueRows,
+      // 4 KiB a plant. One body of the largest size always finds room: a plant's texts take less than its body.
+      queueBytes: Math.max(4_096 * queueRows, bodyLimit + rowBytes)
     }
   }
 }
@@ -154,7 +150,7 @@ export function readMigrationConfig(env: Environment) {
 
 /** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */
 export function isTracingOn(env: Environment): boolean {
-  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
-  const names = ['OTEL_TRACES_EXPORTER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']
-  return names.some((name) => env[name])
+  const { OTEL_TRACES_EXPORTER: exporter, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = env
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || exporter === 'none') return false
+  return Boolean(exporter || endpoint || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
 }

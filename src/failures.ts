@@ -88,17 +88,11 @@ export class Failure extends StacklessError {
   }
 }
 
-/** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. Never throws. */
+/** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. */
 export function toFailure(thrown: unknown): Failure {
-  try {
-    if (thrown instanceof Failure) return thrown
-    const code = thrown instanceof Error && 'code' in thrown && thrown.code
-    const isOfClient = code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
-    return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
-  } catch (error) {
-    // What was thrown may be an object that throws when it is inspected.
-    return new Failure('Internal', { cause: error })
-  }
+  if (thrown instanceof Failure) return thrown
+  const isOfClient = (thrown as { code?: unknown } | null)?.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE'
+  return new Failure(isOfClient ? 'UnsupportedMediaType' : 'Internal', { cause: thrown })
 }
 
 /** A full queue may be empty after this time, and an outage over: seconds (RFC 9110, section 10.2.3). */

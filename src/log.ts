@@ -1,24 +1,14 @@
 /** The log: JSON lines by pino, without anything that a client sent or PostgreSQL quoted. */
 import fs from 'node:fs'
-import { type DestinationStream, type Logger, pino } from 'pino'
+import { type Logger, pino } from 'pino'
 
 const maximumCauses = 5
 const maximumLength = 10_000
 
 /** Of an error of ours, Node or a library. */
-const fields = ['name', 'code', 'message', 'stack'] as const
+const fields = ['name', 'code', 'message', 'stack']
 /** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
-const fieldsOfReports = [
-  'name',
-  'code',
-  'severity',
-  'schema',
-  'table',
-  'column',
-  'dataType',
-  'constraint',
-  'routine'
-] as const
+const fieldsOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
 /** The function that has raised an error, in the first line of its context. */
 const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 /** The function whose statement has failed, in the last line; a statement before it may quote any text. */
@@ -110,7 +100,7 @@ const output = new Output()
 export const lostLines = () => output.lost
 
 /** Opens standard output for the log: the last lines are written after 250 ms, with a fatal line, or at the exit. */
-function openOutput(): DestinationStream {
+function openOutput() {
   // Node makes a pipe or a socket non-blocking when it opens its stream, which is not used otherwise: at the exit, it does not
   // say how much the reader has taken. A terminal blocks.
   void process.stdout
@@ -126,24 +116,15 @@ const serializers = {
   cause: (error: unknown) => describe(error, false)
 }
 
-/** Where a logger of ours writes. Fastify derives its own from it, which inherits this. */
-const destinationOf = Symbol('destination')
-
-/** Makes the logger. `level` is one of pino's; the lines go to standard output or to `destination`. */
-export function createLogger(level: string, destination = openOutput()): Logger {
-  return Object.assign(pino({ level, base: null, serializers }, destination), {
-    [destinationOf]: destination
-  })
-}
+/** Makes the logger. `level` is one of pino's; the lines go to standard output. */
+export const createLogger = (level: string): Logger => pino({ level, base: null, serializers }, openOutput())
 
 /**
  * Returns a function that writes a line of level info as a logger from `createLogger` would, unless its level is above.
  * Pino's generic serialisation takes ten times as long. `fields` is JSON, each with a comma before it.
  */
-export function createInfoLine(logger: object) {
-  const destination: DestinationStream | undefined = Reflect.get(logger, destinationOf)
-  if (!destination) throw new Error('the logger is not one of createLogger')
-  if (!(logger as Logger).isLevelEnabled('info')) return () => {}
-  return (fields: string, message: string) =>
-    destination.write(`{"level":30,"time":${Date.now()}${fields},"msg":"${message}"}\n`)
-}
+export const createInfoLine = (logger: Pick<Logger, 'isLevelEnabled'>) =>
+  logger.isLevelEnabled('info')
+    ? (fields: string, message: string) =>
+        output.write(`{"level":30,"time":${Date.now()}${fields},"msg":"${message}"}\n`)
+    : () => {}

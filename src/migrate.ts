@@ -2,10 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { migrationChecks } from './database/checks.ts'
-import { openSession } from './database/hosts.ts'
+import { migrationChecks, waitForDatabase } from './database/checks.ts'
+import { createConnector } from './database/connector.ts'
 import type { DatabaseOptions } from './database/url.ts'
-import { waitForDatabase } from './database/wait-for-database.ts'
 import { StartupFault } from './startup-fault.ts'
 
 interface MigrationOptions {
@@ -32,7 +31,7 @@ export async function migrate(
 ): Promise<string[]> {
   await waitForDatabase(() => database, startupTimeoutMs, migrationChecks, tell)
   const deadline = performance.now() + startupTimeoutMs
-  const client = await openSession(database, { connectionTimeoutMillis: startupTimeoutMs })
+  const client = await createConnector(database)(startupTimeoutMs)
   const options = {
     dbClient: client,
     dir,

@@ -1,7 +1,6 @@
 /** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
 import { readFileSync, unwatchFile, watchFile } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
@@ -55,7 +54,7 @@ export function readSecret<T>(
 
 /** How often Node looks at the file. It follows links, so that it notices a swapped one, as in Kubernetes. */
 const lookEveryMs = 500
-/** A text takes effect once it has been the same for this time: half of a secret may be valid, too. */
+/** A text takes effect once the file has not changed for this time: half of a secret may be valid, too. */
 const settlesMs = 500
 
 /**
@@ -77,18 +76,17 @@ export function followSecret(
   let judged = file.text
   let isBroken = false
   let isClosed = false
+  let timer = setTimeout(look, settlesMs).unref() // It may have changed since it was read at the start.
 
-  const read = () =>
-    readFile(path, 'utf8').then(
-      (text) => ({ version: text.trim(), text: text.trim() }),
-      ({ code }) => ({ version: `cannot be read (${code})`, text: undefined })
+  async function read(isWanted: (text: string) => boolean) {
+    const found = await readFile(path, 'utf8').catch(
+      ({ code }) => new StartupFault([`cannot be read (${code})`])
     )
-
-  function judge({ version, text }: Awaited<ReturnType<typeof read>>) {
-    if (isClosed) return
-    judged = version
+    const text = String(found).trim()
+    if (isClosed || !isWanted(text)) return
+    judged = text
     try {
-      if (text === undefined) throw new StartupFault([version])
+      if (found instanceof StartupFault) throw found
       log.info(use(text), `${name} was read`)
       isBroken = false
     } catch (error) {
@@ -98,27 +96,25 @@ export function followSecret(
     }
   }
 
-  /** Judges the file if it has changed and then stays as it is; if it does not, Node calls again. */
-  async function look() {
-    const { version } = await read()
-    if (version === judged) return
-    await sleep(settlesMs, undefined, { ref: false })
-    const found = await read()
-    if (found.version === version && version !== judged) judge(found)
+  function look() {
+    void read((text) => text !== judged)
   }
 
-  watchFile(path, { interval: lookEveryMs, persistent: false }, look)
-  // It may have changed since it was read at the start.
-  void look()
+  function lookLater() {
+    clearTimeout(timer)
+    timer = setTimeout(look, settlesMs).unref()
+  }
+
+  watchFile(path, { interval: lookEveryMs, persistent: false }, lookLater)
   return {
     /** Whether the newest text is broken, so that an earlier one stays in use. */
     isBroken: () => isBroken,
     /** Reads the file now, and uses what it holds. Never rejects. */
-    reload: () => read().then(judge),
+    reload: () => read(() => true),
     /** Stops following, and ignores a read in progress. */
     close() {
       isClosed = true
-      unwatchFile(path, look)
+      unwatchFile(path, lookLater)
     }
   }
 }

@@ -3,7 +3,7 @@ import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config.ts'
-import { waitForDatabase } from './database/wait-for-database.ts'
+import { waitForDatabase } from './database/checks.ts'
 import { createLogger } from './log.ts'
 import { databaseChecks } from './plants/checks.ts'
 import { reportStartupFault } from './startup-fault.ts'
@@ -25,7 +25,7 @@ async function start() {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
-  const app = await buildApp(config, logger, { tracing: openTelemetry?.startTracing(process.env, logger) })
+  const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   if (!hasTerminal) process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
   try {
     await waitForDatabase(
@@ -55,8 +55,6 @@ function endOnSignals(app: App, delayMs: number, limitMs: number) {
   /** When the shutdown began. */
   let endsSince: number | undefined
   const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
-  // First, before the log's own listener flushes it: where the shutdown times out, nothing else logs these requests.
-  process.prependOnceListener('exit', () => app.logSkipped())
   const { close } = closeWithGrace(
     {
       delay: limitMs,

@@ -15,10 +15,6 @@ export interface Tokens {
 
 const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
-/** Of a secret, in characters. */
-const minimumLength = 16
-/** The digest of an empty secret, which a script gets that hashes an unset variable. */
-const digestOfEmpty = hash('sha256', '')
 
 /**
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
@@ -27,12 +23,11 @@ const digestOfEmpty = hash('sha256', '')
 export function parseTokens(text: string): Tokens {
   /** The SHA-256 digest (hex) of each secret, with its caller. */
   const tokens = new Map<string, string>()
-  const faults: string[] = []
   const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])
-  for (const [index, entry] of entries.entries()) {
+  const faults = entries.flatMap((entry, index) => {
     const fault = addEntry(tokens, entry)
-    if (fault) faults.push(`entry ${index + 1} ${fault}`)
-  }
+    return fault ? `entry ${index + 1} ${fault}` : []
+  })
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
   /**
@@ -64,9 +59,10 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
   if (colon !== -1 && secret.startsWith('sha256:')) {
     digest = secret.slice('sha256:'.length).toLowerCase()
     if (!/^[0-9a-f]{64}$/.test(digest)) return 'must have 64 hex digits after "sha256:"'
-    if (digest === digestOfEmpty) return 'has the digest of an empty secret'
-  } else if (secret.length < minimumLength || !isTokenShaped(secret)) {
-    return `must have a secret of ${minimumLength} or more letters, digits or "-._~+/", "=" only at its end`
+    // A script gets it that hashes an unset variable.
+    if (digest === hash('sha256', '')) return 'has the digest of an empty secret'
+  } else if (secret.length < 16 || !isTokenShaped(secret)) {
+    return 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
   }
   if ((tokens.get(digest) ?? caller) !== caller) return 'repeats the secret of another name'
   tokens.set(digest, caller)

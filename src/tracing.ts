@@ -43,8 +43,7 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
   if ((own || usual || 'http/protobuf') !== 'http/protobuf')
     throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf'])
   const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
-  const everyLevel = { error: report, warn: report, info: report, debug: report, verbose: report }
-  diag.setLogger(everyLevel, DiagLogLevel.WARN)
+  diag.setLogger({ error: report, warn: report, info() {}, debug() {}, verbose() {} }, DiagLogLevel.WARN)
   const provider = new NodeTracerProvider({
     resource: defaultResource()
       .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
@@ -111,13 +110,7 @@ function traceRequests(shutdown: () => Promise<void>) {
 function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
   /** Runs an attempt in a span of this name. */
-  async function traced(
-    name: string,
-    rows: readonly AttemptRow<T>[],
-    attempt: () => Promise<AttemptEnd<R>>,
-    /** Its text has values, so that pg must make no span. */
-    hasValues = false
-  ): Promise<AttemptEnd<R>> {
+  async function traced(name: string, rows: readonly AttemptRow<T>[], attempt: () => Promise<AttemptEnd<R>>) {
     const callers = rows.flatMap(({ item: { span } }) =>
       span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
     )
@@ -127,17 +120,15 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
     const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
     // A lane runs in the context of the request that woke it, which may be any.
     const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
-    const end = await context.with(hasValues ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, span), attempt)
+    const end = await attempt()
     if (end.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: end.failure.kind })
     span.end()
     return end
   }
   return {
     ...store,
-    insert: (rows, lockMs, signal) => traced('write plants', rows, () => store.insert(rows, lockMs, signal)),
-    insertEach: (rows, limitMs, signal) =>
-      traced('write plants', rows, () => store.insertEach(rows, limitMs, signal), true),
-    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal)),
-    probe: () => context.with(ROOT_CONTEXT, () => store.probe())
+    insert: (rows, ...limits) => traced('write plants', rows, () => store.insert(rows, ...limits)),
+    insertEach: (rows, ...limits) => traced('write plants', rows, () => store.insertEach(rows, ...limits)),
+    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal))
   }
 }

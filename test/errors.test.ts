@@ -66,8 +66,14 @@ t.test('some errors make a session useless that survives them', async (t) => {
 t.test('which codes are a time-out of the session, and which a broken rule', async (t) => {
   for (const code of ['25P03', '25P04', '57P05']) t.ok(isTimedOut(report(code)), code)
   t.notOk(isTimedOut(report('57P01')))
-  for (const code of ['22001', '23514', '44000', '54000', 'P0001', 'ZZ001', '72000'])
+  for (const code of ['22001', '23505', '44000', '54000', 'P0001', 'ZZ001', '72000'])
     t.ok(breaksRule(report(code)), code)
+  t.ok(breaksRule(report('23514', { constraint: 'rule' })), 'a check')
+  t.notOk(breaksRule(report('23514')), 'no partition')
+  t.ok(breaksRule(report('23514', { where })), 'a check that a trigger raises')
+  const inside = `SQL statement "insert into audit"\n${where.replace('RAISE', 'SQL statement')}`
+  t.notOk(breaksRule(report('23514', { where: inside, constraint: 'rule' })), 'a check of another table')
+  t.notOk(breaksRule(report('22012', { where: where.replace('RAISE', 'assignment') })), 'an expression')
   for (const code of ['42P01', '42501', 'XX000', '55P03']) t.notOk(breaksRule(report(code)), code)
   t.ok(breaksRule(report('42501', { routine: 'ExecWithCheckOptions' })), 'a policy')
 })

@@ -1,19 +1,11 @@
 /** Write ids: which requests share one, and what a row's id tells of it. */
 import t from 'tap'
-import {
-  deriveFormerWriteId,
-  deriveWriteId,
-  isFormer,
-  isOfSameKey,
-  outcomeOf,
-  randomWriteId
-} from '../src/plants/write-id.ts'
+import { deriveWriteId, isOfSameKey, outcomeOf, randomWriteId } from '../src/plants/write-id.ts'
 
 const content = 'content'
 
 t.test('a write id is the same in each release: rows have it for ever', async (t) => {
   t.equal(deriveWriteId('tester', 'a', content), '44250f53-7313-8ce6-ab9e-2356a112eff6')
-  t.equal(deriveFormerWriteId('tester', 'a'), '44250f53-7313-834b-b512-5b6874aeb333', 'of version 1.0.0')
 })
 
 /** Pairs that would be the same text without their lengths. */
@@ -30,11 +22,10 @@ const pairs: [caller: string, key: string][] = [
 t.test('another caller, key or content has another id, which shows whose key it is', async (t) => {
   const ids = pairs.map(([caller, key]) => [
     deriveWriteId(caller, key, content),
-    deriveWriteId(caller, key, 'other'),
-    deriveFormerWriteId(caller, key)
+    deriveWriteId(caller, key, 'other')
   ])
   const groups = [...ids, [randomWriteId()], [randomWriteId()]]
-  t.equal(new Set(groups.flat()).size, 3 * pairs.length + 2)
+  t.equal(new Set(groups.flat()).size, 2 * pairs.length + 2)
   for (const [index, group] of groups.entries())
     for (const one of group) {
       const same = groups.flat().filter((other) => isOfSameKey(one, other))
@@ -68,14 +59,7 @@ t.test('what became of a create, by the row that has its id', async (t) => {
   const nameOf = (outcome: ReturnType<typeof outcomeOf>) =>
     typeof outcome === 'object' ? outcome.name : (outcome ?? 'none')
   for (const [title, create, found, usual, mayBeStored] of outcomes) {
-    t.equal(nameOf(outcomeOf(create, found, false, false)), usual, title)
-    t.equal(nameOf(outcomeOf(create, found, false, true)), mayBeStored, `${title}, after an open attempt`)
+    t.equal(nameOf(outcomeOf(create, found, false)), usual, title)
+    t.equal(nameOf(outcomeOf(create, found, true)), mayBeStored, `${title}, after an open attempt`)
   }
-  const former = deriveFormerWriteId('tester', 'a')
-  t.strictSame(
-    [isFormer(keyed, former), isFormer(keyed, own), isFormer(unkeyed, former)],
-    [true, false, false]
-  )
-  t.equal(nameOf(outcomeOf(keyed, former, true, false)), 'replayed', 'a row of version 1.0.0')
-  t.equal(nameOf(outcomeOf(keyed, former, false, false)), 'ReusedKey', 'one with other content')
 })

@@ -22,8 +22,9 @@ restore)
   [ ! -e "$PGDATA" ] || { echo 'backup: the volume has a database' >&2 && exit 1; }
   base=$(ls /backup/base | awk -v time="$(date -u --date="${2:-tomorrow}" +%Y-%m-%dT%H:%M:%SZ)" '$0 < time' | tail -n 1)
   mkdir -p "${PGDATA%/*}" && cp -a "/backup/base/${base:?no base backup is as old}" "$PGDATA" && touch "$PGDATA/recovery.signal"
+  until=${2:+$(date -u --date="$2" +%FT%T.%6N+00)}
   wal='restore_command=cp /backup/wal/%f %p || cp /backup/wal/%f.partial %p'
-  pg_ctl start --no-wait --options="-c '$wal' -c 'recovery_target_time=${2:-}' -c hot_standby=off -c recovery_target_action=promote -c listen_addresses="
+  pg_ctl start --no-wait --options="-c '$wal' -c 'recovery_target_time=$until' -c hot_standby=off -c recovery_target_action=promote -c listen_addresses="
   until grep -q '^ready' "$PGDATA/postmaster.pid"; do sleep 1 && [ -e "$PGDATA/postmaster.pid" ]; done # not before the WAL has ended
   pg_ctl stop --timeout=3600 ;;
 esac

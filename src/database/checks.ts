@@ -1,9 +1,12 @@
-/** What a database must have before it is used. Each check finds one fault, and says in one line what to change. */
+/** What a database must have before it is used, and the wait for it. Each fault is one line that says what to change. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../startup-fault.ts'
-import { readOnly } from './read-only.ts'
+import { cancelStatement } from './cancel.ts'
+import { createConnector, messageOf } from './connector.ts'
+import { isReported, readOnly } from './errors.ts'
+import type { DatabaseOptions } from './url.ts'
 
 /**
  * Resolves with what the database lacks, or with undefined. Rejects with a StartupFault for what waiting cannot fix. `open`
@@ -11,45 +14,30 @@ import { readOnly } from './read-only.ts'
  */
 export type Check = (client: pg.Client, open: () => Promise<pg.Client>) => Promise<string | undefined>
 
-/** A setting, what it must match, and the rule that says so. */
-type Rule = readonly [name: string, good: RegExp, rule: string]
-
-/** What migrations need, too. In another encoding, PostgreSQL cannot store every name unchanged. */
-const rules: readonly Rule[] = [
+/** Settings, what each must match, and the rule that says so. */
+const rules: readonly [name: string, good: RegExp, rule: string][] = [
   ['server_version', /^(1[5-9]|[2-9]\d)/, 'PostgreSQL must be version 15 or later'],
-  ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"]
-]
-const rulesOfCreates: readonly Rule[] = [
-  ...rules,
+  // In another, PostgreSQL cannot store every name unchanged.
+  ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"],
   // A commit must wait for the disk, and for a synchronous standby where there is one.
   ['synchronous_commit', /^(?!off$|local$)/, 'synchronous_commit must be remote_write, on or remote_apply'],
   // Otherwise PostgreSQL reads an absent text in an array as the text NULL.
   ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
-/** Makes the check of settings, and that the server accepts writes. Only a standby is waited for: settings do not change. */
-const makeServerCheck =
-  (all: readonly Rule[]): Check =>
-  async (client) => {
-    const list = [...all.map(([name]) => name), 'transaction_read_only']
-    const { rows } = await client.query(
-      'select name, current_setting(name) as value from unnest($1::text[]) as name',
-      [list]
-    )
-    const found = new Map<string, string>(rows.map(({ name, value }) => [name, value]))
-    for (const [name, good, rule] of all) {
-      const value = found.get(name) ?? ''
-      if (!good.test(value)) throw new StartupFault([`${rule}; it is ${value}`])
-    }
-    return found.get('transaction_read_only') === 'on' ? readOnly : undefined
-  }
-
-/** Checks the server that creates plants. */
-export const checkServer = makeServerCheck(rulesOfCreates)
+/** Checks the settings, and that the server accepts writes. Only a standby is waited for: settings do not change. */
+export const checkServer: Check = async (client) => {
+  const text = 'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
+  const { rows } = await client.query(text, [[...rules.map(([name]) => name), 'transaction_read_only']])
+  const { found } = rows[0]
+  for (const [index, [, good, rule]] of rules.entries())
+    if (!good.test(found[index])) throw new StartupFault([`${rule}; it is ${found[index]}`])
+  return found.at(-1) === 'on' ? readOnly : undefined
+}
 
 /** What migrations need of their server. A pooler that moves a session would lose its locks, and keep them from others. */
 export const migrationChecks: readonly Check[] = [
-  makeServerCheck(rules),
+  checkServer,
   async (client, open) => {
     if (!(await isMoved(client, open, []))) return undefined
     throw new StartupFault([
@@ -57,44 +45,6 @@ export const migrationChecks: readonly Check[] = [
     ])
   }
 ]
-
-/** How long another session keeps a pooler's server busy, in ms. Our session waits for it if the pooler has no other. */
-const busyMs = 500
-/** How many servers are kept busy at most. A pooler that takes its servers in turn may have as many idle ones. */
-const mostBusyServers = 3
-
-/** Executes statements, for no rows, before and after a pooler may have moved the session; returns whether one did. */
-async function isMoved(
-  client: pg.Client,
-  open: () => Promise<pg.Client>,
-  statements: readonly pg.QueryConfig[]
-) {
-  const server = await rehearse(client, statements)
-  // A pooler gives sessions numbers of its own, not those of PostgreSQL's processes (docs/decisions/private-fields.md).
-  const isDirect = server === (client as unknown as { processID: number }).processID
-  for (let busy = 0; busy < mostBusyServers && !isDirect; busy++) {
-    const other = await open()
-    // Its transaction ends with its session, even if no server was free for it.
-    const isOver = sleep(busyMs)
-    void isOver.then(() => other.end())
-    await Promise.race([begin(other, statements), isOver])
-    if ((await rehearse(client, statements)) !== server) return true
-  }
-  return false
-}
-
-/** Executes the statements in a transaction that is rolled back, and returns the number of PostgreSQL's process for it. */
-async function rehearse(client: pg.Client, statements: readonly pg.QueryConfig[]): Promise<number> {
-  await begin(client, statements)
-  const { rows } = await client.query('select pg_backend_pid() as pid')
-  await client.query('rollback')
-  return rows[0].pid
-}
-
-async function begin(client: pg.Client, statements: readonly pg.QueryConfig[]) {
-  await client.query('begin')
-  for (const statement of statements) await client.query(statement)
-}
 
 /**
  * Makes the check that these statements, which should write nothing, can be prepared and executed, also after a pooler has
@@ -114,17 +64,107 @@ export const checkStatements = (statements: readonly pg.QueryConfig[]): Check =>
         return 'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
       if (/^(42P01|42703)$/.test(code)) return 'the database is not migrated: run the migrations first'
       if (code === '42501') return `the role lacks a right of ops/postgresql/roles.sql: ${message}`
-      if (/^(0A|42)/.test(code))
-        return `the table does not fit this release; undo the change to it: ${message}`
+      if (/^(0A|42)/.test(code)) return `the table does not fit this release; undo the change: ${message}`
       throw error
     }
   }
 }
 
-/** Makes the check that a query returns no row. What is missing is the column `fault` of all rows. */
-export const checkNoRow =
-  (select: string): Check =>
-  async (client) => {
-    const { rows } = await client.query(select)
-    return rows.length === 0 ? undefined : rows.map(({ fault }) => fault).join('; ')
+/** How long another session keeps a pooler's server busy, in ms. Our session waits for it if the pooler has no other. */
+const busyMs = 500
+
+type Statements = readonly pg.QueryConfig[]
+
+/** Executes statements, for no rows, before and after a pooler may have moved the session; returns whether one did. */
+async function isMoved(client: pg.Client, open: () => Promise<pg.Client>, statements: Statements) {
+  const server = await rehearse(client, statements)
+  // A pooler gives sessions numbers of its own, not those of PostgreSQL's processes (docs/decisions/private-fields.md).
+  if (server === (client as unknown as { processID: number }).processID) return false
+  const other = await open()
+  // Its transaction ends with its session, even if no server was free for it.
+  const isOver = sleep(busyMs)
+  void isOver.then(() => other.end())
+  await Promise.race([begin(other, statements), isOver])
+  return (await rehearse(client, statements)) !== server
+}
+
+/** Executes the statements in a transaction that is rolled back, and returns the number of PostgreSQL's process for it. */
+async function rehearse(client: pg.Client, statements: Statements): Promise<number> {
+  await begin(client, statements)
+  const { rows } = await client.query('select pg_backend_pid() as pid')
+  await client.query('rollback')
+  return rows[0].pid
+}
+
+async function begin(client: pg.Client, statements: Statements) {
+  await client.query('begin')
+  for (const statement of statements) await client.query(statement)
+}
+
+/**
+ * Connects and runs the checks, each query within `limitMs`. Resolves with the first thing that is missing, or with
+ * undefined. Rejects with a StartupFault for what waiting cannot fix.
+ */
+export async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
+  const connect = createConnector(options)
+  const clients: pg.Client[] = []
+  const open = async () => {
+    const client = await connect(limitMs, { query_timeout: limitMs })
+    clients.push(client)
+    return client
   }
+  try {
+    const client = await open()
+    for (const check of checks) {
+      const missing = await check(client, open)
+      if (missing !== undefined) return missing
+    }
+    return undefined
+  } catch (error) {
+    if (error instanceof StartupFault) throw error
+    const [client] = clients
+    // A statement that waits, for a lock perhaps, would outlive its session.
+    if (client && !isReported(error)) cancelStatement(client)
+    return `the database ${client ? 'could not be checked' : 'cannot be reached'}: ${messageOf(error)}`
+  } finally {
+    // Not awaited: a stalled server would keep end() waiting.
+    for (const client of clients) void client.end()
+  }
+}
+
+const retryEveryMs = 250
+/** An attempt ends after this time at the latest, so that a server that does not respond is reported. */
+const attemptLimitMs = 30_000
+/** An attempt in less time than this, or than half of the whole, would say less than the one before. */
+const shortestAttemptMs = 1_000
+/** What is still missing after this time is reported again. */
+const reminderMs = 60_000
+
+/**
+ * Returns as soon as the database that `current` returns can be reached and passes every check; tries again until
+ * `timeoutMs` is over. Calls `tell` with what it waits for: at once, when that changes, and every minute. Throws a
+ * StartupFault that says what was still missing at the end.
+ */
+export async function waitForDatabase(
+  current: () => DatabaseOptions,
+  timeoutMs: number,
+  checks: readonly Check[],
+  tell: (missing: string) => void = () => {}
+) {
+  const deadline = performance.now() + timeoutMs
+  const shortestMs = Math.min(shortestAttemptMs, timeoutMs / 2)
+  let known: string | undefined
+  let toldAt = 0
+  for (let leftMs = timeoutMs; ; leftMs = Math.ceil(deadline - performance.now())) {
+    if (known !== undefined && leftMs < shortestMs) throw new StartupFault([known])
+    const missing = await findMissing(current(), Math.min(attemptLimitMs, leftMs), checks)
+    if (missing === undefined) return
+    const now = performance.now()
+    if (missing !== known || now - toldAt >= reminderMs) {
+      tell(missing)
+      toldAt = now
+    }
+    known = missing
+    await sleep(retryEveryMs)
+  }
+}

@@ -12,38 +12,28 @@ export class ResultUnknown extends Error {
   override readonly name = 'ResultUnknown'
 }
 
-type Kinds = Readonly<Partial<Record<string, FailureKind>>>
+/** What is said of a server that refuses writes: a standby, or one that an operator has made read-only. */
+export const readOnly = 'the database is read-only'
 
-/** Makes a table from rows of one or more keys, separated by spaces. */
-const makeTable = (rows: [keys: string, kind: FailureKind][]): Kinds =>
-  Object.fromEntries(rows.flatMap(([keys, kind]) => keys.split(' ').map((key) => [key, kind])))
-
-/** What a code means that means something else than its class. */
-export const byCode = makeTable([
-  ['23502', 'broken'], // a null, which may be in a column that the service does not write
-  ['25006', 'away'], // a read-only server
-  ['26000 42P05', 'away'], // a prepared statement that a pooler has lost, or mixed up with another
-  ['40001 40P01', 'chance'], // a serialization failure, a deadlock
-  ['0A000', 'gone'], // a rule of the table that excludes the statement
-  ['3D000 3F000 42501 42703 42883 42P01 42P10', 'gone'], // a table, a column, a function, a right is missing
-  ['42804 42809', 'gone'], // a column or a table is of another type
-  ['53100 53300', 'away'], // a full disk, no session left
-  ['55P03', 'busy'], // a lock, of the row or of a partition
-  ['57014', 'busy'], // a cancel: by our own limit, the operator's statement_timeout, or by hand
-  ['40003', 'lost'], // a statement whose completion is unknown
-  ['25P04 57P05', 'lost'], // a session that a time-out of its own has ended
-  ['57P01 57P02 57P03 57P04', 'lost'] // a server that stops or starts, a database that was dropped
-])
-/** What a class means, by the two characters with which its codes begin. In any other class, the data is at fault. */
-export const byClass = makeTable([
-  ['08', 'lost'], // a connection exception
-  ['25', 'busy'], // on Citus, a transaction that the end of another node has broken (citusdata/citus#7306)
-  ['42', 'broken'], // a syntax error in what an expression of the table makes of the row's text, such as a tsquery
-  ['53', 'busy'], // too few resources
-  ['58 XX', 'broken'] // an I/O error, a damaged page, a bug
-])
+/** What a code means: the first row that matches. Of any other code, the data is at fault. */
+const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
+  // A read-only server, a full disk, no session left; a prepared statement that a pooler has lost, or mixed up with another.
+  [/^(25006|26000|42P05|53100|53300)/, 'away'],
+  // A serialization failure, a deadlock.
+  [/^(40001|40P01)/, 'chance'],
+  // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
+  [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'gone'],
+  // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
+  [/^(08|40003|25P04|57P0)/, 'lost'],
+  // A lock, a cancel by whomever, too few resources; on Citus, a transaction that the end of another node has broken
+  // (citusdata/citus#7306).
+  [/^(55P03|57014|53|25)/, 'busy'],
+  // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
+  // a tsquery; an I/O error, a damaged page, a bug.
+  [/^(23502|42|58|XX)/, 'broken']
+]
 /** Errors whose code means something else as a rule: a stale plan (0A000), and a row that a policy refuses (42501). */
-const byRoutine: Kinds = {
+const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
   RevalidateCachedQuery: 'away',
   ExecWithCheckOptions: 'refused'
 }
@@ -51,8 +41,7 @@ const byRoutine: Kinds = {
  * What these kinds become where the error names a function that was running, such as a trigger's: then one row has caused
  * it, and the others may succeed without that row.
  */
-const inFunctions: Kinds = { away: 'busy', gone: 'broken' }
-
+const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
 /**
  * How Citus reports that it has lost a worker in a transaction: with the code of an internal or of an I/O error, so only
  * the source file tells.
@@ -60,15 +49,12 @@ const inFunctions: Kinds = { away: 'busy', gone: 'broken' }
 const workerCodes = /^(XX000|58030)$/
 const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
-/**
- * Bad data (22), a constraint (23), a trigger (38, P0), a view's check (44), a value that is too large (54), and the classes
- * that the SQL standard ("SQLSTATE") leaves to authors of triggers: those from 6 to 9 and from I to Z but P and X.
- */
-const ruleClasses = /^(22|23|38|44|54|P0|[6-9I-OQ-WYZ])/
-/** A read-only server, and prepared statements that are lost or mixed up. */
-const staleCodes = /^(25006|26000|42P05)$/
-/** `idle_in_transaction_session_timeout`, `transaction_timeout`, `idle_session_timeout`. */
-const timeOutCodes = /^(25P03|25P04|57P05)$/
+/** Bad data (22), a constraint (23), a view's check (44), a value that is too large (54). */
+const dataClasses = /^(22|23|44|54)/
+/** A trigger (38, P0), and the classes that the SQL standard leaves to authors: those from 6 to 9 and from I to Z but P and X. */
+const authorsClasses = /^(38|P0|[6-9I-OQ-WYZ])/
+/** The first line of the context of what a trigger raises on purpose. Of a statement that fails in it, that is the statement. */
+const onPurpose = /^[^\n]* RAISE(\n|$)/
 
 type Report = Partial<DatabaseError>
 
@@ -81,23 +67,34 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether PostgreSQL itself reported an error. The session survives it if it is then ready for another statement. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether an error makes its session useless although that survives. */
+/**
+ * Returns whether an error makes its session useless although that survives: it is read-only, and the next one may reach
+ * another server, or it has a stale statement or plan.
+ */
 export function isStale(error: unknown): boolean {
   const { routine, where } = error as Report
   const isPlan = routine === 'RevalidateCachedQuery'
-  return where === undefined && (isPlan || staleCodes.test(codeOf(error) ?? ''))
+  return where === undefined && (isPlan || /^(25006|26000|42P05)$/.test(codeOf(error) ?? ''))
 }
 
-/** Returns whether a statement itself has met a read-only server, and not one of its functions another server. */
-export const isReadOnlyError = (error: unknown): boolean =>
-  codeOf(error) === '25006' && (error as Report).where === undefined
+/**
+ * Returns whether a session ended by a time-out of its own (`idle_in_transaction_session_timeout`, `transaction_timeout`,
+ * `idle_session_timeout`), which says nothing about other sessions.
+ */
+export const isTimedOut = (error: unknown): boolean => /^(25P03|25P04|57P05)$/.test(codeOf(error) ?? '')
 
-/** Returns whether a session ended by a time-out of its own, which says nothing about other sessions. */
-export const isTimedOut = (error: unknown): boolean => timeOutCodes.test(codeOf(error) ?? '')
-
-/** Returns whether the data of a row breaks a rule of the table. */
-export const breaksRule = (error: unknown): boolean =>
-  ruleClasses.test(String(codeOf(error))) || (error as Report).routine === 'ExecWithCheckOptions'
+/**
+ * Returns whether a row breaks a rule: one of the table, or of a trigger that raises it on purpose. What else fails in a trigger
+ * is its author's fault, as in a statement about another table; so is a partition that nobody has made, which has no constraint.
+ */
+export function breaksRule(error: unknown): boolean {
+  const { where, routine, constraint } = error as Report
+  const code = codeOf(error) ?? ''
+  if (authorsClasses.test(code)) return true
+  if (where !== undefined) return dataClasses.test(code) && onPurpose.test(where)
+  if (code === '23514' && constraint === undefined) return false
+  return dataClasses.test(code) || routine === 'ExecWithCheckOptions'
+}
 
 /** Returns what an error means for the rows of its statement. */
 export const diagnose = (error: unknown): WriteFailure => ({
@@ -112,9 +109,28 @@ function kindOf(error: Report): FailureKind {
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
   if (code === undefined || (workerCodes.test(code) && workerFiles.test(file))) return 'lost'
-  const kindOfCode = byCode[code] ?? byClass[code.slice(0, 2)] ?? 'refused'
+  const kindOfCode = kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
   // Even if the session survives: then another one met the error, such as a worker's or a dblink's.
   if (kindOfCode === 'lost') return 'lost'
-  const kind = byRoutine[routine] ?? kindOfCode
-  return where === undefined ? kind : (inFunctions[kind] ?? kind)
+  const kind = kindsByRoutine[routine] ?? kindOfCode
+  return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
+}
+
+/** Triggers may raise any code: more than these count together. */
+const mostCodes = 64
+/** Codes that operators meet, in docs/monitoring.md. Prometheus must see each at 0 first, to notice its first increase. */
+const knownCodes =
+  '0A000 22001 23502 23505 23514 25006 26000 28P01 40001 40P01 42501 42703 42804 42P01 42P05 53100 53200 53300 55P03 57014 57P01 58030 P0001 XX000'
+
+/** Counts what PostgreSQL has reported by SQLSTATE, beyond a number of codes as `other`. */
+export class ReportCounts {
+  readonly counts: Record<string, number> = Object.fromEntries(knownCodes.split(' ').map((code) => [code, 0]))
+
+  /** Counts an error, or what it was caused by. */
+  add(error: unknown): void {
+    const code = codeOf(error) ?? codeOf((error as Error | undefined)?.cause)
+    if (code === undefined) return
+    const name = code in this.counts || Object.keys(this.counts).length < mostCodes ? code : 'other'
+    this.counts[name] = (this.counts[name] ?? 0) + 1
+  }
 }

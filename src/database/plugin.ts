@@ -4,11 +4,10 @@ import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { addCounter, addGauge } from '../metrics.ts'
-import { followSecret, type SecretFile } from '../secrets.ts'
-import type { Check } from './checks.ts'
-import { Database } from './sessions.ts'
+import { followSecret, type Secret } from '../secrets.ts'
+import { type Check, findMissing } from './checks.ts'
+import { Database } from './database.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
-import { findMissing } from './wait-for-database.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -20,9 +19,7 @@ declare module 'fastify' {
 
 interface Options {
   registry: Registry
-  initial: DatabaseOptions
-  /** The file that the initial options came from, if they came from one. */
-  file?: SecretFile | undefined
+  url: Secret<DatabaseOptions>
   /** What the database of a new URL must pass before it is used. */
   checks: readonly Check[]
 }
@@ -33,14 +30,13 @@ const checkLimitMs = 5_000
 const retryEveryMs = 1_000
 
 export default fp<Options>(
-  async (app, { registry, initial, file, checks }) => {
+  async (app, { registry, url, checks }) => {
     const { log } = app
-    const database = new Database(initial, log)
-    warnOfClearText(initial, log)
-    let newest = initial
-    let isClosed = false
+    const database = new Database(url.value, log)
+    warnOfClearText(url.value, log)
+    let newest = url.value
 
-    const followed = followSecret('DATABASE_URL_FILE', file, log, (text) => {
+    const followed = followSecret('DATABASE_URL_FILE', url.file, log, (text) => {
       newest = parseDatabaseUrl(text)
       void adopt(newest)
       return {}
@@ -53,11 +49,8 @@ export default fp<Options>(
     async function adopt(next: DatabaseOptions) {
       let known: string | undefined
       for (;;) {
-        const missing = await findMissing(next, checkLimitMs, checks).then(
-          (finding) => finding?.missing,
-          ({ message }) => message
-        )
-        if (next !== newest || isClosed) return
+        const missing = await findMissing(next, checkLimitMs, checks).catch(({ message }) => message)
+        if (next !== newest) return
         if (missing === undefined) break
         if (missing !== known) log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
         known = missing
@@ -71,23 +64,19 @@ export default fp<Options>(
     app.decorate('database', database)
     app.decorate('reloadDatabaseUrl', followed.reload)
     app.addHook('onClose', async () => {
-      isClosed = true
+      newest = database.options
       followed.close()
       database.end()
     })
-    const isBroken = () => followed.isBroken() || newest !== database.options
-    addGauge(
-      registry,
-      'database_url_file_error',
-      '1 while DATABASE_URL_FILE is broken or does not work',
-      () => +isBroken()
-    )
+    const isBroken = () => +(followed.isBroken() || newest !== database.options)
+    const help = '1 while DATABASE_URL_FILE is broken or does not work'
+    addGauge(registry, 'database_url_file_error', help, isBroken)
     addDatabaseMetrics(registry, database)
   },
   { name: 'database' }
 )
 
-function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
+function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBaseLogger) {
   const text = 'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'
   if (host !== undefined) log.warn({ host }, text)
 }

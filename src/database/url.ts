@@ -4,50 +4,38 @@ import type pg from 'pg'
 import { parse } from 'pg-connection-string'
 import { StartupFault } from '../startup-fault.ts'
 
-/** Where and how to open sessions: the driver's options for a client, and those of hosts.ts. */
+/** Where and how to open sessions: the driver's options for a client, and those of connector.ts. */
 export interface DatabaseOptions extends pg.ClientConfig {
-  /** All hosts, in the order in which they are tried; absent where there is only one. */
-  readonly hosts?: readonly { host: string; port: number }[]
-  /** `read-write` accepts only a server that accepts writes. */
-  readonly target_session_attrs?: string | undefined
+  /** All hosts, in the order in which they are tried. */
+  readonly hosts: readonly { host: string; port: number }[]
+  /** Accepts only a server that accepts writes. */
+  readonly isReadWrite: boolean
   /** Refuses a server that has not proved, by SCRAM-SHA-256-PLUS, that it is the other end of this TLS session. */
-  readonly requiresChannelBinding?: boolean
-  /** How long each host may take to connect, in ms; 0 for the pool's limit. */
-  readonly connectTimeoutMs?: number
+  readonly requiresChannelBinding: boolean
+  /** How long each host may take to connect, in ms; 0 for no limit of its own. */
+  readonly connectTimeoutMs: number
   /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
-  readonly exposedHost?: string | undefined
+  readonly exposedHost: string | undefined
 }
 
-/** What a value must match, and the rule that completes "must set NAME to …". */
-type Parameter = readonly [pattern: RegExp, rule: string]
+const anyText = /^[^\0]+$/s
+const portRule = 'an integer from 1 to 65535'
 
-const oneOf = (...values: string[]): Parameter => [
-  new RegExp(`^(${values.join('|')})$`),
-  `${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`
-]
-const text = (rule: string, pattern = /^[^\0]+$/s): Parameter => [pattern, rule]
-
-/** Every parameter that a URL can have, as the PostgreSQL manual spells it (libpq, "Parameter Key Words"). */
-const parameters: Readonly<Record<string, Parameter>> = {
-  sslmode: oneOf('disable', 'require', 'verify-ca', 'verify-full'),
-  sslrootcert: text('a file, or system'),
-  sslcert: text('a file'),
-  sslkey: text('a file'),
-  channel_binding: oneOf('disable', 'prefer', 'require'),
-  host: text('a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/),
-  port: text('an integer from 1 to 65535', /^\d{1,5}$/),
-  user: text('a name'),
-  password: text('a text'),
-  application_name: text('a name'),
-  connect_timeout: text('an integer from 0 to 999999', /^\d{1,6}$/),
-  options: text('a text'),
-  target_session_attrs: oneOf('any', 'read-write', 'primary'),
-  // The service does these anyway, and nothing else.
-  load_balance_hosts: oneOf('disable'),
-  client_encoding: oneOf('UTF8', 'utf8'),
-  gssencmode: oneOf('disable'),
-  keepalives: oneOf('1'),
-  uselibpqcompat: oneOf('true')
+/** Every parameter that a URL can have, what completes "must set NAME to …", and what a value must match. */
+const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegExp]>> = {
+  sslmode: ['one of disable, require, verify-ca, verify-full', /^(disable|require|verify-(ca|full))$/],
+  sslrootcert: ['a file, or system'],
+  sslcert: ['a file'],
+  sslkey: ['a file'],
+  channel_binding: ['one of disable, prefer, require', /^(disable|prefer|require)$/],
+  host: ['a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/],
+  port: [portRule, /^\d{1,5}$/],
+  user: ['a name'],
+  password: ['a text'],
+  application_name: ['a name'],
+  connect_timeout: ['an integer from 0 to 999999', /^\d{1,6}$/],
+  options: ['a text'],
+  target_session_attrs: ['one of any, read-write, primary', /^(any|read-write|primary)$/]
 }
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
@@ -69,89 +57,25 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
   if (url.includes('%00')) throw fault('must not contain %00') // NUL would end a field of the driver's first message
   // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
   if (rest !== undefined || `${path}?${query}`.includes('@')) throw fault(escapes)
-  decode(credentials + path)
-  const values = readParameters(query)
-  checkHosts(list, credentials, values)
-  checkTls(values, list)
-  const all = list.split(',').map((host) => parseOne(`postgres://${credentials}${host}${path}`, values))
-  const [first] = all as [ReturnType<typeof parseOne>]
-  const hosts = all.map(({ host, port }) => ({ host, port }))
-  const isList = hosts.length > 1
-  return {
-    ...first,
-    application_name: values.application_name ?? 'plant-store',
-    enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
-    requiresChannelBinding: values.channel_binding === 'require',
-    connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
-    target_session_attrs:
-      isList || values.target_session_attrs === 'primary' ? 'read-write' : values.target_session_attrs,
-    exposedHost: values.sslmode || first.ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host,
-    ...(isList && { hosts })
-  }
-}
-
-function readParameters(query: string) {
-  const values: Record<string, string> = {}
-  for (const pair of query.split('&').filter((text) => text !== '')) {
-    const [name = '', value] = pair.split(/=(.*)/s).map(decode)
-    if (value === undefined) throw fault(escapes)
-    const [pattern, rule] = (Object.hasOwn(parameters, name) && parameters[name]) || []
-    // After a password, an unknown name may be a part of it: do not show it.
-    if (!pattern && values.password) throw fault(escapes)
-    if (!pattern) throw fault(`has the unknown parameter ${name}; docs/configuration.md lists the known ones`)
-    if (name in values) throw fault(`must not set ${name} twice`)
-    if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
-    values[name] = value
-  }
-  return values
-}
-
-type Values = ReturnType<typeof readParameters>
-
-function checkHosts(
-  list: string,
-  credentials: string,
-  { host, port, target_session_attrs: attributes }: Values
-) {
-  const names = list.split(',')
-  if (host === undefined && list === '')
-    throw fault('must name a host, such as db:5432, or ?host= with the directory of a Unix socket')
-  // Without @, the password would be read as a port.
-  if (credentials === '' && list && host) throw fault('must have @ after user and password')
-  if (/\s/.test(list)) throw fault(form)
-  if (names.length === 1) return
-  if (names.includes('') || host !== undefined || port !== undefined) throw fault(listForm)
-  if (attributes === 'any') throw fault('must set target_session_attrs to read-write')
-}
-
-function checkTls({ sslmode, sslrootcert, sslcert, sslkey, channel_binding, host }: Values, list: string) {
-  const isOff = sslmode === 'disable' || !(sslmode || sslrootcert || sslcert || sslkey)
-  if (isOff && channel_binding === 'require') throw fault('must set an sslmode for channel_binding=require')
-  if (!isOff && /^(\/|%2f)/i.test(host ?? list))
-    throw fault('must set sslmode to disable or not at all for a Unix socket, which is never encrypted')
-  if (sslmode === 'verify-ca' && !sslrootcert) throw fault('must set sslrootcert for sslmode=verify-ca')
-  if (!sslcert !== !sslkey) throw fault('must set both sslcert and sslkey, or neither')
-  // As libpq: anybody can get a certificate from a public authority, for a host name of their own.
-  if (sslrootcert === 'system' && (sslmode ?? 'verify-full') !== 'verify-full')
-    throw fault('must set sslmode to verify-full for sslrootcert=system')
-}
-
-/** Parses the URL of one host. The library reads the files that the parameters name. */
-function parseOne(url: string, { sslrootcert, ...others }: Values) {
-  const isSystem = sslrootcert === 'system'
-  const tls = isSystem ? { sslmode: 'verify-full' } : { ...(sslrootcert && { sslrootcert }) }
-  const given = Object.entries({ ...others, ...tls, uselibpqcompat: 'true' })
-  const query = given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')
-  const { user = '', password = '', host, port, database, ssl, options } = tryParse(`${url}?${query}`)
+  const given = readParameters(query, credentials + path)
+  const values: Values = Object.fromEntries(given)
+  const broken = rulesOf(values, credentials, list).find(([isBroken]) => isBroken)
+  if (broken) throw fault(broken[1])
+  const isSystem = values.sslrootcert === 'system'
+  if (isSystem) given.delete('sslrootcert')
+  if (isSystem) given.set('sslmode', 'verify-full')
+  const all = list.split(',').map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
+  const hosts = all.map(({ host, port }) => ({ host: host ?? '', port: Number(port || 5432) }))
+  if (!hosts.every(({ port }) => port > 0 && port <= 65_535)) throw fault(`must set port to ${portRule}`)
+  const [{ user = '', password = '', database, ssl, options }] = all as [ReturnType<typeof parse>]
   // Node takes an empty file for none, and would trust every public authority.
   if (typeof ssl === 'object' && ssl.ca !== undefined && !ssl.ca.includes('-----BEGIN '))
-    throw fault(`names a file that cannot be read: no PEM, open '${sslrootcert}'`)
+    throw fault(`names a file that cannot be read: no PEM, open '${values.sslrootcert}'`)
   return {
     user,
     password,
+    hosts,
     database: database ?? '',
-    host: host ?? '',
-    port: toPort(port || '5432'),
     // False, not undefined, for none: with undefined, the driver would ask the environment. The first default, too, is
     // one that the environment would change.
     ssl: typeof ssl === 'object' && {
@@ -159,13 +83,71 @@ function parseOne(url: string, { sslrootcert, ...others }: Values) {
       ...(ssl as ConnectionOptions),
       ...(isSystem && { ca: getCACertificates('system') })
     },
-    ...(options !== undefined && { options })
+    ...(options !== undefined && { options }),
+    application_name: values.application_name ?? 'plant-store',
+    enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
+    requiresChannelBinding: values.channel_binding === 'require',
+    connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
+    isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? ''),
+    exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host
   }
 }
 
+type Values = Readonly<Record<string, string | undefined>>
+
+/** Reads the parameters; `others` are the parts of the URL that may have escapes, too. */
+function readParameters(query: string, others: string): URLSearchParams {
+  try {
+    decodeURIComponent(others + query)
+  } catch {
+    throw fault('must write % as %25, and other characters as the bytes of UTF-8')
+  }
+  // As in libpq, + stands for itself.
+  const given = new URLSearchParams(query.replaceAll('+', '%2B'))
+  for (const [name, value] of given) {
+    const [rule, pattern = anyText] = (Object.hasOwn(parameters, name) && parameters[name]) || []
+    // After a password, an unknown name may be a part of it: do not show it.
+    if (!rule && given.has('password')) throw fault(escapes)
+    if (!rule) throw fault(`has the unknown parameter ${name}; docs/configuration.md lists the known ones`)
+    if (given.getAll(name).length > 1) throw fault(`must not set ${name} twice`)
+    if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
+  }
+  return given
+}
+
+/** What the parts of a URL must be together, in the order in which a fault is looked for. */
+function rulesOf(values: Values, credentials: string, list: string): [isBroken: boolean, rule: string][] {
+  const { sslmode, sslrootcert, sslcert, sslkey, channel_binding, host, port } = values
+  const names = list.split(',')
+  const isList = names.length > 1
+  const isOff = sslmode === 'disable' || !(sslmode || sslrootcert || sslcert || sslkey)
+  const hasOther = names.includes('') || host !== undefined || port !== undefined
+  return [
+    [!(host || list), 'must name a host, such as db:5432, or ?host= with the directory of a Unix socket'],
+    // Without @, the password would be read as a port.
+    [!credentials && list !== '' && host !== undefined, 'must have @ after user and password'],
+    [/\s/.test(list), form],
+    [isList && hasOther, listForm],
+    [isList && values.target_session_attrs === 'any', 'must set target_session_attrs to read-write'],
+    [isOff && channel_binding === 'require', 'must set an sslmode for channel_binding=require'],
+    [
+      !isOff && /^(\/|%2f)/i.test(host ?? list),
+      'must set sslmode to disable or not at all for a Unix socket, which is never encrypted'
+    ],
+    [sslmode === 'verify-ca' && !sslrootcert, 'must set sslrootcert for sslmode=verify-ca'],
+    [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither'],
+    // As libpq: anybody can get a certificate from a public authority, for a host name of their own.
+    [
+      sslrootcert === 'system' && (sslmode ?? 'verify-full') !== 'verify-full',
+      'must set sslmode to verify-full for sslrootcert=system'
+    ]
+  ]
+}
+
+/** Parses the URL of one host. The library reads the files that the parameters name. */
 function tryParse(url: string) {
   try {
-    return parse(url)
+    return parse(url, { useLibpqCompat: true })
   } catch (error) {
     const { code, path, message } = error as NodeJS.ErrnoException
     // No other message: it could quote the URL.
@@ -173,18 +155,4 @@ function tryParse(url: string) {
   }
 }
 
-function toPort(given: string): number {
-  const port = Number(given)
-  if (port < 1 || port > 65_535) throw fault(`must set port to ${parameters.port?.[1]}`)
-  return port
-}
-
 const isLocal = (host: string) => host.startsWith('/') || /^(localhost|127\.[\d.]+|::1)$/i.test(host)
-
-function decode(given: string): string {
-  try {
-    return decodeURIComponent(given)
-  } catch {
-    throw fault('must write % as %25, and other characters as the bytes of UTF-8')
-  }
-}

@@ -11,8 +11,7 @@ import Fastify, {
 } from 'fastify'
 import { Failure, toFailure, toResponse } from '../failures.ts'
 import { addConnections, type Connection, type ConnectionLimits, checkEveryMs } from './connections.ts'
-import { checkHead, maximumFields } from './head.ts'
-import { findForwardedFor, findTraceId, identifyRequest } from './identity.ts'
+import { checkHead, findForwardedFor, findTraceId, identifyRequest, maximumFields } from './head.ts'
 import { addMethods } from './methods.ts'
 import { responseHeaders } from './raw-response.ts'
 
@@ -31,7 +30,8 @@ declare module 'fastify' {
   }
 }
 
-interface Options extends ConnectionLimits, Omit<FastifyHttpOptions<Server>, 'keepAliveTimeout'> {
+interface Options extends FastifyHttpOptions<Server> {
+  limits: ConnectionLimits
   /** A plugin whose hooks run before all others. */
   first?: FastifyPluginAsync | undefined
 }
@@ -43,10 +43,7 @@ const nothing = {}
  * Makes an application without routes, with all that its connections and requests need whatever the route. Its server emits
  * `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests.
  */
-export async function createBareApp(
-  logger: FastifyBaseLogger,
-  { first, headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections, ...others }: Options
-) {
+export async function createBareApp(logger: FastifyBaseLogger, { first, limits, ...others }: Options) {
   const app: FastifyInstance = Fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -58,14 +55,13 @@ export async function createBareApp(
     // No route takes a query. The length of a parameter is checked by its schema.
     routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
     http: { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs },
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.keepAliveTimeout,
     return503OnClosing: false,
     clientErrorHandler: (error, socket) => rejectUnreadable(error, socket),
     ...others
   })
   if (first) await app.register(first)
-  const limits = { headersTimeoutMs, requestTimeoutMs, keepAliveTimeout, maxConnections }
   const { reject, rejectUnreadable } = addConnections(app, limits)
   respondInPlaceOfNode(app)
   addHooks(app)
@@ -88,9 +84,8 @@ function toRoutable(url: string): string {
 /** Returns whether a request target is a path that can be decoded, or `*` (RFC 9112, section 3.2). */
 function isWellFormed(url: string): boolean {
   const [path = ''] = url.replace(absoluteForm, '').split('?')
-  if (!path.includes('%')) return path.startsWith('/') || path === '*'
   try {
-    return decodeURIComponent(path).startsWith('/')
+    return path === '*' || (path.includes('%') ? decodeURIComponent(path) : path).startsWith('/')
   } catch {
     return false
   }
@@ -131,7 +126,11 @@ function addHooks(app: FastifyInstance) {
     request.connection = app.connections.bySocket.get(raw.socket)
     // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1).
     request.awaits100 = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
-    reply.raw.on('close', () => reportReply(app, reply))
+    reply.raw.on('close', () => {
+      const isSent = reply.raw.writableFinished
+      if (isSent && (request.failure || !request.caller)) app.connections.backpressure.recordRefusal(reply)
+      app.server.emit('replied', reply, isSent)
+    })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)
     request.traceId = findTraceId(raw.headers)
@@ -156,9 +155,15 @@ function addHooks(app: FastifyInstance) {
     // Fastify itself asks to close after a refused body and during a shutdown.
     if (field !== undefined) reply.header('connection', field)
     else if (reply.hasHeader('connection')) reply.removeHeader('connection')
-    // Node closes after the response to a client that asks for it.
-    if (raw.complete || awaits100 || reply.raw.shouldKeepAlive) done(null, payload)
-    else for (const event of ['end', 'cut off']) raw.once(event, () => done(null, payload))
+    // Node closes after such a response, or after one to a client that asks for it: the body must have arrived.
+    const isLast = field === 'close' || !reply.raw.shouldKeepAlive
+    const hasArrived = raw.complete || request.connection?.failureOf(raw) !== undefined
+    if (hasArrived || awaits100 || !isLast) return done(null, payload)
+    const send = () => {
+      raw.off('end', send).off('cut off', send)
+      done(null, payload)
+    }
+    raw.on('end', send).on('cut off', send)
   })
 }
 
@@ -178,14 +183,6 @@ function findConnectionField({ connections }: FastifyInstance, request: FastifyR
 function inviteBody(response: ServerResponse) {
   if (response.socket !== null) response.writeContinue()
   else response.once('socket', () => response.headersSent || response.writeContinue())
-}
-
-/** Reports a reply that was sent or given up to backpressure and to those who measure. */
-function reportReply({ connections, server }: FastifyInstance, reply: FastifyReply) {
-  const isSent = reply.raw.writableFinished
-  if (isSent && (reply.request.failure || !reply.request.caller))
-    connections.backpressure.recordRefusal(reply)
-  server.emit('replied', reply, isSent)
 }
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */

@@ -73,8 +73,8 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     function onData(chunk: Buffer) {
       length += chunk.length
       if (length > limitBytes) return end(new Failure('BodyTooLarge'))
-      // A body in one piece is parsed in this turn, unless it is large.
-      if (chunk.length < announced || chunk.length >= largeBytes) {
+      // A body that comes in one piece is parsed in this turn, unless it is large. The length of a chunked one is not known.
+      if (chunk.length !== announced || chunk.length >= largeBytes) {
         const bytes = chunk.length + chunkBytes
         if (!bodies.take(caller, bytes)) return end(overBudget())
         held += bytes

@@ -55,8 +55,8 @@ export class Connection {
   readonly openedAt = performance.now()
   /** A request of it had a valid token. */
   isTrusted = false
-  /** How many of its requests have no complete response. */
-  pending = 0
+  /** The responses that are not complete. */
+  readonly #responses = new Set<ServerResponse>()
   /** No further request of it is answered. */
   isOver = false
   /** The request that came last. */
@@ -66,10 +66,16 @@ export class Connection {
   /** Writes the refusal that comes after the pending responses; undefined if there is none. */
   #refusal: (() => void) | undefined = undefined
   #isPaused = false
+  #hasFinished = false
 
   constructor(socket: Socket, isExcess: boolean) {
     this.socket = socket
     this.isExcess = isExcess
+  }
+
+  /** How many of its requests have no complete response. */
+  get pending(): number {
+    return this.#responses.size
   }
 
   /** The body of its newest request is still arriving. */
@@ -84,7 +90,8 @@ export class Connection {
 
   /** It can be closed for another. The first request of a new one may be on its way. */
   get isIdle(): boolean {
-    return this.pending === 0 && (this.#newest !== undefined || performance.now() - this.openedAt > newMs)
+    const isNew = this.#newest === undefined && performance.now() - this.openedAt <= newMs
+    return this.pending === 0 && !this.isArriving && !isNew && !this.isExcess
   }
 
   /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
@@ -101,9 +108,10 @@ export class Connection {
     if (this.isExcess || request.headers.upgrade !== undefined || isFramingFaulty(request)) this.isOver = true
     // Before Node's own listener, which ends the socket of a client that has half-closed.
     response.prependOnceListener('finish', () => this.pending === 1 && this.#writeRefusal())
-    response.once('close', () => this.#settle())
+    response.once('close', () => this.#settle(response))
+    this.#responses.add(response)
     // Node reads on when a request is complete, so the pause comes after what it parses now.
-    if (++this.pending === pausedBeyond) setImmediate(() => this.#pauseIfFull())
+    if (this.pending === pausedBeyond) setImmediate(() => this.#pauseIfFull())
     if (this.pending > mostPending) this.socket.destroy()
     return true
   }
@@ -125,10 +133,15 @@ export class Connection {
     return true
   }
 
-  /** Reads on after `pause`. */
+  /** Reads on after `pause`, unless too many requests are pending. */
   resume(): void {
     this.#isPaused = false
-    this.socket.resume()
+    if (this.pending < pausedBeyond) this.socket.resume()
+  }
+
+  /** Gives up what is pending. Call it when the socket has closed: after a CONNECT, Node forgets responses that wait for others. */
+  abandon(): void {
+    for (const response of this.#responses) response.destroy()
   }
 
   /**
@@ -151,8 +164,8 @@ export class Connection {
   }
 
   /** Records that a response was sent or given up. */
-  #settle() {
-    this.pending--
+  #settle(response: ServerResponse) {
+    this.#responses.delete(response)
     if (this.pending === pausedBeyond / 2 && !this.#isPaused) this.socket.resume()
     if (this.pending === 0 && this.isOver) this.#finish()
   }
@@ -168,11 +181,13 @@ export class Connection {
    */
   #finish() {
     const { socket } = this
-    if (socket.destroyed) return
+    if (socket.destroyed || this.#hasFinished) return
+    this.#hasFinished = true
     this.#writeRefusal()
     socket.end()
     socket.resume()
-    socket.setTimeout(lingerMs)
+    // After a CONNECT, nothing else acts on it.
+    socket.setTimeout(lingerMs, () => socket.destroy())
   }
 }
 
@@ -182,6 +197,8 @@ export class Connections {
   readonly bySocket = new Map<Socket, Connection>()
   readonly backpressure = new Backpressure()
   readonly limits: ConnectionLimits
+  /** How many are not in excess. */
+  #admitted = 0
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
 
@@ -205,15 +222,21 @@ export class Connections {
 
   /** Opens a connection. Beyond the limit, it closes an idle one: first the oldest that has shown no token. */
   open(socket: Socket): Connection {
-    const isFull = this.size >= this.limits.maxConnections
+    const isFull = this.#admitted >= this.limits.maxConnections
     const idle = isFull ? (this.#findIdle(false) ?? this.#findIdle(true)) : undefined
     if (idle) {
-      this.bySocket.delete(idle.socket)
+      this.remove(idle)
       idle.socket.destroy()
     }
     const connection = new Connection(socket, isFull && !idle)
     this.bySocket.set(socket, connection)
+    if (!connection.isExcess) this.#admitted++
     return connection
+  }
+
+  /** Forgets a connection that has closed. */
+  remove(connection: Connection): void {
+    if (this.bySocket.delete(connection.socket) && !connection.isExcess) this.#admitted--
   }
 
   #findIdle(isTrusted: boolean): Connection | undefined {
@@ -260,8 +283,9 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
     socket.on('end', () => connection.isArriving && reject(socket, new Failure('MalformedRequest')))
     socket.once('close', () => {
-      connections.bySocket.delete(socket)
+      connections.remove(connection)
       connections.backpressure.remove(connection)
+      connection.abandon()
     })
   })
   // After Node's own check of requests, which responds.
@@ -280,7 +304,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 /** Closes a connection on which nothing has moved for as long as its time-out, unless its client waits for us. */
 function onSilence({ bySocket }: Connections, server: FastifyInstance['server'], socket: Socket) {
   const connection = bySocket.get(socket)
-  const isOurs = connection && !connection.isOver && !connection.isWaiting && socket.writableLength === 0
+  const isOurs = connection && !connection.isWaiting && socket.writableLength === 0
   if (isOurs) socket.setTimeout(server.timeout)
   else socket.destroy()
 }
@@ -304,8 +328,10 @@ async function drain(
     const all = connections.all()
     // Node would also end a connection whose response is not sent whole.
     if (all.every(({ isWaiting }) => isWaiting)) server.closeIdleConnections()
-    for (const { socket, isWaiting, openedAt } of all) {
+    for (const { socket, isWaiting, isOver, pending, openedAt } of all) {
       if (socket.bytesRead === 0 && now - Math.max(began, openedAt) > lingerMs) socket.destroy()
+      // It has its last response, and still sends.
+      else if (isOver && pending === 0 && now - began > limitMs + lingerMs) socket.destroy()
       else if (isWaiting && now - began > limitMs) reject(socket)
     }
     await new Promise((resolve) => setTimeout(resolve, checkEveryMs))

@@ -16,7 +16,7 @@ declare module 'fastify' {
 interface Route {
   method: string
   url: string
-  /** It belongs to the interface. */
+  /** It belongs to the interface, and so to the document and the alerts: its schema has a tag. */
   isApi: boolean
 }
 
@@ -27,9 +27,9 @@ export function addMethods(
 ) {
   const routes: Route[] = []
   app.decorate('routes', routes)
-  app.addHook('onRoute', ({ method, url, config }) => {
+  app.addHook('onRoute', ({ method, url, schema }) => {
     // Routes that reject have a list of methods.
-    if (typeof method === 'string') routes.push({ method, url, isApi: config?.isApi === true })
+    if (typeof method === 'string') routes.push({ method, url, isApi: schema?.tags !== undefined })
   })
   // Node's parser knows more methods than Fastify has routes for.
   for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
@@ -37,12 +37,10 @@ export function addMethods(
   app.decorate('rejectOtherMethods', () => {
     for (const url of new Set(routes.map((route) => route.url))) {
       // Asked of Fastify: it does not report each route of a plugin's root, such as /docs/.
-      const [own, others] = [true, false].map((isOwn) =>
-        app.supportedMethods.filter((method) => app.hasRoute({ method, url }) === isOwn)
-      ) as [string[], string[]]
-      const headers = allow(own)
+      const own = app.supportedMethods.filter((method) => app.hasRoute({ method, url }))
+      const others = app.supportedMethods.filter((method) => !own.includes(method))
       const reject = () => {
-        throw new Failure('MethodNotAllowed', { headers })
+        throw rejection(own)
       }
       // In onRequest, so that the method is refused before Fastify reads the body.
       app.route({ method: others, url, onRequest: reject, handler: reject })
@@ -52,10 +50,10 @@ export function addMethods(
   app.server.on('connect', (_, socket: Socket) => {
     socket.resume()
     const ofApi = routes.filter(({ isApi }) => isApi)
-    const headers = allow((ofApi.length > 0 ? ofApi : routes).map(({ method }) => method))
-    rejectConnection(socket, new Failure('MethodNotAllowed', { headers }))
+    const allowed = (ofApi.length > 0 ? ofApi : routes).map(({ method }) => method)
+    rejectConnection(socket, rejection(allowed))
   })
 }
 
-/** Returns the `allow` field for methods. */
-const allow = (methods: string[]) => ({ allow: [...new Set(methods)].sort().join(', ') })
+const rejection = (allowed: string[]) =>
+  new Failure('MethodNotAllowed', { headers: { allow: [...new Set(allowed)].sort().join(', ') } })

@@ -1,18 +1,10 @@
-/** The application's repository of plants. */
-import type { Registry } from '@prometheus-io/client'
-import type { FastifyBaseLogger } from 'fastify'
+/** The application's repository of plants, and its metrics: the attempts, and what waits. */
+import { Histogram, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import type { Database } from '../database/sessions.ts'
-import { lanes } from '../group-commit/table.ts'
+import type { AttemptReport } from '../group-commit/types.ts'
+import { addGauge, prefix } from '../metrics.ts'
 import type { Tracing } from '../tracing.ts'
-import { createPlantMetrics } from './metrics.ts'
-import {
-  createPlantRepository,
-  type MakeRepository,
-  type Observer,
-  type PlantRepository,
-  type WriteLimits
-} from './repository.ts'
+import { PlantRepository, type WriteLimits } from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
 
 declare module 'fastify' {
@@ -25,29 +17,20 @@ interface Options {
   registry: Registry
   write: WriteLimits
   tracing?: Tracing | undefined
-  /** Makes what stores plants in place of the database. */
-  repository?: MakeRepository | undefined
 }
 
-/** Returns how many sessions a replica has at most: one for each lane, and one for probes, which must not wait for a lane. */
-export const countSessions = (writeLanes: number): number =>
-  Object.values(lanes).reduce((sum, count) => sum + count, writeLanes + 1)
-
-/** Makes the repository of the database's plants. */
-export const openRepository = (
-  database: Database,
-  { write, tracing }: Pick<Options, 'write' | 'tracing'>,
-  log: FastifyBaseLogger,
-  observer: Observer
-): PlantRepository =>
-  createPlantRepository(createSqlStore(database, write.deadlineMs), write, log, observer, tracing)
-
 export default fp<Options>(
-  async (app, { registry, repository, ...options }) => {
-    const metrics = createPlantMetrics(registry)
-    const plants = repository?.(app.log, metrics) ?? openRepository(app.database, options, app.log, metrics)
-    metrics.watch(() => plants.load)
+  async (app, { registry, write, tracing }) => {
+    const store = createSqlStore(app.database, write.deadlineMs)
+    const onAttempt = measureAttempts(registry)
+    const plants = new PlantRepository(store, { limits: write, log: app.log, onAttempt, tracing })
     app.decorate('plants', plants)
+    const rowsHelp = 'Plants that wait for their outcome'
+    addGauge(registry, 'queue_rows', rowsHelp, () => plants.load.rows)
+    const waitHelp = 'Expected wait of a new plant'
+    addGauge(registry, 'queue_expected_seconds', waitHelp, () => plants.load.expectedMs / 1000)
+    const awayHelp = '1 while creates are refused because the database is unreachable'
+    addGauge(registry, 'database_away', awayHelp, () => +plants.load.databaseDown)
     // Not earlier: before it listens, the service waits for the database and reports that by itself.
     app.addHook('onListen', async () => plants.watch())
     // Hooks of onClose run from the last to the first, so the sessions end after the repository.
@@ -55,3 +38,39 @@ export default fp<Options>(
   },
   { name: 'plant-repository', dependencies: ['database'] }
 )
+
+/** Attempts as operators know them: their success, or whose failure it was. */
+const outcomes: Record<AttemptReport['outcome'], string> = {
+  written: 'written',
+  found: 'found',
+  away: 'database',
+  gone: 'database',
+  refused: 'row',
+  chance: 'unclear',
+  busy: 'unclear',
+  broken: 'unclear',
+  lost: 'unknown'
+}
+
+/** Adds the metrics of attempts. Returns a function that counts one. */
+function measureAttempts(registry: Registry) {
+  const registers = [registry]
+  const rowsOfBatches = new Histogram({
+    name: `${prefix}batch_rows`,
+    help: 'Plants in a transaction that was committed',
+    buckets: Array.from({ length: 13 }, (_, power) => 2 ** power),
+    registers
+  })
+  const durations = new Histogram({
+    name: `${prefix}batch_duration_seconds`,
+    help: 'Time of one attempt to write a batch, or to look plants up: its success, or whose failure it was',
+    labelNames: ['outcome'],
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers
+  })
+  for (const outcome of Object.values(outcomes)) durations.zero({ outcome })
+  return ({ rows, ms, outcome }: AttemptReport) => {
+    durations.observe({ outcome: outcomes[outcome] }, ms / 1000)
+    if (outcome === 'written') rowsOfBatches.observe(rows)
+  }
+}

@@ -2,8 +2,7 @@
 import assert from 'node:assert'
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
-import type { FailureName } from '../failures.ts'
-import { Failure } from '../failures.ts'
+import { Failure, type FailureName } from '../failures.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
 import type { AttemptReport, Limits, Store } from '../group-commit/types.ts'
 import { NotCommitted, type reasons } from '../group-commit/write-failure.ts'
@@ -24,38 +23,104 @@ export interface Created {
   release(): void
 }
 
+/** The limits of creates. */
+export interface WriteLimits extends Limits {
+  /** Plants that wait for their result. */
+  readonly queueRows: number
+  /** Bytes of the plants whose response is not taken. */
+  readonly queueBytes: number
+}
+
+interface Options {
+  readonly limits: WriteLimits
+  readonly log: Pick<FastifyBaseLogger, 'error' | 'info'>
+  /** Called for every attempt of a batch. */
+  readonly onAttempt: (report: AttemptReport) => void
+  readonly tracing?: Tracing | undefined
+}
+
+const downMessage =
+  'the database has been unreachable for the write deadline; refusing creates until it is back'
+
 /** Where plants are stored. */
-export interface PlantRepository {
+export class PlantRepository {
+  readonly #groupCommit: GroupCommit<PlantItem, Stored>
+  readonly #queueRows: Shares
+  readonly #queueBytes: Shares
+  readonly #tracing: Tracing | undefined
+
+  constructor(store: Store<PlantItem, Stored>, { limits, log, onAttempt, tracing }: Options) {
+    const onOutage = (isDown: boolean, cause: unknown) =>
+      isDown ? log.error({ cause }, downMessage) : log.info('the database is back')
+    this.#groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
+    this.#queueRows = new Shares(limits.queueRows)
+    this.#queueBytes = new Shares(limits.queueBytes)
+    this.#tracing = tracing
+  }
+
   /**
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
-  create(plant: NewPlant, context: WriteContext): Promise<Created>
+  create(plant: NewPlant, { caller, idempotencyKey: key }: WriteContext): Promise<Created> {
+    const { sent: bytes, held: heldBytes } = countBytes(plant)
+    const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
+    const span = this.#tracing?.activeSpan()
+    const portion = this.#portionOf(caller)
+    const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey: key, span }
+    if (!this.#queueRows.fits(caller, 1) || !this.#queueBytes.take(caller, heldBytes))
+      return Promise.reject(new Failure('Overloaded'))
+    const hasRow = this.#queueRows.take(caller, 1)
+    assert(hasRow, 'a row that fits can be taken')
+    let isReleased = false
+    const release = () => {
+      assert(!isReleased, 'a create is released once')
+      isReleased = true
+      this.#queueBytes.release(caller, heldBytes)
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Created>()
+    this.#groupCommit.submit(
+      item,
+      (stored, rows) => {
+        this.#queueRows.release(caller, 1)
+        resolve({ stored, rows, release })
+      },
+      (error, rows) => {
+        this.#queueRows.release(caller, 1)
+        release()
+        reject(Object.assign(toFailure(error), { rows }))
+      }
+    )
+    return promise
+  }
+
+  /** A caller's part of all rows or of all bytes, whichever is larger. */
+  #portionOf(caller: string) {
+    return Math.max(this.#queueRows.portion(caller), this.#queueBytes.portion(caller))
+  }
+
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
-  refusalFor(caller: string): Failure | undefined
+  refusalFor(caller: string): Failure | undefined {
+    const reason = this.#groupCommit.refusal(this.#portionOf(caller))
+    if (reason) return new Failure(failureNames[reason])
+    const fits = this.#queueRows.fits(caller, 1) && this.#queueBytes.fits(caller, rowBytes)
+    return fits ? undefined : new Failure('Overloaded')
+  }
+
   /** Watches the database from now on, also while nobody creates. */
-  watch(): void
-  readonly load: WriteLoad
+  watch() {
+    this.#groupCommit.watch()
+  }
+
+  /** The plants that wait, how long a new one is expected to, and whether creates are refused because the database is away. */
+  get load() {
+    return { ...this.#groupCommit.load, rows: this.#queueRows.held }
+  }
+
   /** Refuses new creates, and resolves when every other create has its result. */
-  close(): Promise<void>
-}
-
-/** What the repository has to do. */
-export interface WriteLoad {
-  /** Plants that wait for their result. */
-  readonly rows: number
-  /** How long a new plant is expected to wait, in ms. */
-  readonly expectedMs: number
-  /** Creates are refused because the database is unreachable. */
-  readonly databaseDown: boolean
-}
-
-/** Makes a repository that reports what it does. */
-export type MakeRepository = (log: FastifyBaseLogger, observer: Observer) => PlantRepository
-
-/** Called for every attempt of a batch. */
-export interface Observer {
-  onAttempt(report: AttemptReport): void
+  close(): Promise<void> {
+    return this.#groupCommit.close()
+  }
 }
 
 /** The failure for each reason why group commit has decided nothing about a plant. */
@@ -68,96 +133,16 @@ const failureNames: Record<keyof typeof reasons, FailureName> = {
   missing: 'Internal'
 }
 
-/** The limits of creates. */
-export interface WriteLimits extends Limits {
-  /** Plants that wait for their result. */
-  readonly queueRows: number
-  /** Bytes of the plants whose response is not taken. */
-  readonly queueBytes: number
-}
-
-/** Makes the repository over a store. */
-export function createPlantRepository(
-  store: Store<PlantItem, Stored>,
-  limits: WriteLimits,
-  log: Pick<FastifyBaseLogger, 'error' | 'info'>,
-  { onAttempt }: Observer,
-  tracing?: Tracing
-): PlantRepository {
-  const downMessage =
-    'the database has been unreachable for the write deadline; refusing creates until it is back'
-  const onOutage = (databaseDown: boolean, cause: unknown) =>
-    databaseDown ? log.error({ cause }, downMessage) : log.info('the database is back')
-  const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
-  const queueRows = new Shares(limits.queueRows)
-  const queueBytes = new Shares(limits.queueBytes)
-
-  /** A caller's part of all rows or of all bytes, whichever is larger. */
-  const portionOf = (caller: string) => Math.max(queueRows.portion(caller), queueBytes.portion(caller))
-
-  return {
-    create(plant, context) {
-      const { caller, idempotencyKey: key } = context
-      const { sent: bytes, held: heldBytes } = countBytes(plant)
-      const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
-      const span = tracing?.activeSpan()
-      const portion = portionOf(caller)
-      const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey: key, span }
-      if (!queueRows.fits(caller, 1) || !queueBytes.take(caller, heldBytes))
-        return Promise.reject(new Failure('Overloaded'))
-      const hasRow = queueRows.take(caller, 1)
-      assert(hasRow, 'a row that fits can be taken')
-      let isReleased = false
-      const release = () => {
-        assert(!isReleased, 'a create is released once')
-        isReleased = true
-        queueBytes.release(caller, heldBytes)
-      }
-      const { promise, resolve, reject } = Promise.withResolvers<Created>()
-      groupCommit.submit(
-        item,
-        (stored, rows) => {
-          queueRows.release(caller, 1)
-          resolve({ stored, rows, release })
-        },
-        (error, rows) => {
-          queueRows.release(caller, 1)
-          release()
-          const failure = toCreateFailure(error)
-          failure.rows = rows
-          reject(failure)
-        }
-      )
-      return promise
-    },
-    refusalFor(caller) {
-      const reason = groupCommit.refusal(portionOf(caller))
-      if (reason) return new Failure(failureNames[reason])
-      const fits = queueRows.fits(caller, 1) && queueBytes.fits(caller, rowBytes)
-      return fits ? undefined : new Failure('Overloaded')
-    },
-    watch: () => groupCommit.watch(),
-    get load() {
-      return { ...groupCommit.load, rows: queueRows.held }
-    },
-    close: () => groupCommit.close()
-  }
-}
-
-function toCreateFailure(error: unknown): Failure {
+function toFailure(error: unknown): Failure {
   if (error instanceof Failure) return error
   if (error instanceof NotCommitted) {
     const outcome = error.reason === 'missing' ? 'none' : undefined
     return new Failure(failureNames[error.reason], { cause: error, outcome })
   }
-  if (breaksRule(error) && !isOfUnwrittenColumn(error)) return new Failure('RefusedPlant', { cause: error })
+  const { code, column } = error as { code?: string; column?: string }
+  // A column that the service does not write is required: the operator's fault. One without `column` comes from a domain.
+  const isUnwritten = code === '23502' && column !== undefined && !writtenColumns.includes(column)
+  if (breaksRule(error) && !isUnwritten) return new Failure('RefusedPlant', { cause: error })
   // Group commit rejects with an error of PostgreSQL only if every attempt at the row was rolled back.
   return new Failure('Internal', { cause: error, outcome: 'none' })
-}
-
-/** Returns whether an error is that the table requires a column that the service does not write: the operator's fault. */
-function isOfUnwrittenColumn(error: unknown): boolean {
-  const { code, column, where } = error as { code?: string; column?: string; where?: string }
-  // An error with `where` comes from a statement of a trigger, one without `column` from a domain.
-  return code === '23502' && where === undefined && column !== undefined && !writtenColumns.includes(column)
 }

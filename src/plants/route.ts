@@ -9,10 +9,6 @@ import { Shares } from '../shares.ts'
 import { NewPlant, Plant } from './schema.ts'
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The route belongs to the interface: it is in the OpenAPI document, and in the alerts. */
-    isApi?: true
-  }
   interface FastifyRequest {
     /** The path of its route, for a create: to ask Fastify for it costs more. */
     apiPath: string | undefined
@@ -77,7 +73,7 @@ export default fp<Options>(
     app.addContentTypeParser('application/json', (request, _, done) => readBody(request, done))
     app.post<{ Body: Static<typeof NewPlant> }>(
       path,
-      { schema, config: { isApi: true }, onRequest: [app.authenticate, decide] },
+      { schema, onRequest: [app.authenticate, decide] },
       (request, reply) =>
         app.plants.create(request.body, request).then(({ stored, rows, release }) => {
           request.batchRows = rows

@@ -1,12 +1,11 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
+import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
-import type { Database } from '../database/sessions.ts'
-import { statementLimitMs } from '../database/statement.ts'
-import type { AttemptEnd, AttemptRow, Results, Store, Verdict } from '../group-commit/types.ts'
+import { statementLimitMs } from '../database/session.ts'
+import type { AttemptEnd, Results, Store, Verdict } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing.ts'
 import {
   commitNothing,
-  comparePlants,
   createEachPlant,
   createPlants,
   type EachOutcome,
@@ -14,7 +13,7 @@ import {
   type PlantWrite,
   toRowError
 } from './statements.ts'
-import { isFormer, outcomeOf, type Stored, type WriteContext } from './write-id.ts'
+import { outcomeOf, type Stored, type WriteContext } from './write-id.ts'
 
 /** A create as group commit takes it. */
 export interface PlantItem extends TracedItem, PlantWrite, WriteContext {
@@ -24,8 +23,6 @@ export interface PlantItem extends TracedItem, PlantWrite, WriteContext {
 /** A row with a plant's id. The id is a number where the operator has made its column an integer. */
 type FoundRow = { id: string | number; write_id: string }
 
-type Row = AttemptRow<PlantItem>
-
 const untried: Verdict = { verdict: 'untried' }
 
 /** Makes the store over the database. Each statement has its part of the write deadline. */
@@ -34,15 +31,6 @@ export function createSqlStore(
   deadlineMs: number
 ): Store<PlantItem, Stored> {
   const limitMs = statementLimitMs(deadlineMs)
-
-  /** Returns the ids of those rows of version 1.0.0 whose content is that of the create. Others' content is in their write id. */
-  async function findSameContent(rows: readonly Row[], found: Map<string, string>, signal: AbortSignal) {
-    const former = rows.filter(({ item }) => isFormer(item, found.get(String(item.id))))
-    if (former.length === 0) return new Set<string>()
-    const statement = comparePlants(former.map(({ item }) => item.plant))
-    const same = await database.run<Pick<FoundRow, 'id'>>(statement, limitMs, signal)
-    return new Set(same.rows.map(({ id }) => String(id)))
-  }
 
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
   function toResult(outcome: EachOutcome | undefined): 'created' | Verdict | undefined {
@@ -92,11 +80,7 @@ export function createSqlStore(
         const statement = findPlants(rows.map(({ item }) => item.id))
         const stored = await database.run<FoundRow>(statement, limitMs, signal)
         const found = new Map(stored.rows.map(({ id, write_id }) => [String(id), write_id]))
-        const same = await findSameContent(rows, found, signal)
-        return rows.map(({ item, mayBeStored }) => {
-          const id = String(item.id)
-          return outcomeOf(item, found.get(id), same.has(id), mayBeStored)
-        })
+        return rows.map(({ item, mayBeStored }) => outcomeOf(item, found.get(String(item.id)), mayBeStored))
       }),
 
     probe: () => toAttemptEnd(() => database.run(commitNothing, limitMs).then(() => []))

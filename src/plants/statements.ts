@@ -54,12 +54,6 @@ const find = `
   select plants.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${lookupSettings}`
 
-// Finds rows of version 1.0.0 by their content: their write ids hold no hash of it.
-const contentOf = (table: string) => `(${columnNames.replaceAll(/\w+/g, `${table}.$&`)})`
-const compare = `
-  select plants.id from unnest(${castParameters(1)}) as asked (${columnNames})
-  join plants on plants.id = asked.id and ${contentOf('plants')} is not distinct from ${contentOf('asked')}`
-
 // Inserts no row, but needs the same rights, and the same lock of the table, as an insert.
 const insertNone = `
   insert into plants (${writtenList}) select ${writtenList} from plants limit 0 on conflict (id) do nothing`
@@ -85,6 +79,7 @@ const insertEach = `
     code text;
     broken text;
     field text;
+    relation text;
     context text;
   begin
     for asked in
@@ -103,8 +98,9 @@ const insertEach = `
           exit;
         when others or assert_failure then
           get stacked diagnostics code = returned_sqlstate, broken = constraint_name, field = column_name,
-            context = pg_exception_context;
-          outcomes := outcomes || jsonb_build_object('code', code, 'constraint', broken, 'column', field, 'context', context);
+            relation = table_name, context = pg_exception_context;
+          outcomes := outcomes || jsonb_build_object('code', code, 'constraint', broken, 'column', field,
+            'table', relation, 'context', context);
       end;
     end loop;
     perform set_config('${own('outcomes')}', outcomes::text, true);
@@ -150,10 +146,12 @@ export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) 
 }
 
 /** What the block says of a row: whether it was written, or its error. */
-export type EachOutcome = boolean | { code: string; constraint?: string; column?: string; context?: string }
+export type EachOutcome =
+  | boolean
+  | { code: string; constraint?: string; column?: string; table?: string; context?: string }
 
 /** Returns an error of a row as PostgreSQL reports it, with its context if the row has one of its own, as of a trigger. */
-export function toRowError({ code, constraint, column, context = '' }: Exclude<EachOutcome, boolean>) {
+export function toRowError({ code, constraint, column, table, context = '' }: Exclude<EachOutcome, boolean>) {
   const where = context.split('\n').slice(0, -linesOfBlock).join('\n') || undefined
   // The rights were there for the insert of no rows, so it is a policy that has refused the row.
   const routine = code === '42501' && where === undefined ? 'ExecWithCheckOptions' : undefined
@@ -162,6 +160,7 @@ export function toRowError({ code, constraint, column, context = '' }: Exclude<E
     code,
     where,
     routine,
+    table: table || undefined,
     constraint: constraint || undefined,
     column: column || undefined
   }
@@ -173,13 +172,6 @@ export const findPlants = (ids: readonly bigint[]) => ({
   name: 'find plants',
   text: find,
   values: [toArray(ids.map(String))]
-})
-
-/** Returns the statement that finds which of these plants are stored with this content. */
-export const comparePlants = (plants: readonly NewPlant[]) => ({
-  name: 'compare plants',
-  text: compare,
-  values: toArrayParameters(plants)
 })
 
 /** Commits as a create does, without a plant. */

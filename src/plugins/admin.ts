@@ -28,22 +28,23 @@ const limits = {
 
 export default fp<Options>(
   async (app, { registry, listen }) => {
-    if (listen) addProcessMetrics(registry)
-    const admin = listen && (await createBareApp(app.log, limits))
-    if (admin) addLiveness(admin)
-    admin?.get('/metrics', async (_, reply) => {
+    if (!listen) return void app.decorate('listenForMetrics', async () => {})
+    addProcessMetrics(registry)
+    const admin = await createBareApp(app.log, { limits })
+    addLiveness(admin)
+    admin.get('/metrics', async (_, reply) => {
       const page = await registry.metrics()
       return reply.type(Registry.PROMETHEUS_CONTENT_TYPE).send(page)
     })
-    admin?.addHook('onError', async (_, __, err) => {
+    admin.addHook('onError', async (_, __, err) => {
       if (!('error' in err)) app.log.error({ err }, 'the metrics page cannot be made')
     })
-    admin?.rejectOtherMethods()
+    admin.rejectOtherMethods()
     // Not a hook of `onListen`: Fastify would only log its failure, and the service start without metrics.
     app.decorate('listenForMetrics', async () => {
-      await admin?.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
+      await admin.listen({ ...listen, listenTextResolver: (address) => `Metrics at ${address}/metrics` })
     })
-    app.addHook('onClose', () => admin?.close())
+    app.addHook('onClose', () => admin.close())
   },
   { name: 'admin' }
 )

@@ -3,7 +3,7 @@ import bearerAuth from '@fastify/bearer-auth'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyReply, onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures.ts'
+import { Failure, type FailureName } from '../failures.ts'
 import { addGauge } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
 import { isTokenShaped, parseTokens, type Tokens } from '../tokens.ts'
@@ -65,23 +65,17 @@ export default fp<Options>(
   { name: 'auth' }
 )
 
-/** The challenge of a request without a bearer token (RFC 6750, section 3). Others add an error code. */
-const bearerChallenge = 'Bearer realm="plant-store"'
-
-/** Returns the failure of a request without a valid bearer token, with its challenge. */
-function toAuthFailure(authorization: string | undefined): Failure {
-  const [scheme = '', ...rest] = (authorization ?? '').split(' ')
-  if (scheme.toLowerCase() !== 'bearer') return new Failure('MissingToken', challenge(bearerChallenge))
-  if (!isTokenShaped(rest.join(' ').trim())) {
-    return new Failure('MalformedToken', challenge(`${bearerChallenge}, error="invalid_request"`))
-  }
-  return new Failure('InvalidToken', challenge(`${bearerChallenge}, error="invalid_token"`))
+/** Returns the failure of a request without a valid bearer token, with its challenge (RFC 6750, section 3). */
+function toAuthFailure(authorization = ''): Failure {
+  const [scheme = '', ...rest] = authorization.split(' ')
+  const fail = (name: FailureName, code = '') =>
+    new Failure(name, { headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` } })
+  if (scheme.toLowerCase() !== 'bearer') return fail('MissingToken')
+  const isShaped = isTokenShaped(rest.join(' ').trim())
+  return isShaped
+    ? fail('InvalidToken', ', error="invalid_token"')
+    : fail('MalformedToken', ', error="invalid_request"')
 }
-
-const challenge = (value: string) => ({ headers: { 'www-authenticate': value } })
-
-/** One request, in the unit of the buckets: each gains `perSecond` of these in a millisecond, so whole milliseconds are added exactly. */
-const requestUnits = 1_000
 
 /**
  * Makes token buckets, one for each caller, that hold `perSecond` requests and gain as many in a second. So a caller that
@@ -90,16 +84,15 @@ const requestUnits = 1_000
  * none to take. `clock.now` returns the time in ms.
  */
 export function createRateLimit(perSecond: number, clock: { now(): number } = performance) {
-  const capacity = perSecond * requestUnits
-  /** How many units each bucket held at a time in ms. There are no more callers than names of tokens. */
+  /** In thousandths of a request: a bucket gains `perSecond` of them in a millisecond, so whole milliseconds are added exactly. */
   const buckets = new Map<string, { level: number; at: number }>()
   return (caller: string): number | undefined => {
     const now = clock.now()
-    const { level: before, at } = buckets.get(caller) ?? { level: capacity, at: now }
-    const level = Math.min(capacity, before + (now - at) * perSecond)
-    const isServed = level >= requestUnits
-    buckets.set(caller, { level: isServed ? level - requestUnits : level, at: now })
-    return isServed ? Math.floor(level / requestUnits) - 1 : undefined
+    const { level: before, at } = buckets.get(caller) ?? { level: 1_000 * perSecond, at: now }
+    const level = Math.min(1_000 * perSecond, before + (now - at) * perSecond)
+    const isServed = level >= 1_000
+    buckets.set(caller, { level: isServed ? level - 1_000 : level, at: now })
+    return isServed ? Math.floor(level / 1_000) - 1 : undefined
   }
 }
 
@@ -108,10 +101,7 @@ export function createRateLimit(perSecond: number, clock: { now(): number } = pe
  * failure of a request for which none was left.
  */
 function checkRate(perSecond: number, left: number | undefined, reply: FastifyReply): Failure | undefined {
-  reply.headers({
-    'ratelimit-limit': perSecond,
-    'ratelimit-remaining': left ?? 0,
-    'ratelimit-reset': 1 // In a second at most, the bucket is full again.
-  })
+  // In a second at most, the bucket is full again.
+  reply.headers({ 'ratelimit-limit': perSecond, 'ratelimit-remaining': left ?? 0, 'ratelimit-reset': 1 })
   return left === undefined ? new Failure('RateLimited') : undefined
 }

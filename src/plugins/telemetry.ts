@@ -1,37 +1,26 @@
 /** What operators see of requests: how long each took, how it ended and for whom, and its line in the log. */
 import { Counter, Histogram, type Registry } from '@prometheus-io/client'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import { catalogue, type Failure, type FailureName } from '../failures.ts'
 import { createInfoLine } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Logs how many requests without a caller had no line of their own since it was logged last. */
-    logSkipped(): void
-  }
-}
-
-/** What a client got for a request; `ClientLeft` if it left before its response. */
-type Result = 'Success' | 'ClientLeft' | FailureName
-
 export default fp<{ registry: Registry }>(
   async (app, { registry }) => {
     const { connections, server } = app
-    addGauge(registry, 'http_requests_in_flight', 'Requests that have no complete response yet', () => {
-      return connections.pending
-    })
+    const inFlight = 'Requests that have no complete response yet'
+    addGauge(registry, 'http_requests_in_flight', inFlight, () => connections.pending)
     addGauge(registry, 'http_connections', 'Open connections of clients', () => connections.size)
     const measure = measureDurations(app, registry)
     const count = countByCaller(registry)
-    const { logReply, logRejected, logSkipped } = createRequestLog(app.log as Logger)
-    app.decorate('logSkipped', logSkipped)
+    const { write, logReply, logSkipped } = createRequestLog(app.log as Logger)
+    app.addHook('onClose', async () => logSkipped())
     // There is no request to measure.
-    server.on('rejected', (failure: Failure, from: { requestId: string; client?: string }) => {
-      count('', failure.name)
-      logRejected(failure, from)
+    server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
+      count('', errorName)
+      write('info', { ...origin, failure, errorName }, message)
     })
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { caller, failure } = reply.request
@@ -45,10 +34,6 @@ export default fp<{ registry: Registry }>(
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
-const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-
-/** Returns the path of a request's route; undefined without one. */
-const routeOf = (request: FastifyRequest): string | undefined => request.apiPath ?? request.routeOptions.url
 
 /** Returns a function that measures a response that was sent. */
 function measureDurations(app: FastifyInstance, registry: Registry) {
@@ -56,21 +41,19 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
     name: `${prefix}http_request_duration_seconds`,
     help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
     labelNames: ['route', 'interface', 'method', 'failure'],
-    buckets,
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers: [registry]
   })
   const ofApi = new Set<string | undefined>()
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
-  app.addHook('onReady', (done) => {
-    for (const { url, method, isApi } of app.routes) {
-      if (!isApi) continue
-      ofApi.add(url)
-      for (const failure of [0, 500, 503]) histogram.zero({ route: url, interface: 'true', method, failure })
+  app.addHook('onReady', async () => {
+    for (const { url: route, method } of app.routes.filter(({ isApi }) => isApi)) {
+      ofApi.add(route)
+      for (const failure of [0, 500, 503]) histogram.zero({ route, interface: 'true', method, failure })
     }
-    done()
   })
   return ({ request, elapsedTime }: FastifyReply) => {
-    const url = routeOf(request)
+    const url = request.apiPath ?? request.routeOptions.url
     const labels = {
       route: url ?? 'unknown',
       interface: `${ofApi.has(url)}`,
@@ -81,19 +64,22 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
   }
 }
 
-/** The requests of further callers count together: names of tokens may come and go. */
-const mostCallers = 100
-const names = Object.keys(catalogue) as FailureName[]
+/** What a client got for a request; `ClientLeft` if it left before its response. */
+type Result = 'Success' | 'ClientLeft' | FailureName
+type Counts = Partial<Record<Result, number>>
+
+const failures = Object.entries(catalogue).flatMap(([name, [error]]) =>
+  error === 500 || error === 503 ? name : []
+)
 /** What counts from 0 for each caller, so that Prometheus notices the first one. */
-const fromStart: Result[] = ['Success', ...names.filter((name) => [500, 503].includes(catalogue[name][0]))]
+const fromStart = Object.fromEntries(['Success', ...failures].map((result) => [result, 0]))
 
 /** Returns a function that counts a request by its caller, which is empty without a valid token, and by how it ended. */
 function countByCaller(registry: Registry) {
-  type Counts = Partial<Record<Result, number>>
   const byCaller = new Map<string, Counts>()
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
-    help: "Requests by their token's name, (none) without a valid one, (other) beyond 100, and by how they ended: Success, a failure's name, or ClientLeft",
+    help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result'],
     registers: [registry],
     collect() {
@@ -102,69 +88,51 @@ function countByCaller(registry: Registry) {
         for (const [result, value] of Object.entries(counts)) requests.inc({ caller, result }, value)
     }
   })
-  function add(caller: string): Counts {
-    const counts: Counts = Object.fromEntries(fromStart.map((result) => [result, 0]))
+  function add(caller: string) {
+    const counts: Counts = { ...fromStart }
     byCaller.set(caller, counts)
     return counts
   }
   // No token can have a name with brackets.
   const none = add('(none)')
-  const others = add('(other)')
   return (caller: string, result: Result) => {
-    const known = caller === '' ? none : byCaller.get(caller)
-    const counts = known ?? (byCaller.size < mostCallers + 2 ? add(caller) : others)
+    const counts = caller === '' ? none : (byCaller.get(caller) ?? add(caller))
     counts[result] = (counts[result] ?? 0) + 1
   }
 }
 
-type Level = 'error' | 'warn' | 'info' | 'debug'
-
-/** Requests without a caller may have this many lines at once, and then this many a second: anybody can send them. */
-const linesAtOnce = 100
-const linesPerSecond = 20
-/** How long those without a line are counted before a line tells their number, in ms. */
-const skippedMs = 1_000
+/** Requests without a caller have this many lines a second: anybody can send them. */
+const linesPerSecond = 100
 
 /**
- * Returns functions that log: a response that was sent or given up; a failure that was written without Fastify; and how many
- * requests had no line since that was logged last.
+ * Returns functions that log: a line of a request; a response that was sent or given up; and how many requests had no line
+ * since that was logged last.
  */
 function createRequestLog(logger: Logger) {
   const writeInfoLine = createInfoLine(logger)
-  let linesLeft = linesAtOnce
-  let since = performance.now()
-  let skipped = 0
+  /** The lines without a caller since the timer began, those that were skipped included. */
+  let lines = 0
   let timer: NodeJS.Timeout | undefined
 
-  /** Takes one of the lines of requests without a caller; returns false if none is left. */
-  function takeLine(): boolean {
-    const now = performance.now()
-    linesLeft = Math.min(linesAtOnce, linesLeft + ((now - since) / 1_000) * linesPerSecond)
-    since = now
-    if (linesLeft < 1) return false
-    linesLeft--
-    return true
-  }
-
-  function write(level: Level, line: Record<string, unknown>, message: string) {
+  function write(level: 'error' | 'warn' | 'info' | 'debug', line: Record<string, unknown>, message: string) {
     if (!logger.isLevelEnabled(level)) return
-    if (line.caller !== undefined || takeLine()) return logger[level](line, message)
-    skipped++
-    timer ??= setTimeout(logSkipped, skippedMs).unref()
+    if (line.caller === undefined) timer ??= setTimeout(logSkipped, 1_000).unref()
+    if (line.caller !== undefined || ++lines <= linesPerSecond) logger[level](line, message)
   }
 
   function logSkipped() {
     clearTimeout(timer)
     timer = undefined
-    if (skipped > 0) logger.info({ requests: skipped }, 'requests without a caller were not logged')
-    skipped = 0
+    const requests = lines - linesPerSecond
+    lines = 0
+    if (requests > 0) logger.info({ requests }, 'requests without a caller were not logged')
   }
 
   function logReply(reply: FastifyReply, isSent: boolean) {
     const { failure, caller } = reply.request
     if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'created')
     const line = describe(reply)
-    // The line names no failure, since the client got none, and its plant may be stored.
+    // The client got no failure, and its plant may be stored.
     const unsent = { ...line, failure: undefined, errorName: undefined }
     if (!isSent) write('info', unsent, 'the client left before its response')
     // Probes come every second, and matter only when they fail.
@@ -174,14 +142,7 @@ function createRequestLog(logger: Logger) {
     else write('info', { ...line, cause: reportOf(failure) }, failure.message)
   }
 
-  function logRejected(
-    { error, name, message }: Failure,
-    { requestId, client }: { requestId: string; client?: string }
-  ) {
-    write('info', { requestId, failure: error, errorName: name, client }, message)
-  }
-
-  return { logReply, logRejected, logSkipped }
+  return { write, logReply, logSkipped }
 }
 
 /** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
@@ -193,7 +154,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
     requestId: id,
     traceId,
     method,
-    route: routeOf(request),
+    route: request.apiPath ?? request.routeOptions.url,
     caller: caller || undefined,
     failure: failure?.error ?? 0,
     errorName: failure?.name,

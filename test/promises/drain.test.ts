@@ -150,6 +150,26 @@ async function checkEnd(t: Test, service: Service) {
 t.test('SIGTERM: what has arrived is answered', (t) => drain(t, patient, {}))
 t.test('SIGTERM: what never arrives is cut off', (t) => drain(t, impatient, limits))
 
+t.test('SIGTERM: clients that stay after their last response do not hold it up', async (t) => {
+  const service = await startService(t, limits)
+  const stay = (bytes: string) => {
+    const socket = connectTo(service.url, { allowHalfOpen: true })
+    t.teardown(() => socket.destroy())
+    socket.on('error', () => {}).resume()
+    socket.write(bytes, 'latin1')
+    return once(socket, 'data').then(() => socket)
+  }
+  const [dripping] = await Promise.all([
+    stay('\x01\r\n\r\n'),
+    stay('CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n'),
+    stay(request('{"id":', { ...body, authorization: undefined }))
+  ])
+  const drip = setInterval(() => dripping.write('x'), 500)
+  t.teardown(() => clearInterval(drip))
+  service.kill('SIGTERM')
+  await checkEnd(t, service)
+})
+
 t.test('SIGTERM: connections that are kept alive and idle are ended without a response', async (t) => {
   const service = await startService(t)
   const connections = await Promise.all(Array.from({ length: 5 }, () => connect(t, service.url)))

@@ -160,20 +160,6 @@ t.test('a trigger assigns ids: one request makes one row', async (t) => {
   t.strictSame(await run('select id::int from plants where abs(id) = $1', [plant.id]), [{ id: -plant.id }])
 })
 
-t.test('a plant that release 1.0.0 stored with a key: as one of today', async (t) => {
-  const plant = newPlant()
-  // What 1.0.0 made of the caller `tester` and the key `a`, whatever the content.
-  const writeId = '44250f53-7313-834b-b512-5b6874aeb333'
-  await run('insert into plants (id, name, tag, write_id) values ($1, $2, $3, $4)', [
-    ...Object.values(plant),
-    writeId
-  ])
-  t.strictSame(await service.post(plant, keyed('a')), replayed)
-  t.strictSame(await service.post({ ...plant, name: 'Ficus' }, keyed('a')), reused)
-  t.strictSame(await service.post({ id: plant.id, name: plant.name }, keyed('a')), reused)
-  t.strictSame(await service.post(plant, keyed('b')), duplicate)
-})
-
 t.test('a repeat to a process that has started since: the first response again', async (t) => {
   const plant = newPlant()
   t.strictSame(await replica.post(plant, keyed('a')), created)

@@ -7,6 +7,7 @@ import { isOldest } from '../support/postgres/embedded-postgres.ts'
 import { type Server, startServer } from '../support/postgres/server.ts'
 import { failure, type Reply, success } from '../support/responses.ts'
 import { type Service, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 /** How many good creates come together with a bad one: half of them before it. */
 const neighbours = 40
@@ -16,6 +17,9 @@ const before: Record<string, string> = {
   raises: `raise 'not this one'`,
   'raises a class of its own': `raise sqlstate 'ZZ001'`,
   'raises data too large': `raise sqlstate '54000'`,
+  'raises a check': `raise sqlstate '23514'`,
+  'writes too little to another table': 'insert into audit default values',
+  'divides by zero': 'perform 1 / 0',
   'raises an internal error': `raise sqlstate 'XX001'`,
   'raises an I/O error': `raise sqlstate '58030'`,
   'lacks a right': `raise sqlstate '42501'`,
@@ -36,6 +40,7 @@ const before: Record<string, string> = {
 const cases = Object.entries(before).map(([name, statement]) => `when '${name}' then ${statement};`)
 const setUp = `
   create table gate as select 1;
+  create table audit (required text not null);
   create function recurse() returns void language plpgsql as $$ begin perform recurse(); end $$;
   create function rule() returns trigger language plpgsql as $$
     begin case new.name ${cases.join('\n')} else null; end case; return new; end $$;
@@ -57,7 +62,7 @@ const server = await startServer(t)
 await query(server.url, setUp)
 await damage(server)
 const role = await createRole(t, server.url, 'secret')
-await query(server.url, `grant select on gate to ${role.name}`)
+await query(server.url, `grant select on gate to ${role.name}; grant insert on audit to ${role.name}`)
 const serviceUrl = Object.assign(new URL(server.url), { username: role.name, password: 'secret' }).href
 const withOption = (option: string) => ({ DATABASE_URL: `${serviceUrl}?options=-c%20${option}` })
 const [service, serializable, limited] = await Promise.all([
@@ -144,6 +149,12 @@ const table: Record<string, Case> = {
   'a trigger that raises: 422': told(named('raises'), refused),
   'a trigger that raises a class of its own: 422': told(named('raises a class of its own'), refused),
   'a trigger that says too large: 422': told(named('raises data too large'), refused),
+  'a trigger that raises a check: 422': told(named('raises a check'), refused),
+  'a trigger that writes too little to another table: 500': told(
+    named('writes too little to another table'),
+    internal
+  ),
+  'a trigger that divides by zero: 500': told(named('divides by zero'), internal),
   'a trigger that meets an internal error: 500': told(named('raises an internal error'), internal),
   'a trigger that meets an I/O error: 500': told(named('raises an I/O error'), internal),
   'a trigger that lacks a right: 500': told(named('lacks a right'), internal),
@@ -280,3 +291,18 @@ t.test('clients that repeat bad rows in a loop: each good one 200', async (t) =>
   isOver = true
   await Promise.all(loops)
 })
+
+t.test(
+  'a partition that nobody has made is no fault of the plant: 500, and the log names the table',
+  async (t) => {
+    const own = await startService(t)
+    await own.rows(`
+    alter table plants rename to old;
+    create table plants (like old including all) partition by range (id);
+    create table plants_1 partition of plants for values from (1) to (1000)`)
+    t.match(await own.post({ id: 1, name: 'n' }), success({ name: 'n' }))
+    t.match(await own.post({ id: 1_000, name: 'n' }), internal)
+    const line = await until('it is logged', () => own.log().find(({ level }) => level === 50))
+    t.match(JSON.stringify(line), /"errorName":"Internal".*"table":"plants"/)
+  }
+)

@@ -68,7 +68,9 @@ t.test('the stack begins a new backup, from which a time is restored', async (t)
   const token = await stack.token()
   const create = async (id: number) => createPlant(await stack.url(), token, { id, name: 'Fern' })
   t.equal(await create(-1), '200 {"name":"Fern"}')
-  const [time] = await stack.query(`select now() + interval '1 s', pg_sleep(2)`)
+  const [time] = await stack.query(
+    `select to_char(now() at time zone 'UTC' + interval '2 s', 'YYYY-MM-DD HH24:MI:SSZ'), pg_sleep(4)`
+  )
   t.equal(await create(-2), '200 {"name":"Fern"}')
   // Until it is received.
   await stack.query('select pg_switch_wal()')

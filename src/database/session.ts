@@ -5,29 +5,40 @@ import { isReported, isStale, isTimedOut, ResultUnknown } from './errors.ts'
 
 /** How long PostgreSQL may take to end a statement after a request to cancel it. */
 export const cancelGraceMs = 1_000
-
 /** A statement gets a third of its write's deadline, so that a repeat in another session is in time. */
-export const statementsPerDeadline = 3
+const statementsPerDeadline = 3
+/** A session that has run nothing for this long is not used again: a firewall may have forgotten it. */
+const mostIdleMs = 10_000
+/** Neither is one of this age: servers behind one name change. */
+const mostAgeMs = 1_800_000
 
 /** Returns how long a statement of a write may wait for a session, and then how long it may take. */
 export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
 
-/** What an error costs: nothing, the session, or its server, whose other sessions are then useless, too. */
-type Loss = 'nothing' | 'session' | 'server'
+/** Acts when the time is up or the signal aborts. Returns a function that ends the limit. */
+export function limit(limitMs: number, signal: AbortSignal | undefined, act: () => void): () => void {
+  const timer = setTimeout(act, limitMs)
+  signal?.addEventListener('abort', act)
+  if (signal?.aborted) act()
+  return () => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', act)
+  }
+}
 
 /** How a statement ended: with a result, or with an error. */
 interface End {
   readonly result?: pg.QueryResult
   readonly error?: unknown
-  readonly loss: Loss
+  /** What the error costs: nothing, the session, or its server, whose other sessions are then useless, too. */
+  readonly loss: 'nothing' | 'session' | 'server'
 }
 
 /** A session. Its client has connected. */
 export class Session {
-  readonly openedAt = performance.now()
-  /** The generation of sessions that it belongs to. */
-  readonly generation: number
   readonly #client: pg.Client
+  readonly #openedAt = performance.now()
+  #usedAt = performance.now()
   #isRunning = false
   /** The server is ready for another statement. */
   #isReady = true
@@ -38,9 +49,8 @@ export class Session {
   #onChange = () => {}
 
   /** `onLost` is called with the error of a session that fails while it runs nothing, unless it was ended on purpose. */
-  constructor(client: pg.Client, generation: number, onLost: (session: Session, error: Error) => void) {
+  constructor(client: pg.Client, onLost: (session: Session, error: Error) => void) {
     this.#client = client
-    this.generation = generation
     client.on('drain', () => {
       this.#isReady = true
       this.#onChange()
@@ -60,6 +70,12 @@ export class Session {
     })
   }
 
+  /** Whether it has been idle or open for too long to be used again. */
+  get isOld(): boolean {
+    const now = performance.now()
+    return now - this.#usedAt > mostIdleMs || now - this.#openedAt > mostAgeMs
+  }
+
   /** Ends it. Not awaited: a server that stands still would keep its caller waiting. */
   end(): void {
     this.#hasEnded = true
@@ -72,22 +88,18 @@ export class Session {
    */
   async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
     let graceTimer: NodeJS.Timeout | undefined
-    let isCancelled = false
     let isOver = false
     const silence = Promise.withResolvers<never>()
-    const stopWaiting = () => silence.reject(new Error('the server does not react to a cancel request'))
+    const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
     const cancel = () => {
       // If the result was read in the turn in which the time was up, a request would cancel the next statement.
-      if (isOver || isCancelled) return
-      isCancelled = true
+      if (isOver || graceTimer) return
       cancelStatement(this.#client)
       // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
-      graceTimer = setTimeout(() => setImmediate(stopWaiting), cancelGraceMs)
+      graceTimer = setTimeout(() => setImmediate(giveUp), cancelGraceMs)
     }
     // After a standstill of the process, timers fire before sockets are read. Read first: the result may have arrived.
-    const cancelAfterReading = () => void setImmediate(cancel)
-    const timer = setTimeout(cancelAfterReading, limitMs)
-    signal?.addEventListener('abort', cancelAfterReading)
+    const stop = limit(limitMs, signal, () => void setImmediate(cancel))
     this.#isRunning = true
     this.#isReady = this.#isUnreplicated = false
     let end: End
@@ -98,34 +110,31 @@ export class Session {
     }
     isOver = true
     this.#isRunning = false
-    clearTimeout(timer)
+    this.#usedAt = performance.now()
+    stop()
     clearTimeout(graceTimer)
-    signal?.removeEventListener('abort', cancelAfterReading)
     // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
-    if (this.#isUnreplicated || (isCancelled && end.result))
+    if (this.#isUnreplicated || (graceTimer && end.result))
       end = { error: new ResultUnknown('the commit is not replicated'), loss: end.loss }
     // A cancel request that comes late would cancel the session's next statement.
-    return isCancelled && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
+    return graceTimer && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
   }
 
   /** Returns what an error costs, and the error that describes the outcome of the statement. */
   async #judge(cause: unknown): Promise<End> {
     if (!isReported(cause)) return { error: cause, loss: 'server' }
-    if (await this.#survives()) return { error: cause, loss: isStale(cause) ? 'session' : 'nothing' }
+    // The session survives an error if the server then says that it is ready for another statement.
+    if (!this.#isReady && !this.#hasEnded) await this.#change()
+    if (this.#isReady) return { error: cause, loss: isStale(cause) ? 'session' : 'nothing' }
     const error = new ResultUnknown('the session has ended', { cause })
     return { error, loss: isTimedOut(cause) ? 'session' : 'server' }
   }
 
-  /** Returns whether the session survives an error: then the server says that it is ready for another statement. */
-  async #survives(): Promise<boolean> {
-    if (!this.#isReady && !this.#hasEnded) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, cancelGraceMs)
-      this.#onChange = resolve
-      await promise
-      this.#onChange = () => {}
-      clearTimeout(timer)
-    }
-    return this.#isReady
+  /** Resolves when the session becomes ready or ends, or after a second. */
+  #change(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, cancelGraceMs)
+    this.#onChange = resolve
+    return promise.finally(() => clearTimeout(timer))
   }
 }
