@@ -3,7 +3,7 @@ import { connect, isIP } from 'node:net'
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls'
 import type pg from 'pg'
 
-/** What the server has sent for cancel requests, which the driver's types leave out (docs/decisions/private-fields.md). */
+/** What the server has sent for cancel requests, which the driver's types leave out (docs/decisions.md). */
 type Secrets = { processID: number; secretKey: number }
 
 /** The length and the code of both requests (PostgreSQL manual, "Message Formats"). */

@@ -78,7 +78,7 @@ type Statements = readonly pg.QueryConfig[]
 /** Executes statements, for no rows, before and after a pooler may have moved the session; returns whether one did. */
 async function isMoved(client: pg.Client, open: () => Promise<pg.Client>, statements: Statements) {
   const server = await rehearse(client, statements)
-  // A pooler gives sessions numbers of its own, not those of PostgreSQL's processes (docs/decisions/private-fields.md).
+  // A pooler gives sessions numbers of its own, not those of PostgreSQL's processes (docs/decisions.md).
   if (server === (client as unknown as { processID: number }).processID) return false
   const other = await open()
   // Its transaction ends with its session, even if no server was free for it.

@@ -271,7 +271,7 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
 
   server.headersTimeout = limits.headersTimeoutMs
   server.maxConnections = limits.maxConnections + spareConnections
-  // Without it, a client that half-closes after its request gets no response (docs/decisions/half-open.md).
+  // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('connection', (socket: Socket) => {
     // After a socket has closed, Node knows its address only if it was read before.

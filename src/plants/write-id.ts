@@ -1,4 +1,4 @@
-/** Write ids: each row stores the id of the create that wrote it (docs/decisions/write-id-in-the-row.md). */
+/** Write ids: each row stores the id of the create that wrote it (docs/decisions.md). */
 import { hash, randomUUID } from 'node:crypto'
 import { Failure } from '../failures.ts'
 

@@ -1,7 +1,7 @@
 /**
  * The probes of an orchestrator or a balancer, and the beginning of a shutdown, which they tell. No probe queries the
  * database: all replicas share it, and an outage of it would take all of them out of service at once
- * (docs/decisions/readiness-without-the-database.md).
+ * (docs/decisions.md).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
