@@ -57,7 +57,9 @@ export default fp<Options>(
     const takeRequest = perSecond > 0 ? createRateLimit(perSecond) : undefined
     app.decorate('authenticate', (request, reply, done) => {
       verify(request, reply, (error) => {
-        if (error) done(toAuthFailure(request.headers.authorization))
+        // What fails while a token's caller is looked up is no fault of the token.
+        const isOfToken = (error as { code?: string } | undefined)?.code?.startsWith('FST_BEARER_AUTH')
+        if (error) done(isOfToken ? toAuthFailure(request.headers.authorization) : error)
         else done(takeRequest && checkRate(perSecond, takeRequest(request.caller), reply))
       })
     })
