@@ -11,7 +11,8 @@ import { open } from '../support/sockets.ts'
 import { until } from '../support/until.ts'
 
 const floodMs = Number(process.env.FLOOD_SECONDS ?? 4) * 1_000
-const heapMb = 64
+// The budget of arriving bodies is 64 MiB, and the pieces of chunked ones count in it; the rest is the process itself.
+const heapMb = 128
 const goodClients = 10
 const pauseMs = 200
 
