@@ -15,8 +15,7 @@ const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', 
 /** Codes, and what they mean as the statement's own error and as that of a trigger. */
 const codes: [codes: string, own: string, ofTrigger: string][] = [
   ['25006 26000 42P05 53100 53300', 'away', 'busy'],
-  ['40001 40P01', 'chance', 'chance'],
-  ['25001 25P02 53200 55P03 57014', 'busy', 'busy'],
+  ['25001 25P02 40001 40P01 53200 55P03 57014', 'busy', 'busy'],
   ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
   ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
   ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],

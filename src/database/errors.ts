@@ -19,15 +19,13 @@ export const readOnly = 'the database is read-only'
 const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   // A read-only server, a full disk, no session left; a prepared statement that a pooler has lost, or mixed up with another.
   [/^(25006|26000|42P05|53100|53300)/, 'away'],
-  // A serialization failure, a deadlock.
-  [/^(40001|40P01)/, 'chance'],
   // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
   [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'gone'],
   // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
   [/^(08|40003|25P04|57P0)/, 'lost'],
-  // A lock, a cancel by whomever, too few resources; on Citus, a transaction that the end of another node has broken
+  // A serialization failure, a deadlock, a lock, a cancel by whomever, too few resources; on Citus, a transaction that the end of another node has broken
   // (citusdata/citus#7306).
-  [/^(55P03|57014|53|25)/, 'busy'],
+  [/^(40001|40P01|55P03|57014|53|25)/, 'busy'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
   // a tsquery; an I/O error, a damaged page, a bug.
   [/^(23502|42|58|XX)/, 'broken']

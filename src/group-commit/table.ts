@@ -9,7 +9,7 @@ export const lanes = {
   together: 0,
   /** One by one in one transaction, so that each row has a verdict. Two lanes: good rows can be behind slow ones. */
   carefully: 2,
-  /** The same with rows that were locked, or that chance has failed. */
+  /** The same with rows that were busy, as when they were locked. */
   again: 1,
   /** The same with one row: a careful call with it has failed as a whole. */
   alone: 1,
@@ -27,8 +27,7 @@ export type Ending = Verdict['verdict'] | 'absent' | 'away' | 'gone' | 'lost' | 
 export function endingOf(kind: FailureKind, rows: number, isCutOff: boolean): Ending {
   if (isCutOff && (kind === 'away' || kind === 'busy')) return rows === 1 ? 'slow' : 'failed'
   if (kind === 'away' || kind === 'gone' || kind === 'lost') return kind
-  if (rows > 1) return 'failed'
-  return kind === 'chance' ? 'busy' : kind
+  return rows > 1 ? 'failed' : kind
 }
 
 /** The next attempt, at the front or the back of its way's rows, once the row has rested, or once all lanes have paused. */

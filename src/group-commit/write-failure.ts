@@ -7,9 +7,7 @@ export type FailureKind =
   | 'away'
   /** A table, a column, a function or a right is missing, for every row. */
   | 'gone'
-  /** A serialization failure or a deadlock: the same rows may succeed at once. */
-  | 'chance'
-  /** A row's lock, a time limit or too few resources: the same rows may succeed later. */
+  /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */
   | 'busy'
   /** There is no verdict, as after a lost connection: the rows may be stored. */
   | 'lost'

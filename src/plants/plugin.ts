@@ -46,7 +46,6 @@ const outcomes: Record<AttemptReport['outcome'], string> = {
   away: 'database',
   gone: 'database',
   refused: 'row',
-  chance: 'unclear',
   busy: 'unclear',
   broken: 'unclear',
   lost: 'unknown'

@@ -172,7 +172,7 @@ function createStore(
     if (plants.some(isLocked) || kind === 'slow' || has('endless')) return 'busy'
     if (kind === 'gone') return 'gone'
     if (kind === 'broken' || has('broken')) return 'broken'
-    if (kind === 'full' || has('busy')) return 'chance'
+    if (kind === 'full' || has('busy')) return 'busy'
     // A trigger may refuse a row because of what is there, be it the row itself.
     return has('bad') || plants.some(({ content, id }) => content === 'once' && table.has(id))
       ? 'refused'
@@ -183,7 +183,7 @@ function createStore(
   function insertOne(plant: Plant): Results<string>[number] {
     const met = meet([plant], 'well')
     if (met === undefined) return insert(plant)
-    const verdict = plant.content === 'endless' ? 'slow' : met === 'chance' ? 'busy' : met
+    const verdict = plant.content === 'endless' ? 'slow' : met
     return { verdict: verdict as Verdict['verdict'], error: new Error(met) }
   }
 
