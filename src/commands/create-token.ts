@@ -1,5 +1,4 @@
 /** The process that makes an access token and shows it once, with its entry for AUTH_TOKENS: `create-token.ts NAME`. */
-
 import { reportStartupFault, StartupFault } from '../startup-fault.ts'
 import { createToken } from '../tokens.ts'
 

@@ -20,7 +20,6 @@ export class Database {
   #busy = 0
   /** How many statements wait for a session. */
   #waiting = 0
-  #replacements = 0
   #isClosed = false
 
   constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
@@ -105,7 +104,6 @@ export class Database {
   #replaceAfter(session: Session, error: unknown) {
     if (!this.#current.has(session) || this.#isClosed) return
     this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
-    this.#replacements++
     this.#replace()
   }
 
@@ -121,10 +119,9 @@ export class Database {
     this.#replace()
   }
 
-  /** The sessions with a statement and without one, the statements that wait for a session, and the replacements. */
+  /** The sessions with a statement and without one, and the statements that wait for a session. */
   get state() {
-    const idle = this.#free.length
-    return { busy: this.#busy, idle, waiting: this.#waiting, replacements: this.#replacements }
+    return { busy: this.#busy, idle: this.#free.length, waiting: this.#waiting }
   }
 
   /** Ends the sessions, busy ones when their statements are over. */

@@ -56,7 +56,7 @@ const nonZero = /[1-9]/g
 const maximumDigits = 19
 
 /** Returns the value of a JSON number; undefined for a fraction, and for more than 19 digits. */
-export function toInteger(source: string): bigint | undefined {
+function toInteger(source: string): bigint | undefined {
   const [, sign, whole = '', fraction = '', direction = '', power] = jsonNumber.exec(
     source
   ) as RegExpExecArray

@@ -16,9 +16,7 @@ import {
 import { outcomeOf, type Stored, type WriteContext } from './write-id.ts'
 
 /** A create as group commit takes it. */
-export interface PlantItem extends TracedItem, PlantWrite, WriteContext {
-  readonly caller: string
-}
+export interface PlantItem extends TracedItem, PlantWrite, WriteContext {}
 
 /** A row with a plant's id. The id is a number where the operator has made its column an integer. */
 type FoundRow = { id: string | number; write_id: string }

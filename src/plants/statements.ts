@@ -176,8 +176,3 @@ export const findPlants = (ids: readonly bigint[]) => ({
 
 /** Commits as a create does, without a plant. */
 export const commitNothing = { name: 'commit nothing', text: insertNothing }
-
-const readList = `${writtenList}, created_at`
-
-/** Selects no row, and fails if the table lacks a column that this build needs. */
-export const selectRequired = `select ${readList} from plants limit 0`
