@@ -1,6 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { DatabaseError } from 'pg'
-import type { FailureKind, WriteFailure } from '../group-commit/write-failure.ts'
+import type { FailureKind, WriteFailure } from '../group-commit/types.ts'
 
 /** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {

@@ -1,14 +1,13 @@
 /** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
 import assert from 'node:assert'
+import { Failure } from '../failures.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
-import { List } from './list.ts'
 import { Queue } from './queue.ts'
-import { Row } from './row.ts'
+import { type OnOutcome, Row } from './row.ts'
 import { type Ending, endingOf, lanes, type Way } from './table.ts'
 import type { AttemptEnd, AttemptReport, Item, Limits, Store, Verdict } from './types.ts'
-import { NotCommitted } from './write-failure.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
@@ -39,16 +38,14 @@ export class GroupCommit<T extends Item, R> {
   readonly #queue: Queue<T, R>
   readonly #estimate: Estimate
   readonly #health: Health
-  /** How many attempts run, by their ways; and how many may. */
-  readonly #busy: Record<Way, number>
-  readonly #lanes: Record<Way, number>
-  /** All rows that wait for their outcome in the order of their deadlines, and how many rows and bytes these are. */
-  readonly #waiting = new List<Row<T, R>['deadlineLink']>()
+  /** How many more attempts of each way may begin, and how many run. */
+  readonly #freeLanes: Record<Way, number>
+  #attempts = 0
+  /** How many rows wait for their outcome, and their bytes. */
   #rows = 0
   #bytes = 0
-  #cancelExpiry: (() => void) | undefined
-  /** Rows that have found a lane idle in this turn of the event loop. */
-  #gathered = 0
+  /** Rows gather until the end of this turn of the event loop. */
+  #isGathering = false
   #isClosed = false
   readonly #drained = Promise.withResolvers<void>()
 
@@ -59,85 +56,71 @@ export class GroupCommit<T extends Item, R> {
     this.#clock = options.clock ?? systemClock
     this.#queue = new Queue(limits)
     this.#estimate = new Estimate(limits)
-    this.#lanes = { ...lanes, together: limits.lanes }
-    this.#busy = { ...lanes }
-    for (const way of ways) this.#busy[way] = 0
+    this.#freeLanes = { ...lanes, together: limits.lanes }
     this.#health = new Health({
       probe: () => store.probe(),
       clock: this.#clock,
       deadlineMs: limits.deadlineMs,
       onOutage: (isDown, cause) => this.#isClosed || options.onOutage?.(isDown, cause),
-      onDue: () => this.#start(),
-      isIdle: () => this.#rows === 0
+      onDue: () => this.#start()
     })
   }
 
-  /** Watches the database from now on, also while no row waits. */
-  watch() {
-    this.#health.watch()
-  }
-
   /**
-   * Stores an item. Calls one of the two once, by the deadline: `resolve` with the store's result once the item is durable,
-   * or `reject` with the store's error for it or a NotCommitted, and with the number of rows in its last attempt, if there
-   * was one. Neither may call back into group commit, nor throw.
+   * Stores an item. Calls back once, by the deadline: with the store's result once the item is durable, with the store's error
+   * for it, or with a Failure: one of `refusal`, DeadlineExceeded or OutcomeUnknown. The callback may neither call group
+   * commit, nor throw.
    */
-  submit(item: T, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']): void {
+  submit(item: T, onOutcome: OnOutcome<R>): void {
     const reason = this.refusal(item.portion)
     if (reason) {
-      reject(new NotCommitted(reason))
+      onOutcome(new Failure(reason))
       return
     }
-    const { deadlineMs } = this.#limits
-    const row = new Row<T, R>(item, this.#clock.now() + deadlineMs, resolve, reject)
-    this.#waiting.push(row.deadlineLink)
     this.#rows++
     this.#bytes += item.bytes
-    this.#cancelExpiry ??= this.#clock.after(deadlineMs, this.#expireSoon)
-    this.#queue.add(row)
-    if (this.#busy.together < this.#lanes.together) this.#gather()
+    this.#queue.add(new Row(item, this.#clock, this.#limits.deadlineMs, onOutcome, this.#expire))
+    if (this.#freeLanes.together > 0 && !this.#isGathering) this.#gather()
   }
 
   /**
-   * Returns why an item would be refused now, or undefined. Callers share the expected wait: one that has all of what waits
+   * Returns the name of the failure that a new item would meet now, or undefined. Callers share the expected wait: one that has all of what waits
    * (`portion` 1) may fill half of the deadline, and one that has nothing in it (0) may come until four fifths are filled.
    */
   refusal(portion = 1) {
-    if (this.#isClosed) return 'closed'
-    if (this.#health.isDown) return 'databaseDown'
+    if (this.#isClosed) return 'ShuttingDown'
+    if (this.#health.isDown) return 'Unavailable'
     const share = Math.min(mostOfDeadline, 1 / (1 + portion))
-    return this.#expectedMs <= this.#limits.deadlineMs * share ? undefined : 'full'
+    return this.#expectedMs <= this.#limits.deadlineMs * share ? undefined : 'Overloaded'
   }
 
   get #expectedMs() {
     return this.#estimate.expectMs(this.#rows, this.#bytes)
   }
 
-  /**
-   * An idle lane takes what has come by the end of the event loop's turn, or at once what fills a batch. Many requests arrive
-   * in one turn: a lane that took the first alone would be busy when the others come.
-   */
+  /** Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come. */
   #gather() {
-    if (this.#gathered++ === 0)
-      this.#clock.afterPoll(() => {
-        this.#gathered = 0
-        this.#start()
-      })
-    if (this.#gathered % this.#limits.batchRows === 0) this.#start()
+    this.#isGathering = true
+    this.#clock.afterPoll(() => {
+      this.#isGathering = false
+      this.#start()
+    })
   }
 
   /** Begins the attempts that may begin now. */
   #start() {
     for (const way of ways)
-      while (!this.#health.isPaused && this.#busy[way] < this.#lanes[way] && this.#queue.isWaiting(way))
-        void this.#run(way, this.#queue.take(way))
+      while (!this.#health.isPaused && this.#freeLanes[way] > 0) {
+        const rows = this.#queue.take(way)
+        if (rows.length === 0) break
+        void this.#run(way, rows)
+      }
   }
 
   /** Call it when an attempt has ended or rows were settled: begins others, or ends a close that waits for nothing more. */
   #advance() {
     this.#start()
-    if (!this.#isClosed || this.#rows > 0 || ways.some((way) => this.#busy[way] > 0)) return
-    this.#cancelExpiry?.()
+    if (!this.#isClosed || this.#rows > 0 || this.#attempts > 0) return
     this.#health.stop()
     this.#drained.resolve()
   }
@@ -146,7 +129,8 @@ export class GroupCommit<T extends Item, R> {
     const began = this.#clock.now()
     const controller = new AbortController()
     const cutOff = () => controller.abort()
-    this.#busy[way]++
+    this.#freeLanes[way]--
+    this.#attempts++
     for (const row of rows) row.begin(rows.length)
     // Nobody waits for it any more when its last row has expired.
     const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
@@ -154,8 +138,8 @@ export class GroupCommit<T extends Item, R> {
     if (way === 'together') cancels.push(this.#watchSlow(cutOff))
     const end = await this.#try(way, rows, controller.signal)
     for (const cancel of cancels) cancel()
-    this.#busy[way]--
-    assert(this.#busy[way] >= 0, 'a lane ends its attempt once')
+    this.#freeLanes[way]++
+    this.#attempts--
     this.#learn(way, rows, end, this.#clock.now() - began, controller.signal.aborted)
     this.#apply(rows, end, controller.signal.aborted)
     this.#advance()
@@ -193,7 +177,6 @@ export class GroupCommit<T extends Item, R> {
   #learn(way: Way, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, ms: number, isCutOff: boolean) {
     const success = way === 'lookUp' ? 'found' : 'written'
     this.#onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? success })
-    if (way === 'lookUp') this.#queue.noteLookUp(rows.length, !failure)
     // A database that refuses rows has processed them. What was cut off proves nothing.
     const hasResponded = failure?.kind !== 'away' && failure?.kind !== 'lost' && !isCutOff
     if (!failure || hasResponded) this.#health.signOfLife(!failure)
@@ -211,7 +194,7 @@ export class GroupCommit<T extends Item, R> {
     for (let index = rows.length - 1; index >= 0; index--) {
       const row = rows[index] as Row<T, R>
       const result = results?.[index]
-      if (row.history.state === 'done') this.#queue.remove(row)
+      if (row.history.state === 'done') this.#queue.release(row)
       else if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
       else if (isVerdict(result)) this.#proceed(row, result.verdict, result.error)
@@ -224,70 +207,50 @@ export class GroupCommit<T extends Item, R> {
     const next = row.record(ending, error)
     if (!next) return this.#failLate(row)
     const [, when] = next
-    if (when === 'after its rest')
-      return this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row))
+    // A row that was slow once may have met a stall. It does not wait for those that are slow each time.
+    const isFirst = when === 'first' || when === 'after the pause' || row.history.doublings === 1
     if (when === 'after the pause') this.#health.pause()
-    this.#queue.enter(row, when !== 'last')
-  }
-
-  /** Lets a row rest outside the lanes, and then calls back. */
-  #rest(row: Row<T, R>, ms: number, onEnd: () => void) {
-    const cancel = this.#clock.after(ms, () => {
-      onEnd()
-      this.#advance()
-    })
-    row.rest(cancel)
-  }
-
-  #settle(row: Row<T, R>, outcome: R | Error) {
-    this.#remove(row)
-    row.settle(outcome)
-    this.#queue.remove(row)
-  }
-
-  /** Removes a row that gets its outcome from those that wait. */
-  #remove(row: Row<T, R>) {
-    row.deadlineLink.unlink()
-    this.#rows--
-    this.#bytes -= row.item.bytes
+    if (when !== 'after its rest') return this.#queue.enter(row, isFirst)
+    this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row, isFirst))
   }
 
   /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
     const now = this.#clock.now()
-    const arrival = row.deadline - this.#limits.deadlineMs
-    const { refusal, hasFailedOthers } = row.history
-    const ms = Math.min((now - arrival) * errorDelayFactor, (row.deadline - now) / 2)
-    if (this.#isClosed || refusal === undefined || !hasFailedOthers || ms <= 0)
-      this.#settle(row, row.toError())
-    else {
-      // Its outcome is known: another row of its id need not wait.
-      this.#queue.remove(row)
-      this.#rest(row, ms, () => this.#settle(row, row.toError()))
-    }
+    const { refusal, failedWithOthers } = row.history
+    const ms = Math.min((now - row.arrival) * errorDelayFactor, (row.deadline - now) / 2)
+    const fail = () => this.#settle(row, row.toError())
+    if (this.#isClosed || refusal === undefined || !failedWithOthers || ms <= 0) return fail()
+    // Its outcome is known: another row of its id need not wait.
+    this.#queue.release(row)
+    this.#rest(row, ms, fail)
   }
 
-  /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
-  readonly #expireSoon = () => this.#clock.afterPoll(() => this.#expire())
+  /** Lets a row rest outside the lanes, and then calls back, unless it has expired. */
+  #rest(row: Row<T, R>, ms: number, onEnd: () => void) {
+    row.enter('resting')
+    this.#clock.after(ms, () => {
+      if (row.history.state !== 'resting') return
+      onEnd()
+      this.#advance()
+    })
+  }
 
-  /** Rejects the rows whose deadline has passed. */
-  #expire() {
-    this.#cancelExpiry = undefined
-    const now = this.#clock.now()
-    for (let { first: link } = this.#waiting; link; link = this.#waiting.first) {
-      const { row } = link
-      if (row.deadline > now) {
-        this.#cancelExpiry = this.#clock.after(row.deadline - now, this.#expireSoon)
-        break
-      }
-      this.#remove(row)
-      this.#health.expired(row.deadline - this.#limits.deadlineMs)
-      const { mayBeStored, state, cause, cancelRest } = row.history
-      row.settle(new NotCommitted(mayBeStored || state === 'tried' ? 'unknown' : 'expired', cause))
-      // An attempt may still write the row, so the row holds its id until the attempt has ended.
-      cancelRest()
-      if (state !== 'tried') this.#queue.remove(row)
-    }
+  /** Tells an outcome. An attempt that still runs may write the row, which then holds its id until that has ended. */
+  #settle(row: Row<T, R>, outcome: R | Error, isUnderWay = false) {
+    this.#rows--
+    this.#bytes -= row.item.bytes
+    row.settle(outcome)
+    if (!isUnderWay) this.#queue.release(row)
+  }
+
+  /** Rejects a row whose deadline has passed. */
+  readonly #expire = (row: Row<T, R>) => {
+    const { mayBeStored, state, cause } = row.history
+    const isUnderWay = state === 'tried'
+    this.#health.expired(row.arrival)
+    const name = mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
+    this.#settle(row, new Failure(name, { cause }), isUnderWay)
     this.#advance()
   }
 
@@ -300,11 +263,7 @@ export class GroupCommit<T extends Item, R> {
 
   /** How many rows wait for their outcome, how long a new one is expected to, and whether the database is down. */
   get load() {
-    return {
-      rows: this.#rows,
-      expectedMs: this.#expectedMs,
-      databaseDown: this.#health.isDown
-    }
+    return { rows: this.#rows, expectedMs: this.#expectedMs, databaseDown: this.#health.isDown }
   }
 }
 

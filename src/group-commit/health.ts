@@ -4,8 +4,8 @@ import type { AttemptEnd } from './types.ts'
 
 /** The first pause or rest, and the longest. */
 const backoff = { firstMs: 20, longestMs: 1000 }
-/** How long after a probe the next one begins: while the database is down, and while no row waits. */
-const probeEveryMs = { down: 500, idle: 5_000 }
+/** How long after a probe of a database that is down the next one begins. */
+const probeEveryMs = 500
 /** An outage is reported again: whoever comes later must find its cause in the log, without its beginning. */
 const reminderMs = 60_000
 
@@ -22,8 +22,6 @@ interface Options {
   readonly onOutage: (isDown: boolean, cause?: unknown) => void
   /** Called when a pause is over. */
   readonly onDue: () => void
-  /** No row waits. */
-  readonly isIdle: () => boolean
 }
 
 /**
@@ -33,12 +31,12 @@ interface Options {
 export class Health {
   readonly #options: Options
   #isDown = false
-  /** Since when it may have been silent; Infinity if there is no suspicion. */
-  #silentSince = Number.POSITIVE_INFINITY
   #lastSignOfLife = Number.NEGATIVE_INFINITY
+  /** Since when it may have been silent. */
+  #silentSince: number | undefined
   #reportedAt = 0
   #probing: Promise<boolean> | undefined
-  #cancelTick = () => {}
+  #cancelProbe = () => {}
   /** Pauses since something was written. */
   #pauses = 0
   /** Ends the pause, if there is one. */
@@ -73,7 +71,7 @@ export class Health {
   signOfLife(isWritten: boolean) {
     const wasDown = this.#isDown
     this.#lastSignOfLife = this.#options.clock.now()
-    this.#silentSince = Number.POSITIVE_INFINITY
+    this.#silentSince = undefined
     this.#isDown = false
     if (wasDown) this.#options.onOutage(false)
     if (isWritten) this.#pauses = 0
@@ -83,7 +81,7 @@ export class Health {
   /** A row that arrived at this time has expired: probes the database if that has been silent since. */
   expired(arrival: number) {
     if (this.#isDown || this.#isStopped || this.#lastSignOfLife >= arrival) return
-    this.#silentSince = Math.min(this.#silentSince, arrival)
+    this.#silentSince ??= arrival
     void this.probe()
   }
 
@@ -94,43 +92,34 @@ export class Health {
   }
 
   async #probe() {
-    const { clock, deadlineMs } = this.#options
+    const { clock, probe, deadlineMs } = this.#options
     const began = clock.now()
-    const { failure } = await this.#options.probe()
+    const { failure } = await probe()
     if (this.#isStopped) return false
     // A database that lacks a table, or where somebody holds a lock of it, responds.
     if (failure?.kind !== 'away' && failure?.kind !== 'lost') this.signOfLife(!failure)
     else if (this.#lastSignOfLife < began) {
-      this.#silentSince = Math.min(this.#silentSince, began)
+      this.#silentSince ??= began
       if (clock.now() - this.#silentSince >= deadlineMs) this.#setDown(failure.error)
     }
     return !failure
   }
 
   #setDown(cause: unknown) {
-    const now = this.#options.clock.now()
-    const isNew = !this.#isDown
+    const { clock, onOutage } = this.#options
+    const isDue = !this.#isDown || clock.now() - this.#reportedAt >= reminderMs
     this.#isDown = true
-    if (isNew) this.watch()
-    if (!isNew && now - this.#reportedAt < reminderMs) return
-    this.#reportedAt = now
-    this.#options.onOutage(true, cause)
-  }
-
-  /** Probes the database from now on while it is down, and while no row would notice that it is. */
-  watch() {
-    const { clock, isIdle } = this.#options
-    this.#cancelTick()
-    this.#cancelTick = clock.after(this.#isDown ? probeEveryMs.down : probeEveryMs.idle, async () => {
-      if (this.#isDown || isIdle()) await this.probe()
-      if (!this.#isStopped) this.watch()
-    })
+    this.#cancelProbe()
+    this.#cancelProbe = clock.after(probeEveryMs, () => this.probe())
+    if (!isDue) return
+    this.#reportedAt = clock.now()
+    onOutage(true, cause)
   }
 
   /** Ends its timers. */
   stop() {
     this.#isStopped = true
-    this.#cancelTick()
+    this.#cancelProbe()
     this.#cancelPause?.()
   }
 }

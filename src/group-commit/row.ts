@@ -1,8 +1,8 @@
 /** A row on its way to its outcome: its state and what has happened to it, which only this file assigns. */
-import { Link, List } from './list.ts'
+import { Failure } from '../failures.ts'
+import type { Clock } from './clock.ts'
 import { type Ending, type Facts, type Next, next, type Way } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
-import { NotCommitted } from './write-failure.ts'
 
 /** The states of a row, and from which states each may be entered. */
 const enteredFrom = {
@@ -17,10 +17,14 @@ const enteredFrom = {
   /** Its outcome is told. If an attempt with it still runs, it holds its id until that has ended. */
   done: ['behind', 'waiting', 'tried', 'resting']
 } as const
+type State = keyof typeof enteredFrom
+
+const missing =
+  'neither written nor found: a trigger returns null, array_nulls is off, or the look-up has failed'
 
 /** What has happened to a row. */
 class History implements Facts {
-  state: keyof typeof enteredFrom | 'new' = 'new'
+  state: State | 'new' = 'new'
   way: Way = 'together'
   insertWay: Way = 'together'
   mayBeStored = false
@@ -32,43 +36,40 @@ class History implements Facts {
   rests = 0
   /** How many rows its last attempt had; undefined before the first. */
   rows: number | undefined = undefined
-  /** An insert with it and others has failed. */
-  hasFailedOthers = false
+  /** A whole attempt with it and others has failed. */
+  failedWithOthers = false
   /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
-  /** Ends its rest before its time. */
-  cancelRest = () => {}
 }
 
-/** Links a row among all rows that wait for their outcome; the row itself is a link of its way's list. */
-class DeadlineLink<T extends Item, R> extends Link {
-  readonly row: Row<T, R>
+/** Takes a row's result or error, and the number of rows in its last attempt, if there was one. */
+export type OnOutcome<R> = (outcome: R | Error, rows?: number) => void
 
-  constructor(row: Row<T, R>) {
-    super()
-    this.row = row
-  }
-}
-
-/** A submitted item, its callbacks and its deadline. */
-export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
+/** A submitted item, and its deadline. */
+export class Row<T extends Item, R> implements AttemptRow<T> {
   readonly item: T
-  /** When it expires, in ms of the clock. */
+  /** When it was submitted, and when it expires, in ms of the clock. */
+  readonly arrival: number
   readonly deadline: number
-  /** Both get the number of rows in its last attempt. */
-  readonly resolve: (result: R, rows: number) => void
-  readonly reject: (error: unknown, rows?: number) => void
-  readonly deadlineLink: DeadlineLink<T, R> = new DeadlineLink(this)
+  readonly #onOutcome: OnOutcome<R>
+  readonly #cancelExpiry: () => void
   readonly #history = new History()
-  /** The rows that wait for its id. */
-  #behind: List<Row<T, R>> | undefined = undefined
 
-  constructor(item: T, deadline: number, resolve: Row<T, R>['resolve'], reject: Row<T, R>['reject']) {
-    super()
+  /** Calls `onExpired` if it has no outcome at its deadline. */
+  constructor(
+    item: T,
+    clock: Clock,
+    deadlineMs: number,
+    onOutcome: OnOutcome<R>,
+    onExpired: (row: Row<T, R>) => void
+  ) {
     this.item = item
-    this.deadline = deadline
-    this.resolve = resolve
-    this.reject = reject
+    this.arrival = clock.now()
+    this.deadline = this.arrival + deadlineMs
+    this.#onOutcome = onOutcome
+    // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
+    const expire = () => this.#history.state === 'done' || onExpired(this)
+    this.#cancelExpiry = clock.after(deadlineMs, () => clock.afterPoll(expire))
   }
 
   get history(): Readonly<History> {
@@ -78,36 +79,31 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
     return this.#history.mayBeStored
   }
 
-  #enter(state: keyof typeof enteredFrom) {
+  /** Changes its state; throws if that cannot follow. `tried` and `done` have methods of their own. */
+  enter(state: State) {
+    const history = this.#history
     const from: readonly History['state'][] = enteredFrom[state]
-    if (!from.includes(this.#history.state))
-      throw new Error(`a row that is ${this.#history.state} cannot be ${state}`)
-    this.#history.state = state
+    if (!from.includes(history.state)) throw new Error(`a row that is ${history.state} cannot be ${state}`)
+    history.state = state
+    if (state === 'resting') history.rests++
   }
 
-  /** It enters the queue. */
-  wait() {
-    this.#enter('waiting')
-  }
-
-  /** An attempt with it and others begins, of so many rows. */
+  /** An attempt begins with it, of so many rows. */
   begin(rows: number) {
-    this.#enter('tried')
+    this.enter('tried')
     this.#history.rows = rows
-  }
-
-  /** Its rest begins; `cancel` ends it before its time. */
-  rest(cancel: () => void) {
-    this.#enter('resting')
-    this.#history.rests++
-    this.#history.cancelRest = cancel
   }
 
   /** Tells its outcome. */
   settle(outcome: R | Error) {
-    this.#enter('done')
-    if (outcome instanceof Error) this.reject(outcome, this.#history.rows)
-    else this.resolve(outcome, this.#history.rows as number)
+    this.enter('done')
+    this.#cancelExpiry()
+    this.#onOutcome(outcome, this.#history.rows)
+  }
+
+  /** Takes the id over from this row. If that was not written together, the id may be trouble, of which this row spares others. */
+  follow(holder: Row<T, R>) {
+    if (holder.history.insertWay !== 'together') this.#history.way = 'carefully'
   }
 
   /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */
@@ -118,7 +114,7 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
       history.insertWay = history.way
       if (ending === 'lost') history.mayBeStored = true
       if (ending === 'absent') history.misses++
-      if (ending === 'failed') history.hasFailedOthers = true
+      if (ending === 'failed') history.failedWithOthers = true
       if (ending === 'slow') history.doublings++
       if (ending === 'refused' || ending === 'broken') history.refusal = error
     } else if (ending === 'gone' || ending === 'refused' || ending === 'broken') {
@@ -133,25 +129,8 @@ export class Row<T extends Item, R> extends Link implements AttemptRow<T> {
   /** Returns the error that its client gets if nothing more is tried. */
   toError(): Error {
     const { mayBeStored, refusal, way, cause } = this.#history
-    if (mayBeStored) return new NotCommitted('unknown', cause)
+    if (mayBeStored) return new Failure('OutcomeUnknown', { cause })
     // After a look-up, the cause is the look-up's own error, which says nothing about the data.
-    return refusal ?? (way === 'lookUp' ? new NotCommitted('missing', cause) : (cause as Error))
-  }
-
-  /** Lets a newer row with the same id wait behind this one, and behind those that wait already. */
-  letWaitBehind(row: Row<T, R>) {
-    row.#enter('behind')
-    this.#behind ??= new List()
-    this.#behind.push(row)
-  }
-
-  /** Hands its id on to the next row, and returns that. If the id was trouble, the next row spares others that. */
-  handOn(): Row<T, R> | undefined {
-    const next = this.#behind?.first
-    if (next === undefined) return undefined
-    next.unlink()
-    next.#behind = this.#behind
-    if (this.#history.insertWay !== 'together') next.#history.way = 'carefully'
-    return next
+    return refusal ?? (way === 'lookUp' ? new Error(missing, { cause }) : (cause as Error))
   }
 }

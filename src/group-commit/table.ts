@@ -1,7 +1,5 @@
 /** The ways in which a row is tried, and what comes next for a row that an attempt has not decided. */
-
-import type { Verdict } from './types.ts'
-import type { FailureKind } from './write-failure.ts'
+import type { FailureKind, Verdict } from './types.ts'
 
 /** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
 export const lanes = {

@@ -1,5 +1,4 @@
 /** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
-import type { FailureKind, WriteFailure } from './write-failure.ts'
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {
@@ -18,10 +17,28 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/**
- * What a careful call says of a row that it has not stored: its data breaks a rule, or meets a fault that repeats; it may be
- * written later, as when its id is locked; it took too long; or the call has ended before it.
- */
+/** Why a statement has failed for all its rows. */
+export type FailureKind =
+  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk. */
+  | 'away'
+  /** A table, a column, a function or a right is missing, for every row. */
+  | 'gone'
+  /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */
+  | 'busy'
+  /** There is no verdict, as after a lost connection: the rows may be stored. */
+  | 'lost'
+  /** A damaged page, an I/O error or an internal error: the same rows fail again. */
+  | 'broken'
+  /** The data of a row breaks a rule. */
+  | 'refused'
+
+/** A failure of a statement. */
+export interface WriteFailure {
+  readonly error: Error
+  readonly kind: FailureKind
+}
+
+/** Why a careful call has not stored a row: as above; it took too long; or the call has ended before it. */
 export interface Verdict {
   readonly verdict: 'refused' | 'broken' | 'busy' | 'slow' | 'untried'
   readonly error?: Error
@@ -36,8 +53,8 @@ export type AttemptEnd<R> =
   | { readonly results?: undefined; readonly failure: WriteFailure }
 
 /**
- * What the rows are written to. It gets rows sorted by id, and never rejects. Each attempt ends within a third of the deadline,
- * and soon after its signal aborts. Its lane stays taken until it does, so that abandoned attempts do not pile up.
+ * What the rows are written to. It gets rows sorted by id, and never rejects. Each attempt ends within two thirds of the
+ * deadline, and soon after its signal aborts. Its lane stays taken until it does, so that abandoned attempts do not pile up.
  */
 export interface Store<T extends Item, R> {
   /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */

@@ -31,8 +31,6 @@ export default fp<Options>(
     addGauge(registry, 'queue_expected_seconds', waitHelp, () => plants.load.expectedMs / 1000)
     const awayHelp = '1 while creates are refused because the database is unreachable'
     addGauge(registry, 'database_away', awayHelp, () => +plants.load.databaseDown)
-    // Not earlier: before it listens, the service waits for the database and reports that by itself.
-    app.addHook('onListen', async () => plants.watch())
     // Hooks of onClose run from the last to the first, so the sessions end after the repository.
     app.addHook('onClose', () => plants.close())
   },

@@ -2,10 +2,9 @@
 import assert from 'node:assert'
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
-import { Failure, type FailureName } from '../failures.ts'
+import { Failure } from '../failures.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
 import type { AttemptReport, Limits, Store } from '../group-commit/types.ts'
-import { NotCommitted, type reasons } from '../group-commit/write-failure.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing.ts'
 import { countBytes, rowBytes, writeContent } from './columns.ts'
@@ -18,7 +17,7 @@ import { deriveWriteId, randomWriteId, type Stored, type WriteContext } from './
 export interface Created {
   readonly stored: Stored
   /** How many plants were in its transaction. */
-  readonly rows: number
+  readonly rows: number | undefined
   /** Call it once, when the response no longer holds the plant's texts: until then, their bytes count. */
   release(): void
 }
@@ -79,18 +78,12 @@ export class PlantRepository {
       this.#queueBytes.release(caller, heldBytes)
     }
     const { promise, resolve, reject } = Promise.withResolvers<Created>()
-    this.#groupCommit.submit(
-      item,
-      (stored, rows) => {
-        this.#queueRows.release(caller, 1)
-        resolve({ stored, rows, release })
-      },
-      (error, rows) => {
-        this.#queueRows.release(caller, 1)
-        release()
-        reject(Object.assign(toFailure(error), { rows }))
-      }
-    )
+    this.#groupCommit.submit(item, (outcome, rows) => {
+      this.#queueRows.release(caller, 1)
+      if (!(outcome instanceof Error)) return resolve({ stored: outcome, rows, release })
+      release()
+      reject(Object.assign(toFailure(outcome), { rows }))
+    })
     return promise
   }
 
@@ -102,14 +95,9 @@ export class PlantRepository {
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   refusalFor(caller: string): Failure | undefined {
     const reason = this.#groupCommit.refusal(this.#portionOf(caller))
-    if (reason) return new Failure(failureNames[reason])
+    if (reason) return new Failure(reason)
     const fits = this.#queueRows.fits(caller, 1) && this.#queueBytes.fits(caller, rowBytes)
     return fits ? undefined : new Failure('Overloaded')
-  }
-
-  /** Watches the database from now on, also while nobody creates. */
-  watch() {
-    this.#groupCommit.watch()
   }
 
   /** The plants that wait, how long a new one is expected to, and whether creates are refused because the database is away. */
@@ -123,26 +111,12 @@ export class PlantRepository {
   }
 }
 
-/** The failure for each reason why group commit has decided nothing about a plant. */
-const failureNames: Record<keyof typeof reasons, FailureName> = {
-  full: 'Overloaded',
-  closed: 'ShuttingDown',
-  databaseDown: 'Unavailable',
-  expired: 'DeadlineExceeded',
-  unknown: 'OutcomeUnknown',
-  missing: 'Internal'
-}
-
-function toFailure(error: unknown): Failure {
+function toFailure(error: Error): Failure {
   if (error instanceof Failure) return error
-  if (error instanceof NotCommitted) {
-    const outcome = error.reason === 'missing' ? 'none' : undefined
-    return new Failure(failureNames[error.reason], { cause: error, outcome })
-  }
   const { code, column } = error as { code?: string; column?: string }
   // A column that the service does not write is required: the operator's fault. One without `column` comes from a domain.
   const isUnwritten = code === '23502' && column !== undefined && !writtenColumns.includes(column)
   if (breaksRule(error) && !isUnwritten) return new Failure('RefusedPlant', { cause: error })
-  // Group commit rejects with an error of PostgreSQL only if every attempt at the row was rolled back.
+  // Group commit gives an error that is no Failure only if every attempt at the row was rolled back.
   return new Failure('Internal', { cause: error, outcome: 'none' })
 }

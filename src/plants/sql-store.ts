@@ -45,27 +45,20 @@ export function createSqlStore(
   return {
     insert: (rows, lockMs, signal) =>
       toAttemptEnd(async () => {
-        const statement = createPlants(
-          rows.map(({ item }) => item),
-          lockMs
-        )
+        const statement = createPlants(rows.map(itemOf), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
-        if (written.rows.length === rows.length) return rows.map(() => 'created')
         const made = new Set(written.rows.map(({ write_id }) => write_id))
         return rows.map(({ item }) => (made.has(item.writeId) ? 'created' : undefined))
       }),
 
     async insertEach(rows, eachLimitMs, signal) {
       const end = await toAttemptEnd(async () => {
-        const statement = createEachPlant(
-          rows.map(({ item }) => item),
-          eachLimitMs
-        )
+        const statement = createEachPlant(rows.map(itemOf), eachLimitMs)
         const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
         const results = sent as unknown as (typeof sent)[]
-        const all: EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
-        return rows.map((_, index) => toResult(all[index]))
+        const outcomes: EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
+        return rows.map((_, index) => toResult(outcomes[index]))
       })
       // Outside of functions it is the table that is locked, for all rows.
       const { code, where } = (end.failure?.error ?? {}) as { code?: string; where?: string }
@@ -84,6 +77,8 @@ export function createSqlStore(
     probe: () => toAttemptEnd(() => database.run(commitNothing, limitMs).then(() => []))
   }
 }
+
+const itemOf = ({ item }: { item: PlantItem }) => item
 
 /** Turns a rejection into the failure of all rows: a store's methods do not reject. */
 const toAttemptEnd = <R extends Stored | never>(attempt: () => Promise<Results<R>>): Promise<AttemptEnd<R>> =>

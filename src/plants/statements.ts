@@ -137,7 +137,8 @@ export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) 
   const lockMs = Math.ceil(limitMs / 2 / Math.max(1, writes.length))
   return {
     text: [
-      `select ${settings(`'${lockMs}ms'`)}, concat(${configs.join(', ')})`,
+      // Near the wraparound of transaction ids this fails, for all rows. In the block, it would look like a row's fault.
+      `select pg_current_xact_id(), ${settings(`'${lockMs}ms'`)}, concat(${configs.join(', ')})`,
       insertNone,
       insertEach,
       `select current_setting('${own('outcomes')}') as outcomes`

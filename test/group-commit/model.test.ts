@@ -4,9 +4,16 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
+import { Failure } from '../../src/failures.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptEnd, AttemptRow, Limits, Results, Verdict } from '../../src/group-commit/types.ts'
-import { type FailureKind, NotCommitted } from '../../src/group-commit/write-failure.ts'
+import type {
+  AttemptEnd,
+  AttemptRow,
+  FailureKind,
+  Limits,
+  Results,
+  Verdict
+} from '../../src/group-commit/types.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -267,13 +274,11 @@ async function play(given: Scenario) {
     const now = { at: clock.now(), lastSignOfLife: store.lastSignOfLife(), endedAt: Number.POSITIVE_INFINITY }
     const call: Call = { ...now, plant, before, outcomes: [], wasTried: false }
     calls.push(call)
-    const end = (outcome: string) => {
-      call.outcomes.push(outcome)
+    group.submit(plant, (outcome) => {
+      const told = outcome instanceof Failure ? outcome.name : outcome
+      call.outcomes.push(told instanceof Error ? told.message : told)
       call.endedAt = clock.now()
-    }
-    const reject = (error: unknown) =>
-      end(error instanceof NotCommitted ? error.reason : (error as Error).message)
-    group.submit(plant, end, reject)
+    })
   }
 
   for (const arrival of given.arrivals) {
@@ -306,13 +311,13 @@ function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, i
   if (outcome === 'created') check(isSame && there.content === plant.content, 'created, and not stored')
   else if (outcome === 'duplicate') check(there !== undefined && !isSame, 'its own row is a duplicate')
   else if (outcome === 'conflict') check(isSame && there.content !== plant.content, 'no conflict')
-  else if (outcome === 'unknown') check(wasTried, 'unknown, and never tried')
+  else if (outcome === 'OutcomeUnknown') check(wasTried, 'unknown, and never tried')
   else check(!isStored, `${outcome}, and stored`)
   if (outcome === 'refused') check(['bad', 'once'].includes(plant.content), 'refused without a fault')
   if (plant.content === 'once' && isSame && there.content === 'once' && there.call < plant.call)
     check(outcome !== 'refused', 'a repeated request is refused')
-  if (outcome === 'full') check(call.before > 0, 'refused as full, and nobody waits')
-  if (outcome === 'databaseDown') {
+  if (outcome === 'Overloaded') check(call.before > 0, 'refused as full, and nobody waits')
+  if (outcome === 'Unavailable') {
     check(at - call.lastSignOfLife >= limits.deadlineMs, 'refused as away, and the database serves')
     check(outage !== null && at < outage.from + outage.ms + 5_000, 'refused as away long after the outage')
   }
@@ -335,6 +340,7 @@ t.test(`each call gets its one true outcome by its deadline: MODEL_SEED=${seed}`
   })
   await fc.assert(property, { seed, numRuns })
   t.comment(JSON.stringify(seen))
-  const usual = 'created duplicate conflict refused expired unknown broken gone full databaseDown'
+  const usual =
+    'created duplicate conflict refused DeadlineExceeded OutcomeUnknown broken gone Overloaded Unavailable'
   for (const outcome of usual.split(' ')) t.ok(seen[outcome], `some calls end with: ${outcome}`)
 })
