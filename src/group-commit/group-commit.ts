@@ -15,6 +15,8 @@ const mostOfDeadline = 0.8
 const errorDelayFactor = 9
 /** The part of its limit that a slow batch gets after the database has shown that it serves: both may have ended together. */
 const partAfterProbe = 1 / 4
+/** Rows expire this much early, so that those of one moment do together: looking for them takes time. */
+const earlyMs = 10
 
 const ways = Object.keys(lanes) as Way[]
 
@@ -44,6 +46,7 @@ export class GroupCommit<T extends Item, R> {
   /** How many rows wait for their outcome, and their bytes. */
   #rows = 0
   #bytes = 0
+  #cancelExpiry: (() => void) | undefined
   /** Rows gather until the end of this turn of the event loop. */
   #isGathering = false
   #isClosed = false
@@ -79,7 +82,9 @@ export class GroupCommit<T extends Item, R> {
     }
     this.#rows++
     this.#bytes += item.bytes
-    this.#queue.add(new Row(item, this.#clock, this.#limits.deadlineMs, onOutcome, this.#expire))
+    const now = this.#clock.now()
+    this.#queue.add(new Row(item, now, now + this.#limits.deadlineMs, onOutcome))
+    this.#cancelExpiry ??= this.#clock.after(this.#limits.deadlineMs, this.#expireSoon)
     if (this.#freeLanes.together > 0 && !this.#isGathering) this.#gather()
   }
 
@@ -121,6 +126,7 @@ export class GroupCommit<T extends Item, R> {
   #advance() {
     this.#start()
     if (!this.#isClosed || this.#rows > 0 || this.#attempts > 0) return
+    this.#cancelExpiry?.()
     this.#health.stop()
     this.#drained.resolve()
   }
@@ -244,13 +250,25 @@ export class GroupCommit<T extends Item, R> {
     if (!isUnderWay) this.#queue.release(row)
   }
 
-  /** Rejects a row whose deadline has passed. */
-  readonly #expire = (row: Row<T, R>) => {
-    const { mayBeStored, state, cause } = row.history
-    const isUnderWay = state === 'tried'
-    this.#health.expired(row.arrival)
-    const name = mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
-    this.#settle(row, new Failure(name, { cause }), isUnderWay)
+  /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
+  readonly #expireSoon = () => this.#clock.afterPoll(() => this.#expire())
+
+  /** Rejects the rows whose deadline has come. A row that rests with its outcome is told that before its deadline. */
+  #expire() {
+    const now = this.#clock.now()
+    let next = Number.POSITIVE_INFINITY
+    for (const row of this.#queue.all()) {
+      const { mayBeStored, state, cause } = row.history
+      if (row.deadline > now + earlyMs) next = Math.min(next, row.deadline)
+      else if (state !== 'done') {
+        const isUnderWay = state === 'tried'
+        const name = mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
+        this.#health.expired(row.arrival)
+        this.#settle(row, new Failure(name, { cause }), isUnderWay)
+      }
+    }
+    const isNext = next < Number.POSITIVE_INFINITY
+    this.#cancelExpiry = isNext ? this.#clock.after(next - now, this.#expireSoon) : undefined
     this.#advance()
   }
 

@@ -61,6 +61,11 @@ export class Queue<T extends Item, R> {
     this.enter(row)
   }
 
+  /** Returns all rows that hold an id or wait for one. */
+  all(): Row<T, R>[] {
+    return [...this.#holders.values(), ...[...this.#behind.values()].flat()]
+  }
+
   /** Hands the id of a row that is in no attempt on to the next row, if the row holds it. */
   release(row: Row<T, R>) {
     const { id } = row.item

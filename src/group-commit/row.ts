@@ -1,6 +1,5 @@
 /** A row on its way to its outcome: its state and what has happened to it, which only this file assigns. */
 import { Failure } from '../failures.ts'
-import type { Clock } from './clock.ts'
 import { type Ending, type Facts, type Next, next, type Way } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
@@ -52,24 +51,13 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   readonly arrival: number
   readonly deadline: number
   readonly #onOutcome: OnOutcome<R>
-  readonly #cancelExpiry: () => void
   readonly #history = new History()
 
-  /** Calls `onExpired` if it has no outcome at its deadline. */
-  constructor(
-    item: T,
-    clock: Clock,
-    deadlineMs: number,
-    onOutcome: OnOutcome<R>,
-    onExpired: (row: Row<T, R>) => void
-  ) {
+  constructor(item: T, arrival: number, deadline: number, onOutcome: OnOutcome<R>) {
     this.item = item
-    this.arrival = clock.now()
-    this.deadline = this.arrival + deadlineMs
+    this.arrival = arrival
+    this.deadline = deadline
     this.#onOutcome = onOutcome
-    // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
-    const expire = () => this.#history.state === 'done' || onExpired(this)
-    this.#cancelExpiry = clock.after(deadlineMs, () => clock.afterPoll(expire))
   }
 
   get history(): Readonly<History> {
@@ -97,7 +85,6 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
   /** Tells its outcome. */
   settle(outcome: R | Error) {
     this.enter('done')
-    this.#cancelExpiry()
     this.#onOutcome(outcome, this.#history.rows)
   }
 

@@ -183,19 +183,6 @@ for (const { state, enter, by = 'direct', told, rows, isOutage = false } of stat
   })
 }
 
-t.test(
-  'database down while nobody creates: it shows, creates get Unavailable at once, and it ends',
-  async (t) => {
-    const service = services.direct
-    const logged = messages(service).length
-    await server.down()
-    await checkOutage(t, service, logged)
-    await server.up()
-    await untilOver(service, logged)
-    await recovers(t, service)
-  }
-)
-
 t.test('what was told "none" is never stored, not even later', async (t) => {
   t.ok(toldNone.length > 0)
   for (const service of Object.values(services)) await service.end()
