@@ -166,8 +166,8 @@ export class GroupCommit<T extends Item, R> {
     const limitMs = this.#estimate.togetherMs
     let hasEnded = false
     let cancel = this.#clock.after(limitMs, async () => {
-      const isServing = await this.#health.probe()
-      if (!isServing || hasEnded) return
+      const error = await this.#health.probe()
+      if (error || hasEnded) return
       cancel = this.#clock.after(limitMs * partAfterProbe, () => {
         this.#estimate.noteCutOff()
         cutOff()
@@ -263,7 +263,7 @@ export class GroupCommit<T extends Item, R> {
       else if (state !== 'done') {
         const isUnderWay = state === 'tried'
         const name = mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
-        this.#health.expired(row.arrival)
+        void this.#health.expired(row.arrival)
         this.#settle(row, new Failure(name, { cause }), isUnderWay)
       }
     }

@@ -24,18 +24,13 @@ interface Options {
   readonly onDue: () => void
 }
 
-/**
- * The health of the database. It is down once it has been silent for a whole deadline and fails a probe: silence alone is
- * only a suspicion, because the rows that have expired may have been at fault.
- */
+/** The health of the database. Silence alone does not mean that it is down: the rows that have expired may be at fault. */
 export class Health {
   readonly #options: Options
   #isDown = false
   #lastSignOfLife = Number.NEGATIVE_INFINITY
-  /** Since when it may have been silent. */
-  #silentSince: number | undefined
   #reportedAt = 0
-  #probing: Promise<boolean> | undefined
+  #probing: Promise<Error | undefined> | undefined
   #cancelProbe = () => {}
   /** Pauses since something was written. */
   #pauses = 0
@@ -71,46 +66,41 @@ export class Health {
   signOfLife(isWritten: boolean) {
     const wasDown = this.#isDown
     this.#lastSignOfLife = this.#options.clock.now()
-    this.#silentSince = undefined
     this.#isDown = false
     if (wasDown) this.#options.onOutage(false)
     if (isWritten) this.#pauses = 0
     if ((isWritten || wasDown) && this.isPaused) this.#resume()
   }
 
-  /** A row that arrived at this time has expired: probes the database if that has been silent since. */
-  expired(arrival: number) {
-    if (this.#isDown || this.#isStopped || this.#lastSignOfLife >= arrival) return
-    this.#silentSince ??= arrival
-    void this.probe()
+  /** A row that arrived at this time has expired. A database that has been silent since and fails a probe is down. */
+  async expired(arrival: number) {
+    const isSilent = () => !this.#isDown && !this.#isStopped && this.#lastSignOfLife < arrival
+    const error = isSilent() ? await this.probe() : undefined
+    if (error && isSilent()) this.#setDown(error)
   }
 
-  /** Probes the database, one probe at a time. Resolves with whether it can write. */
-  probe(): Promise<boolean> {
+  /** Probes the database, one probe at a time. Resolves with the error if it cannot write. */
+  probe(): Promise<Error | undefined> {
     this.#probing ??= this.#probe().finally(() => (this.#probing = undefined))
     return this.#probing
   }
 
   async #probe() {
-    const { clock, probe, deadlineMs } = this.#options
-    const began = clock.now()
-    const { failure } = await probe()
-    if (this.#isStopped) return false
+    const { failure } = await this.#options.probe()
     // A database that lacks a table, or where somebody holds a lock of it, responds.
-    if (failure?.kind !== 'away' && failure?.kind !== 'lost') this.signOfLife(!failure)
-    else if (this.#lastSignOfLife < began) {
-      this.#silentSince ??= began
-      if (clock.now() - this.#silentSince >= deadlineMs) this.#setDown(failure.error)
-    }
-    return !failure
+    const hasResponded = failure?.kind !== 'away' && failure?.kind !== 'lost'
+    if (hasResponded && !this.#isStopped) this.signOfLife(!failure)
+    return failure?.error
   }
 
-  #setDown(cause: unknown) {
+  #setDown(cause: Error) {
     const { clock, onOutage } = this.#options
     const isDue = !this.#isDown || clock.now() - this.#reportedAt >= reminderMs
     this.#isDown = true
-    this.#cancelProbe()
-    this.#cancelProbe = clock.after(probeEveryMs, () => this.probe())
+    this.#cancelProbe = clock.after(probeEveryMs, async () => {
+      const error = await this.probe()
+      if (error && this.#isDown && !this.#isStopped) this.#setDown(error)
+    })
     if (!isDue) return
     this.#reportedAt = clock.now()
     onOutage(true, cause)
