@@ -7,7 +7,7 @@ import { backoffMs, Health } from './health.ts'
 import { Queue } from './queue.ts'
 import { type OnOutcome, Row } from './row.ts'
 import { type Ending, endingOf, lanes, type Way } from './table.ts'
-import type { AttemptEnd, AttemptReport, Item, Limits, Store, Verdict } from './types.ts'
+import type { AttemptEnd, AttemptReport, Item, Limits, Store } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
@@ -32,7 +32,7 @@ interface Options {
  * A group commit over a store. While all lanes are busy, rows gather into the next batch. A lane takes rows of its way, tries
  * them, and settles what that has decided; the table says what becomes of the others.
  */
-export class GroupCommit<T extends Item, R> {
+export class GroupCommit<T extends Item, R extends string> {
   readonly #store: Store<T, R>
   readonly #limits: Limits
   readonly #onAttempt: Options['onAttempt']
@@ -70,33 +70,29 @@ export class GroupCommit<T extends Item, R> {
   }
 
   /**
-   * Stores an item. Calls back once, by the deadline: with the store's result once the item is durable, with the store's error
-   * for it, or with a Failure: one of `refusal`, DeadlineExceeded or OutcomeUnknown. The callback may neither call group
-   * commit, nor throw.
+   * Returns the name of the failure that a new item would meet now, or undefined. Callers share the expected wait: one that
+   * has all of what waits (`portion` 1) may fill half of the deadline; one that has nothing in it (0), four fifths.
+   */
+  refusal(portion: number) {
+    if (this.#isClosed) return 'ShuttingDown'
+    if (this.#health.isDown) return 'Unavailable'
+    const share = Math.min(mostOfDeadline, 1 / (1 + portion))
+    return this.#expectedMs <= this.#limits.deadlineMs * share ? undefined : 'Overloaded'
+  }
+
+  /**
+   * Stores an item, unless it would be refused. Calls back once, by the deadline: with the store's result once the item is
+   * durable, with the store's error for it, or with the Failure DeadlineExceeded or OutcomeUnknown. The callback may neither
+   * call group commit, nor throw.
    */
   submit(item: T, onOutcome: OnOutcome<R>): void {
-    const reason = this.refusal(item.portion)
-    if (reason) {
-      onOutcome(new Failure(reason))
-      return
-    }
+    assert(!this.#isClosed, 'nothing is submitted after the close')
     this.#rows++
     this.#bytes += item.bytes
     const now = this.#clock.now()
     this.#queue.add(new Row(item, now, now + this.#limits.deadlineMs, onOutcome))
     this.#cancelExpiry ??= this.#clock.after(this.#limits.deadlineMs, this.#expireSoon)
     if (this.#freeLanes.together > 0 && !this.#isGathering) this.#gather()
-  }
-
-  /**
-   * Returns the name of the failure that a new item would meet now, or undefined. Callers share the expected wait: one that has all of what waits
-   * (`portion` 1) may fill half of the deadline, and one that has nothing in it (0) may come until four fifths are filled.
-   */
-  refusal(portion = 1) {
-    if (this.#isClosed) return 'ShuttingDown'
-    if (this.#health.isDown) return 'Unavailable'
-    const share = Math.min(mostOfDeadline, 1 / (1 + portion))
-    return this.#expectedMs <= this.#limits.deadlineMs * share ? undefined : 'Overloaded'
   }
 
   get #expectedMs() {
@@ -203,8 +199,8 @@ export class GroupCommit<T extends Item, R> {
       if (row.history.state === 'done') this.#queue.release(row)
       else if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
-      else if (isVerdict(result)) this.#proceed(row, result.verdict, result.error)
-      else this.#settle(row, result)
+      else if (typeof result === 'string' || result instanceof Error) this.#settle(row, result)
+      else this.#proceed(row, result.verdict, result.error)
     }
   }
 
@@ -279,11 +275,8 @@ export class GroupCommit<T extends Item, R> {
     return this.#drained.promise
   }
 
-  /** How many rows wait for their outcome, how long a new one is expected to, and whether the database is down. */
+  /** How long a new row is expected to wait, and whether the database is down. */
   get load() {
-    return { rows: this.#rows, expectedMs: this.#expectedMs, databaseDown: this.#health.isDown }
+    return { expectedMs: this.#expectedMs, databaseDown: this.#health.isDown }
   }
 }
-
-const isVerdict = (result: unknown): result is Verdict =>
-  typeof result === 'object' && result !== null && 'verdict' in result

@@ -6,8 +6,6 @@ export interface Item {
   readonly id: bigint
   /** How many bytes it counts as in the byte limits. */
   readonly bytes: number
-  /** Its caller's part of all that waits, 0 to 1; without it, all. */
-  readonly portion?: number
 }
 
 /** An item in an attempt. */

@@ -65,10 +65,10 @@ export class PlantRepository {
     const { sent: bytes, held: heldBytes } = countBytes(plant)
     const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
     const span = this.#tracing?.activeSpan()
-    const portion = this.#portionOf(caller)
-    const item = { id: plant.id, plant, writeId, bytes, portion, caller, idempotencyKey: key, span }
-    if (!this.#queueRows.fits(caller, 1) || !this.#queueBytes.take(caller, heldBytes))
-      return Promise.reject(new Failure('Overloaded'))
+    const item = { id: plant.id, plant, writeId, bytes, caller, idempotencyKey: key, span }
+    const refusal = this.refusalFor(caller)
+    if (refusal) return Promise.reject(refusal)
+    if (!this.#queueBytes.take(caller, heldBytes)) return Promise.reject(new Failure('Overloaded'))
     const hasRow = this.#queueRows.take(caller, 1)
     assert(hasRow, 'a row that fits can be taken')
     let isReleased = false
@@ -87,14 +87,10 @@ export class PlantRepository {
     return promise
   }
 
-  /** A caller's part of all rows or of all bytes, whichever is larger. */
-  #portionOf(caller: string) {
-    return Math.max(this.#queueRows.portion(caller), this.#queueBytes.portion(caller))
-  }
-
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   refusalFor(caller: string): Failure | undefined {
-    const reason = this.#groupCommit.refusal(this.#portionOf(caller))
+    const portion = Math.max(this.#queueRows.portion(caller), this.#queueBytes.portion(caller))
+    const reason = this.#groupCommit.refusal(portion)
     if (reason) return new Failure(reason)
     const fits = this.#queueRows.fits(caller, 1) && this.#queueBytes.fits(caller, rowBytes)
     return fits ? undefined : new Failure('Overloaded')

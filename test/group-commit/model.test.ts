@@ -274,11 +274,14 @@ async function play(given: Scenario) {
     const now = { at: clock.now(), lastSignOfLife: store.lastSignOfLife(), endedAt: Number.POSITIVE_INFINITY }
     const call: Call = { ...now, plant, before, outcomes: [], wasTried: false }
     calls.push(call)
-    group.submit(plant, (outcome) => {
+    const end = (outcome: string | Error) => {
       const told = outcome instanceof Failure ? outcome.name : outcome
       call.outcomes.push(told instanceof Error ? told.message : told)
       call.endedAt = clock.now()
-    })
+    }
+    const refusal = group.refusal(1)
+    if (refusal) end(refusal)
+    else group.submit(plant, end)
   }
 
   for (const arrival of given.arrivals) {
