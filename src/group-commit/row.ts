@@ -1,6 +1,6 @@
 /** A row on its way to its outcome: its state and what has happened to it, which only this file assigns. */
 import { Failure } from '../failures.ts'
-import { type Ending, type Facts, type Next, next, type Way } from './table.ts'
+import { type Ending, type Next, next, type Way } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
 /** The states of a row, and from which states each may be entered. */
@@ -22,12 +22,16 @@ const missing =
   'neither written nor found: a trigger returns null, array_nulls is off, or the look-up has failed'
 
 /** What has happened to a row. */
-class History implements Facts {
+export class History {
   state: State | 'new' = 'new'
+  /** The way of its next attempt, or of the one that runs; and of its last insert. */
   way: Way = 'together'
   insertWay: Way = 'together'
+  /** An attempt without a verdict may have stored it. */
   mayBeStored = false
+  /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
+  /** How often an insert has left it out. */
   misses = 0
   /** How often it was slow: its next limit is doubled this often. */
   doublings = 0

@@ -1,4 +1,5 @@
 /** The ways in which a row is tried, and what comes next for a row that an attempt has not decided. */
+import type { History } from './row.ts'
 import type { FailureKind, Verdict } from './types.ts'
 
 /** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
@@ -44,21 +45,10 @@ const stepsDown: Record<Way, Next> = {
   lookUp
 }
 
-/** What is known of the row. */
-export interface Facts {
-  /** The way of the attempt that has ended, and of its last insert. */
-  readonly way: Way
-  readonly insertWay: Way
-  /** An attempt without a verdict may have stored it. */
-  readonly mayBeStored: boolean
-  /** The error of its data, which its client gets unless the look-up finds its id. */
-  readonly refusal: Error | undefined
-  /** How often an insert has left it out. */
-  readonly misses: number
-}
-
 /** How often a row is inserted again that was left out although its id is free. */
 const mostMisses = 3
+
+type Facts = Pick<History, 'way' | 'insertWay' | 'mayBeStored' | 'refusal' | 'misses'>
 
 /** Returns what comes next; undefined if the row has failed. */
 export function next(
