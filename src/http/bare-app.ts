@@ -131,9 +131,7 @@ function addHooks(app: FastifyInstance) {
     // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1).
     request.awaits100 = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
     reply.raw.on('close', () => {
-      const isSent = reply.raw.writableFinished
-      if (isSent && (request.failure || !request.caller)) app.connections.backpressure.recordRefusal(reply)
-      app.server.emit('replied', reply, isSent)
+      app.server.emit('replied', reply, reply.raw.writableFinished)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)

@@ -4,7 +4,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { Failure } from '../failures.ts'
-import { Backpressure } from './backpressure.ts'
 import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
 declare module 'fastify' {
@@ -16,7 +15,7 @@ declare module 'fastify' {
 
 /** Limits of a server's connections. Times are in ms. */
 export interface ConnectionLimits {
-  /** Further connections take the place of idle ones; where none is idle, each gets one refusal. */
+  /** A further connection gets one refusal. */
   readonly maxConnections: number
   /** For a header to arrive. */
   readonly headersTimeoutMs: number
@@ -26,16 +25,10 @@ export interface ConnectionLimits {
   readonly keepAliveTimeout: number
 }
 
-/** A connection with more pending requests is read no further until half of them have their responses. */
-const pausedBeyond = 64
-/** A connection with more is destroyed: Node parses all that it has read at once, up to 64 KiB, and a pause comes after that. */
-const mostPending = 512
 /** How many connections in excess get their refusal; Node drops further ones. */
 const spareConnections = 128
 /** How often Node and the shutdown look for clients that are late. */
 export const checkEveryMs = 250
-/** How long a connection without a request counts as new. */
-const newMs = 1_000
 /** How long the client of an ended connection may be silent before the socket is destroyed. */
 const lingerMs = 1_000
 
@@ -53,8 +46,6 @@ export class Connection {
   /** It came beyond the limit: its first response refuses it, and is its last. */
   readonly isExcess: boolean
   readonly openedAt = performance.now()
-  /** A request of it had a valid token. */
-  isTrusted = false
   /** The responses that are not complete. */
   readonly #responses = new Set<ServerResponse>()
   /** No further request of it is answered. */
@@ -65,7 +56,6 @@ export class Connection {
   #cutOffBy: Failure | undefined = undefined
   /** Writes the refusal that comes after the pending responses; undefined if there is none. */
   #refusal: (() => void) | undefined = undefined
-  #isPaused = false
   #hasFinished = false
 
   constructor(socket: Socket, isExcess: boolean) {
@@ -88,12 +78,6 @@ export class Connection {
     return this.pending === 0 || (this.pending === 1 && this.isArriving)
   }
 
-  /** It can be closed for another. The first request of a new one may be on its way. */
-  get isIdle(): boolean {
-    const isNew = this.#newest === undefined && performance.now() - this.openedAt <= newMs
-    return this.pending === 0 && !this.isArriving && !isNew && !this.isExcess
-  }
-
   /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#cutOffBy : undefined
@@ -110,9 +94,6 @@ export class Connection {
     response.prependOnceListener('finish', () => this.pending === 1 && this.#writeRefusal())
     response.once('close', () => this.#settle(response))
     this.#responses.add(response)
-    // Node reads on when a request is complete, so the pause comes after what it parses now.
-    if (this.pending === pausedBeyond) setImmediate(() => this.#pauseIfFull())
-    if (this.pending > mostPending) this.socket.destroy()
     return true
   }
 
@@ -123,20 +104,6 @@ export class Connection {
     if (!request.complete && !mustEnd && !this.#cutOffBy) return false
     if (mustEnd || this.socket.readableEnded) this.isOver = true
     return this.isOver
-  }
-
-  /** Pauses reading, and returns true; or returns false, since Node reads a body to its end. */
-  pause(): boolean {
-    if (this.isArriving || this.isOver) return false
-    this.#isPaused = true
-    this.socket.pause()
-    return true
-  }
-
-  /** Reads on after `pause`, unless too many requests are pending. */
-  resume(): void {
-    this.#isPaused = false
-    if (this.pending < pausedBeyond) this.socket.resume()
   }
 
   /** Gives up what is pending. Call it when the socket has closed: after a CONNECT, Node forgets responses that wait for others. */
@@ -159,14 +126,9 @@ export class Connection {
     if (this.pending === 0) this.#finish()
   }
 
-  #pauseIfFull() {
-    if (this.pending >= pausedBeyond && !this.socket.destroyed) this.socket.pause()
-  }
-
   /** Records that a response was sent or given up. */
   #settle(response: ServerResponse) {
     this.#responses.delete(response)
-    if (this.pending === pausedBeyond / 2 && !this.#isPaused) this.socket.resume()
     if (this.pending === 0 && this.isOver) this.#finish()
   }
 
@@ -195,7 +157,6 @@ export class Connection {
 export class Connections {
   /** Each open connection, by its socket, the oldest first. */
   readonly bySocket = new Map<Socket, Connection>()
-  readonly backpressure = new Backpressure()
   readonly limits: ConnectionLimits
   /** How many are not in excess. */
   #admitted = 0
@@ -220,15 +181,9 @@ export class Connections {
     return this.all().reduce((sum, { pending }) => sum + pending, 0)
   }
 
-  /** Opens a connection. Beyond the limit, it closes an idle one: first the oldest that has shown no token. */
+  /** Opens a connection. */
   open(socket: Socket): Connection {
-    const isFull = this.#admitted >= this.limits.maxConnections
-    const idle = isFull ? (this.#findIdle(false) ?? this.#findIdle(true)) : undefined
-    if (idle) {
-      this.remove(idle)
-      idle.socket.destroy()
-    }
-    const connection = new Connection(socket, isFull && !idle)
+    const connection = new Connection(socket, this.#admitted >= this.limits.maxConnections)
     this.bySocket.set(socket, connection)
     if (!connection.isExcess) this.#admitted++
     return connection
@@ -237,10 +192,6 @@ export class Connections {
   /** Forgets a connection that has closed. */
   remove(connection: Connection): void {
     if (this.bySocket.delete(connection.socket) && !connection.isExcess) this.#admitted--
-  }
-
-  #findIdle(isTrusted: boolean): Connection | undefined {
-    return this.all().find((each) => each.isTrusted === isTrusted && each.isIdle)
   }
 }
 
@@ -277,14 +228,12 @@ export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
     // After a socket has closed, Node knows its address only if it was read before.
     void socket.remoteAddress
     const connection = connections.open(socket)
-    connections.backpressure.recordAccepted()
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
     socket.on('end', () => connection.isArriving && reject(socket, new Failure('MalformedRequest')))
     socket.once('close', () => {
       connections.remove(connection)
-      connections.backpressure.remove(connection)
       connection.abandon()
     })
   })
@@ -321,7 +270,6 @@ async function drain(
   const { headersTimeoutMs, requestTimeoutMs } = connections.limits
   const limitMs = Math.min(headersTimeoutMs, requestTimeoutMs)
   connections.isLeaving = true
-  connections.backpressure.resumeAll()
   const began = performance.now()
   while (connections.size > 0) {
     const now = performance.now()

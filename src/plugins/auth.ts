@@ -49,7 +49,6 @@ export default fp<Options>(
         const caller = await tokens.findCaller(token)
         if (caller === undefined) return false
         request.caller = caller
-        if (request.connection) request.connection.isTrusted = true
         return true
       }
     })
