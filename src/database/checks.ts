@@ -62,7 +62,8 @@ export const checkStatements = (statements: readonly pg.QueryConfig[]): Check =>
       const { code = '', message } = error as pg.DatabaseError
       if (/^(26000|42P05)$/.test(code))
         return 'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
-      if (/^(42P01|42703)$/.test(code)) return 'the database is not migrated: run the migrations first'
+      if (code === '42P01') return 'the database is not migrated: run the migrations first'
+      if (code === '42703') return `the database is not migrated to this release: ${message}`
       if (code === '42501') return `the role lacks a right of ops/postgresql/roles.sql: ${message}`
       if (/^(0A|42)/.test(code)) return `the table does not fit this release; undo the change: ${message}`
       throw error

@@ -66,38 +66,31 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
 
 /** What a client got for a request; `ClientLeft` if it left before its response. */
 type Result = 'Success' | 'ClientLeft' | FailureName
-type Counts = Partial<Record<Result, number>>
 
-const failures = Object.entries(catalogue).flatMap(([name, [error]]) =>
+/** What counts from 0 for each caller, so that Prometheus notices the first one. */
+const fromStart = Object.entries(catalogue).flatMap(([name, [error]]) =>
   error === 500 || error === 503 ? name : []
 )
-/** What counts from 0 for each caller, so that Prometheus notices the first one. */
-const fromStart = Object.fromEntries(['Success', ...failures].map((result) => [result, 0]))
 
 /** Returns a function that counts a request by its caller, which is empty without a valid token, and by how it ended. */
 function countByCaller(registry: Registry) {
-  const byCaller = new Map<string, Counts>()
+  const callers = new Set<string>()
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result'],
-    registers: [registry],
-    collect() {
-      requests.reset()
-      for (const [caller, counts] of byCaller)
-        for (const [result, value] of Object.entries(counts)) requests.inc({ caller, result }, value)
-    }
+    registers: [registry]
   })
-  function add(caller: string) {
-    const counts: Counts = { ...fromStart }
-    byCaller.set(caller, counts)
-    return counts
+  function begin(caller: string) {
+    callers.add(caller)
+    for (const result of ['Success', ...fromStart]) requests.inc({ caller, result }, 0)
   }
   // No token can have a name with brackets.
-  const none = add('(none)')
-  return (caller: string, result: Result) => {
-    const counts = caller === '' ? none : (byCaller.get(caller) ?? add(caller))
-    counts[result] = (counts[result] ?? 0) + 1
+  begin('(none)')
+  return (name: string, result: Result) => {
+    const caller = name || '(none)'
+    if (!callers.has(caller)) begin(caller)
+    requests.inc({ caller, result })
   }
 }
 
