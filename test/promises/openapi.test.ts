@@ -10,6 +10,15 @@ const service = await startService(t, { BODY_LIMIT_BYTES: '200', BASE_PATH: '/v1
 const get = (path: string, method = 'GET', url = service.url) => send(url + path, { method })
 const json = { status: 200, headers: everyResponse }
 
+t.test('every operation of the document needs a token', async (t) => {
+  const { paths } = JSON.parse((await get('/openapi.json')).body) as { paths: Record<string, object> }
+  for (const [path, operations] of Object.entries(paths))
+    for (const method of Object.keys(operations)) {
+      const reply = await get(`/v1${path.replaceAll(/{\w+}/g, '1')}`, method.toUpperCase())
+      t.strictSame(reply, failure('MissingToken'), `${method} ${path}`)
+    }
+})
+
 t.test('the document needs no token, and describes POST /plants', async (t) => {
   const { body, ...response } = await get('/openapi.json')
   t.strictSame(response, json)
