@@ -51,7 +51,8 @@ export default fp<Options>(
       routePrefix: '/docs',
       staticCSP: policy,
       theme: { title: 'Plant Store API' },
-      uiConfig: { tryItOutEnabled: true, docExpansion: 'full' }
+      // Without the bar at the top, whose logo has a style of its own.
+      uiConfig: { layout: 'BaseLayout', tryItOutEnabled: true, docExpansion: 'full' }
     })
   },
   { name: 'docs' }
