@@ -306,3 +306,20 @@ t.test(
     t.match(JSON.stringify(line), /"errorName":"Internal".*"table":"plants"/)
   }
 )
+
+t.test('a long plant whose id was locked for a while is stored', async (t) => {
+  const service = await startService(t, { BODY_LIMIT_BYTES: String(2 ** 25) })
+  const holder = await openSession(t, service.databaseUrl, 'begin')
+  const insert = 'insert into plants (id, name, write_id) values (1, $1, gen_random_uuid())'
+  await holder.query(insert, ['theirs'])
+  const name = 'n'.repeat(2 ** 22)
+  const reply = service.post({ id: 1, name })
+  await until(
+    'it has waited for the lock',
+    async () => (await service.metrics()).values('plant_store_database_errors_total'),
+    (errors) => Number(errors['55P03']) > 0
+  )
+  await holder.query('rollback')
+  const { status, body } = await reply
+  t.strictSame([status, body.length], [200, name.length + '{"name":""}'.length])
+})
