@@ -135,8 +135,8 @@ t.test('a service whose DATABASE_URL_FILE changes', async (t) => {
           'select ssl, client_dn from pg_stat_ssl join pg_stat_activity using (pid) where application_name = $1',
           [name]
         )
-      await until('it is used', sessions, ({ length }) => length > 0)
-      await creates(t)
+      const used = () => creates(t).then(sessions)
+      await until('it is used', used, ({ length }) => length > 0)
       for (const found of await sessions()) t.strictSame(found, session)
     })
 
