@@ -40,9 +40,6 @@ interface Options extends FastifyHttpOptions<Server> {
   first?: FastifyPluginAsync | undefined
 }
 
-/** The query of each request. */
-const nothing = {}
-
 /**
  * Makes an application without routes, with all that its connections and requests need whatever the route. Its server emits
  * `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests.
@@ -55,13 +52,10 @@ export async function createBareApp(logger: FastifyBaseLogger, { first, limits, 
     return503OnClosing: false,
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A child logger for each request would cost more than the line of a success, which is written without one. So lines
-    // that Fastify itself writes, such as that of a response sent twice, have no requestId.
+    // A child logger for each request would cost more than the line of a success, which is written without one.
     childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
     rewriteUrl: ({ url = '' }) => toRoutable(url),
-    // No route takes a query. The length of a parameter is checked by its schema.
-    routerOptions: { querystringParser: () => nothing, maxParamLength: Number.MAX_SAFE_INTEGER },
     ...others
   })
   if (first) await app.register(first)
@@ -103,7 +97,7 @@ function addHooks(app: FastifyInstance) {
   for (const name of ['connection', 'traceId', 'forwardedFor'] as const) app.decorateRequest(name, undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
-    request.connection = app.connections.of(raw.socket)
+    request.connection = app.connections.get(raw.socket)
     // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1).
     request.awaits100 = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
     reply.raw.on('close', () => {

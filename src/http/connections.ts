@@ -14,17 +14,11 @@ import { Failure } from '../failures.ts'
 import { maximumFields } from './head.ts'
 import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
-/** Limits of a server's connections. Times are in ms. */
-export interface ConnectionLimits {
-  /** A further connection gets one refusal. */
-  readonly maxConnections: number
-  /** For a header to arrive. */
-  readonly headersTimeoutMs: number
-  /** For a request to arrive. */
-  readonly requestTimeoutMs: number
-  /** For the next request. */
-  readonly keepAliveTimeout: number
-}
+/** Limits of a server's connections: Node's own time-outs, in ms, and after how many a further one is refused. */
+export type ConnectionLimits = Record<
+  'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout' | 'maxConnections',
+  number
+>
 
 /** How many connections in excess get their refusal; Node drops further ones. */
 const spareConnections = 128
@@ -33,12 +27,10 @@ const checkEveryMs = 250
 /** How long the client of an ended connection has to close it, and one that has sent nothing to begin, at a shutdown. */
 const lingerMs = 3_000
 
-const endsChunked = /(?:^|[,\s])chunked$/i
-
 /** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
 function isFramingFaulty({ headers, httpVersion }: IncomingMessage) {
   const { 'transfer-encoding': coding } = headers
-  return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
+  return coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')
 }
 
 /** An open connection. */
@@ -156,43 +148,27 @@ export class Connection {
 
 const knownMethods = new Set(METHODS)
 
-/** The open connections of a server. The server emits `rejected`, with a failure that was written without Fastify and its origin. */
-export class Connections {
-  readonly #bySocket = new Map<Socket, Connection>()
+/** The open connections of a server, by socket. The server emits `rejected`, with a failure that was written without Fastify and its origin. */
+export class Connections extends Map<Socket, Connection> {
   readonly #limits: ConnectionLimits
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
 
   constructor(limits: ConnectionLimits) {
+    super()
     this.#limits = limits
-  }
-
-  get size(): number {
-    return this.#bySocket.size
   }
 
   /** How many responses are not completely sent. */
   get pending(): number {
-    return [...this.#bySocket.values()].reduce((sum, { pending }) => sum + pending, 0)
-  }
-
-  /** Returns the open connection of a socket. */
-  of(socket: Socket): Connection | undefined {
-    return this.#bySocket.get(socket)
+    return [...this.values()].reduce((sum, { pending }) => sum + pending, 0)
   }
 
   /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
   createServer(handle: RequestListener): Server {
-    const { headersTimeoutMs: headersTimeout, requestTimeoutMs: requestTimeout, ...limits } = this.#limits
-    const { keepAliveTimeout, maxConnections } = limits
-    const times = {
-      headersTimeout,
-      requestTimeout,
-      keepAliveTimeout,
-      connectionsCheckingInterval: checkEveryMs
-    }
-    const server = createServer({ requireHostHeader: false, ...times })
-    server.maxConnections = maxConnections + spareConnections
+    const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
+    const server = createServer({ ...options, ...this.#limits })
+    server.maxConnections = this.#limits.maxConnections + spareConnections
     // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
     // many are noticed.
     server.maxHeadersCount = maximumFields + 1
@@ -205,7 +181,7 @@ export class Connections {
         request.on('error', () => {})
         // Node's parser knows methods of RTSP, too, to which Fastify does not respond. No route has UNLINK.
         if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
-        if (this.of(request.socket)?.receive(request, response)) handle(request, response)
+        if (this.get(request.socket)?.receive(request, response)) handle(request, response)
         else request.resume()
       })
     return server
@@ -220,8 +196,8 @@ export class Connections {
       socket.write(formatResponse(failure, requestId))
       server.emit('rejected', failure, { requestId, client })
     }
-    this.#bySocket.set(socket, new Connection(socket, isExcess, write))
-    socket.on('close', () => this.#bySocket.delete(socket))
+    this.set(socket, new Connection(socket, isExcess, write))
+    socket.on('close', () => this.delete(socket))
   }
 
   /** Refuses what Node's parser cannot read, or what did not arrive in time. */
@@ -229,7 +205,7 @@ export class Connections {
     // A client that has gone, or has never sent anything, gets no response.
     if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
     // Bytes after the connection's last request are none.
-    else if (error.code !== 'HPE_CLOSED_CONNECTION') this.of(socket)?.refuse(toParserFailure(error))
+    else if (error.code !== 'HPE_CLOSED_CONNECTION') this.get(socket)?.refuse(toParserFailure(error))
   }
 
   /**
@@ -244,13 +220,13 @@ export class Connections {
     TcpServer.prototype.close.call(server)
     for (const began = performance.now(); this.size > 0; await sleep(checkEveryMs)) {
       const ms = performance.now() - began
-      const waiting = [...this.#bySocket.values()].filter(({ isWaiting }) => isWaiting)
+      const waiting = [...this.values()].filter(({ isWaiting }) => isWaiting)
       // Like `close`.
       if (waiting.length === this.size) server.closeIdleConnections()
       for (const connection of waiting) {
         const { socket } = connection
         if (socket.bytesRead === 0) ms > lingerMs && socket.destroy()
-        else if (ms > this.#limits.headersTimeoutMs) connection.refuse(new Failure('RequestTimeout'))
+        else if (ms > this.#limits.headersTimeout) connection.refuse(new Failure('RequestTimeout'))
       }
     }
   }

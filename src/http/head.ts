@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Failure } from '../failures.ts'
 
 /** Fields that may occur once. Node would keep the first of most of them, and ignore the others without a word. */
-const singletons = new Set(['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key'])
+const singletons = ['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key']
 
 /** How many header fields a request may have: the default of Apache, Envoy and HAProxy. Short ones take ten times their bytes. */
 export const maximumFields = 100
@@ -12,15 +12,9 @@ export const maximumFields = 100
 /** A name or an address, and perhaps a port: RFC 3986, section 3.2, without user information. */
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
 
-/**
- * Returns the first failure of a request's header, whatever its route. It checks
- * 1. the version (RFC 9112, section 2.3);
- * 2. the number of fields, and repeated ones (RFC 9110, section 5.3);
- * 3. Host (RFC 9112, section 3.2);
- * 4. Transfer-Encoding (RFC 9112, section 6.1);
- * 5. Expect (RFC 9110, section 10.1.1).
- */
-export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage): Failure | undefined {
+/** Returns the first failure of a request's header, whatever its route. */
+export function checkHead(request: IncomingMessage): Failure | undefined {
+  const { rawHeaders, headers, httpVersion } = request
   // Node's parser accepts 0.9 and 2.0, too.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return new Failure('VersionNotSupported')
   if (rawHeaders.length > 2 * maximumFields) {
@@ -30,8 +24,8 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
   }
   // Fewer names than fields: `headers` has each name once.
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
-  const repeated = isRepeated ? findRepeated(rawHeaders) : undefined
-  if (repeated !== undefined) return malformed(`the header field ${repeated} is repeated`)
+  const repeated = isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
+  if (repeated) return malformed(`the header field ${repeated} is repeated`)
   if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host)) {
     return malformed('the header field host is missing or malformed')
   }
@@ -41,17 +35,6 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
   if (coding !== undefined && coding.toLowerCase() !== 'chunked')
     return new Failure('TransferCodingNotSupported')
   if (expect.toLowerCase() !== '100-continue') return new Failure('ExpectationFailed')
-  return undefined
-}
-
-/** Returns the name of a repeated field that may occur once. */
-function findRepeated(rawHeaders: string[]): string | undefined {
-  const seen = new Set<string>()
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] as string).toLowerCase()
-    if (seen.has(name)) return name
-    if (singletons.has(name)) seen.add(name)
-  }
   return undefined
 }
 

@@ -46,7 +46,7 @@ export function addMethods(app: FastifyInstance) {
   // A CONNECT names no path, and Node has no response for it.
   app.server.on('connect', (_, socket: Socket) => {
     const ofApi = routes.filter(({ isApi }) => isApi)
-    app.connections.of(socket)?.refuse(rejection(ofApi.map(({ method }) => method)))
+    app.connections.get(socket)?.refuse(rejection(ofApi.map(({ method }) => method)))
   })
 }
 
