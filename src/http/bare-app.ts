@@ -1,5 +1,5 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyHttpOptions,
@@ -11,7 +11,7 @@ import Fastify, {
 } from 'fastify'
 import { Failure, toFailure, toResponse } from '../failures.ts'
 import { type Connection, type ConnectionLimits, Connections } from './connections.ts'
-import { checkHead, findForwardedFor, findTraceId, identifyRequest } from './head.ts'
+import { checkHead, identifyRequest } from './head.ts'
 import { addMethods } from './methods.ts'
 import { responseHeaders } from './raw-response.ts'
 
@@ -25,12 +25,6 @@ declare module 'fastify' {
     failure: Failure | null
     /** Its connection; undefined for an injected request. */
     connection: Connection | undefined
-    /** Its client may wait for 100 before it sends the body. */
-    awaits100: boolean
-    /** The trace id of its `traceparent`, 32 hex digits. */
-    traceId: string | undefined
-    /** The addresses in its `X-Forwarded-For`. */
-    forwardedFor: string | undefined
   }
 }
 
@@ -90,47 +84,45 @@ function toRoutable(url: string): string {
 
 const json = 'application/json'
 
+/** Returns whether a client may wait for 100 before it sends the body. HTTP/1.0 has none (RFC 9110, section 10.1.1). */
+const awaits100 = ({ headers, httpVersion }: IncomingMessage) => !!headers.expect && httpVersion === '1.1'
+
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
-  app.decorateRequest('awaits100', false)
-  for (const name of ['connection', 'traceId', 'forwardedFor'] as const) app.decorateRequest(name, undefined)
+  app.decorateRequest('connection', undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     request.connection = app.connections.get(raw.socket)
-    // HTTP/1.0 has no 100 (RFC 9110, section 10.1.1).
-    request.awaits100 = raw.headers.expect !== undefined && raw.httpVersion === '1.1'
     reply.raw.on('close', () => {
       app.server.emit('replied', reply, reply.raw.writableFinished)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)
-    request.traceId = findTraceId(raw.headers)
-    request.forwardedFor = findForwardedFor(raw.headers)
     const failure = checkHead(raw)
     if (failure || !request.is404) return done(failure)
     // Decided here, since Fastify would read the body before it calls a handler.
     done(new Failure(request.url === malformed ? 'MalformedRequest' : 'NotFound'))
   })
-  app.addHook('preParsing', ({ awaits100 }, reply, _, done) => {
-    if (awaits100) reply.raw.writeContinue()
+  app.addHook('preParsing', ({ raw }, reply, _, done) => {
+    if (awaits100(raw)) reply.raw.writeContinue()
     done()
   })
   app.addHook('onSend', (request, reply, payload, done) => {
-    const { raw, awaits100 } = request
-    // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes. Sending
-    // bytes would make a refusal a tenth more expensive, since they are written as a piece of their own.
+    const { raw, connection } = request
+    // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes, which cost more.
     if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
     // Reads and drops the rest of a refused body: on a connection that is closed with unread bytes the response can be lost.
     if (!raw.complete) raw.resume()
-    const field = findConnectionField(app, request, reply)
-    // Fastify itself asks to close after a refused body and during a shutdown.
-    if (field !== undefined) reply.header('connection', field)
+    // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
+    const isLast = connection?.endIfLast(raw, app.connections.isLeaving || (awaits100(raw) && !raw.complete))
+    const mayGoOn = !isLast && reply.raw.shouldKeepAlive
+    // A client of HTTP/1.0 closes unless it is told otherwise. Fastify itself asks to close after a refused body.
+    if (isLast) reply.header('connection', 'close')
+    else if (mayGoOn && raw.httpVersion === '1.0') reply.header('connection', 'keep-alive')
     else if (reply.hasHeader('connection')) reply.removeHeader('connection')
     // Node closes after such a response, or after one to a client that asks for it: the body must have arrived.
-    const isLast = field === 'close' || !reply.raw.shouldKeepAlive
-    const hasArrived = raw.complete || request.connection?.failureOf(raw) !== undefined
-    if (hasArrived || awaits100 || !isLast) return done(null, payload)
+    if (mayGoOn || raw.complete || connection?.failureOf(raw) || awaits100(raw)) return done(null, payload)
     const send = () => {
       raw.off('end', send).off('cut off', send)
       done(null, payload)
@@ -139,24 +131,10 @@ function addHooks(app: FastifyInstance) {
   })
 }
 
-/** Returns the `connection` field of a response, or undefined where Node's own is right (RFC 9112, section 9.3). */
-function findConnectionField({ connections }: FastifyInstance, request: FastifyRequest, reply: FastifyReply) {
-  const { raw, connection, awaits100 } = request
-  // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
-  const mustEnd = connections.isLeaving || (awaits100 && !raw.complete)
-  if (connection?.endIfLast(raw, mustEnd)) return 'close'
-  if (!reply.raw.shouldKeepAlive) return undefined
-  // Node would close after a body that was sent without waiting for 100, and lose the later responses. A client of HTTP/1.0
-  // closes unless it is told otherwise.
-  return awaits100 || raw.httpVersion === '1.0' ? 'keep-alive' : undefined
-}
-
 /** The one error handler: everything that is thrown becomes the interface's failure response. */
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = toFailure(thrown)
   request.failure = failure
-  // Its client can be slow to read the response.
-  request.body = undefined
   const { status, headers, body } = toResponse(failure)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }

@@ -15,26 +15,18 @@ const chunkBytes = 256
 const malformed = (message?: string) => new Failure('MalformedBody', message ? { message } : {})
 const overBudget = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
 
-/**
- * Returns the first failure of what a request's header says about its body. It checks, in this order, that there is a body,
- * its type, its charset (RFC 8259, section 8.1: UTF-8), its content coding, and its length (`limitBytes`).
- */
+/** Returns the first failure of what a request's header says about its body. */
 export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
-  const {
-    'content-type': type = '',
-    'content-encoding': encoding = 'identity',
-    'content-length': length = '0'
-  } = headers
-  const isEmpty = length === '0' && headers['transfer-encoding'] === undefined
-  if (isEmpty) return malformed('a body is required')
+  const { 'content-type': type = '', 'content-length': length = '0' } = headers
+  if (length === '0' && headers['transfer-encoding'] === undefined) return malformed('a body is required')
   const typeFailure = type === json ? undefined : checkType(type)
   if (typeFailure) return typeFailure
-  if (encoding.toLowerCase() !== 'identity')
+  if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
     return new Failure('UnsupportedMediaType', { message: 'the content encoding is not supported' })
   return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
 }
 
-/** Returns the failure of a media type that is not JSON in UTF-8. */
+/** Returns the failure of a media type that is not JSON in UTF-8 (RFC 8259, section 8.1). */
 function checkType(type: string): Failure | undefined {
   try {
     const { essence, params } = new MIMEType(type)

@@ -1,13 +1,7 @@
 /** The connections of clients: what each is owed, and how it ends. By Node's public means alone. */
 import { randomUUID } from 'node:crypto'
-import {
-  createServer,
-  type IncomingMessage,
-  METHODS,
-  type RequestListener,
-  type Server,
-  type ServerResponse
-} from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { createServer, METHODS } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures.ts'
@@ -141,14 +135,13 @@ export class Connection {
     this.#writeRefusal()
     socket.end()
     socket.resume()
-    const timer = setTimeout(() => socket.destroy(), lingerMs)
-    socket.once('close', () => clearTimeout(timer))
+    setTimeout(() => socket.destroy(), lingerMs).unref()
   }
 }
 
 const knownMethods = new Set(METHODS)
 
-/** The open connections of a server, by socket. The server emits `rejected`, with a failure that was written without Fastify and its origin. */
+/** The open connections of a server, which emits `rejected` with a failure that was written without Fastify, and its origin. */
 export class Connections extends Map<Socket, Connection> {
   readonly #limits: ConnectionLimits
   /** Each response ends its connection, as far as its request has arrived. */
@@ -221,7 +214,7 @@ export class Connections extends Map<Socket, Connection> {
     for (const began = performance.now(); this.size > 0; await sleep(checkEveryMs)) {
       const ms = performance.now() - began
       const waiting = [...this.values()].filter(({ isWaiting }) => isWaiting)
-      // Like `close`.
+      // Node would take one that has a response to send for idle.
       if (waiting.length === this.size) server.closeIdleConnections()
       for (const connection of waiting) {
         const { socket } = connection

@@ -17,18 +17,13 @@ export function checkHead(request: IncomingMessage): Failure | undefined {
   const { rawHeaders, headers, httpVersion } = request
   // Node's parser accepts 0.9 and 2.0, too.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return new Failure('VersionNotSupported')
-  if (rawHeaders.length > 2 * maximumFields) {
-    return new Failure('HeadersTooLarge', {
-      message: `the request has more than ${maximumFields} header fields`
-    })
-  }
+  if (rawHeaders.length > 2 * maximumFields) return tooManyFields()
   // Fewer names than fields: `headers` has each name once.
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
   const repeated = isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
   if (repeated) return malformed(`the header field ${repeated} is repeated`)
-  if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host)) {
+  if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host))
     return malformed('the header field host is missing or malformed')
-  }
   const { 'transfer-encoding': coding, expect = '100-continue' } = headers
   if (coding !== undefined && httpVersion === '1.0')
     return malformed('HTTP/1.0 does not define Transfer-Encoding')
@@ -42,8 +37,6 @@ export function checkHead(request: IncomingMessage): Failure | undefined {
 const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 /** Many clients send a key without quotes: visible ASCII, without commas, since these separate repeated fields. */
 const bareKey = /^[\x21\x23-\x2b\x2d-\x7e]+$/
-/** In characters, without the quotes and the backslashes that escape. */
-const maximumKeyLength = 255
 
 /**
  * Reads an Idempotency-Key. With quotes (IETF draft "The Idempotency-Key HTTP Header Field") or without, it is the same key.
@@ -52,11 +45,13 @@ const maximumKeyLength = 255
 export function parseIdempotencyKey(value: string | undefined): string | undefined {
   if (value === undefined) return undefined
   const key = quotedKey.exec(value)?.[1]?.replace(/\\(.)/g, '$1') ?? bareKey.exec(value)?.[0] ?? ''
-  if (key === '' || key.length > maximumKeyLength) throw new Failure('MalformedKey')
+  if (key === '' || key.length > 255) throw new Failure('MalformedKey')
   return key
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })
+const tooManyFields = () =>
+  new Failure('HeadersTooLarge', { message: `the request has more than ${maximumFields} header fields` })
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
 /** Addresses, separated by commas, with ports and brackets: the log gets nothing else that a client may have sent in this field. */

@@ -47,10 +47,8 @@ function findSource(text: string, name: string): string {
 }
 
 const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
-/** As many digits as the largest int64 has. */
-const maximumDigits = 19
 
-/** Returns the value of a JSON number; undefined for a fraction, and for more than 19 digits. */
+/** Returns the value of a JSON number; undefined for a fraction, and for more digits than the largest int64 has. */
 function toInteger(source: string): bigint | undefined {
   const [, sign, whole = '', fraction = '', power] = jsonNumber.exec(source) as RegExpExecArray
   // The comments show what becomes of 0.01250e6.
@@ -59,7 +57,7 @@ function toInteger(source: string): bigint | undefined {
   while (digits[end - 1] === '0') end-- // 3
   if (end === 0) return 0n
   const zeros = Number(power ?? 0) - fraction.length + digits.length - end // 6 - 5 + 4 - 3
-  if (zeros < 0 || end + zeros > maximumDigits) return undefined
+  if (zeros < 0 || end + zeros > 19) return undefined
   return BigInt(sign + digits.slice(0, end) + '0'.repeat(zeros)) // 12500
 }
 
