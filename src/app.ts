@@ -25,8 +25,8 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   const app = await createBareApp(logger, {
     first: tracing?.requests,
     limits: {
-      headersTimeoutMs: config.headersTimeoutMs,
-      requestTimeoutMs: config.REQUEST_TIMEOUT_MS,
+      headersTimeout: config.headersTimeoutMs,
+      requestTimeout: config.REQUEST_TIMEOUT_MS,
       maxConnections: config.MAX_CONNECTIONS,
       keepAliveTimeout
     },

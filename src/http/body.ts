@@ -1,54 +1,41 @@
 /** Reads a request's body whole, within its caller's share of the memory for bodies, and parses it. */
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
+import { MIMEType } from 'node:util'
 import type { TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Failure } from '../failures.ts'
 import type { Shares } from '../shares.ts'
-import { createJsonReader, namesOfIntegers } from './json.ts'
+import { createJsonReader } from './json.ts'
 
 const json = 'application/json'
-/** Parsing a megabyte of JSON takes some milliseconds: bodies of at least this length are parsed one in each turn. */
-const largeBytes = 65_536
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
+const malformed = (message?: string) => new Failure('MalformedBody', message ? { message } : {})
 const overBudget = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
 
-/**
- * Returns the first failure of what a request's header says about its body. It checks, in this order, that there is a body,
- * its type, its charset (RFC 8259, section 8.1: UTF-8), its content coding, and its length (`limitBytes`).
- */
+/** Returns the first failure of what a request's header says about its body. */
 export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
-  const {
-    'content-type': type = '',
-    'content-encoding': encoding = 'identity',
-    'content-length': length = '0'
-  } = headers
-  const isEmpty = length === '0' && headers['transfer-encoding'] === undefined
-  if (isEmpty) return new Failure('MalformedBody', { message: 'a body is required' })
+  const { 'content-type': type = '', 'content-length': length = '0' } = headers
+  if (length === '0' && headers['transfer-encoding'] === undefined) return malformed('a body is required')
   const typeFailure = type === json ? undefined : checkType(type)
   if (typeFailure) return typeFailure
-  if (encoding.toLowerCase() !== 'identity')
+  if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
     return new Failure('UnsupportedMediaType', { message: 'the content encoding is not supported' })
   return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
 }
 
-/**
- * A text in quotes (RFC 9110, section 5.6.4), or the beginning of one. Since each quote begins a match, no part of the text is
- * searched twice, and the time grows with its length only.
- */
-const quoted = /"(?:[^"\\]|\\.?)*"?/g
-
-/** Returns the failure of a media type that is not JSON in UTF-8. */
+/** Returns the failure of a media type that is not JSON in UTF-8 (RFC 8259, section 8.1). */
 function checkType(type: string): Failure | undefined {
-  const parts = type.replace(quoted, (text) => text.replaceAll(';', ' ')).split(';')
-  const [essence, ...others] = parts.map((part) => part.trim().toLowerCase())
-  if (essence !== json) return new Failure('UnsupportedMediaType')
-  const isOther = (parameter: string) =>
-    parameter.startsWith('charset') && !/^charset="?utf-8"?$/.test(parameter)
-  if (!others.some(isOther)) return undefined
-  return new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
+  try {
+    const { essence, params } = new MIMEType(type)
+    if (essence !== json) return new Failure('UnsupportedMediaType')
+    const isUtf8 = /^utf-8$/i.test(params.get('charset') ?? 'utf-8')
+    return isUtf8 ? undefined : new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
+  } catch {
+    return new Failure('UnsupportedMediaType')
+  }
 }
 
 /** Returns the failure of a body that exceeds the share, judged by its Content-Length; a chunked body counts as one byte. */
@@ -62,8 +49,7 @@ type Done = (error: Error | null, body?: unknown) => void
  * memory for all bodies that are arriving at the same time, `limitBytes` the most of one body.
  */
 export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
-  const read = createJsonReader(namesOfIntegers(schema))
-  const parseInTurn = createTurns()
+  const read = createJsonReader(schema)
   return ({ raw, caller, connection }: FastifyRequest, done: Done) => {
     const announced = Number(raw.headers['content-length'])
     const chunks: Buffer[] = []
@@ -73,8 +59,8 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     function onData(chunk: Buffer) {
       length += chunk.length
       if (length > limitBytes) return end(new Failure('BodyTooLarge'))
-      // A body that comes in one piece is parsed in this turn, unless it is large. The length of a chunked one is not known.
-      if (chunk.length !== announced || chunk.length >= largeBytes) {
+      // A body that comes in one piece is parsed in this turn. The length of a chunked one is not known.
+      if (chunk.length !== announced) {
         const bytes = chunk.length + chunkBytes
         if (!bodies.take(caller, bytes)) return end(overBudget())
         held += bytes
@@ -83,25 +69,18 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     }
 
     function onEnd() {
-      // From now on, `close` does not mean that the client has gone.
-      raw.off('close', onClose)
-      if (length < largeBytes) parse()
-      else parseInTurn(parse)
-    }
-
-    const onClose = () => end(new Failure('MalformedRequest'))
-
-    function parse() {
       const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
+      if (!isUtf8(bytes)) return end(malformed('the body is not valid UTF-8'))
       let value: unknown
       try {
-        if (!isUtf8(bytes)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
         value = read(bytes)
       } catch (error) {
-        return end(error instanceof Failure ? error : new Failure('MalformedBody'))
+        return end(error instanceof Failure ? error : malformed())
       }
       end(null, value)
     }
+
+    const onClose = () => end(new Failure('MalformedRequest'))
 
     function end(error: Failure | null, value?: unknown) {
       raw.off('data', onData).off('end', onEnd).off('close', onClose).off('cut off', end)
@@ -113,18 +92,5 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     const failure = connection?.failureOf(raw)
     if (failure) return done(failure)
     raw.on('data', onData).on('end', onEnd).on('close', onClose).on('cut off', end)
-  }
-}
-
-/** Returns a function that calls back in a turn of the event loop of its own, after the callbacks before. */
-function createTurns() {
-  const waiting: (() => void)[] = []
-  const run = () => {
-    const next = waiting.shift()
-    if (waiting.length > 0) setImmediate(run)
-    next?.()
-  }
-  return (callback: () => void) => {
-    if (waiting.push(callback) === 1) setImmediate(run)
   }
 }

@@ -1,43 +1,30 @@
-/** The connections of clients: what each is owed, how long it may wait, and how it ends. By Node's public means alone. */
+/** The connections of clients: what each is owed, and how it ends. By Node's public means alone. */
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { createServer, METHODS } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
-import type { FastifyInstance } from 'fastify'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures.ts'
+import { maximumFields } from './head.ts'
 import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** The open connections of its server. */
-    connections: Connections
-  }
-}
-
-/** Limits of a server's connections. Times are in ms. */
-export interface ConnectionLimits {
-  /** A further connection gets one refusal. */
-  readonly maxConnections: number
-  /** For a header to arrive. */
-  readonly headersTimeoutMs: number
-  /** For a request to arrive, and for a client to take more of a response. */
-  readonly requestTimeoutMs: number
-  /** For the next request. */
-  readonly keepAliveTimeout: number
-}
+/** Limits of a server's connections: Node's own time-outs, in ms, and after how many a further one is refused. */
+export type ConnectionLimits = Record<
+  'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout' | 'maxConnections',
+  number
+>
 
 /** How many connections in excess get their refusal; Node drops further ones. */
 const spareConnections = 128
 /** How often Node and the shutdown look for clients that are late. */
-export const checkEveryMs = 250
-/** How long the client of an ended connection may be silent before the socket is destroyed. */
-const lingerMs = 1_000
-
-const endsChunked = /(?:^|[,\s])chunked$/i
+const checkEveryMs = 250
+/** How long the client of an ended connection has to close it, and one that has sent nothing to begin, at a shutdown. */
+const lingerMs = 3_000
 
 /** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
 function isFramingFaulty({ headers, httpVersion }: IncomingMessage) {
   const { 'transfer-encoding': coding } = headers
-  return coding !== undefined && (httpVersion === '1.0' || !endsChunked.test(coding))
+  return coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')
 }
 
 /** An open connection. */
@@ -45,22 +32,31 @@ export class Connection {
   readonly socket: Socket
   /** It came beyond the limit: its first response refuses it, and is its last. */
   readonly isExcess: boolean
-  readonly openedAt = performance.now()
+  readonly #write: (failure: Failure) => void
   /** The responses that are not complete. */
   readonly #responses = new Set<ServerResponse>()
   /** No further request of it is answered. */
-  isOver = false
+  #isOver = false
   /** The request that came last. */
   #newest: IncomingMessage | undefined = undefined
   /** What cut the newest request off while its body arrived. */
   #cutOffBy: Failure | undefined = undefined
-  /** Writes the refusal that comes after the pending responses; undefined if there is none. */
-  #refusal: (() => void) | undefined = undefined
-  #hasFinished = false
+  /** What is written after the pending responses. */
+  #refusal: Failure | undefined = undefined
 
-  constructor(socket: Socket, isExcess: boolean) {
+  /** `write` writes a failure to the socket. */
+  constructor(socket: Socket, isExcess: boolean, write: (failure: Failure) => void) {
     this.socket = socket
     this.isExcess = isExcess
+    this.#write = write
+    // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
+    socket.on('error', () => {})
+    // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
+    socket.on('end', () => this.#isArriving && this.refuse(new Failure('MalformedRequest')))
+    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
+    socket.on('close', () => {
+      for (const response of this.#responses) response.destroy()
+    })
   }
 
   /** How many of its requests have no complete response. */
@@ -69,13 +65,13 @@ export class Connection {
   }
 
   /** The body of its newest request is still arriving. */
-  get isArriving(): boolean {
+  get #isArriving(): boolean {
     return this.#newest?.complete === false
   }
 
   /** Its client is to send something, or nothing more; no response is being made or sent. */
   get isWaiting(): boolean {
-    return this.pending === 0 || (this.pending === 1 && this.isArriving)
+    return this.pending === 0 || (this.pending === 1 && this.#isArriving)
   }
 
   /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
@@ -83,16 +79,19 @@ export class Connection {
     return this.#newest === request ? this.#cutOffBy : undefined
   }
 
-  /** Records a request. Returns false for one that comes after the connection's last: it must not be carried out. */
+  /** Records a request. Returns false for one behind the connection's last, which is none (RFC 9112, section 9.6). */
   receive(request: IncomingMessage, response: ServerResponse): boolean {
-    if (this.isOver) return false
+    if (this.#isOver || this.socket.destroyed) return false
     this.#newest = request
     this.#cutOffBy = undefined
     // What follows such a request is no request, or Node drops it.
-    if (this.isExcess || request.headers.upgrade !== undefined || isFramingFaulty(request)) this.isOver = true
+    this.#isOver = this.isExcess || request.headers.upgrade !== undefined || isFramingFaulty(request)
     // Before Node's own listener, which ends the socket of a client that has half-closed.
     response.prependOnceListener('finish', () => this.pending === 1 && this.#writeRefusal())
-    response.once('close', () => this.#settle(response))
+    response.once('close', () => {
+      this.#responses.delete(response)
+      if (this.#isOver) this.#finish()
+    })
     this.#responses.add(response)
     return true
   }
@@ -102,186 +101,126 @@ export class Connection {
     if (this.#newest !== request || this.#refusal) return false
     // After a response that says close, Node closes: the client must have sent all of its request, or lose the response.
     if (!request.complete && !mustEnd && !this.#cutOffBy) return false
-    if (mustEnd || this.socket.readableEnded) this.isOver = true
-    return this.isOver
-  }
-
-  /** Gives up what is pending. Call it when the socket has closed: after a CONNECT, Node forgets responses that wait for others. */
-  abandon(): void {
-    for (const response of this.#responses) response.destroy()
+    if (mustEnd || this.socket.readableEnded) this.#isOver = true
+    return this.#isOver
   }
 
   /**
-   * Refuses what cannot be read any further. The requests that have arrived get their responses first, in order. An
-   * incomplete one gets the failure by Fastify; otherwise `write` writes it.
+   * Refuses what cannot be read any further. The requests that have arrived get their responses first, in order. For an
+   * incomplete one Fastify sends the failure; otherwise it is written here.
    */
-  refuse(failure: Failure, write: () => void): void {
-    if (this.isOver && !this.isArriving) return
-    this.isOver = true
+  refuse(failure: Failure): void {
+    if (this.#isOver && !this.#isArriving) return
+    this.#isOver = true
     // Its response may have been sent: then there is none to come.
-    if (this.isArriving) {
+    if (this.#isArriving) {
       this.#cutOffBy = failure
       this.#newest?.emit('cut off', failure)
-    } else this.#refusal = write
-    if (this.pending === 0) this.#finish()
-  }
-
-  /** Records that a response was sent or given up. */
-  #settle(response: ServerResponse) {
-    this.#responses.delete(response)
-    if (this.pending === 0 && this.isOver) this.#finish()
+    } else this.#refusal = failure
+    this.#finish()
   }
 
   #writeRefusal() {
-    if (this.socket.writable) this.#refusal?.()
+    if (this.#refusal && this.socket.writable) this.#write(this.#refusal)
     this.#refusal = undefined
   }
 
   /**
-   * Writes the refusal, if there is one, and half-closes. What still comes is read and dropped until the client is silent:
-   * a socket that is closed with unread bytes is reset, and its client can lose the response.
+   * When nothing is pending, writes the refusal, if there is one, and half-closes. What still comes is read and dropped for a
+   * while: a socket that is closed with unread bytes is reset, and its client can lose the response.
    */
   #finish() {
     const { socket } = this
-    if (socket.destroyed || this.#hasFinished) return
-    this.#hasFinished = true
+    if (this.pending > 0 || socket.destroyed || socket.writableEnded) return
     this.#writeRefusal()
     socket.end()
     socket.resume()
-    // After a CONNECT, nothing else acts on it.
-    socket.setTimeout(lingerMs, () => socket.destroy())
+    setTimeout(() => socket.destroy(), lingerMs).unref()
   }
 }
 
-/** The open connections of a server, and what they share. */
-export class Connections {
-  /** Each open connection, by its socket, the oldest first. */
-  readonly bySocket = new Map<Socket, Connection>()
-  readonly limits: ConnectionLimits
-  /** How many are not in excess. */
-  #admitted = 0
+const knownMethods = new Set(METHODS)
+
+/** The open connections of a server, which emits `rejected` with a failure that was written without Fastify, and its origin. */
+export class Connections extends Map<Socket, Connection> {
+  readonly #limits: ConnectionLimits
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
 
   constructor(limits: ConnectionLimits) {
-    this.limits = limits
-  }
-
-  get size(): number {
-    return this.bySocket.size
-  }
-
-  /** Returns the open connections, the oldest first. */
-  all(): Connection[] {
-    return [...this.bySocket.values()]
+    super()
+    this.#limits = limits
   }
 
   /** How many responses are not completely sent. */
   get pending(): number {
-    return this.all().reduce((sum, { pending }) => sum + pending, 0)
+    return [...this.values()].reduce((sum, { pending }) => sum + pending, 0)
   }
 
-  /** Opens a connection. */
-  open(socket: Socket): Connection {
-    const connection = new Connection(socket, this.#admitted >= this.limits.maxConnections)
-    this.bySocket.set(socket, connection)
-    if (!connection.isExcess) this.#admitted++
-    return connection
+  /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
+  createServer(handle: RequestListener): Server {
+    const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
+    const server = createServer({ ...options, ...this.#limits })
+    server.maxConnections = this.#limits.maxConnections + spareConnections
+    // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
+    // many are noticed.
+    server.maxHeadersCount = maximumFields + 1
+    // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
+    Object.assign(server, { httpAllowHalfOpen: true })
+    server.on('connection', (socket: Socket) => this.#open(server, socket))
+    for (const event of ['request', 'checkContinue', 'checkExpectation'])
+      server.on(event, (request: IncomingMessage, response: ServerResponse) => {
+        // A client that resets while its body arrives.
+        request.on('error', () => {})
+        // Node's parser knows methods of RTSP, too, to which Fastify does not respond. No route has UNLINK.
+        if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
+        if (this.get(request.socket)?.receive(request, response)) handle(request, response)
+        else request.resume()
+      })
+    return server
   }
 
-  /** Forgets a connection that has closed. */
-  remove(connection: Connection): void {
-    if (this.bySocket.delete(connection.socket) && !connection.isExcess) this.#admitted--
-  }
-}
-
-/**
- * Adds the connections to an application, whose server then emits `rejected`, with a failure that was written without
- * Fastify, its `requestId` and its `client`.
- * Returns two ways to reject a connection: with a failure, and by an error of Node's parser.
- */
-export function addConnections(app: FastifyInstance, limits: ConnectionLimits) {
-  const { server } = app
-  const connections = new Connections(limits)
-  app.decorate('connections', connections)
-
-  function reject(socket: Socket, failure: Failure) {
-    const requestId = randomUUID()
-    connections.bySocket.get(socket)?.refuse(failure, () => {
+  #open(server: Server, socket: Socket) {
+    // After a socket has closed, Node knows its address only if it was read before.
+    const client = socket.remoteAddress
+    const isExcess = this.size >= this.#limits.maxConnections
+    const write = (failure: Failure) => {
+      const requestId = randomUUID()
       socket.write(formatResponse(failure, requestId))
-      server.emit('rejected', failure, { requestId, client: socket.remoteAddress })
-    })
+      server.emit('rejected', failure, { requestId, client })
+    }
+    this.set(socket, new Connection(socket, isExcess, write))
+    socket.on('close', () => this.delete(socket))
   }
 
-  function rejectUnreadable(error: ParserError, socket: Socket) {
+  /** Refuses what Node's parser cannot read, or what did not arrive in time. */
+  refuseUnreadable(error: ParserError, socket: Socket): void {
     // A client that has gone, or has never sent anything, gets no response.
     if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
     // Bytes after the connection's last request are none.
-    else if (error.code !== 'HPE_CLOSED_CONNECTION') reject(socket, toParserFailure(error))
+    else if (error.code !== 'HPE_CLOSED_CONNECTION') this.get(socket)?.refuse(toParserFailure(error))
   }
 
-  server.headersTimeout = limits.headersTimeoutMs
-  server.maxConnections = limits.maxConnections + spareConnections
-  // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
-  Object.assign(server, { httpAllowHalfOpen: true })
-  server.on('connection', (socket: Socket) => {
-    // After a socket has closed, Node knows its address only if it was read before.
-    void socket.remoteAddress
-    const connection = connections.open(socket)
-    // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
-    socket.on('error', () => {})
-    // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
-    socket.on('end', () => connection.isArriving && reject(socket, new Failure('MalformedRequest')))
-    socket.once('close', () => {
-      connections.remove(connection)
-      connection.abandon()
-    })
-  })
-  // After Node's own check of requests, which responds.
-  const silenceMs = limits.requestTimeoutMs + 4 * checkEveryMs
-  server.setTimeout(silenceMs, (socket: Socket) => onSilence(connections, server, socket))
-  app.addHook('preClose', async () => {
-    // What has reached the process is accepted and read before it stops listening. Node's own `close` of a server would also
-    // end connections whose responses are not sent whole.
+  /**
+   * Stops listening, and ends idle connections at once, others when their clients have their responses. A request that has
+   * begun to arrive has as long as a header may take. Resolves when no connection is left.
+   */
+  async drain(server: Server): Promise<void> {
+    this.isLeaving = true
+    // What has reached the process is accepted and read before it stops listening. Node's own `close` of an HTTP server would
+    // also end connections whose responses are not sent whole.
     await new Promise(setImmediate)
     TcpServer.prototype.close.call(server)
-    await drain(connections, server, (socket) => reject(socket, new Failure('RequestTimeout')))
-  })
-  return { connections, reject, rejectUnreadable }
-}
-
-/** Closes a connection on which nothing has moved for as long as its time-out, unless its client waits for us. */
-function onSilence({ bySocket }: Connections, server: FastifyInstance['server'], socket: Socket) {
-  const connection = bySocket.get(socket)
-  const isOurs = connection && !connection.isWaiting && socket.writableLength === 0
-  if (isOurs) socket.setTimeout(server.timeout)
-  else socket.destroy()
-}
-
-/**
- * Ends the connections of a server that listens no more: idle ones at once, others when their clients have their responses.
- * A request that has begun to arrive has as long as a header may take. Resolves when no connection is left.
- */
-async function drain(
-  connections: Connections,
-  server: FastifyInstance['server'],
-  reject: (socket: Socket) => void
-) {
-  const { headersTimeoutMs, requestTimeoutMs } = connections.limits
-  const limitMs = Math.min(headersTimeoutMs, requestTimeoutMs)
-  connections.isLeaving = true
-  const began = performance.now()
-  while (connections.size > 0) {
-    const now = performance.now()
-    const all = connections.all()
-    // Node would also end a connection whose response is not sent whole.
-    if (all.every(({ isWaiting }) => isWaiting)) server.closeIdleConnections()
-    for (const { socket, isWaiting, isOver, pending, openedAt } of all) {
-      if (socket.bytesRead === 0 && now - Math.max(began, openedAt) > lingerMs) socket.destroy()
-      // It has its last response, and still sends.
-      else if (isOver && pending === 0 && now - began > limitMs + lingerMs) socket.destroy()
-      else if (isWaiting && now - began > limitMs) reject(socket)
+    for (const began = performance.now(); this.size > 0; await sleep(checkEveryMs)) {
+      const ms = performance.now() - began
+      const waiting = [...this.values()].filter(({ isWaiting }) => isWaiting)
+      // Node would take one that has a response to send for idle.
+      if (waiting.length === this.size) server.closeIdleConnections()
+      for (const connection of waiting) {
+        const { socket } = connection
+        if (socket.bytesRead === 0) ms > lingerMs && socket.destroy()
+        else if (ms > this.#limits.headersTimeout) connection.refuse(new Failure('RequestTimeout'))
+      }
     }
-    await new Promise((resolve) => setTimeout(resolve, checkEveryMs))
   }
 }

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Failure } from '../failures.ts'
 
 /** Fields that may occur once. Node would keep the first of most of them, and ignore the others without a word. */
-const singletons = new Set(['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key'])
+const singletons = ['authorization', 'content-encoding', 'content-type', 'host', 'idempotency-key']
 
 /** How many header fields a request may have: the default of Apache, Envoy and HAProxy. Short ones take ten times their bytes. */
 export const maximumFields = 100
@@ -12,29 +12,18 @@ export const maximumFields = 100
 /** A name or an address, and perhaps a port: RFC 3986, section 3.2, without user information. */
 const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
 
-/**
- * Returns the first failure of a request's header, whatever its route. It checks
- * 1. the version (RFC 9112, section 2.3);
- * 2. the number of fields, and repeated ones (RFC 9110, section 5.3);
- * 3. Host (RFC 9112, section 3.2);
- * 4. Transfer-Encoding (RFC 9112, section 6.1);
- * 5. Expect (RFC 9110, section 10.1.1).
- */
-export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage): Failure | undefined {
+/** Returns the first failure of a request's header, whatever its route. */
+export function checkHead(request: IncomingMessage): Failure | undefined {
+  const { rawHeaders, headers, httpVersion } = request
   // Node's parser accepts 0.9 and 2.0, too.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return new Failure('VersionNotSupported')
-  if (rawHeaders.length > 2 * maximumFields) {
-    return new Failure('HeadersTooLarge', {
-      message: `the request has more than ${maximumFields} header fields`
-    })
-  }
+  if (rawHeaders.length > 2 * maximumFields) return tooManyFields()
   // Fewer names than fields: `headers` has each name once.
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
-  const repeated = isRepeated ? findRepeated(rawHeaders) : undefined
-  if (repeated !== undefined) return malformed(`the header field ${repeated} is repeated`)
-  if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host)) {
+  const repeated = isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
+  if (repeated) return malformed(`the header field ${repeated} is repeated`)
+  if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host))
     return malformed('the header field host is missing or malformed')
-  }
   const { 'transfer-encoding': coding, expect = '100-continue' } = headers
   if (coding !== undefined && httpVersion === '1.0')
     return malformed('HTTP/1.0 does not define Transfer-Encoding')
@@ -44,23 +33,10 @@ export function checkHead({ rawHeaders, headers, httpVersion }: IncomingMessage)
   return undefined
 }
 
-/** Returns the name of a repeated field that may occur once. */
-function findRepeated(rawHeaders: string[]): string | undefined {
-  const seen = new Set<string>()
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] as string).toLowerCase()
-    if (seen.has(name)) return name
-    if (singletons.has(name)) seen.add(name)
-  }
-  return undefined
-}
-
 /** A string in quotes, in which only quotes and backslashes are escaped (RFC 9651, section 3.3.3). */
 const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 /** Many clients send a key without quotes: visible ASCII, without commas, since these separate repeated fields. */
 const bareKey = /^[\x21\x23-\x2b\x2d-\x7e]+$/
-/** In characters, without the quotes and the backslashes that escape. */
-const maximumKeyLength = 255
 
 /**
  * Reads an Idempotency-Key. With quotes (IETF draft "The Idempotency-Key HTTP Header Field") or without, it is the same key.
@@ -69,11 +45,13 @@ const maximumKeyLength = 255
 export function parseIdempotencyKey(value: string | undefined): string | undefined {
   if (value === undefined) return undefined
   const key = quotedKey.exec(value)?.[1]?.replace(/\\(.)/g, '$1') ?? bareKey.exec(value)?.[0] ?? ''
-  if (key === '' || key.length > maximumKeyLength) throw new Failure('MalformedKey')
+  if (key === '' || key.length > 255) throw new Failure('MalformedKey')
   return key
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })
+const tooManyFields = () =>
+  new Failure('HeadersTooLarge', { message: `the request has more than ${maximumFields} header fields` })
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
 /** Addresses, separated by commas, with ports and brackets: the log gets nothing else that a client may have sent in this field. */

@@ -20,11 +20,8 @@ interface Route {
   isApi: boolean
 }
 
-/** Adds the list of routes, and what rejects other methods. `rejectConnection` rejects a CONNECT, for which Node has no response. */
-export function addMethods(
-  app: FastifyInstance,
-  rejectConnection: (socket: Socket, failure: Failure) => void
-) {
+/** Adds the list of routes, and what rejects other methods, CONNECT among them. */
+export function addMethods(app: FastifyInstance) {
   const routes: Route[] = []
   app.decorate('routes', routes)
   app.addHook('onRoute', ({ method, url, schema }) => {
@@ -46,12 +43,10 @@ export function addMethods(
       app.route({ method: others, url, onRequest: reject, handler: reject })
     }
   })
-  // A CONNECT names no path.
+  // A CONNECT names no path, and Node has no response for it.
   app.server.on('connect', (_, socket: Socket) => {
-    socket.resume()
     const ofApi = routes.filter(({ isApi }) => isApi)
-    const allowed = (ofApi.length > 0 ? ofApi : routes).map(({ method }) => method)
-    rejectConnection(socket, rejection(allowed))
+    app.connections.get(socket)?.refuse(rejection(ofApi.map(({ method }) => method)))
   })
 }
 

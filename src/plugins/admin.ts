@@ -20,8 +20,8 @@ interface Options {
 
 /** In ms, and short: a scrape's request is one small packet. */
 const limits = {
-  headersTimeoutMs: 5_000,
-  requestTimeoutMs: 5_000,
+  headersTimeout: 5_000,
+  requestTimeout: 5_000,
   keepAliveTimeout: 72_000,
   maxConnections: 100
 }

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import { catalogue, type Failure, type FailureName } from '../failures.ts'
+import { findForwardedFor, findTraceId } from '../http/head.ts'
 import { createInfoLine } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
@@ -142,10 +143,10 @@ function createRequestLog(logger: Logger) {
 const reportOf = ({ cause }: Failure) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
 
 function describe({ request, elapsedTime }: FastifyReply) {
-  const { id, traceId, method, caller, failure, batchRows, ip, forwardedFor } = request
+  const { id, headers, method, caller, failure, batchRows, ip } = request
   return {
     requestId: id,
-    traceId,
+    traceId: findTraceId(headers),
     method,
     route: request.apiPath ?? request.routeOptions.url,
     caller: caller || undefined,
@@ -155,7 +156,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
     durationMs: Math.round(elapsedTime * 1000) / 1000,
     /** Undefined once its socket is destroyed. */
     client: ip as string | undefined,
-    forwardedFor
+    forwardedFor: findForwardedFor(headers)
   }
 }
 
