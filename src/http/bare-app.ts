@@ -95,7 +95,9 @@ function addHooks(app: FastifyInstance) {
     const { raw } = request
     request.connection = app.connections.get(raw.socket)
     reply.raw.on('close', () => {
-      app.server.emit('replied', reply, reply.raw.writableFinished)
+      const isSent = reply.raw.writableFinished
+      if (isSent && (request.failure || !request.caller)) app.connections.backpressure.recordRefusal(request)
+      app.server.emit('replied', reply, isSent)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)

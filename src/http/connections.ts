@@ -5,6 +5,7 @@ import { createServer, METHODS } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures.ts'
+import { Backpressure } from './backpressure.ts'
 import { maximumFields } from './head.ts'
 import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
@@ -96,6 +97,13 @@ export class Connection {
     return true
   }
 
+  /** Pauses reading, and returns true; or returns false, since Node reads a body to its end, and this class the last bytes. */
+  pause(): boolean {
+    if (this.#isArriving || this.#isOver) return false
+    this.socket.pause()
+    return true
+  }
+
   /** Decides whether the response to this request is the connection's last; `mustEnd` makes it so. */
   endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request || this.#refusal) return false
@@ -143,6 +151,7 @@ const knownMethods = new Set(METHODS)
 
 /** The open connections of a server, which emits `rejected` with a failure that was written without Fastify, and its origin. */
 export class Connections extends Map<Socket, Connection> {
+  readonly backpressure = new Backpressure()
   readonly #limits: ConnectionLimits
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
@@ -189,8 +198,13 @@ export class Connections extends Map<Socket, Connection> {
       socket.write(formatResponse(failure, requestId))
       server.emit('rejected', failure, { requestId, client })
     }
-    this.set(socket, new Connection(socket, isExcess, write))
-    socket.on('close', () => this.delete(socket))
+    const connection = new Connection(socket, isExcess, write)
+    this.set(socket, connection)
+    this.backpressure.recordAccepted()
+    socket.on('close', () => {
+      this.delete(socket)
+      this.backpressure.remove(connection)
+    })
   }
 
   /** Refuses what Node's parser cannot read, or what did not arrive in time. */
@@ -207,6 +221,7 @@ export class Connections extends Map<Socket, Connection> {
    */
   async drain(server: Server): Promise<void> {
     this.isLeaving = true
+    this.backpressure.resumeAll()
     // What has reached the process is accepted and read before it stops listening. Node's own `close` of an HTTP server would
     // also end connections whose responses are not sent whole.
     await new Promise(setImmediate)
