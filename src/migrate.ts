@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { migrationChecks, waitForDatabase } from './database/checks.ts'
+import { checkServer, checkSession, waitForDatabase } from './database/checks.ts'
 import { createConnector } from './database/connector.ts'
 import type { DatabaseOptions } from './database/url.ts'
 import { StartupFault } from './startup-fault.ts'
@@ -29,7 +29,7 @@ export async function migrate(
   { database, startupTimeoutMs, tell }: MigrationOptions,
   direction: 'up' | 'down'
 ): Promise<string[]> {
-  await waitForDatabase(() => database, startupTimeoutMs, migrationChecks, tell)
+  await waitForDatabase(() => database, startupTimeoutMs, [checkServer, checkSession], tell)
   const deadline = performance.now() + startupTimeoutMs
   const client = await createConnector(database)(startupTimeoutMs)
   const options = {

@@ -1,5 +1,5 @@
 /** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
-import { readFileSync, unwatchFile, watchFile } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
@@ -52,14 +52,12 @@ export function readSecret<T>(
   }
 }
 
-/** How often Node looks at the file. It follows links, so that it notices a swapped one, as in Kubernetes. */
-const lookEveryMs = 500
-/** A text takes effect once the file has not changed for this time: half of a secret may be valid, too. */
-const settlesMs = 500
+/** How often the file is read. A text takes effect once two readings agree: half of a secret may be valid, too. */
+const readEveryMs = 500
 
 /**
- * Follows the file that the setting `name` names, if any, and passes each new text to `use`, which returns what to log about
- * it. If the text is broken, `use` throws a StartupFault, and the earlier text stays in use.
+ * Follows the file that the setting `name` names, if any. Passes each new text to `use`, which returns what to log, or throws
+ * a StartupFault to keep the earlier text.
  */
 export function followSecret(
   name: string,
@@ -72,18 +70,19 @@ export function followSecret(
     return { isBroken: () => false, reload, close() {} }
   }
   const { path } = file
-  /** The text that was judged last, or why the file could not be read. */
+  /** The text that was judged last, or why the file could not be read; and what was read last. */
   let judged = file.text
+  let seen = file.text
   let isBroken = false
   let isClosed = false
-  let timer = setTimeout(look, settlesMs).unref() // It may have changed since it was read at the start.
 
-  async function read(isWanted: (text: string) => boolean) {
-    const found = await readFile(path, 'utf8').catch(
-      ({ code }) => new StartupFault([`cannot be read (${code})`])
-    )
+  async function read(isReload: boolean) {
+    const unreadable = ({ code }: NodeJS.ErrnoException) => new StartupFault([`cannot be read (${code})`])
+    const found = await readFile(path, 'utf8').catch(unreadable)
     const text = String(found).trim()
-    if (isClosed || !isWanted(text)) return
+    const isSettled = text === seen && text !== judged
+    seen = text
+    if (isClosed || !(isReload || isSettled)) return
     judged = text
     try {
       if (found instanceof StartupFault) throw found
@@ -96,25 +95,16 @@ export function followSecret(
     }
   }
 
-  function look() {
-    void read((text) => text !== judged)
-  }
-
-  function lookLater() {
-    clearTimeout(timer)
-    timer = setTimeout(look, settlesMs).unref()
-  }
-
-  watchFile(path, { interval: lookEveryMs, persistent: false }, lookLater)
+  const timer = setInterval(() => void read(false), readEveryMs).unref()
   return {
     /** Whether the newest text is broken, so that an earlier one stays in use. */
     isBroken: () => isBroken,
     /** Reads the file now, and uses what it holds. Never rejects. */
-    reload: () => read(() => true),
+    reload: () => read(true),
     /** Stops following, and ignores a read in progress. */
     close() {
       isClosed = true
-      unwatchFile(path, lookLater)
+      clearInterval(timer)
     }
   }
 }

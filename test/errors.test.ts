@@ -1,13 +1,6 @@
 /** What an error of PostgreSQL means for the rows of the statement that met it. */
 import t from 'tap'
-import {
-  breaksRule,
-  diagnose,
-  isStale,
-  isTimedOut,
-  NoConnection,
-  ResultUnknown
-} from '../src/database/errors.ts'
+import { breaksRule, diagnose, isTimedOut, NoConnection, ResultUnknown } from '../src/database/errors.ts'
 
 const where = 'PL/pgSQL function rule() line 1 at RAISE'
 const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', ...more })
@@ -44,22 +37,6 @@ t.test('an error has a kind, by its code, its routine and where it was raised', 
       t.equal(diagnose(report(code, { where })).kind, ofTrigger, `${code} in a trigger`)
     }
   for (const [title, error, kind] of others) t.equal(diagnose(error).kind, kind, title)
-})
-
-const staleErrors: [title: string, error: object, isStale: boolean][] = [
-  ...['25006', '26000', '42P05'].flatMap((code): [string, object, boolean][] => [
-    [code, report(code), true],
-    [`${code} in a trigger`, report(code, { where }), false]
-  ]),
-  ['a stale plan', report('0A000', { routine: 'RevalidateCachedQuery' }), true],
-  ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), false],
-  ['a rule', report('0A000', { routine: 'RewriteQuery' }), false],
-  ['a lost connection', report('08006'), false],
-  ['no code', new Error('no code'), false]
-]
-
-t.test('some errors make a session useless that survives them', async (t) => {
-  for (const [title, error, expected] of staleErrors) t.equal(isStale(error), expected, title)
 })
 
 t.test('which codes are a time-out of the session, and which a broken rule', async (t) => {

@@ -6,12 +6,9 @@ const usage = 'usage: token NAME, which does not begin with "-"'
 
 try {
   const [name, ...rest] = process.argv.slice(2)
-  if (name === '--help' || name === '-h') process.stdout.write(`${usage}\n`)
-  else if (name === undefined || name.startsWith('-') || rest.length > 0) throw new StartupFault([usage])
-  else {
-    const { secret, entry } = createToken(name)
-    process.stdout.write(`token  ${secret}\nentry  ${entry}\n`)
-  }
+  if (name === undefined || name.startsWith('-') || rest.length > 0) throw new StartupFault([usage])
+  const { secret, entry } = createToken(name)
+  process.stdout.write(`token  ${secret}\nentry  ${entry}\n`)
 } catch (error) {
   reportStartupFault(error)
 }

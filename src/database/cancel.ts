@@ -12,10 +12,7 @@ const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
 /** A server that has not accepted the request after this time will not. */
 const requestLimitMs = 5_000
 
-/**
- * Asks for what a session is running to be cancelled. The request has a socket of its own and no response, and it may come
- * too late. As in libpq 17, it goes to the address of the session, and is encrypted and verified as the session is.
- */
+/** Asks for what a session is running to be cancelled: as in libpq 17, at its address and with its TLS. It may come too late. */
 export function cancelStatement(client: pg.Client): void {
   const { processID, secretKey } = client as unknown as Secrets
   const { host, port, ssl, connection } = client

@@ -17,81 +17,47 @@ export function createConnector(options: DatabaseOptions): Connector {
   return async (limitMs, more) => {
     const mostMs = Math.min(connectTimeoutMs || limitMs, hosts.length > 1 ? longestOfSeveralMs : limitMs)
     const connectionTimeoutMillis = Math.ceil(Math.min(mostMs, limitMs / hosts.length))
-    const failures: Error[] = []
+    const failures: unknown[] = []
     const lines: string[] = []
     for (const _ of hosts) {
       const tried = current
+      const endsAt = performance.now() + connectionTimeoutMillis
       const { host, port } = hosts[tried] as (typeof hosts)[number]
       const target = { host, port, connectionTimeoutMillis, keepAlive: true }
       const client = new pg.Client({ ...options, ...more, ...target })
+      // Without a listener, an error before its user listens would end the process.
+      client.on('error', () => {})
       try {
-        await open(client, options, connectionTimeoutMillis)
+        await client.connect()
+        if (options.isReadWrite) await requireWritable(client, endsAt - performance.now())
         return client
       } catch (error) {
         // Not awaited: a server that refuses a session may keep its socket open.
         void client.end()
         // Another session may have moved on already, to a host that serves.
         if (current === tried) current = (tried + 1) % hosts.length
-        failures.push(clarify(error, options.ssl))
-        lines.push(`${host}:${port} ${messageOf(failures.at(-1))}`)
+        failures.push(error)
+        lines.push(`${host}:${port} ${messageOf(error)}`)
       }
     }
     throw failures.length === 1 ? failures[0] : new AggregateError(failures, lines.join('; '))
   }
 }
 
-async function open(
-  client: pg.Client,
-  { isReadWrite, requiresChannelBinding }: DatabaseOptions,
-  limitMs: number
-) {
-  // Without a listener, an error before its user listens would end the process.
-  client.on('error', () => {})
-  if (requiresChannelBinding) requireChannelBinding(client)
-  await client.connect()
-  if (!isReadWrite) return
-  // A pooler may accept a session whose server is away.
-  const query = client.query({ text: 'show transaction_read_only', query_timeout: limitMs } as pg.QueryConfig)
-  const { rows } = await query
+/** A pooler may accept a session whose server is away, so the query has a limit, too. */
+async function requireWritable(client: pg.Client, limitMs: number) {
+  const query = { text: 'show transaction_read_only', query_timeout: Math.max(1, limitMs) }
+  const { rows } = await client.query(query as pg.QueryConfig)
   if (rows[0].transaction_read_only === 'on') throw new Error(readOnly)
 }
 
-const badCertificate = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
-
-/** Names what an operator can change of a certificate that is not trusted: Node's messages name options of its command line. */
-function clarify(error: unknown, ssl: DatabaseOptions['ssl']): Error {
-  const failure = error as NodeJS.ErrnoException
-  if (!badCertificate.test(failure.code ?? '')) return failure
-  const authority = Reflect.has(Object(ssl), 'ca') ? 'authority of sslrootcert' : 'public authority'
-  failure.message = `the server has a certificate that no ${authority} has signed: name its own by sslrootcert`
-  return failure
-}
+const untrusted = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
 
 /** Returns an error's message, or its code: where a name has several addresses, Node's error has no message. */
 export function messageOf(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException
-  return message || String(code)
-}
-
-/**
- * Ends a session whose server has not proved that it is the other end of the TLS session, before anything but the user's
- * name is sent (RFC 5802, section 6). The driver's own option binds only if the server offers it, and a man in the middle
- * does not offer it. Call it before the client connects: these listeners must come before the driver's.
- */
-function requireChannelBinding({ connection }: pg.Client) {
-  let isProved = false
-  const refuse = () => {
-    // Fail the client first: it would still act on the rest of the packet before it hears of the destroyed stream.
-    connection.emit('error', new Error('the server does not offer the channel binding that the URL requires'))
-    connection.stream.destroy()
-  }
-  connection.on('authenticationCleartextPassword', refuse).on('authenticationMD5Password', refuse)
-  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: string[] }) => {
-    if (!mechanisms.includes('SCRAM-SHA-256-PLUS')) refuse()
-  })
-  // The driver checks the signature, and fails the connection if it is wrong.
-  connection.on('authenticationSASLFinal', () => {
-    isProved = true
-  })
-  connection.on('authenticationOk', () => isProved || refuse())
+  const { code = '', message } = error as NodeJS.ErrnoException
+  // Node's message names options of its command line.
+  if (untrusted.test(code))
+    return "the server's certificate is not trusted: name the authority that has signed it by sslrootcert"
+  return message || code
 }

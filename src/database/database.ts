@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
 import { type Connector, createConnector } from './connector.ts'
 import { isTimedOut, NoConnection, ReportCounts } from './errors.ts'
-import { limit, Session } from './session.ts'
+import { Session } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
 /** One database. It opens as many sessions as it is asked to run statements at a time. */
@@ -20,7 +20,6 @@ export class Database {
   #busy = 0
   /** How many statements wait for a session. */
   #waiting = 0
-  #isClosed = false
 
   constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
     this.#log = log
@@ -35,8 +34,7 @@ export class Database {
 
   /**
    * Runs one statement in a session of its own. It may wait `limitMs` for the session, and take as long again. Then, or when
-   * the signal aborts, PostgreSQL is asked to cancel it, and the promise rejects within two seconds. Rejects with what
-   * PostgreSQL or the driver reports.
+   * the signal aborts, it is cancelled within two seconds. Rejects with what PostgreSQL or the driver reports.
    */
   async run<Row extends pg.QueryResultRow>(
     statement: pg.QueryConfig,
@@ -44,22 +42,16 @@ export class Database {
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>> {
     for (const old of this.#free.filter(({ isOld }) => isOld)) this.#forget(old)
-    const session = this.#free.pop() ?? (await this.#open(limitMs, signal))
+    const session = this.#free.pop() ?? (await this.#open(limitMs))
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.reports.add(error)
     if (loss === 'server') this.#replaceAfter(session, error)
-    if (loss === 'nothing') this.#keep(session)
+    if (loss === 'nothing' && this.#current.has(session)) this.#free.push(session)
     else this.#forget(session)
     if (result === undefined) throw error
     return result as pg.QueryResult<Row>
-  }
-
-  /** Lets others use a session, unless it was replaced. */
-  #keep(session: Session) {
-    if (this.#current.has(session) && !this.#isClosed) this.#free.push(session)
-    else this.#forget(session)
   }
 
   #forget(session: Session) {
@@ -68,29 +60,18 @@ export class Database {
     session.end()
   }
 
-  /** Opens a session within the limit, unless the signal aborts. One that comes too late is for others. */
-  async #open(limitMs: number, signal: AbortSignal | undefined): Promise<Session> {
+  async #open(limitMs: number): Promise<Session> {
     const sessions = this.#current
-    const { promise, resolve, reject } = Promise.withResolvers<Session>()
-    const fail = () => reject(new Error('no connection was open in time'))
-    const stop = limit(limitMs, signal, fail)
-    let isOver = false
     this.#waiting++
-    this.#connect(limitMs).then((client) => {
-      const session = new Session(client, (lost, error) => this.#onLost(lost, error))
-      sessions.add(session)
-      if (isOver) this.#keep(session)
-      else resolve(session)
-    }, reject)
     try {
-      return await promise
+      const session = new Session(await this.#connect(limitMs), (lost, error) => this.#onLost(lost, error))
+      sessions.add(session)
+      return session
     } catch (cause) {
       for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
       throw new NoConnection('there is no connection to the database', { cause })
     } finally {
-      isOver = true
       this.#waiting--
-      stop()
     }
   }
 
@@ -102,7 +83,7 @@ export class Database {
 
   /** Replaces all sessions: in a failover, each will fail as this one did. One that was replaced already adds nothing. */
   #replaceAfter(session: Session, error: unknown) {
-    if (!this.#current.has(session) || this.#isClosed) return
+    if (!this.#current.has(session)) return
     this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
     this.#replace()
   }
@@ -126,7 +107,6 @@ export class Database {
 
   /** Ends the sessions, busy ones when their statements are over. */
   end(): void {
-    this.#isClosed = true
     this.#replace()
   }
 }

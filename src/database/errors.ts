@@ -23,8 +23,7 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'gone'],
   // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
   [/^(08|40003|25P04|57P0)/, 'lost'],
-  // A serialization failure, a deadlock, a lock, a cancel by whomever, too few resources; on Citus, a transaction that the end of another node has broken
-  // (citusdata/citus#7306).
+  // A serialization failure, a deadlock, a lock, a cancel, too few resources; on Citus, a node's end (citusdata/citus#7306).
   [/^(40001|40P01|55P03|57014|53|25)/, 'busy'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
   // a tsquery; an I/O error, a damaged page, a bug.
@@ -35,16 +34,9 @@ const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
   RevalidateCachedQuery: 'away',
   ExecWithCheckOptions: 'refused'
 }
-/**
- * What these kinds become where the error names a function that was running, such as a trigger's: then one row has caused
- * it, and the others may succeed without that row.
- */
+/** What these kinds become in a function, such as a trigger's: one row has caused the error, and others may succeed. */
 const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
-/**
- * How Citus reports that it has lost a worker in a transaction: with the code of an internal or of an I/O error, so only
- * the source file tells.
- */
-const workerCodes = /^(XX000|58030)$/
+/** The files of Citus whose internal and I/O errors say that it has lost a worker in a transaction. */
 const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
 /** Bad data (22), a constraint (23), a view's check (44), a value that is too large (54). */
@@ -65,20 +57,7 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether PostgreSQL itself reported an error. The session survives it if it is then ready for another statement. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/**
- * Returns whether an error makes its session useless although that survives: it is read-only, and the next one may reach
- * another server, or it has a stale statement or plan.
- */
-export function isStale(error: unknown): boolean {
-  const { routine, where } = error as Report
-  const isPlan = routine === 'RevalidateCachedQuery'
-  return where === undefined && (isPlan || /^(25006|26000|42P05)$/.test(codeOf(error) ?? ''))
-}
-
-/**
- * Returns whether a session ended by a time-out of its own (`idle_in_transaction_session_timeout`, `transaction_timeout`,
- * `idle_session_timeout`), which says nothing about other sessions.
- */
+/** Returns whether a session ended by a time-out of its own, such as `idle_session_timeout`: others are not concerned. */
 export const isTimedOut = (error: unknown): boolean => /^(25P03|25P04|57P05)$/.test(codeOf(error) ?? '')
 
 /**
@@ -106,11 +85,9 @@ function kindOf(error: Report): FailureKind {
   // code of data that is too large, so only the routine tells.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
   const code = codeOf(error)
-  if (code === undefined || (workerCodes.test(code) && workerFiles.test(file))) return 'lost'
-  const kindOfCode = kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
-  // Even if the session survives: then another one met the error, such as a worker's or a dblink's.
-  if (kindOfCode === 'lost') return 'lost'
-  const kind = kindsByRoutine[routine] ?? kindOfCode
+  if (code === undefined) return 'lost'
+  const kind = kindsByRoutine[routine] ?? kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
+  if (kind === 'broken' && workerFiles.test(file)) return 'lost'
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 

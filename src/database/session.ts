@@ -1,30 +1,16 @@
 /** A session of the database: runs one statement at a time within a limit, and says whether its result can be trusted. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { cancelStatement } from './cancel.ts'
-import { isReported, isStale, isTimedOut, ResultUnknown } from './errors.ts'
+import { diagnose, isReported, isTimedOut, NoConnection, ResultUnknown } from './errors.ts'
 
 /** How long PostgreSQL may take to end a statement after a request to cancel it. */
 export const cancelGraceMs = 1_000
-/** A statement gets a third of its write's deadline, so that a repeat in another session is in time. */
-const statementsPerDeadline = 3
 /** A session that has run nothing for this long is not used again: a firewall may have forgotten it. */
 const mostIdleMs = 10_000
-/** Neither is one of this age: servers behind one name change. */
-const mostAgeMs = 1_800_000
 
-/** Returns how long a statement of a write may wait for a session, and then how long it may take. */
-export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / statementsPerDeadline)
-
-/** Acts when the time is up or the signal aborts. Returns a function that ends the limit. */
-export function limit(limitMs: number, signal: AbortSignal | undefined, act: () => void): () => void {
-  const timer = setTimeout(act, limitMs)
-  signal?.addEventListener('abort', act)
-  if (signal?.aborted) act()
-  return () => {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', act)
-  }
-}
+/** Returns how long a statement may wait for a session, and then take: a repeat in another session must be in time. */
+export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / 3)
 
 /** How a statement ended: with a result, or with an error. */
 interface End {
@@ -37,27 +23,21 @@ interface End {
 /** A session. Its client has connected. */
 export class Session {
   readonly #client: pg.Client
-  readonly #openedAt = performance.now()
   #usedAt = performance.now()
   #isRunning = false
-  /** The server is ready for another statement. */
-  #isReady = true
   #hasEnded = false
   /** The commit of the statement was cancelled while it waited for a synchronous standby. */
   #isUnreplicated = false
-  /** Called when it becomes ready, or ends. */
-  #onChange = () => {}
+  /** Called with whether the server is ready for another statement, or has ended the session. */
+  #settle: (isReady: boolean) => void = () => {}
 
   /** `onLost` is called with the error of a session that fails while it runs nothing, unless it was ended on purpose. */
   constructor(client: pg.Client, onLost: (session: Session, error: Error) => void) {
     this.#client = client
-    client.on('drain', () => {
-      this.#isReady = true
-      this.#onChange()
-    })
+    client.on('drain', () => this.#settle(true))
     client.on('end', () => {
       this.#hasEnded = true
-      this.#onChange()
+      this.#settle(false)
     })
     client.on('error', (error) => {
       // The error of a session that was ended on purpose may come a quarter of an hour later, when TCP gives up.
@@ -70,10 +50,9 @@ export class Session {
     })
   }
 
-  /** Whether it has been idle or open for too long to be used again. */
+  /** Whether it has been idle for too long to be used again. */
   get isOld(): boolean {
-    const now = performance.now()
-    return now - this.#usedAt > mostIdleMs || now - this.#openedAt > mostAgeMs
+    return performance.now() - this.#usedAt > mostIdleMs
   }
 
   /** Ends it. Not awaited: a server that stands still would keep its caller waiting. */
@@ -87,6 +66,7 @@ export class Session {
    * that does not react within a second counts as lost.
    */
   async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
+    if (signal?.aborted) return { error: new NoConnection('no connection was open in time'), loss: 'nothing' }
     let graceTimer: NodeJS.Timeout | undefined
     let isOver = false
     const silence = Promise.withResolvers<never>()
@@ -99,42 +79,40 @@ export class Session {
       graceTimer = setTimeout(() => setImmediate(giveUp), cancelGraceMs)
     }
     // After a standstill of the process, timers fire before sockets are read. Read first: the result may have arrived.
-    const stop = limit(limitMs, signal, () => void setImmediate(cancel))
+    const act = () => void setImmediate(cancel)
+    const timer = setTimeout(act, limitMs)
+    signal?.addEventListener('abort', act)
     this.#isRunning = true
-    this.#isReady = this.#isUnreplicated = false
+    this.#isUnreplicated = false
+    const ready = Promise.withResolvers<boolean>()
+    this.#settle = ready.resolve
     let end: End
     try {
       end = { result: await Promise.race([this.#client.query(statement), silence.promise]), loss: 'nothing' }
     } catch (cause) {
-      end = await this.#judge(cause)
+      end = await judge(cause, ready.promise)
     }
     isOver = true
     this.#isRunning = false
     this.#usedAt = performance.now()
-    stop()
+    clearTimeout(timer)
     clearTimeout(graceTimer)
+    signal?.removeEventListener('abort', act)
     // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
     if (this.#isUnreplicated || (graceTimer && end.result))
       end = { error: new ResultUnknown('the commit is not replicated'), loss: end.loss }
     // A cancel request that comes late would cancel the session's next statement.
     return graceTimer && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
   }
+}
 
-  /** Returns what an error costs, and the error that describes the outcome of the statement. */
-  async #judge(cause: unknown): Promise<End> {
-    if (!isReported(cause)) return { error: cause, loss: 'server' }
-    // The session survives an error if the server then says that it is ready for another statement.
-    if (!this.#isReady && !this.#hasEnded) await this.#change()
-    if (this.#isReady) return { error: cause, loss: isStale(cause) ? 'session' : 'nothing' }
-    const error = new ResultUnknown('the session has ended', { cause })
-    return { error, loss: isTimedOut(cause) ? 'session' : 'server' }
-  }
-
-  /** Resolves when the session becomes ready or ends, or after a second. */
-  #change(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, cancelGraceMs)
-    this.#onChange = resolve
-    return promise.finally(() => clearTimeout(timer))
-  }
+/** Returns what an error costs, and the error that describes the outcome of the statement. */
+async function judge(cause: unknown, ready: Promise<boolean>): Promise<End> {
+  if (!isReported(cause)) return { error: cause, loss: 'server' }
+  // The session survives an error if the server then says that it is ready for another statement.
+  const isReady = await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
+  // The next session may reach a server that accepts writes, and has no stale statement or plan.
+  if (isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
+  const error = new ResultUnknown('the session has ended', { cause })
+  return { error, loss: isTimedOut(cause) ? 'session' : 'server' }
 }

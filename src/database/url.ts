@@ -1,5 +1,5 @@
 /** How a database URL becomes the driver's options. Each of its parameters is honoured or refused by name. */
-import { type ConnectionOptions, getCACertificates } from 'node:tls'
+import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
 import { parse } from 'pg-connection-string'
 import { StartupFault } from '../startup-fault.ts'
@@ -10,8 +10,6 @@ export interface DatabaseOptions extends pg.ClientConfig {
   readonly hosts: readonly { host: string; port: number }[]
   /** Accepts only a server that accepts writes. */
   readonly isReadWrite: boolean
-  /** Refuses a server that has not proved, by SCRAM-SHA-256-PLUS, that it is the other end of this TLS session. */
-  readonly requiresChannelBinding: boolean
   /** How long each host may take to connect, in ms; 0 for no limit of its own. */
   readonly connectTimeoutMs: number
   /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
@@ -24,10 +22,10 @@ const portRule = 'an integer from 1 to 65535'
 /** Every parameter that a URL can have, what completes "must set NAME to …", and what a value must match. */
 const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegExp]>> = {
   sslmode: ['one of disable, require, verify-ca, verify-full', /^(disable|require|verify-(ca|full))$/],
-  sslrootcert: ['a file, or system'],
+  sslrootcert: ['a file; without it, the public authorities are trusted', /^(?!system$)[^\0]+$/s],
   sslcert: ['a file'],
   sslkey: ['a file'],
-  channel_binding: ['one of disable, prefer, require', /^(disable|prefer|require)$/],
+  channel_binding: ['prefer, and sslmode to verify-full', /^(disable|prefer)$/],
   host: ['a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/],
   port: [portRule, /^\d{1,5}$/],
   user: ['a name'],
@@ -54,16 +52,13 @@ const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))
 export function parseDatabaseUrl(url: string): DatabaseOptions {
   const [isUrl, credentials = '', list = '', path = '', query = '', rest] = parts.exec(url.trim()) ?? []
   if (isUrl === undefined) throw fault(form)
-  if (url.includes('%00')) throw fault('must not contain %00') // NUL would end a field of the driver's first message
+  if (/%(00|(?![\da-f]{2}))/i.test(url)) throw fault('must write % as %25, and must not contain %00')
   // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
   if (rest !== undefined || `${path}?${query}`.includes('@')) throw fault(escapes)
-  const given = readParameters(query, credentials + path)
+  const given = readParameters(query)
   const values: Values = Object.fromEntries(given)
   const broken = rulesOf(values, credentials, list).find(([isBroken]) => isBroken)
   if (broken) throw fault(broken[1])
-  const isSystem = values.sslrootcert === 'system'
-  if (isSystem) given.delete('sslrootcert')
-  if (isSystem) given.set('sslmode', 'verify-full')
   const all = list.split(',').map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
   const hosts = all.map(({ host, port }) => ({ host: host ?? '', port: Number(port || 5432) }))
   if (!hosts.every(({ port }) => port > 0 && port <= 65_535)) throw fault(`must set port to ${portRule}`)
@@ -76,17 +71,11 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
     password,
     hosts,
     database: database ?? '',
-    // False, not undefined, for none: with undefined, the driver would ask the environment. The first default, too, is
-    // one that the environment would change.
-    ssl: typeof ssl === 'object' && {
-      rejectUnauthorized: true,
-      ...(ssl as ConnectionOptions),
-      ...(isSystem && { ca: getCACertificates('system') })
-    },
+    // False for none: with undefined, the driver would ask the environment, which would change the first default, too.
+    ssl: typeof ssl === 'object' && { rejectUnauthorized: true, ...(ssl as ConnectionOptions) },
     ...(options !== undefined && { options }),
     application_name: values.application_name ?? 'plant-store',
-    enableChannelBinding: /prefer|require/.test(values.channel_binding ?? ''),
-    requiresChannelBinding: values.channel_binding === 'require',
+    enableChannelBinding: values.channel_binding === 'prefer',
     connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
     isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? ''),
     exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host
@@ -95,13 +84,7 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
 
 type Values = Readonly<Record<string, string | undefined>>
 
-/** Reads the parameters; `others` are the parts of the URL that may have escapes, too. */
-function readParameters(query: string, others: string): URLSearchParams {
-  try {
-    decodeURIComponent(others + query)
-  } catch {
-    throw fault('must write % as %25, and other characters as the bytes of UTF-8')
-  }
+function readParameters(query: string): URLSearchParams {
   // As in libpq, + stands for itself.
   const given = new URLSearchParams(query.replaceAll('+', '%2B'))
   for (const [name, value] of given) {
@@ -117,11 +100,10 @@ function readParameters(query: string, others: string): URLSearchParams {
 
 /** What the parts of a URL must be together, in the order in which a fault is looked for. */
 function rulesOf(values: Values, credentials: string, list: string): [isBroken: boolean, rule: string][] {
-  const { sslmode, sslrootcert, sslcert, sslkey, channel_binding, host, port } = values
-  const names = list.split(',')
-  const isList = names.length > 1
+  const { sslmode, sslrootcert, sslcert, sslkey, host, port } = values
+  const isList = list.includes(',')
   const isOff = sslmode === 'disable' || !(sslmode || sslrootcert || sslcert || sslkey)
-  const hasOther = names.includes('') || host !== undefined || port !== undefined
+  const hasOther = list.split(',').includes('') || host !== undefined || port !== undefined
   return [
     [!(host || list), 'must name a host, such as db:5432, or ?host= with the directory of a Unix socket'],
     // Without @, the password would be read as a port.
@@ -129,18 +111,12 @@ function rulesOf(values: Values, credentials: string, list: string): [isBroken: 
     [/\s/.test(list), form],
     [isList && hasOther, listForm],
     [isList && values.target_session_attrs === 'any', 'must set target_session_attrs to read-write'],
-    [isOff && channel_binding === 'require', 'must set an sslmode for channel_binding=require'],
     [
       !isOff && /^(\/|%2f)/i.test(host ?? list),
       'must set sslmode to disable or not at all for a Unix socket, which is never encrypted'
     ],
     [sslmode === 'verify-ca' && !sslrootcert, 'must set sslrootcert for sslmode=verify-ca'],
-    [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither'],
-    // As libpq: anybody can get a certificate from a public authority, for a host name of their own.
-    [
-      sslrootcert === 'system' && (sslmode ?? 'verify-full') !== 'verify-full',
-      'must set sslmode to verify-full for sslrootcert=system'
-    ]
+    [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither']
   ]
 }
 

@@ -36,6 +36,7 @@ const refusedByName: [query: string, named: string][] = [
   ['sslMode=require', 'the unknown parameter sslMode'],
   ['sslmode=prefer', 'set sslmode to one of disable, require, verify-ca, verify-full'],
   ['sslmode=verify-full&sslmode=disable', 'not set sslmode twice'],
+  ['sslmode=require&channel_binding=require', 'set channel_binding to prefer, and sslmode to verify-full'],
   [`sslmode=verify-full&sslrootcert=${file('empty.pem')}`, 'a file that cannot be read']
 ]
 
@@ -77,8 +78,8 @@ const serves: [host: Host, query: string, session: object][] = [
   ['127.0.0.1', `sslmode=verify-ca&${right}`, encrypted],
   ['localhost', `sslmode=verify-full&${right}`, encrypted],
   ['localhost', `${right}&${ownCertificate}`, { ssl: true, client_dn: '/CN=service' }],
-  ['localhost', 'sslmode=require&channel_binding=require', encrypted],
-  // Without channel binding, or an authority, he is not noticed.
+  ['localhost', 'sslmode=require&channel_binding=prefer', encrypted],
+  // Without an authority, he is not noticed.
   ['a man in the middle', 'sslmode=require', encrypted],
   ['refused, standby, primary', 'target_session_attrs=read-write', clear],
   ['standby, primary', '', clear]
@@ -87,11 +88,11 @@ const serves: [host: Host, query: string, session: object][] = [
 /** URLs that are not taken: host, parameters, and what is said. */
 const refused: [host: Host, query: string, line: RegExp][] = [
   ['127.0.0.1', `sslmode=verify-full&${right}`, /certificate's altnames/],
-  ['localhost', `sslmode=verify-full&${wrong}`, /no authority of sslrootcert has signed/],
-  ['localhost', 'sslmode=verify-full', /no public authority has signed/],
-  ['localhost', `sslmode=require&${wrong}`, /no authority of sslrootcert has signed/],
+  ['localhost', `sslmode=verify-full&${wrong}`, /name the authority that has signed it/],
+  ['localhost', 'sslmode=verify-full', /name the authority that has signed it/],
+  ['localhost', `sslmode=require&${wrong}`, /name the authority that has signed it/],
   ['a server without TLS', 'sslmode=require', /does not support SSL/],
-  ['a man in the middle', 'sslmode=require&channel_binding=require', /does not offer the channel binding/],
+  ['a man in the middle', `sslmode=verify-full&${right}`, /name the authority that has signed it/],
   ['standby', 'target_session_attrs=read-write', /read-only/]
 ]
 const shown = (text: string) => text.replaceAll(`${directory}/`, '') || 'no parameter'
@@ -108,7 +109,7 @@ t.test(
   async (t) => {
     const url = urlOf('a man in the middle', `sslmode=verify-full&${right}`)
     const running = start(t, serverFile, { ...service, STARTUP_TIMEOUT_MS: '600000', DATABASE_URL: url })
-    await saysMissing(running, /no authority of sslrootcert has signed/)
+    await saysMissing(running, /name the authority that has signed it/)
     t.notMatch(running.text(), /listening at|Metrics at/)
   }
 )
