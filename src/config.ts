@@ -4,7 +4,6 @@ import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
-import { rowBytes } from './plants/columns.ts'
 import { noticeMs } from './plugins/health.ts'
 import { type Environment, findSecret, readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
@@ -109,14 +108,13 @@ const headersTimeoutMs = 10_000
 
 function deriveLimits(settings: Settings) {
   const { METRICS_HOST: host, METRICS_PORT: port, WRITE_DEADLINE_MS: deadlineMs } = settings
-  const { BODY_LIMIT_BYTES: bodyLimit, WRITE_QUEUE_ROWS: queueRows } = settings
   const headersMs = Math.min(headersTimeoutMs, settings.REQUEST_TIMEOUT_MS)
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
     headersTimeoutMs: headersMs,
     /** For bodies that are arriving. */
-    bodyMemoryBytes: Math.max(2 ** 26, 2 * bodyLimit),
+    bodyMemoryBytes: Math.max(2 ** 26, 2 * settings.BODY_LIMIT_BYTES),
     // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
     // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
     shutdownTimeoutMs: Math.min(
@@ -132,9 +130,7 @@ function deriveLimits(settings: Settings) {
       batchRows: 256,
       /** A larger transaction takes so long to write that a shared commit saves nothing. */
       batchBytes: 2 ** 20,
-      queueRows,
-      // 4 KiB a plant. One body of the largest size always finds room: a plant's texts take less than its body.
-      queueBytes: Math.max(4_096 * queueRows, bodyLimit + rowBytes)
+      queueRows: settings.WRITE_QUEUE_ROWS
     }
   }
 }

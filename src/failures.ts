@@ -75,8 +75,6 @@ export class Failure extends StacklessError {
   /** Its own header fields. */
   readonly headers: Record<string, string>
   readonly outcome: Outcome | undefined
-  /** How many rows its create's last transaction had, for the log; undefined where there was none. */
-  rows: number | undefined = undefined
 
   constructor(name: FailureName, { message, headers = {}, cause, outcome }: Details = {}) {
     const [error, usual, usualOutcome]: readonly [number, string, Outcome?] = catalogue[name]

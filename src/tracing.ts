@@ -24,7 +24,7 @@ import {
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import type { AttemptEnd, AttemptRow, Item, Store } from './group-commit/types.ts'
+import type { AttemptRow, Item, Results, Store, Verdict } from './group-commit/types.ts'
 import { StartupFault } from './startup-fault.ts'
 
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
@@ -110,7 +110,11 @@ function traceRequests(shutdown: () => Promise<void>) {
 function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
   /** Runs an attempt in a span of this name. */
-  async function traced(name: string, rows: readonly AttemptRow<T>[], attempt: () => Promise<AttemptEnd<R>>) {
+  async function traced(
+    name: string,
+    rows: readonly AttemptRow<T>[],
+    attempt: () => Promise<Results<R> | Verdict>
+  ) {
     const callers = rows.flatMap(({ item: { span } }) =>
       span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
     )
@@ -121,7 +125,7 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
     // A lane runs in the context of the request that woke it, which may be any.
     const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
     const end = await attempt()
-    if (end.failure) span.setStatus({ code: SpanStatusCode.ERROR, message: end.failure.kind })
+    if ('kind' in end) span.setStatus({ code: SpanStatusCode.ERROR, message: end.kind })
     span.end()
     return end
   }

@@ -1,6 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { DatabaseError } from 'pg'
-import type { FailureKind, WriteFailure } from '../group-commit/types.ts'
+import type { FailureKind, Verdict } from '../group-commit/types.ts'
 
 /** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {
@@ -74,9 +74,9 @@ export function breaksRule(error: unknown): boolean {
 }
 
 /** Returns what an error means for the rows of its statement. */
-export const diagnose = (error: unknown): WriteFailure => ({
-  error: error as Error,
-  kind: kindOf(error as Report)
+export const diagnose = (error: unknown): Verdict & { kind: FailureKind } => ({
+  kind: kindOf(error as Report),
+  error: error as Error
 })
 
 function kindOf(error: Report): FailureKind {

@@ -1,13 +1,12 @@
 /** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
 import assert from 'node:assert'
 import { Failure } from '../failures.ts'
-import { type Clock, systemClock } from './clock.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
 import { Queue } from './queue.ts'
-import { type OnOutcome, Row } from './row.ts'
-import { type Ending, endingOf, lanes, type Way } from './table.ts'
-import type { AttemptEnd, AttemptReport, Item, Limits, Store } from './types.ts'
+import { createRow, type OnOutcome, type Row } from './row.ts'
+import { type Ending, endingOf, lanes, type Way, ways } from './table.ts'
+import type { Clock, FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
@@ -18,14 +17,25 @@ const partAfterProbe = 1 / 4
 /** Rows expire this much early, so that those of one moment do together: looking for them takes time. */
 const earlyMs = 10
 
-const ways = Object.keys(lanes) as Way[]
+/** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
+export type AttemptOutcome = 'written' | 'found' | FailureKind
 
 interface Options {
-  /** Called when an attempt has ended. */
-  onAttempt?: (report: AttemptReport) => void
+  /** Called when an attempt has ended, with its number of rows and its time in ms. */
+  onAttempt?: (rows: number, ms: number, outcome: AttemptOutcome) => void
   /** Called when the database has been down for longer than the deadline, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
   clock?: Clock
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  random: Math.random,
+  afterPoll: setImmediate,
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms)
+    return () => clearTimeout(timer)
+  }
 }
 
 /**
@@ -52,19 +62,22 @@ export class GroupCommit<T extends Item, R extends string> {
   #isClosed = false
   readonly #drained = Promise.withResolvers<void>()
 
-  constructor(store: Store<T, R>, limits: Limits, options: Options = {}) {
+  constructor(
+    store: Store<T, R>,
+    limits: Limits,
+    { clock = systemClock, onAttempt, onOutage }: Options = {}
+  ) {
     this.#store = store
     this.#limits = limits
-    this.#onAttempt = options.onAttempt
-    this.#clock = options.clock ?? systemClock
+    this.#onAttempt = onAttempt
+    this.#clock = clock
     this.#queue = new Queue(limits)
     this.#estimate = new Estimate(limits)
     this.#freeLanes = { ...lanes, together: limits.lanes }
     this.#health = new Health({
+      clock,
       probe: () => store.probe(),
-      clock: this.#clock,
-      deadlineMs: limits.deadlineMs,
-      onOutage: (isDown, cause) => this.#isClosed || options.onOutage?.(isDown, cause),
+      onOutage: (isDown, cause) => this.#isClosed || onOutage?.(isDown, cause),
       onDue: () => this.#start()
     })
   }
@@ -77,7 +90,13 @@ export class GroupCommit<T extends Item, R extends string> {
     if (this.#isClosed) return 'ShuttingDown'
     if (this.#health.isDown) return 'Unavailable'
     const share = Math.min(mostOfDeadline, 1 / (1 + portion))
-    return this.#expectedMs <= this.#limits.deadlineMs * share ? undefined : 'Overloaded'
+    return this.load.expectedMs <= this.#limits.deadlineMs * share ? undefined : 'Overloaded'
+  }
+
+  /** How many rows wait, how long a new one is expected to, in ms, and whether the database is down. */
+  get load() {
+    const expectedMs = this.#estimate.expectMs(this.#rows, this.#bytes)
+    return { rows: this.#rows, expectedMs, databaseDown: this.#health.isDown }
   }
 
   /**
@@ -90,22 +109,22 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#rows++
     this.#bytes += item.bytes
     const now = this.#clock.now()
-    this.#queue.add(new Row(item, now, now + this.#limits.deadlineMs, onOutcome))
+    this.#queue.add(createRow(item, now, now + this.#limits.deadlineMs, onOutcome))
     this.#cancelExpiry ??= this.#clock.after(this.#limits.deadlineMs, this.#expireSoon)
-    if (this.#freeLanes.together > 0 && !this.#isGathering) this.#gather()
-  }
-
-  get #expectedMs() {
-    return this.#estimate.expectMs(this.#rows, this.#bytes)
-  }
-
-  /** Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come. */
-  #gather() {
+    if (this.#freeLanes.together === 0 || this.#isGathering) return
+    // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
     this.#isGathering = true
     this.#clock.afterPoll(() => {
       this.#isGathering = false
       this.#start()
     })
+  }
+
+  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
+  close() {
+    this.#isClosed = true
+    this.#advance()
+    return this.#drained.promise
   }
 
   /** Begins the attempts that may begin now. */
@@ -133,7 +152,7 @@ export class GroupCommit<T extends Item, R extends string> {
     const cutOff = () => controller.abort()
     this.#freeLanes[way]--
     this.#attempts++
-    for (const row of rows) row.begin(rows.length)
+    for (const row of rows) row.enter('tried')
     // Nobody waits for it any more when its last row has expired.
     const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
     const cancels = [this.#clock.after(lastDeadline - began, cutOff)]
@@ -142,16 +161,17 @@ export class GroupCommit<T extends Item, R extends string> {
     for (const cancel of cancels) cancel()
     this.#freeLanes[way]++
     this.#attempts--
-    this.#learn(way, rows, end, this.#clock.now() - began, controller.signal.aborted)
-    this.#apply(rows, end, controller.signal.aborted)
+    const isCutOff = controller.signal.aborted
+    this.#learn(way, rows, end, this.#clock.now() - began, isCutOff)
+    this.#apply(rows, end, isCutOff)
     this.#advance()
   }
 
-  #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<AttemptEnd<R>> {
+  #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
     if (way === 'together') return this.#store.insert(rows, this.#estimate.lockMs, signal)
     if (way === 'lookUp') return this.#store.find(rows, signal)
-    const doublings = rows[0]?.history.doublings ?? 0
-    return this.#store.insertEach(rows, this.#estimate.carefulMs(way, rows.length, doublings), signal)
+    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.doublings ?? 0)
+    return this.#store.insertEach(rows, limitMs, signal)
   }
 
   /**
@@ -176,31 +196,29 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
-  #learn(way: Way, rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, ms: number, isCutOff: boolean) {
-    const success = way === 'lookUp' ? 'found' : 'written'
-    this.#onAttempt?.({ rows: rows.length, ms, outcome: failure?.kind ?? success })
+  #learn(way: Way, rows: Row<T, R>[], end: Results<R> | Verdict, ms: number, isCutOff: boolean) {
+    const kind = 'kind' in end ? (end.kind as FailureKind) : undefined
+    this.#onAttempt?.(rows.length, ms, kind ?? (way === 'lookUp' ? 'found' : 'written'))
     // A database that refuses rows has processed them. What was cut off proves nothing.
-    const hasResponded = failure?.kind !== 'away' && failure?.kind !== 'lost' && !isCutOff
-    if (!failure || hasResponded) this.#health.signOfLife(!failure)
+    if (!kind || (kind !== 'away' && kind !== 'lost' && !isCutOff)) this.#health.signOfLife(!kind)
     // An insert that has left out all rows has committed nothing.
-    if (way !== 'together' || !results?.some((result) => result !== undefined)) return
+    if (way !== 'together' || 'kind' in end || end.every((result) => result === undefined)) return
     const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
     this.#estimate.learn(rows.length, bytes, ms)
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
-  #apply(rows: Row<T, R>[], { results, failure }: AttemptEnd<R>, isCutOff: boolean) {
-    assert(failure || results.length === rows.length, 'each row has a result')
-    const ending = failure && endingOf(failure.kind, rows.length, isCutOff)
+  #apply(rows: Row<T, R>[], end: Results<R> | Verdict, isCutOff: boolean) {
+    const failure = 'kind' in end ? end : undefined
+    const ending = failure && endingOf(failure, rows.length, isCutOff)
+    const results = 'kind' in end ? [] : end
     // From the last one: those that enter the queue at its front keep their order.
-    for (let index = rows.length - 1; index >= 0; index--) {
-      const row = rows[index] as Row<T, R>
-      const result = results?.[index]
-      if (row.history.state === 'done') this.#queue.release(row)
+    for (const [row, result] of rows.map((row, index) => [row, results[index]] as const).reverse()) {
+      if (row.state === 'done') this.#queue.release(row)
       else if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
       else if (typeof result === 'string' || result instanceof Error) this.#settle(row, result)
-      else this.#proceed(row, result.verdict, result.error)
+      else this.#proceed(row, result.kind, result.error)
     }
   }
 
@@ -210,19 +228,18 @@ export class GroupCommit<T extends Item, R extends string> {
     if (!next) return this.#failLate(row)
     const [, when] = next
     // A row that was slow once may have met a stall. It does not wait for those that are slow each time.
-    const isFirst = when === 'first' || when === 'after the pause' || row.history.doublings === 1
+    const isFirst = when === 'first' || when === 'after the pause' || row.doublings === 1
     if (when === 'after the pause') this.#health.pause()
     if (when !== 'after its rest') return this.#queue.enter(row, isFirst)
-    this.#rest(row, backoffMs(row.history.rests, this.#clock), () => this.#queue.enter(row, isFirst))
+    this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#queue.enter(row, isFirst))
   }
 
   /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
     const now = this.#clock.now()
-    const { refusal, failedWithOthers } = row.history
     const ms = Math.min((now - row.arrival) * errorDelayFactor, (row.deadline - now) / 2)
     const fail = () => this.#settle(row, row.toError())
-    if (this.#isClosed || refusal === undefined || !failedWithOthers || ms <= 0) return fail()
+    if (this.#isClosed || row.refusal === undefined || !row.failedWithOthers || ms <= 0) return fail()
     // Its outcome is known: another row of its id need not wait.
     this.#queue.release(row)
     this.#rest(row, ms, fail)
@@ -232,7 +249,7 @@ export class GroupCommit<T extends Item, R extends string> {
   #rest(row: Row<T, R>, ms: number, onEnd: () => void) {
     row.enter('resting')
     this.#clock.after(ms, () => {
-      if (row.history.state !== 'resting') return
+      if (row.state !== 'resting') return
       onEnd()
       this.#advance()
     })
@@ -249,34 +266,21 @@ export class GroupCommit<T extends Item, R extends string> {
   /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
   readonly #expireSoon = () => this.#clock.afterPoll(() => this.#expire())
 
-  /** Rejects the rows whose deadline has come. A row that rests with its outcome is told that before its deadline. */
+  /** Fails the rows whose deadline has come. A row that rests with its outcome is told that before its deadline. */
   #expire() {
     const now = this.#clock.now()
     let next = Number.POSITIVE_INFINITY
     for (const row of this.#queue.all()) {
-      const { mayBeStored, state, cause } = row.history
       if (row.deadline > now + earlyMs) next = Math.min(next, row.deadline)
-      else if (state !== 'done') {
-        const isUnderWay = state === 'tried'
-        const name = mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
+      else if (row.state !== 'done') {
+        const isUnderWay = row.state === 'tried'
+        const name = row.mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
         void this.#health.expired(row.arrival)
-        this.#settle(row, new Failure(name, { cause }), isUnderWay)
+        this.#settle(row, new Failure(name, { cause: row.cause }), isUnderWay)
       }
     }
     const isNext = next < Number.POSITIVE_INFINITY
     this.#cancelExpiry = isNext ? this.#clock.after(next - now, this.#expireSoon) : undefined
     this.#advance()
-  }
-
-  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
-  close() {
-    this.#isClosed = true
-    this.#advance()
-    return this.#drained.promise
-  }
-
-  /** How long a new row is expected to wait, and whether the database is down. */
-  get load() {
-    return { expectedMs: this.#expectedMs, databaseDown: this.#health.isDown }
   }
 }

@@ -1,6 +1,5 @@
 /** Whether the database serves: the pause of all lanes while it does not, and outages, in which new rows are refused. */
-import type { Clock } from './clock.ts'
-import type { AttemptEnd } from './types.ts'
+import type { Clock, Verdict } from './types.ts'
 
 /** The first pause or rest, and the longest. */
 const backoff = { firstMs: 20, longestMs: 1000 }
@@ -15,9 +14,8 @@ export function backoffMs(earlier: number, clock: Clock): number {
 }
 
 interface Options {
-  readonly probe: () => Promise<AttemptEnd<never>>
   readonly clock: Clock
-  readonly deadlineMs: number
+  readonly probe: () => Promise<Verdict | undefined>
   /** Called with true and an error when an outage begins and each minute while it lasts, and with false when it ends. */
   readonly onOutage: (isDown: boolean, cause?: unknown) => void
   /** Called when a pause is over. */
@@ -28,6 +26,7 @@ interface Options {
 export class Health {
   readonly #options: Options
   #isDown = false
+  #isStopped = false
   #lastSignOfLife = Number.NEGATIVE_INFINITY
   #reportedAt = 0
   #probing: Promise<Error | undefined> | undefined
@@ -36,7 +35,6 @@ export class Health {
   #pauses = 0
   /** Ends the pause, if there is one. */
   #cancelPause: (() => void) | undefined
-  #isStopped = false
 
   constructor(options: Options) {
     this.#options = options
@@ -74,22 +72,22 @@ export class Health {
 
   /** A row that arrived at this time has expired. A database that has been silent since and fails a probe is down. */
   async expired(arrival: number) {
-    const isSilent = () => !this.#isDown && !this.#isStopped && this.#lastSignOfLife < arrival
+    const isSilent = () => !this.#isDown && this.#lastSignOfLife < arrival
     const error = isSilent() ? await this.probe() : undefined
     if (error && isSilent()) this.#setDown(error)
   }
 
-  /** Probes the database, one probe at a time. Resolves with the error if it cannot write. */
+  /** Probes the database, one probe at a time. Resolves with the error if it cannot write; with nothing once it is stopped. */
   probe(): Promise<Error | undefined> {
     this.#probing ??= this.#probe().finally(() => (this.#probing = undefined))
     return this.#probing
   }
 
   async #probe() {
-    const { failure } = await this.#options.probe()
+    const failure = await this.#options.probe()
+    if (this.#isStopped) return undefined
     // A database that lacks a table, or where somebody holds a lock of it, responds.
-    const hasResponded = failure?.kind !== 'away' && failure?.kind !== 'lost'
-    if (hasResponded && !this.#isStopped) this.signOfLife(!failure)
+    if (failure?.kind !== 'away' && failure?.kind !== 'lost') this.signOfLife(!failure)
     return failure?.error
   }
 
@@ -99,7 +97,7 @@ export class Health {
     this.#isDown = true
     this.#cancelProbe = clock.after(probeEveryMs, async () => {
       const error = await this.probe()
-      if (error && this.#isDown && !this.#isStopped) this.#setDown(error)
+      if (error && this.#isDown) this.#setDown(error)
     })
     if (!isDue) return
     this.#reportedAt = clock.now()

@@ -1,6 +1,6 @@
 /** The rows that wait for a lane, in the order in which the lanes of each way take them; of those with one id only the first. */
 import type { Row } from './row.ts'
-import { lanes, type Way } from './table.ts'
+import { type Way, ways } from './table.ts'
 import type { Item, Limits } from './types.ts'
 
 /** The most rows of a careful call: each costs a subtransaction, and many of them slow down the snapshots of all others. */
@@ -8,90 +8,73 @@ const mostCareful = 256
 
 /** The first row of an id holds the id, in the queue and in a lane, until it is released. The others wait behind it. */
 export class Queue<T extends Item, R> {
-  readonly #batchBytes: number
-  /** The most rows of an attempt of each way. */
-  readonly #mostRows: Record<Way, number>
+  readonly #limits: Limits
   /** Rows that wait. Those that are done, because they have expired, are dropped when they are met. */
-  readonly #rows = Object.fromEntries(Object.keys(lanes).map((way) => [way, []])) as unknown as Record<
-    Way,
-    Row<T, R>[]
-  >
-  /** The row that holds each id, and those behind it. */
-  #holders = new Map<bigint, Row<T, R>>()
-  readonly #behind = new Map<bigint, Row<T, R>[]>()
-  /** Ids added since the Map was made. */
-  #addedToMap = 0
+  readonly #waiting = new Map<Way, Row<T, R>[]>(ways.map((way) => [way, []]))
+  /** The rows of each id: the one that holds it, and those behind it. */
+  readonly #byId = new Map<bigint, Row<T, R>[]>()
 
-  constructor({ batchRows, batchBytes }: Limits) {
-    this.#batchBytes = batchBytes
-    const careful = Math.min(mostCareful, batchRows)
-    const several = { together: batchRows, carefully: careful, again: careful, lookUp: batchRows }
-    this.#mostRows = { ...several, alone: 1, patiently: 1 }
-  }
-
-  /** Adds a row that holds its id. */
-  enter(row: Row<T, R>, isFirst = false) {
-    row.enter('waiting')
-    const rows = this.#rows[row.history.way]
-    if (isFirst) rows.unshift(row)
-    else rows.push(row)
+  constructor(limits: Limits) {
+    this.#limits = limits
   }
 
   /** Adds a new row. */
   add(row: Row<T, R>) {
     const { id } = row.item
-    if (!this.#holders.has(id)) {
-      this.#hold(row)
-      return
+    const rows = this.#byId.get(id)
+    if (rows) {
+      rows.push(row)
+      row.enter('behind')
+    } else {
+      this.#byId.set(id, [row])
+      this.enter(row)
     }
-    row.enter('behind')
-    const rows = this.#behind.get(id)
-    if (rows) rows.push(row)
-    else this.#behind.set(id, [row])
   }
 
-  #hold(row: Row<T, R>) {
-    // When V8 lets a Map grow, its old table refers to the new one. Once one is in the old generation, all later ones survive
-    // minor garbage collections, which took 30 times longer. So a new Map replaces it now and then.
-    if (++this.#addedToMap > 1024 + 4 * this.#holders.size) {
-      this.#holders = new Map(this.#holders)
-      this.#addedToMap = 0
-    }
-    this.#holders.set(row.item.id, row)
-    this.enter(row)
+  /** Adds a row that holds its id. */
+  enter(row: Row<T, R>, isFirst = false) {
+    row.enter('waiting')
+    const rows = this.#waiting.get(row.way) as Row<T, R>[]
+    if (isFirst) rows.unshift(row)
+    else rows.push(row)
   }
 
   /** Returns all rows that hold an id or wait for one. */
   all(): Row<T, R>[] {
-    return [...this.#holders.values(), ...[...this.#behind.values()].flat()]
+    return [...this.#byId.values()].flat()
   }
 
   /** Hands the id of a row that is in no attempt on to the next row, if the row holds it. */
   release(row: Row<T, R>) {
     const { id } = row.item
-    if (this.#holders.get(id) !== row) return
-    this.#holders.delete(id)
-    const rows = this.#behind.get(id)
-    if (rows === undefined) return
-    let next = rows.shift()
-    while (next?.history.state === 'done') next = rows.shift()
-    if (rows.length === 0) this.#behind.delete(id)
-    if (next === undefined) return
+    const rows = this.#byId.get(id)
+    if (rows?.[0] !== row) return
+    do rows.shift()
+    while (rows[0]?.state === 'done')
+    const [next] = rows
+    if (next === undefined) return void this.#byId.delete(id)
     next.follow(row)
-    this.#hold(next)
+    this.enter(next)
   }
 
   /** Removes and returns rows of a way for one attempt, sorted by id; none if none waits. */
   take(way: Way): Row<T, R>[] {
-    const waiting = this.#rows[way]
+    const { batchRows, batchBytes } = this.#limits
+    const isOne = way === 'alone' || way === 'patiently'
+    const most = isOne
+      ? 1
+      : way === 'together' || way === 'lookUp'
+        ? batchRows
+        : Math.min(mostCareful, batchRows)
+    const waiting = this.#waiting.get(way) as Row<T, R>[]
     const taken: Row<T, R>[] = []
     let bytes = 0
     let met = 0
     for (const row of waiting) {
-      if (row.history.state !== 'done') {
+      if (row.state !== 'done') {
         // A look-up sends the id alone.
         if (way !== 'lookUp') bytes += row.item.bytes
-        if (taken.length >= this.#mostRows[way] || (bytes > this.#batchBytes && taken.length > 0)) break
+        if (taken.length >= most || (bytes > batchBytes && taken.length > 0)) break
         taken.push(row)
       }
       met++

@@ -21,8 +21,25 @@ type State = keyof typeof enteredFrom
 const missing =
   'neither written nor found: a trigger returns null, array_nulls is off, or the look-up has failed'
 
-/** What has happened to a row. */
-export class History {
+/** Takes a row's result or error. */
+export type OnOutcome<R> = (outcome: R | Error) => void
+
+/** A submitted item, and its deadline. */
+export type Row<T extends Item, R> = Readonly<OwnRow<T, R>>
+
+/** Makes a row. `arrival` is when it was submitted and `deadline` when it expires, in ms of the clock. */
+export const createRow = <T extends Item, R>(
+  item: T,
+  arrival: number,
+  deadline: number,
+  onOutcome: OnOutcome<R>
+): Row<T, R> => new OwnRow(item, arrival, deadline, onOutcome)
+
+class OwnRow<T extends Item, R> implements AttemptRow<T> {
+  readonly item: T
+  readonly arrival: number
+  readonly deadline: number
+  readonly #onOutcome: OnOutcome<R>
   state: State | 'new' = 'new'
   /** The way of its next attempt, or of the one that runs; and of its last insert. */
   way: Way = 'together'
@@ -31,31 +48,14 @@ export class History {
   mayBeStored = false
   /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
-  /** How often an insert has left it out. */
+  /** How often an insert has left it out; how often it was slow, so that its limit is doubled as often; how often it rested. */
   misses = 0
-  /** How often it was slow: its next limit is doubled this often. */
   doublings = 0
-  /** How often it has rested. */
   rests = 0
-  /** How many rows its last attempt had; undefined before the first. */
-  rows: number | undefined = undefined
   /** A whole attempt with it and others has failed. */
   failedWithOthers = false
   /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
-}
-
-/** Takes a row's result or error, and the number of rows in its last attempt, if there was one. */
-export type OnOutcome<R> = (outcome: R | Error, rows?: number) => void
-
-/** A submitted item, and its deadline. */
-export class Row<T extends Item, R> implements AttemptRow<T> {
-  readonly item: T
-  /** When it was submitted, and when it expires, in ms of the clock. */
-  readonly arrival: number
-  readonly deadline: number
-  readonly #onOutcome: OnOutcome<R>
-  readonly #history = new History()
 
   constructor(item: T, arrival: number, deadline: number, onOutcome: OnOutcome<R>) {
     this.item = item
@@ -64,62 +64,48 @@ export class Row<T extends Item, R> implements AttemptRow<T> {
     this.#onOutcome = onOutcome
   }
 
-  get history(): Readonly<History> {
-    return this.#history
-  }
-  get mayBeStored() {
-    return this.#history.mayBeStored
-  }
-
-  /** Changes its state; throws if that cannot follow. `tried` and `done` have methods of their own. */
+  /** Changes its state; throws if that cannot follow. `done` has a method of its own. */
   enter(state: State) {
-    const history = this.#history
-    const from: readonly History['state'][] = enteredFrom[state]
-    if (!from.includes(history.state)) throw new Error(`a row that is ${history.state} cannot be ${state}`)
-    history.state = state
-    if (state === 'resting') history.rests++
-  }
-
-  /** An attempt begins with it, of so many rows. */
-  begin(rows: number) {
-    this.enter('tried')
-    this.#history.rows = rows
+    const from: readonly string[] = enteredFrom[state]
+    if (!from.includes(this.state)) throw new Error(`a row that is ${this.state} cannot be ${state}`)
+    this.state = state
+    if (state === 'resting') this.rests++
   }
 
   /** Tells its outcome. */
   settle(outcome: R | Error) {
     this.enter('done')
-    this.#onOutcome(outcome, this.#history.rows)
+    this.#onOutcome(outcome)
   }
 
   /** Takes the id over from this row. If that was not written together, the id may be trouble, of which this row spares others. */
-  follow(holder: Row<T, R>) {
-    if (holder.history.insertWay !== 'together') this.#history.way = 'carefully'
+  follow({ insertWay }: Row<T, R>) {
+    if (insertWay !== 'together') this.way = 'carefully'
   }
 
   /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */
   record(ending: Ending, error?: Error): Next | undefined {
-    const history = this.#history
-    if (error) history.cause = error
-    if (history.way !== 'lookUp') {
-      history.insertWay = history.way
-      if (ending === 'lost') history.mayBeStored = true
-      if (ending === 'absent') history.misses++
-      if (ending === 'failed') history.failedWithOthers = true
-      if (ending === 'slow') history.doublings++
-      if (ending === 'refused' || ending === 'broken') history.refusal = error
-    } else if (ending === 'gone' || ending === 'refused' || ending === 'broken') {
+    if (error) this.cause = error
+    const isVerdict = ending === 'refused' || ending === 'broken'
+    if (this.way !== 'lookUp') {
+      this.insertWay = this.way
+      if (ending === 'lost') this.mayBeStored = true
+      if (ending === 'absent') this.misses++
+      if (ending === 'failed') this.failedWithOthers = true
+      if (ending === 'slow') this.doublings++
+      if (isVerdict) this.refusal = error
+    } else if (ending === 'gone' || isVerdict) {
       // It could not be found out whether an earlier request has stored the row, which must not be told that it is refused.
-      history.refusal = undefined
+      this.refusal = undefined
     }
-    const step = next(history, ending)
-    if (step) history.way = step[0]
+    const step = next(this, ending)
+    if (step) this.way = step[0]
     return step
   }
 
   /** Returns the error that its client gets if nothing more is tried. */
   toError(): Error {
-    const { mayBeStored, refusal, way, cause } = this.#history
+    const { mayBeStored, refusal, way, cause } = this
     if (mayBeStored) return new Failure('OutcomeUnknown', { cause })
     // After a look-up, the cause is the look-up's own error, which says nothing about the data.
     return refusal ?? (way === 'lookUp' ? new Error(missing, { cause }) : (cause as Error))

@@ -1,6 +1,6 @@
 /** The ways in which a row is tried, and what comes next for a row that an attempt has not decided. */
-import type { History } from './row.ts'
-import type { FailureKind, Verdict } from './types.ts'
+import type { Row } from './row.ts'
+import type { Item, Verdict } from './types.ts'
 
 /** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
 export const lanes = {
@@ -18,15 +18,16 @@ export const lanes = {
   lookUp: 1
 }
 export type Way = keyof typeof lanes
+export const ways = Object.keys(lanes) as Way[]
 
-/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or as for all its rows. */
-export type Ending = Verdict['verdict'] | 'absent' | 'away' | 'gone' | 'lost' | 'failed'
+/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others (`failed`). */
+export type Ending = Verdict['kind'] | 'absent' | 'failed'
 
 /** Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict. */
-export function endingOf(kind: FailureKind, rows: number, isCutOff: boolean): Ending {
-  if (isCutOff && (kind === 'away' || kind === 'busy')) return rows === 1 ? 'slow' : 'failed'
-  if (kind === 'away' || kind === 'gone' || kind === 'lost') return kind
-  return rows > 1 ? 'failed' : kind
+export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
+  if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
+  if (rows > 1) return 'failed'
+  return isCutOff && (kind === 'away' || kind === 'busy') ? 'slow' : kind
 }
 
 /** The next attempt, at the front or the back of its way's rows, once the row has rested, or once all lanes have paused. */
@@ -48,13 +49,11 @@ const stepsDown: Record<Way, Next> = {
 /** How often a row is inserted again that was left out although its id is free. */
 const mostMisses = 3
 
-type Facts = Pick<History, 'way' | 'insertWay' | 'mayBeStored' | 'refusal' | 'misses'>
+type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'refusal' | 'misses'>
 
 /** Returns what comes next; undefined if the row has failed. */
-export function next(
-  { way, insertWay, mayBeStored, refusal, misses }: Facts,
-  ending: Ending
-): Next | undefined {
+export function next(row: Facts, ending: Ending): Next | undefined {
+  const { way, insertWay, mayBeStored, refusal, misses } = row
   // No failure is told of a row that may be stored: it is looked up first.
   const fail = mayBeStored ? lookUpLater : undefined
   if (ending === 'away') return [way, 'after the pause']

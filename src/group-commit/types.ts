@@ -1,4 +1,4 @@
-/** What group commit takes and reports: items, the store that writes them, limits, and reports of attempts. */
+/** What group commit takes: items, the store that writes them, limits, and a clock. */
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {
@@ -15,7 +15,7 @@ export interface AttemptRow<T extends Item> {
   readonly mayBeStored: boolean
 }
 
-/** Why a statement has failed for all its rows. */
+/** Why a statement has failed, for all its rows or, in a careful call, for one. */
 export type FailureKind =
   /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk. */
   | 'away'
@@ -30,39 +30,33 @@ export type FailureKind =
   /** The data of a row breaks a rule. */
   | 'refused'
 
-/** A failure of a statement. */
-export interface WriteFailure {
-  readonly error: Error
-  readonly kind: FailureKind
-}
-
-/** Why a careful call has not stored a row: as above; it took too long; or the call has ended before it. */
+/** Why something was not stored. A careful call also says of a row that it took too long, or that the call ended before it. */
 export interface Verdict {
-  readonly verdict: 'refused' | 'broken' | 'busy' | 'slow' | 'untried'
+  readonly kind: FailureKind | 'slow' | 'untried'
   readonly error?: Error
 }
 
 /** For each row in order the caller's result, the caller's error, a verdict, or undefined: neither written nor found. */
 export type Results<R> = readonly (R | Error | Verdict | undefined)[]
 
-/** How an attempt ended: with a result for each row, or with the failure of all. */
-export type AttemptEnd<R> =
-  | { readonly results: Results<R>; readonly failure?: undefined }
-  | { readonly results?: undefined; readonly failure: WriteFailure }
-
 /**
- * What the rows are written to. It gets rows sorted by id, and never rejects. Each attempt ends within two thirds of the
- * deadline, and soon after its signal aborts. Its lane stays taken until it does, so that abandoned attempts do not pile up.
+ * What the rows are written to. It gets rows sorted by id, and never rejects: an attempt ends with the results of its rows, or
+ * with a verdict for all. It ends within two thirds of the deadline, and soon after its signal aborts; its lane stays taken
+ * until it does.
  */
 export interface Store<T extends Item, R> {
   /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
-  insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
+  insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<Results<R> | Verdict>
   /** Inserts them one by one for `limitMs` at most, in one durable transaction that keeps what succeeds. */
-  insertEach(rows: readonly AttemptRow<T>[], limitMs: number, signal: AbortSignal): Promise<AttemptEnd<R>>
+  insertEach(
+    rows: readonly AttemptRow<T>[],
+    limitMs: number,
+    signal: AbortSignal
+  ): Promise<Results<R> | Verdict>
   /** Looks the ids of the rows up; what it finds is as durable as what an insert has written. */
-  find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<AttemptEnd<R>>
-  /** Commits a transaction without a row that needs all that `insert` needs. */
-  probe(): Promise<AttemptEnd<never>>
+  find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Results<R> | Verdict>
+  /** Commits a transaction without a row that needs all that `insert` needs. Returns why it could not. */
+  probe(): Promise<Verdict | undefined>
 }
 
 /** Limits of group commit, integers from 1. */
@@ -76,9 +70,14 @@ export interface Limits {
   readonly deadlineMs: number
 }
 
-/** A report of an attempt that has ended: whether it was an insert or a look-up that succeeded, or why it has failed. */
-export interface AttemptReport {
-  readonly rows: number
-  readonly ms: number
-  readonly outcome: 'written' | 'found' | FailureKind
+/** A source of time and chance, which tests replace. */
+export interface Clock {
+  /** Returns the time in ms, which never goes back. */
+  now(): number
+  /** Returns a number from 0 up to, but not including, 1. */
+  random(): number
+  /** Calls back once, after Node has read what has reached the process by now. */
+  afterPoll(callback: () => void): void
+  /** Calls back once after `ms`. The function that it returns cancels that. */
+  after(ms: number, callback: () => void): () => void
 }

@@ -58,29 +58,16 @@ export const writeContent = (plant: NewPlant): string =>
     .join()
 
 /** The bytes that a row counts for besides its texts: its ids, values of a fixed size, and its objects in memory. */
-export const rowBytes = 64
+const rowBytes = 64
 
 const textFields = entries.filter(([, { type }]) => type === 'text').map(([field]) => field)
 
-/** What JSON escapes; a few control characters that it does not escape are taken for escaped, too. */
-const escaped = /["\\\p{Cc}]/u
-
-/**
- * Returns the bytes that a plant counts for: `sent` are the bytes of its row in a batch; `held` is the memory until its
- * response is taken, the average of its texts as strings and as JSON.
- */
-export function countBytes(plant: NewPlant): { sent: number; held: number } {
-  let sent = rowBytes
-  let held = rowBytes
+/** Returns the bytes that a plant counts for: its texts as V8 or as UTF-8 holds them, whichever takes more. */
+export function countBytes(plant: NewPlant): number {
+  let bytes = rowBytes
   for (const field of textFields) {
     const text = plant[field] as string | undefined
-    if (text === undefined) continue
-    const utf8Bytes = Buffer.byteLength(text)
-    // V8 uses one byte for each character, or two for each if any is beyond Latin-1.
-    const stringBytes = utf8Bytes === text.length ? utf8Bytes : 2 * text.length
-    const jsonBytes = escaped.test(text) ? Buffer.byteLength(JSON.stringify(text)) : utf8Bytes
-    sent += utf8Bytes
-    held += Math.ceil((stringBytes + jsonBytes) / 2)
+    if (text !== undefined) bytes += Math.max(2 * text.length, Buffer.byteLength(text))
   }
-  return { sent, held }
+  return bytes
 }

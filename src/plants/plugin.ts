@@ -1,7 +1,7 @@
 /** The application's repository of plants, and its metrics: the attempts, and what waits. */
 import { Histogram, type Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import type { AttemptReport } from '../group-commit/types.ts'
+import type { AttemptOutcome } from '../group-commit/group-commit.ts'
 import { addGauge, prefix } from '../metrics.ts'
 import type { Tracing } from '../tracing.ts'
 import { PlantRepository, type WriteLimits } from './repository.ts'
@@ -38,7 +38,7 @@ export default fp<Options>(
 )
 
 /** Attempts as operators know them: their success, or whose failure it was. */
-const outcomes: Record<AttemptReport['outcome'], string> = {
+const outcomes: Record<AttemptOutcome, string> = {
   written: 'written',
   found: 'found',
   away: 'database',
@@ -66,7 +66,7 @@ function measureAttempts(registry: Registry) {
     registers
   })
   for (const outcome of Object.values(outcomes)) durations.zero({ outcome })
-  return ({ rows, ms, outcome }: AttemptReport) => {
+  return (rows: number, ms: number, outcome: AttemptOutcome) => {
     durations.observe({ outcome: outcomes[outcome] }, ms / 1000)
     if (outcome === 'written') rowsOfBatches.observe(rows)
   }

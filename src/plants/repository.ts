@@ -1,13 +1,12 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
-import assert from 'node:assert'
 import type { FastifyBaseLogger } from 'fastify'
 import { breaksRule } from '../database/errors.ts'
 import { Failure } from '../failures.ts'
-import { GroupCommit } from '../group-commit/group-commit.ts'
-import type { AttemptReport, Limits, Store } from '../group-commit/types.ts'
+import { type AttemptOutcome, GroupCommit } from '../group-commit/group-commit.ts'
+import type { Limits, Store } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { Tracing } from '../tracing.ts'
-import { countBytes, rowBytes, writeContent } from './columns.ts'
+import { countBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import type { PlantItem } from './sql-store.ts'
 import { writtenColumns } from './statements.ts'
@@ -16,44 +15,42 @@ import { deriveWriteId, randomWriteId, type Stored, type WriteContext } from './
 /** A create that has succeeded. */
 export interface Created {
   readonly stored: Stored
-  /** How many plants were in its transaction. */
-  readonly rows: number | undefined
-  /** Call it once, when the response no longer holds the plant's texts: until then, their bytes count. */
+  /** Call it once, when the response no longer holds the plant's texts: until then, the plant has its room. */
   release(): void
 }
 
 /** The limits of creates. */
 export interface WriteLimits extends Limits {
-  /** Plants that wait for their result. */
+  /** Plants that wait for their outcome, or whose response is not taken. A large one counts as several. */
   readonly queueRows: number
-  /** Bytes of the plants whose response is not taken. */
-  readonly queueBytes: number
 }
+
+/** The bytes of a plant that count as one. */
+const bytesOfRow = 4_096
+const downMessage =
+  'the database has been unreachable for the write deadline; refusing creates until it is back'
 
 interface Options {
   readonly limits: WriteLimits
   readonly log: Pick<FastifyBaseLogger, 'error' | 'info'>
-  /** Called for every attempt of a batch. */
-  readonly onAttempt: (report: AttemptReport) => void
+  /** Called for every attempt of a batch, with its number of plants and its time in ms. */
+  readonly onAttempt: (rows: number, ms: number, outcome: AttemptOutcome) => void
   readonly tracing?: Tracing | undefined
 }
-
-const downMessage =
-  'the database has been unreachable for the write deadline; refusing creates until it is back'
 
 /** Where plants are stored. */
 export class PlantRepository {
   readonly #groupCommit: GroupCommit<PlantItem, Stored>
-  readonly #queueRows: Shares
-  readonly #queueBytes: Shares
+  readonly #queueRows: number
+  readonly #queue: Shares
   readonly #tracing: Tracing | undefined
 
   constructor(store: Store<PlantItem, Stored>, { limits, log, onAttempt, tracing }: Options) {
     const onOutage = (isDown: boolean, cause: unknown) =>
       isDown ? log.error({ cause }, downMessage) : log.info('the database is back')
     this.#groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, limits, { onAttempt, onOutage })
-    this.#queueRows = new Shares(limits.queueRows)
-    this.#queueBytes = new Shares(limits.queueBytes)
+    this.#queueRows = limits.queueRows
+    this.#queue = new Shares(limits.queueRows)
     this.#tracing = tracing
   }
 
@@ -62,43 +59,34 @@ export class PlantRepository {
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
    */
   create(plant: NewPlant, { caller, idempotencyKey: key }: WriteContext): Promise<Created> {
-    const { sent: bytes, held: heldBytes } = countBytes(plant)
+    const refusal = this.refusalFor(caller)
+    if (refusal) return Promise.reject(refusal)
+    const bytes = countBytes(plant)
+    const rows = Math.min(this.#queueRows, Math.ceil(bytes / bytesOfRow))
+    if (!this.#queue.take(caller, rows)) return Promise.reject(new Failure('Overloaded'))
+    const release = () => this.#queue.release(caller, rows)
     const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
     const span = this.#tracing?.activeSpan()
     const item = { id: plant.id, plant, writeId, bytes, caller, idempotencyKey: key, span }
-    const refusal = this.refusalFor(caller)
-    if (refusal) return Promise.reject(refusal)
-    if (!this.#queueBytes.take(caller, heldBytes)) return Promise.reject(new Failure('Overloaded'))
-    const hasRow = this.#queueRows.take(caller, 1)
-    assert(hasRow, 'a row that fits can be taken')
-    let isReleased = false
-    const release = () => {
-      assert(!isReleased, 'a create is released once')
-      isReleased = true
-      this.#queueBytes.release(caller, heldBytes)
-    }
     const { promise, resolve, reject } = Promise.withResolvers<Created>()
-    this.#groupCommit.submit(item, (outcome, rows) => {
-      this.#queueRows.release(caller, 1)
-      if (!(outcome instanceof Error)) return resolve({ stored: outcome, rows, release })
+    this.#groupCommit.submit(item, (outcome) => {
+      if (!(outcome instanceof Error)) return resolve({ stored: outcome, release })
       release()
-      reject(Object.assign(toFailure(outcome), { rows }))
+      reject(toFailure(outcome))
     })
     return promise
   }
 
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
   refusalFor(caller: string): Failure | undefined {
-    const portion = Math.max(this.#queueRows.portion(caller), this.#queueBytes.portion(caller))
-    const reason = this.#groupCommit.refusal(portion)
+    const reason = this.#groupCommit.refusal(this.#queue.portion(caller))
     if (reason) return new Failure(reason)
-    const fits = this.#queueRows.fits(caller, 1) && this.#queueBytes.fits(caller, rowBytes)
-    return fits ? undefined : new Failure('Overloaded')
+    return this.#queue.fits(caller, 1) ? undefined : new Failure('Overloaded')
   }
 
   /** The plants that wait, how long a new one is expected to, and whether creates are refused because the database is away. */
   get load() {
-    return { ...this.#groupCommit.load, rows: this.#queueRows.held }
+    return this.#groupCommit.load
   }
 
   /** Refuses new creates, and resolves when every other create has its result. */

@@ -13,8 +13,6 @@ declare module 'fastify' {
     /** The path of its route, for a create: to ask Fastify for it costs more. */
     apiPath: string | undefined
     idempotencyKey: string | undefined
-    /** How many rows the transaction of its create had, for the log. */
-    batchRows: number | undefined
   }
 }
 
@@ -68,15 +66,13 @@ export default fp<Options>(
 
     app.decorateRequest('apiPath', undefined)
     app.decorateRequest('idempotencyKey', undefined)
-    app.decorateRequest('batchRows', undefined)
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('application/json', (request, _, done) => readBody(request, done))
     app.post<{ Body: Static<typeof NewPlant> }>(
       path,
       { schema, onRequest: [app.authenticate, decide] },
       (request, reply) =>
-        app.plants.create(request.body, request).then(({ stored, rows, release }) => {
-          request.batchRows = rows
+        app.plants.create(request.body, request).then(({ stored, release }) => {
           if (reply.raw.closed) release()
           else reply.raw.on('close', release)
           if (stored === 'replayed') reply.header('idempotent-replayed', 'true')

@@ -2,7 +2,7 @@
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
 import { statementLimitMs } from '../database/session.ts'
-import type { AttemptEnd, Results, Store, Verdict } from '../group-commit/types.ts'
+import type { Results, Store, Verdict } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing.ts'
 import {
   commitNothing,
@@ -21,7 +21,7 @@ export interface PlantItem extends TracedItem, PlantWrite, WriteContext {}
 /** A row with a plant's id. The id is a number where the operator has made its column an integer. */
 type FoundRow = { id: string | number; write_id: string }
 
-const untried: Verdict = { verdict: 'untried' }
+const untried: Verdict = { kind: 'untried' }
 
 /** Makes the store over the database. Each statement has its part of the write deadline. */
 export function createSqlStore(
@@ -36,15 +36,15 @@ export function createSqlStore(
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
     const error = toRowError(outcome)
     database.reports.add(error)
-    if (error.code === '57014') return { verdict: 'slow', error }
+    if (error.code === '57014') return { kind: 'slow', error }
     const { kind } = diagnose(error)
-    if (kind === 'refused' || kind === 'broken') return { verdict: kind, error }
-    return { verdict: kind === 'gone' ? 'broken' : 'busy', error }
+    if (kind === 'gone') return { kind: 'broken', error }
+    return { kind: kind === 'refused' || kind === 'broken' ? kind : 'busy', error }
   }
 
   return {
     insert: (rows, lockMs, signal) =>
-      toAttemptEnd(async () => {
+      orVerdict(async () => {
         const statement = createPlants(rows.map(itemOf), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
@@ -52,7 +52,7 @@ export function createSqlStore(
       }),
 
     async insertEach(rows, eachLimitMs, signal) {
-      const end = await toAttemptEnd(async () => {
+      const end = await orVerdict(async () => {
         const statement = createEachPlant(rows.map(itemOf), eachLimitMs)
         const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
@@ -60,32 +60,28 @@ export function createSqlStore(
         const outcomes: EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
         return rows.map((_, index) => toResult(outcomes[index]))
       })
-      const { failure } = end
-      const { code, where } = (failure?.error ?? {}) as { code?: string; where?: string }
+      if (!('kind' in end)) return end
+      const { code, where } = end.error as { code?: string; where?: string }
       // Outside of functions it is the table that is locked, for all rows.
-      if (failure && code === '55P03' && where === undefined) return { failure: { ...failure, kind: 'away' } }
+      if (code === '55P03' && where === undefined) return { ...end, kind: 'away' }
       // The limit can pass before the block has read the row, if that is long.
-      if (code === '57014' && rows.length === 1) return { results: [{ verdict: 'slow' }] }
-      return end
+      return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : end
     },
 
     find: (rows, signal) =>
-      toAttemptEnd(async () => {
+      orVerdict(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
         const stored = await database.run<FoundRow>(statement, limitMs, signal)
         const found = new Map(stored.rows.map(({ id, write_id }) => [String(id), write_id]))
         return rows.map(({ item, mayBeStored }) => outcomeOf(item, found.get(String(item.id)), mayBeStored))
       }),
 
-    probe: () => toAttemptEnd(() => database.run(commitNothing, limitMs).then(() => []))
+    probe: () => database.run(commitNothing, limitMs).then(() => undefined, diagnose)
   }
 }
 
 const itemOf = ({ item }: { item: PlantItem }) => item
 
-/** Turns a rejection into the failure of all rows: a store's methods do not reject. */
-const toAttemptEnd = <R extends Stored | never>(attempt: () => Promise<Results<R>>): Promise<AttemptEnd<R>> =>
-  attempt().then(
-    (results) => ({ results }),
-    (error: unknown) => ({ failure: diagnose(error) })
-  )
+/** Turns a rejection into the verdict of all rows: a store's methods do not reject. */
+const orVerdict = (attempt: () => Promise<Results<Stored>>): Promise<Results<Stored> | Verdict> =>
+  attempt().catch(diagnose)

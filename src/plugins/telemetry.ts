@@ -143,7 +143,7 @@ function createRequestLog(logger: Logger) {
 const reportOf = ({ cause }: Failure) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
 
 function describe({ request, elapsedTime }: FastifyReply) {
-  const { id, headers, method, caller, failure, batchRows, ip } = request
+  const { id, headers, method, caller, failure, ip } = request
   return {
     requestId: id,
     traceId: findTraceId(headers),
@@ -152,7 +152,6 @@ function describe({ request, elapsedTime }: FastifyReply) {
     caller: caller || undefined,
     failure: failure?.error ?? 0,
     errorName: failure?.name,
-    batchRows: failure?.rows ?? batchRows,
     durationMs: Math.round(elapsedTime * 1000) / 1000,
     /** Undefined once its socket is destroyed. */
     client: ip as string | undefined,
@@ -165,12 +164,10 @@ function describe({ request, elapsedTime }: FastifyReply) {
  * them can hold what JSON would have to escape.
  */
 function writeFields(reply: FastifyReply): string {
-  const { requestId, traceId, method, route, caller, batchRows, durationMs, client, forwardedFor } =
-    describe(reply)
+  const { requestId, traceId, method, route, caller, durationMs, client, forwardedFor } = describe(reply)
   return (
     `,"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}","route":"${route}"` +
-    `,"caller":"${caller}","failure":0${batchRows ? `,"batchRows":${batchRows}` : ''}` +
-    `,"durationMs":${durationMs}${member('client', client)}${member('forwardedFor', forwardedFor)}`
+    `,"caller":"${caller}","failure":0,"durationMs":${durationMs}${member('client', client)}${member('forwardedFor', forwardedFor)}`
   )
 }
 

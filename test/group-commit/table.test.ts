@@ -1,6 +1,6 @@
 /** The table: what comes next for a row that an attempt has not decided. */
 import t from 'tap'
-import { Row } from '../../src/group-commit/row.ts'
+import { createRow } from '../../src/group-commit/row.ts'
 import { type Ending, endingOf, next, type Way } from '../../src/group-commit/table.ts'
 
 /** After an attempt of each way; `~` stands for a rest, `=` for a pause of all lanes, `^` for the front of the queue. */
@@ -63,7 +63,7 @@ t.test(
   async (t) => {
     const kinds = ['away', 'gone', 'lost', 'busy', 'broken', 'refused'] as const
     const endings = (rows: number, isCutOff: boolean) =>
-      kinds.map((kind) => endingOf(kind, rows, isCutOff)).join()
+      kinds.map((kind) => endingOf({ kind }, rows, isCutOff)).join()
     t.equal(endings(1, false), 'away,gone,lost,busy,broken,refused')
     t.equal(endings(2, false), 'away,gone,lost,failed,failed,failed')
     t.equal(endings(1, true), 'slow,gone,lost,slow,broken,refused')
@@ -72,6 +72,6 @@ t.test(
 )
 
 t.test('a row enters no state from one that cannot be before it', async (t) => {
-  const row = new Row({ id: 1n, bytes: 1 }, 0, 1, String)
+  const row = createRow({ id: 1n, bytes: 1 }, 0, 1, String)
   t.throws(() => row.enter('resting'), { message: 'a row that is new cannot be resting' })
 })

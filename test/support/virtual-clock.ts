@@ -1,5 +1,5 @@
 /** A clock that only moves when a test moves it. */
-import type { Clock } from '../../src/group-commit/clock.ts'
+import type { Clock } from '../../src/group-commit/types.ts'
 
 interface Timer {
   at: number
