@@ -7,7 +7,7 @@ import { createBareApp } from './http/bare-app.ts'
 import { databaseChecks } from './plants/checks.ts'
 import plantRepository from './plants/plugin.ts'
 import plants from './plants/route.ts'
-import schemaErrors, { ajv } from './plants/schema.ts'
+import schema from './plants/schema.ts'
 import admin from './plugins/admin.ts'
 import auth from './plugins/auth.ts'
 import docs from './plugins/docs.ts'
@@ -30,10 +30,9 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
       maxConnections: config.MAX_CONNECTIONS,
       keepAliveTimeout
     },
-    bodyLimit: config.BODY_LIMIT_BYTES,
-    ajv
+    bodyLimit: config.BODY_LIMIT_BYTES
   })
-  await app.register(schemaErrors)
+  await app.register(schema)
   await app.register(auth, { registry, tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })

@@ -47,7 +47,7 @@ export const checkBudget = (headers: IncomingHttpHeaders, bodies: Shares, caller
 type Done = (error: Error | null, body?: unknown) => void
 
 /**
- * Returns a function that reads a request's body: JSON of a schema, whose members with `int64` are exact. `bodies` is the
+ * Returns a function that reads a request's body: JSON of a schema, whose members of format int64 are exact. `bodies` is the
  * memory for all bodies that are arriving at the same time, `limitBytes` the most of one body.
  */
 export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {

@@ -12,12 +12,12 @@ export const maximumValues = 2_000
 const mayBeRounded = /\d[.eE]/
 
 /**
- * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member of the outermost object with `int64` in the schema
+ * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member of the outermost object with format int64 in the schema
  * that is mathematically an integer of up to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any
  * other number stays as JSON.parse returns it. Throws a SyntaxError, or a Failure for too many values.
  */
 export function createJsonReader({ properties }: TObject): (body: Buffer) => unknown {
-  const names = Object.keys(properties).filter((name) => properties[name]?.int64)
+  const names = Object.keys(properties).filter((name) => properties[name]?.format === 'int64')
   return (body) => {
     // Each value has a byte of its own.
     if (body.length > maximumValues) limitValues(body)

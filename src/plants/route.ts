@@ -76,7 +76,7 @@ export default fp<Options>(
           if (reply.raw.closed) release()
           else reply.raw.on('close', release)
           if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-          // The response's schema is Plant: it leaves out the id, and the body has no other fields (`removeAdditional`).
+          // The response's schema is Plant: it leaves out the id, and the check has dropped unknown properties.
           return request.body
         })
     )

@@ -7,7 +7,7 @@ import fp from 'fastify-plugin'
 import { catalogue, Failure, type FailureName, toResponse } from '../failures.ts'
 import { maximumValues } from '../http/json.ts'
 import { version } from '../metrics.ts'
-import { ErrorBody, NewPlant, Plant } from '../plants/schema.ts'
+import { ErrorBody, kinds, NewPlant, Plant } from '../plants/schema.ts'
 
 interface Options {
   /** The path in front of those of the interface. */
@@ -28,7 +28,7 @@ const aboutBearer = 'An access token: `Authorization: Bearer <token>`'
 
 export default fp<Options>(
   async (app, { basePath, hasPage }) => {
-    for (const schema of [NewPlant, Plant, ErrorBody]) app.addSchema(toPublic(schema))
+    for (const schema of [NewPlant, Plant, ErrorBody]) app.addSchema({ ...schema, $id: schema.title })
     await app.register(swagger, {
       // What has no tag is not part of the interface, such as a probe.
       hideUntagged: true,
@@ -60,18 +60,15 @@ export default fp<Options>(
 
 const bodyRules = `A body has at most ${maximumValues} values: itself, and each member and element at any depth; with more it gets MalformedBody. Unknown properties are ignored.`
 
-const idempotencyKey = {
-  type: 'string',
-  minLength: 1,
-  description:
-    '1 to 255 visible ASCII characters of your choice; in quotes if it has a comma, a quote or a space. With it, the same request can be sent any number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
-}
-
 /** Describes header fields, whose values are texts. */
 const describe = (fields: Record<string, string>) =>
   Object.fromEntries(
-    Object.entries(fields).map(([name, about]) => [name, { type: 'string', description: about }])
+    Object.entries(fields).map(([name, description]) => [name, { type: 'string', description }])
   )
+const idempotencyKey = describe({
+  'Idempotency-Key':
+    '1 to 255 visible ASCII characters of your choice; in quotes if it has a comma, a quote or a space. With it, the same request can be sent any number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
+})
 const requestId = { 'X-Request-Id': "The request's own, or one that the service made. The log has it too." }
 const ofSuccess = describe({
   ...requestId,
@@ -85,60 +82,44 @@ const ofFailure = describe({
   'Retry-After': 'With 429 and 503: seconds to wait before the next attempt.',
   'WWW-Authenticate': 'With 401: the challenge of RFC 6750, section 3.'
 })
+const aboutFailures = `The request failed: \`error\` is the HTTP status code that would name the failure best. Another path gets ${catalogue.NotFound[0]}, another method ${catalogue.MethodNotAllowed[0]}.`
 
 /** What only other paths and other methods can meet. */
-const ofOthers: FailureName[] = ['NotFound', 'MethodNotAllowed', 'NotReady']
+const ofOthers = ['NotFound', 'MethodNotAllowed', 'NotReady']
 
 /** Returns examples of all failures that an operation can meet, by their names. */
 function exemplifyAll() {
   const names = (Object.keys(catalogue) as FailureName[]).filter((name) => !ofOthers.includes(name))
-  const failures: Record<string, Failure> = {
-    ...Object.fromEntries(names.map((name) => [name, new Failure(name)])),
-    InvalidPlant: new Failure('InvalidPlant', { message: `id must be ${NewPlant.properties.id.rule}` }),
-    MissingField: new Failure('InvalidPlant', { message: 'name is required' })
-  }
-  const examples = Object.entries(failures).map(([name, failure]) => {
+  const invalid = (message: string) => new Failure('InvalidPlant', { message })
+  const failures = [
+    ...names.map((name) => [name, new Failure(name)] as const),
+    ['InvalidPlant', invalid(`id must be ${kinds.Int64[0]}`)] as const,
+    ['MissingField', invalid('name is required')] as const
+  ]
+  const examples = failures.map(([name, failure]) => {
     const value: ErrorBody = JSON.parse(toResponse(failure).body)
     return [name, { summary: `${value.error}: ${value.message}`, value }]
   })
   return Object.fromEntries(examples)
 }
 
-const json = ({ title }: TSchema, examples = {}) => ({
-  'application/json': { schema: { $ref: `${title}#` }, ...examples }
+/** Describes a body by the name of its schema. */
+const json = ({ title }: TSchema, more = {}) => ({
+  content: { 'application/json': { schema: { $ref: `${title}#` }, ...more } }
 })
 
 /** Adds to an operation what its route's schema does not say: the failures, the header fields, and the names of the schemas. */
 function complete({ description, body, response, ...schema }: FastifySchema): FastifySchema {
   const success = (response as Record<number, TSchema>)[200] as TSchema
+  const examples = exemplifyAll()
   return {
     ...schema,
     description: body ? `${description}\n\n${bodyRules}` : `${description}`,
-    ...(body ? { body: { content: json(body as TSchema) } } : {}),
-    ...(body ? { headers: { type: 'object', properties: { 'Idempotency-Key': idempotencyKey } } } : {}),
+    ...(body ? { body: json(body as TSchema) } : {}),
+    ...(body ? { headers: { type: 'object', properties: idempotencyKey } } : {}),
     response: {
-      200: { description: 'The plant is stored.', headers: ofSuccess, content: json(success) },
-      400: {
-        description: `The request failed: \`error\` is the HTTP status code that would name the failure best. Another path gets ${catalogue.NotFound[0]}, another method ${catalogue.MethodNotAllowed[0]}.`,
-        headers: ofFailure,
-        content: json(ErrorBody, { examples: exemplifyAll() })
-      }
+      200: { description: success.description, headers: ofSuccess, ...json(success) },
+      400: { description: aboutFailures, headers: ofFailure, ...json(ErrorBody, { examples }) }
     }
-  }
-}
-
-/**
- * Returns a schema, or a field's, in the terms of JSON Schema 2020-12 alone. What only our validator knows becomes words:
- * readers round the bounds of an int64, and compile patterns in dialects of their own.
- */
-function toPublic({ title, rule, int64, storable: _, properties, ...rest }: TSchema): object {
-  const entries = Object.entries<TSchema>(properties ?? {})
-  return {
-    ...(title && { $id: title }),
-    ...(int64 && { type: 'integer', format: 'int64' }),
-    ...rest,
-    ...(properties
-      ? { properties: Object.fromEntries(entries.map(([name, value]) => [name, toPublic(value)])) }
-      : rule && { description: `${rest.description}: ${rule}` })
   }
 }
