@@ -52,8 +52,6 @@ class Output {
   #text = ''
   /** What the last write has left. */
   #rest = Buffer.alloc(0)
-  /** How many characters have come since the last write, lost ones included. */
-  #untried = 0
   /** How many lines were lost. */
   lost = 0
 
@@ -61,8 +59,7 @@ class Output {
   write(line: string): void {
     if (this.#rest.length + this.#text.length + line.length > maximumKept) this.lost++
     else this.#text += line
-    this.#untried += line.length
-    if (this.#untried >= chunkLength) this.flushSync()
+    if (this.#text.length >= chunkLength) this.flushSync()
   }
 
   /** Writes what is left, waiting for a slow reader up to `limitMs`. What it does not take is lost. */
@@ -71,26 +68,18 @@ class Output {
     const never = new Int32Array(new SharedArrayBuffer(4))
     while (this.flushSync() === 'EAGAIN' && performance.now() - began < limitMs)
       Atomics.wait(never, 0, 0, retryMs)
-    this.lost += `${this.#rest}${this.#text}`.split('\n').length - 1
-    this.#rest = Buffer.alloc(0)
-    this.#text = ''
   }
 
   /** Writes what there is room for; pino calls it after a fatal line. Returns the code of the error that ended it. */
   flushSync(): string | undefined {
-    this.#untried = 0
-    while (this.#rest.length + this.#text.length > 0) {
-      if (this.#rest.length === 0) {
-        this.#rest = Buffer.from(this.#text)
-        this.#text = ''
-      }
-      try {
-        this.#rest = this.#rest.subarray(fs.writeSync(1, this.#rest))
-      } catch (error) {
-        return (error as NodeJS.ErrnoException).code
-      }
+    this.#rest = Buffer.concat([this.#rest, Buffer.from(this.#text)])
+    this.#text = ''
+    try {
+      while (this.#rest.length > 0) this.#rest = this.#rest.subarray(fs.writeSync(1, this.#rest))
+      return undefined
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code
     }
-    return undefined
   }
 }
 

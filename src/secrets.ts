@@ -1,6 +1,5 @@
 /** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
 import { readFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
@@ -39,21 +38,29 @@ export function readSecret<T>(
     return undefined
   }
   const path = env[`${name}_FILE`]
-  let text = env[name] ?? ''
-  if (text && path) faults.push(`${name} and ${name}_FILE must not both be set`)
+  if (env[name] && path) faults.push(`${name} and ${name}_FILE must not both be set`)
+  const text = path ? readText(path) : `${env[name]}`
+  if (text instanceof StartupFault) faults.push(`${name}_FILE ${text.message}`)
+  else
+    try {
+      return { value: parse(text), file: path ? { path, text } : undefined }
+    } catch (error) {
+      faults.push(...(error as StartupFault).faults.map((fault) => `${name} ${fault}`))
+    }
+  return undefined
+}
+
+/** Returns the text of a file, or why it cannot be read. */
+function readText(path: string): string | StartupFault {
   try {
-    if (path) text = readFileSync(path, 'utf8').trim()
-    return { value: parse(text), file: path ? { path, text } : undefined }
+    return readFileSync(path, 'utf8').trim()
   } catch (error) {
-    if (error instanceof StartupFault) faults.push(...error.faults.map((fault) => `${name} ${fault}`))
-    else
-      faults.push(`${name}_FILE names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`)
-    return undefined
+    return new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
   }
 }
 
 /** How often the file is read. A text takes effect once two readings agree: half of a secret may be valid, too. */
-const readEveryMs = 500
+const readEveryMs = 250
 
 /**
  * Follows the file that the setting `name` names, if any. Passes each new text to `use`, which returns what to log, or throws
@@ -65,46 +72,28 @@ export function followSecret(
   log: FastifyBaseLogger,
   use: (text: string) => object
 ) {
-  if (file === undefined) {
-    const reload = async () => log.info(`${name} is not set; nothing to reload`)
-    return { isBroken: () => false, reload, close() {} }
-  }
-  const { path } = file
-  /** The text that was judged last, or why the file could not be read; and what was read last. */
-  let judged = file.text
-  let seen = file.text
+  /** What was read last; what was judged last; and whether that is broken, so that an earlier text stays in use. */
+  let seen = file?.text
+  let judged = file?.text
   let isBroken = false
-  let isClosed = false
 
-  async function read(isReload: boolean) {
-    const unreadable = ({ code }: NodeJS.ErrnoException) => new StartupFault([`cannot be read (${code})`])
-    const found = await readFile(path, 'utf8').catch(unreadable)
-    const text = String(found).trim()
-    const isSettled = text === seen && text !== judged
+  function read({ path }: SecretFile) {
+    const found = readText(path)
+    const text = String(found)
+    const isNew = text === seen && text !== judged
     seen = text
-    if (isClosed || !(isReload || isSettled)) return
+    if (!isNew) return
     judged = text
     try {
       if (found instanceof StartupFault) throw found
-      log.info(use(text), `${name} was read`)
+      log.info(use(found), `${name} was read`)
       isBroken = false
     } catch (error) {
       isBroken = true
-      const { faults } = error as StartupFault
-      log.error({ faults }, `${name} is broken; keeping the earlier text`)
+      log.error({ faults: (error as StartupFault).faults }, `${name} is broken; keeping the earlier text`)
     }
   }
 
-  const timer = setInterval(() => void read(false), readEveryMs).unref()
-  return {
-    /** Whether the newest text is broken, so that an earlier one stays in use. */
-    isBroken: () => isBroken,
-    /** Reads the file now, and uses what it holds. Never rejects. */
-    reload: () => read(true),
-    /** Stops following, and ignores a read in progress. */
-    close() {
-      isClosed = true
-      clearInterval(timer)
-    }
-  }
+  const timer = file && setInterval(() => read(file), readEveryMs).unref()
+  return { isBroken: () => isBroken, close: () => clearInterval(timer) }
 }

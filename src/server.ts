@@ -11,7 +11,7 @@ import { reportStartupFault } from './startup-fault.ts'
 /** A terminal signals a whole group, and npm and `node --watch` forward it: within this time it is the same signal. */
 const sameSignalMs = 1_000
 const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
-/** A terminal that is closed sends SIGHUP. Elsewhere it means what it means to most services: read the files again. */
+/** A terminal that is closed sends SIGHUP. Elsewhere it asks services to read their files again, which this one does anyway. */
 const hasTerminal = isatty(0)
 
 try {
@@ -26,7 +26,7 @@ async function start() {
   const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
-  if (!hasTerminal) process.on('SIGHUP', () => Promise.all([app.reloadTokens(), app.reloadDatabaseUrl()]))
+  if (!hasTerminal) process.on('SIGHUP', () => {})
   try {
     await waitForDatabase(
       // Read anew each time: the file of the URL may change meanwhile.

@@ -12,8 +12,6 @@ import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 declare module 'fastify' {
   interface FastifyInstance {
     database: Database
-    /** Reads the file with the database's URL again, if there is one. */
-    reloadDatabaseUrl(): Promise<void>
   }
 }
 
@@ -62,7 +60,6 @@ export default fp<Options>(
     }
 
     app.decorate('database', database)
-    app.decorate('reloadDatabaseUrl', followed.reload)
     app.addHook('onClose', async () => {
       newest = database.options
       followed.close()

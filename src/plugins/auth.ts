@@ -12,8 +12,6 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Refuses a request without a valid token, or beyond its caller's rate, before any of its body is read. */
     authenticate: onRequestHookHandler
-    /** Reads the file of tokens again, if the tokens came from one. */
-    reloadTokens(): Promise<void>
   }
   interface FastifyRequest {
     /** The name that the configuration gives to the request's token; empty until the request is authenticated. */
@@ -38,7 +36,6 @@ export default fp<Options>(
     })
     addGauge(registry, 'tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +followed.isBroken())
     app.addHook('onClose', async () => followed.close())
-    app.decorate('reloadTokens', followed.reload)
     app.decorateRequest('caller', '')
     await app.register(bearerAuth, {
       addHook: false,

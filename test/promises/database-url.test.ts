@@ -117,11 +117,8 @@ t.test(
 // A new URL in the file is taken as one at the start is, and one process is enough for all.
 t.test('a service whose DATABASE_URL_FILE changes', async (t) => {
   const path = write('url', primary.url)
-  const { post, log, kill } = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
-  const adopt = (url: string) => {
-    writeFileSync(path, url)
-    kill('SIGHUP')
-  }
+  const { post, log } = await startService(t, { DATABASE_URL: '', DATABASE_URL_FILE: path })
+  const adopt = (url: string) => writeFileSync(path, url)
   let lastId = 0
   const creates = async (t: Test) =>
     t.strictSame(await post({ id: ++lastId, name: 'n' }), success({ name: 'n' }))
