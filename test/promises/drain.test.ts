@@ -1,15 +1,11 @@
-/**
- * Promise 11: at SIGTERM what has arrived is answered, and the process ends with exit code 0; behind a balancer that asks
- * /readyz, a rolling restart fails no request.
- */
+/** Promise 11: at SIGTERM what has arrived is answered, and the process ends with exit code 0. */
 import { once } from 'node:events'
-import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { checkResponses } from '../support/contract.ts'
-import { createDatabase, lockTable } from '../support/postgres/database.ts'
+import { lockTable } from '../support/postgres/database.ts'
 import { failure, maskFields, type Reply, success } from '../support/responses.ts'
-import { headers, type Service, send, startService } from '../support/service.ts'
+import { type Service, send, startService } from '../support/service.ts'
 import { connectTo, request } from '../support/sockets.ts'
 import { is, until } from '../support/until.ts'
 
@@ -220,77 +216,3 @@ t.test('a signal that comes twice at once is one; one that comes later ends the 
   t.equal((await service.ended).code, 1)
   t.match(service.log().at(-1), { level: 60, msg: 'second signal; exiting now' })
 })
-
-/** A balancer: passes creates on to the replicas in turn, but to none whose /readyz has failed. */
-function startBalancer() {
-  const replicas = new Map<string, { isReady: boolean; agent: Agent }>()
-  let turn = 0
-  let isOver = false
-  async function look() {
-    while (!isOver) {
-      for (const [url, replica] of replicas)
-        replica.isReady = await ready(url).then(
-          ({ status }) => status === 200,
-          () => false
-        )
-      await sleep(50)
-    }
-  }
-  const looking = look()
-  return {
-    add: (url: string) => replicas.set(url, { isReady: false, agent: new Agent({ keepAlive: true }) }),
-    untilReady: (url: string) => until('the replica is ready', () => replicas.get(url)?.isReady),
-    post(body: string): Promise<Reply> {
-      const choice = [...replicas].filter(([, { isReady }]) => isReady)
-      const [url, replica] = choice[turn++ % choice.length] ?? []
-      return send(`${url}/plants`, { method: 'POST', headers, agent: replica?.agent }, body)
-    },
-    async end() {
-      isOver = true
-      await looking
-      for (const { agent } of replicas.values()) agent.destroy()
-    }
-  }
-}
-
-t.test(
-  'two replicas behind a balancer, restarted one after the other under load: no request fails',
-  async (t) => {
-    const databaseUrl = await createDatabase(t)
-    const start = () => startService(t, { DATABASE_URL: databaseUrl, SHUTDOWN_DELAY_MS: '3000' })
-    const replicas = await Promise.all([start(), start()])
-    const balancer = startBalancer()
-    for (const { url } of replicas) {
-      balancer.add(url)
-      await balancer.untilReady(url)
-    }
-    let isOver = false
-    const sent: number[] = []
-    const wrong: unknown[] = []
-    async function work() {
-      while (!isOver) {
-        const id = ++lastId
-        sent.push(id)
-        const reply = await balancer.post(JSON.stringify({ id, name: 'n' })).catch((error: Error) => error)
-        if (reply instanceof Error || reply.status !== 200) wrong.push(reply)
-        await sleep(20)
-      }
-    }
-    const load = Promise.all(Array.from({ length: 4 }, work))
-    for (const replica of replicas) {
-      const served = sent.length
-      await until('the load goes on', () => sent.length > served + 50)
-      replica.kill('SIGTERM')
-      await checkEnd(t, replica)
-      const next = await start()
-      balancer.add(next.url)
-      await balancer.untilReady(next.url)
-    }
-    isOver = true
-    await load
-    await balancer.end()
-    t.strictSame(wrong, [], 'each request gets 200')
-    const [row] = await replicas[0].rows('select count(*)::int from plants')
-    t.equal(row?.count, sent.length, 'sent = 200 = rows')
-  }
-)

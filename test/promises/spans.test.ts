@@ -79,19 +79,11 @@ t.test('a request has a span in the trace of its traceparent, and its batch anot
     t.notMatch(collector.text(), secret)
 })
 
-const silent: [title: string, env: Record<string, string>][] = [
-  ['no endpoint', { OTEL_EXPORTER_OTLP_ENDPOINT: '' }],
-  ['OTEL_TRACES_EXPORTER=none', { OTEL_TRACES_EXPORTER: 'none' }],
-  ['a sampler that takes none', { OTEL_TRACES_SAMPLER: 'always_off' }]
-]
-
-t.test('without the variables, or with those that turn them off, there are no spans', async (t) => {
-  for (const [title, env] of silent) {
-    const { collector, post, end } = await startTraced(env)
-    t.equal((await post({ id: 1, name: 'n' })).status, 200, title)
-    t.equal(await end(), 0)
-    t.strictSame(collector.spans, [], title)
-  }
+t.test('OTEL_TRACES_EXPORTER=none turns spans off', async (t) => {
+  const { collector, post, end } = await startTraced({ OTEL_TRACES_EXPORTER: 'none' })
+  t.equal((await post({ id: 1, name: 'n' })).status, 200)
+  t.equal(await end(), 0)
+  t.strictSame(collector.spans, [])
 })
 
 t.test('a collector that is away: the service serves, warns, and ends with 0', async (t) => {
