@@ -1,7 +1,7 @@
 /** Promises 5, 6 and 7: whatever dies under a load, acknowledged is stored, nothing is stored twice, and clients only wait. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { assertNoErrors } from '../support/histories/assert-rows.ts'
+import { assertNoErrors } from '../support/histories/history.ts'
 import { type Load, startRivals } from '../support/histories/rivals.ts'
 import { query, setServer, urlOf } from '../support/postgres/database.ts'
 import { freePort } from '../support/postgres/embedded-postgres.ts'

@@ -2,7 +2,7 @@
 import { rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { assertHistory } from '../support/histories/assert-rows.ts'
+import { assertHistory } from '../support/histories/history.ts'
 import { startRivals } from '../support/histories/rivals.ts'
 import { createDatabase, createRole, query } from '../support/postgres/database.ts'
 import { failure, success } from '../support/responses.ts'

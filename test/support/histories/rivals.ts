@@ -1,11 +1,10 @@
 /** A load of rivals: clients that create the same ids at the same time, and record every request. */
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Field, optionalFields, toPlant } from '../plants.ts'
-import { post } from '../post.ts'
-import { createRandom } from '../random.ts'
+import { optionalFields, sampleOf, toPlant } from '../plants.ts'
+import { createRandom, type Random } from '../random.ts'
+import { send } from '../service.ts'
 import { until } from '../until.ts'
-import { type Create, drawCreates } from './creates.ts'
 import type { Operation } from './history.ts'
 
 interface Options {
@@ -14,13 +13,10 @@ interface Options {
   token: string
   clients: number
   firstId?: number
-  seed?: number
   /** Send a request again whose connection broke or that got 408, 429, 500 or 503, as docs/clients.md says. */
   isRepeating?: boolean
   /** One request in this many is given up within this deadline, in ms; none by default. */
   impatience?: { oneIn: number; withinMs: number }
-  /** The optional fields that are sent; all, unless an earlier release is to know them. */
-  optional?: readonly Field[]
   /** How long each client rests after a response, in ms, so that the machine has time for other things. */
   pauseMs?: number
 }
@@ -38,11 +34,38 @@ export interface History {
 /** The load while it runs. */
 export type Load = ReturnType<typeof startRivals>
 
-/** How long a client sends its request again before it gives up. */
+/** How long a client sends its request again before it gives up, and how long it waits for a response. */
 const patienceMs = 170_000
 const retryMs = 100
-/** A response that comes later than this counts as none: the service's deadline must be shorter. */
-const responseMs = 170_000
+
+/** One create; its name differs from those of all others with its id, except those of the same key and content. */
+type Create = Pick<Operation, 'id' | 'key' | 'name'>
+
+/** How many clients want an id. */
+const rivals = [1, 1, 2, 3, 4]
+/** After this many ids, creates come with keys, then without again. */
+const idsPerPhase = 64
+
+/** Draws creates endlessly; those for one id come together, so that clients send them at the same time, or much later. */
+function* drawCreates(firstId: number, random: Random): Generator<Create, never> {
+  let drawn = 0
+  const draw = (id: number, isKeyed: boolean): Create => {
+    const some = id % 3 === 0 ? [] : optionalFields
+    const plant = {
+      id: `${id}`,
+      ...Object.fromEntries(some.map((field) => [field, sampleOf(field, id % 7)]))
+    }
+    if (!isKeyed || random.oneIn(4)) return { ...plant, name: `plant ${id} "\\ß🌱 of ${++drawn}` }
+    const key = `key-${random.oneIn(4) ? 'b' : 'a'}`
+    return { ...plant, name: `plant ${id} by ${key}, ${random.oneIn(4) ? 'changed' : 'first'}`, key }
+  }
+  for (let id = firstId; ; id++) {
+    const isKeyed = Math.floor(id / idsPerPhase) % 2 === 1
+    for (let left = random.pick(rivals); left > 0; left--) yield draw(id, isKeyed)
+    if (id > firstId && random.oneIn(4))
+      yield draw(id - 1 - random.integer(Math.min(1_000, id - firstId)), isKeyed)
+  }
+}
 
 /** Starts the clients. */
 export function startRivals({
@@ -50,15 +73,13 @@ export function startRivals({
   token,
   clients,
   firstId = 1,
-  seed = 1,
-  isRepeating = false,
+  isRepeating,
   impatience,
-  optional = optionalFields,
   pauseMs = 0
 }: Options) {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
-  const random = createRandom(seed)
-  const creates = drawCreates(firstId, random, optional)
+  const random = createRandom(1)
+  const creates = drawCreates(firstId, random)
   const history: History = { operations: [], failed: [], repeats: 0 }
   let succeeded = 0
   let isStopped = false
@@ -66,11 +87,11 @@ export function startRivals({
   async function work() {
     for (const create of creates) {
       const began = performance.now()
-      let operation = await send(create)
+      let operation = await post(create)
       while (isRepeating && isWorthARepeat(operation) && performance.now() - began < patienceMs) {
         await sleep(retryMs)
         history.repeats++
-        operation = await send(create)
+        operation = await post(create)
       }
       if (isFailure(operation)) {
         history.failed.push(operation)
@@ -81,7 +102,7 @@ export function startRivals({
     }
   }
 
-  async function send(create: Create): Promise<Operation> {
+  async function post(create: Create): Promise<Operation> {
     const { id, key } = create
     const headers = {
       authorization: `Bearer ${token}`,
@@ -89,16 +110,17 @@ export function startRivals({
       ...(key && { 'idempotency-key': key })
     }
     const isImpatient = impatience && random.oneIn(impatience.oneIn)
-    const timeoutMs = isImpatient ? 1 + random.integer(impatience.withinMs) : responseMs
+    const signal = AbortSignal.timeout(isImpatient ? 1 + random.integer(impatience.withinMs) : patienceMs)
     const operation: Operation = { ...create, began: performance.now() }
     history.operations.push(operation)
     const body = `{"id":${id},${JSON.stringify(toPlant(create)).slice(1)}`
-    const outcome = await post(`${random.pick(urls)}/plants`, body, { headers, agent, timeoutMs })
-    const response = 'failure' in outcome ? undefined : read(outcome.body)
-    if (response === undefined || 'failure' in outcome) return operation
+    const options = { method: 'POST', headers, agent, signal }
+    const reply = await send(`${random.pick(urls)}/plants`, options, body).catch(() => undefined)
+    const response = reply && read(reply.body)
+    if (!response) return operation
     operation.ended = performance.now()
-    operation.response = { status: outcome.status, body: response }
-    if (outcome.status === 200) succeeded++
+    operation.response = { status: reply.status, body: response }
+    if (reply.status === 200) succeeded++
     return operation
   }
 

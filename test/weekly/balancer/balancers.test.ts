@@ -1,6 +1,6 @@
 /** Behind each balancer: what it passes on is unchanged, its own responses keep the contract, a rolling restart loses nothing. */
 import t, { type Test } from 'tap'
-import { assertHistory } from '../../support/histories/assert-rows.ts'
+import { assertHistory } from '../../support/histories/history.ts'
 import { startRivals } from '../../support/histories/rivals.ts'
 import { createDatabase } from '../../support/postgres/database.ts'
 import { freePort } from '../../support/postgres/embedded-postgres.ts'

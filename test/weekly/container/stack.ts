@@ -7,8 +7,7 @@ import type { Test } from 'tap'
 import { openProject } from '../../support/compose.ts'
 import { docker, root } from '../../support/docker.ts'
 import { execute } from '../../support/execute.ts'
-import { assertRows } from '../../support/histories/assert-rows.ts'
-import { type StoredRow, selectRows } from '../../support/histories/history.ts'
+import { assertRows, type StoredRow, selectRows } from '../../support/histories/history.ts'
 import { startRivals } from '../../support/histories/rivals.ts'
 
 /** Copies the checkout, without what Git ignores, until teardown; returns where it is. */
