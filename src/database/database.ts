@@ -13,8 +13,8 @@ export class Database {
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
   #options: DatabaseOptions
   #connect: Connector
-  /** The sessions that are used. All others end after their statements, because they were replaced. */
-  #current = new Set<Session>()
+  /** How often all sessions were replaced. Those from before end after their statements. */
+  #generation = 0
   /** Those without a statement. The one that was used last is taken first, so that the others grow old. */
   #free: Session[] = []
   #busy = 0
@@ -32,6 +32,11 @@ export class Database {
     return this.#options
   }
 
+  /** The sessions with a statement and without one, and the statements that wait for a session. */
+  get state() {
+    return { busy: this.#busy, idle: this.#free.length, waiting: this.#waiting }
+  }
+
   /**
    * Runs one statement in a session of its own. It may wait `limitMs` for the session, and take as long again. Then, or when
    * the signal aborts, it is cancelled within two seconds. Rejects with what PostgreSQL or the driver reports.
@@ -41,32 +46,28 @@ export class Database {
     limitMs: number,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>> {
-    for (const old of this.#free.filter(({ isOld }) => isOld)) this.#forget(old)
+    for (const old of this.#free.filter(({ isOld }) => isOld)) this.#end(old)
     const session = this.#free.pop() ?? (await this.#open(limitMs))
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.reports.add(error)
     if (loss === 'server') this.#replaceAfter(session, error)
-    if (loss === 'nothing' && this.#current.has(session)) this.#free.push(session)
-    else this.#forget(session)
+    if (loss === 'nothing' && session.generation === this.#generation) this.#free.push(session)
+    else session.end()
     if (result === undefined) throw error
     return result as pg.QueryResult<Row>
   }
 
-  #forget(session: Session) {
-    this.#current.delete(session)
-    this.#free = this.#free.filter((free) => free !== session)
-    session.end()
-  }
-
   async #open(limitMs: number): Promise<Session> {
-    const sessions = this.#current
+    const generation = this.#generation
     this.#waiting++
     try {
-      const session = new Session(await this.#connect(limitMs), (lost, error) => this.#onLost(lost, error))
-      sessions.add(session)
-      return session
+      const client = await this.#connect(limitMs)
+      return new Session(client, generation, (session, error) => {
+        if (!isTimedOut(error)) this.#replaceAfter(session, error)
+        this.#end(session)
+      })
     } catch (cause) {
       for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
       throw new NoConnection('there is no connection to the database', { cause })
@@ -75,38 +76,29 @@ export class Database {
     }
   }
 
-  /** A session without a statement has ended. */
-  #onLost(session: Session, error: Error) {
-    if (!isTimedOut(error)) this.#replaceAfter(session, error)
-    this.#forget(session)
+  /** Ends a session without a statement. */
+  #end(session: Session) {
+    this.#free = this.#free.filter((free) => free !== session)
+    session.end()
   }
 
   /** Replaces all sessions: in a failover, each will fail as this one did. One that was replaced already adds nothing. */
-  #replaceAfter(session: Session, error: unknown) {
-    if (!this.#current.has(session)) return
+  #replaceAfter({ generation }: Session, error: unknown) {
+    if (generation !== this.#generation) return
     this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
-    this.#replace()
-  }
-
-  #replace() {
-    this.#current = new Set()
-    for (const session of this.#free) this.#forget(session)
+    this.end()
   }
 
   /** Replaces all sessions by ones with these options. */
   replaceOptions(next: DatabaseOptions): void {
     this.#options = next
     this.#connect = createConnector(next)
-    this.#replace()
+    this.end()
   }
 
-  /** The sessions with a statement and without one, and the statements that wait for a session. */
-  get state() {
-    return { busy: this.#busy, idle: this.#free.length, waiting: this.#waiting }
-  }
-
-  /** Ends the sessions, busy ones when their statements are over. */
+  /** Ends the sessions, busy ones when their statements are over. A further statement opens a new one. */
   end(): void {
-    this.#replace()
+    this.#generation++
+    for (const session of this.#free.splice(0)) session.end()
   }
 }

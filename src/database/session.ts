@@ -22,6 +22,8 @@ interface End {
 
 /** A session. Its client has connected. */
 export class Session {
+  /** How often all sessions had been replaced when it was opened. */
+  readonly generation: number
   readonly #client: pg.Client
   #usedAt = performance.now()
   #isRunning = false
@@ -32,8 +34,9 @@ export class Session {
   #settle: (isReady: boolean) => void = () => {}
 
   /** `onLost` is called with the error of a session that fails while it runs nothing, unless it was ended on purpose. */
-  constructor(client: pg.Client, onLost: (session: Session, error: Error) => void) {
+  constructor(client: pg.Client, generation: number, onLost: (session: Session, error: Error) => void) {
     this.#client = client
+    this.generation = generation
     client.on('drain', () => this.#settle(true))
     client.on('end', () => {
       this.#hasEnded = true

@@ -44,7 +44,7 @@ type Create = Pick<Operation, 'id' | 'key' | 'name'>
 /** How many clients want an id. */
 const rivals = [1, 1, 2, 3, 4]
 /** After this many ids, creates come with keys, then without again. */
-const idsPerPhase = 64
+const idsPerPhase = 16
 
 /** Draws creates endlessly; those for one id come together, so that clients send them at the same time, or much later. */
 function* drawCreates(firstId: number, random: Random): Generator<Create, never> {
