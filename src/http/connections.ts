@@ -200,7 +200,6 @@ export class Connections extends Map<Socket, Connection> {
     }
     const connection = new Connection(socket, isExcess, write)
     this.set(socket, connection)
-    this.backpressure.recordAccepted()
     socket.on('close', () => {
       this.delete(socket)
       this.backpressure.remove(connection)
