@@ -1,9 +1,9 @@
-/** The stack of docker-compose.yml: the README's tour, how it is confined, an update and a scaling under load, a flood. */
+/** The stack of docker-compose.yml: the README's tour, how it is confined, an update and a scaling under load. */
 import { readFileSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { docker, inspect, root, statusOf } from '../../support/docker.ts'
+import { inspect, root, statusOf } from '../../support/docker.ts'
 import { execute } from '../../support/execute.ts'
 import { createPlant } from '../../support/post.ts'
 import { until } from '../../support/until.ts'
@@ -94,23 +94,4 @@ t.test('the database is away for a while under load: replicas stay, and no clien
   await stack.compose('start', 'db')
   await load.assertServed()
   t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
-})
-
-/** Opens as many connections as the balancer takes, from a container beside it; none ends its header. */
-const flooder = `
-  const [count, head] = [4_000, 'POST /plants HTTP/1.1\\r\\nhost: test\\r\\nx: ' + 'x'.repeat(15_000)]
-  let sent = 0
-  for (let index = 0; index < count; index++) {
-    const socket = require('net').connect(3000, 'balancer')
-    socket.on('error', () => {}).write(head, () => ++sent < count || console.log('sent'))
-  }`
-
-t.test('a flood of connections that wait: good clients are served on', async (t) => {
-  const load = await stack.startClients(t)
-  const project = stack.env.COMPOSE_PROJECT_NAME
-  const flags = ['--detach', `--name=${project}-flooder`, `--network=${project}_front`]
-  t.teardown(() => docker(['rm', '--force', `${project}-flooder`]))
-  await docker(['run', ...flags, stack.image, 'node', '--eval', flooder])
-  await until('all is sent', async () => (await docker(['logs', `${project}-flooder`])) === 'sent')
-  await load.assertServed()
 })

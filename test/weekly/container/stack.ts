@@ -48,8 +48,6 @@ export async function copyStack(t: Test, settings: Record<string, string> = {}) 
   const stack = {
     cwd,
     env,
-    /** What `docker compose build` makes. */
-    image: `${name}-api`,
     compose,
     /** The balancer's address, which stays the same while its container runs. */
     url: () => url('balancer', 3000),
