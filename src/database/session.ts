@@ -102,7 +102,8 @@ export class Session {
     clearTimeout(graceTimer)
     signal?.removeEventListener('abort', act)
     // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
-    if (this.#isUnreplicated || (graceTimer && end.result))
+    // A statement without rows has written nothing, and so had no commit to wait for.
+    if (this.#isUnreplicated || (graceTimer && end.result && end.result.rowCount !== 0))
       end = { error: new ResultUnknown('the commit is not replicated'), loss: end.loss }
     // A cancel request that comes late would cancel the session's next statement.
     return graceTimer && end.loss === 'nothing' ? { ...end, loss: 'session' } : end

@@ -69,13 +69,13 @@ const idempotencyKey = describe({
   'Idempotency-Key':
     '1 to 255 visible ASCII characters of your choice; in quotes if it has a comma, a quote or a space. With it, the same request can be sent any number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
 })
-const requestId = { 'X-Request-Id': "The request's own, or one that the service made. The log has it too." }
-const ofSuccess = describe({
-  ...requestId,
+const ofEvery = { 'X-Request-Id': "The request's own, or one that the service made. The log has it too." }
+const ofCreate = describe({
+  ...ofEvery,
   'Idempotent-Replayed': 'true: an earlier request with this Idempotency-Key had stored the plant.'
 })
 const ofFailure = describe({
-  ...requestId,
+  ...ofEvery,
   'Error-Name': 'The name of what failed: that of the example.',
   'Write-Outcome':
     'With 429, 500 and 503: this request has stored nothing (none), or may have stored the plant (unknown). An earlier attempt may have stored it all the same.',
@@ -118,7 +118,11 @@ function complete({ description, body, response, ...schema }: FastifySchema): Fa
     ...(body ? { body: json(body as TSchema) } : {}),
     ...(body ? { headers: { type: 'object', properties: idempotencyKey } } : {}),
     response: {
-      200: { description: success.description, headers: ofSuccess, ...json(success) },
+      200: {
+        description: success.description,
+        headers: body ? ofCreate : describe(ofEvery),
+        ...json(success)
+      },
       400: { description: aboutFailures, headers: ofFailure, ...json(ErrorBody, { examples }) }
     }
   }

@@ -124,7 +124,7 @@ function createRequestLog(logger: Logger) {
 
   function logReply(reply: FastifyReply, isSent: boolean) {
     const { failure, caller } = reply.request
-    if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'created')
+    if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'responded')
     const line = describe(reply)
     // The client got no failure, and its plant may be stored.
     const unsent = { ...line, failure: undefined, errorName: undefined }

@@ -31,7 +31,7 @@ async function newLine(before: number, { log } = service) {
       .filter(({ requestId }) => requestId)
   const [line, ...others] = await until('its line is there', ofRequests, ({ length }) => length > 0)
   if (others.length > 0) throw new Error(`a request has more than one line: ${JSON.stringify(others)}`)
-  const { time, durationMs, batchRows, ...rest } = line as Line
+  const { time, durationMs, ...rest } = line as Line
   return rest
 }
 
@@ -39,7 +39,7 @@ const anywhere = { level: 30, client: '127.0.0.1' }
 const nowhere = { ...anywhere, method: 'POST' }
 const known = { ...nowhere, route: '/plants' }
 const mine = { ...known, caller: 'tester' }
-const created = { ...mine, failure: 0, msg: 'created' }
+const created = { ...mine, failure: 0, msg: 'responded' }
 const probe = { ...anywhere, level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'responded' }
 const failed = (failure: number, errorName: string, line: object = mine) => ({ ...line, failure, errorName })
 const patch = failed(405, 'MethodNotAllowed', { ...known, method: 'PATCH' })

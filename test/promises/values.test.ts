@@ -216,9 +216,9 @@ t.test('the tests know every field of the interface', async (t) => {
   t.strictSame(Object.keys(properties).sort(), ['id', ...fields].sort())
   const optional = Object.keys(properties).filter((field) => !required.includes(field))
   t.strictSame(optional.sort(), [...optionalFields].sort())
-  for (const [field, rule] of [['id', int64], ...fields.map((field) => [field, storable])] as [
-    string,
-    string
-  ][])
+  for (const [field, rule] of [
+    ['id', int64],
+    ...fields.filter((field) => properties[field].type === 'string').map((field) => [field, storable])
+  ] as [string, string][])
     t.ok(properties[field].description.endsWith(`: ${rule}`), field)
 })

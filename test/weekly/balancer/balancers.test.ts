@@ -102,7 +102,7 @@ for (const [title, { command, start }] of Object.entries(balancers)) {
       await load.succeed(200)
       await startAt(port)
       await balancer.comeBack?.(port)
-      await instances.get(port)?.output(/"msg":"created"/)
+      await instances.get(port)?.output(/"failure":0,/)
       await load.succeed(200)
     }
     await assertHistory(t, databaseUrl, await load.stop())
