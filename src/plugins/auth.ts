@@ -1,7 +1,8 @@
 /** Authentication: the bearer token of each request, its caller, and how many requests a second a caller may make. */
 import bearerAuth from '@fastify/bearer-auth'
+import rateLimit from '@fastify/rate-limit'
 import type { Registry } from '@prometheus-io/client'
-import type { FastifyReply, onRequestHookHandler } from 'fastify'
+import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure, type FailureName } from '../failures.ts'
 import { addGauge } from '../metrics.ts'
@@ -50,13 +51,22 @@ export default fp<Options>(
       }
     })
     const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
-    const takeRequest = perSecond > 0 ? createRateLimit(perSecond) : undefined
+    await app.register(rateLimit, {
+      global: false,
+      max: perSecond,
+      timeWindow: 1_000,
+      enableDraftSpec: true, // the IETF draft "RateLimit header fields for HTTP", version 6
+      keyGenerator: ({ caller }) => caller,
+      errorResponseBuilder: () => new Failure('RateLimited')
+    })
+    const checkRate = perSecond > 0 ? app.rateLimit() : undefined
     app.decorate('authenticate', (request, reply, done) => {
       verify(request, reply, (error) => {
         // What fails while a token's caller is looked up is no fault of the token.
         const isOfToken = (error as { code?: string } | undefined)?.code?.startsWith('FST_BEARER_AUTH')
         if (error) done(isOfToken ? toAuthFailure(request.headers.authorization) : error)
-        else done(takeRequest && checkRate(perSecond, takeRequest(request.caller), reply))
+        else if (checkRate === undefined) done()
+        else checkRate.call(app, request, reply).then(() => done(), done)
       })
     })
   },
@@ -73,33 +83,4 @@ function toAuthFailure(authorization = ''): Failure {
   return isShaped
     ? fail('InvalidToken', ', error="invalid_token"')
     : fail('MalformedToken', ', error="invalid_request"')
-}
-
-/**
- * Makes token buckets, one for each caller, that hold `perSecond` requests and gain as many in a second. So a caller that
- * sends all at once, once a second, is served, and in any one second at most `2 * perSecond - 1` requests are. Returns a
- * function that takes a request from a caller's bucket: it returns how many whole ones are left, or undefined if there was
- * none to take. `clock.now` returns the time in ms.
- */
-export function createRateLimit(perSecond: number, clock: { now(): number } = performance) {
-  /** In thousandths of a request: a bucket gains `perSecond` of them in a millisecond, so whole milliseconds are added exactly. */
-  const buckets = new Map<string, { level: number; at: number }>()
-  return (caller: string): number | undefined => {
-    const now = clock.now()
-    const { level: before, at } = buckets.get(caller) ?? { level: 1_000 * perSecond, at: now }
-    const level = Math.min(1_000 * perSecond, before + (now - at) * perSecond)
-    const isServed = level >= 1_000
-    buckets.set(caller, { level: isServed ? level - 1_000 : level, at: now })
-    return isServed ? Math.floor(level / 1_000) - 1 : undefined
-  }
-}
-
-/**
- * Writes how many requests a caller has left, by the IETF draft "RateLimit header fields for HTTP", version 6. Returns the
- * failure of a request for which none was left.
- */
-function checkRate(perSecond: number, left: number | undefined, reply: FastifyReply): Failure | undefined {
-  // In a second at most, the bucket is full again.
-  reply.headers({ 'ratelimit-limit': perSecond, 'ratelimit-remaining': left ?? 0, 'ratelimit-reset': 1 })
-  return left === undefined ? new Failure('RateLimited') : undefined
 }
