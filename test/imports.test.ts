@@ -45,7 +45,7 @@ t.test('src imports src alone, and the tests of promises nothing of it', async (
 })
 
 t.test('group commit knows no SQL and no HTTP, and only src/database imports the driver', async (t) => {
-  t.strictSame(importsFrom('src/group-commit', /^src\/(database|http|plants|connections)/), [])
+  t.strictSame(importsFrom('src/group-commit', /^src\/(database|http|plants)/), [])
   const drivers = [...files.keys()].filter(
     (file) => file.startsWith('src') && /from 'pg'/.test(readFileSync(join(root, file), 'utf8'))
   )

@@ -1,13 +1,13 @@
 /** How long batches take, and from that how long a new row is expected to wait, and the limits of attempts. */
-import type { Way } from './table.ts'
+import { isOfOne, type Way } from './table.ts'
 import type { Limits } from './types.ts'
 
 /** The weight of a full batch in the average. One slow row makes a batch slow, and a few of them must not refuse all others. */
 const weights = { quicker: 1 / 4, slower: 1 / 16 }
 /** The shortest and the longest wait of a batch for a lock. */
-const lockMs = { shortest: 25, longest: 250 }
+const lockBoundsMs = { shortest: 25, longest: 250 }
 /** The time of a careful call, and of each of its rows. Good rows that are sorted behind slow ones wait as long. */
-const carefulMs = { call: 10, row: 0.1 }
+const carefulCostMs = { call: 10, row: 0.1 }
 /** The time of a row alone, before it is doubled. */
 const aloneMs = 25
 
@@ -58,18 +58,17 @@ export class Estimate {
    */
   get togetherMs(): number {
     const doublings = Math.floor(this.#cutOffs / this.#limits.lanes)
-    return 4 * Math.max(lockMs.shortest, this.#slowMs) * 2 ** doublings
+    return 4 * Math.max(lockBoundsMs.shortest, this.#slowMs) * 2 ** doublings
   }
 
-  /** How long a batch waits for a lock: as long as another replica's may hold it, or the two break each other for ever. */
+  /** How long a batch waits for a lock: as long as another replica's may hold it, or two replicas break each other's batches for ever. */
   get lockMs(): number {
-    return Math.ceil(Math.min(lockMs.longest, Math.max(lockMs.shortest, 2 * this.#slowMs)))
+    return Math.ceil(Math.min(lockBoundsMs.longest, Math.max(lockBoundsMs.shortest, 2 * this.#slowMs)))
   }
 
   /** The limit of a careful call, in ms: less than a third of the deadline, after which its statement is cancelled. */
   carefulMs(way: Way, rows: number, doublings: number): number {
-    const isOne = way === 'alone' || way === 'patiently'
-    const ms = isOne ? aloneMs * 2 ** doublings : carefulMs.call + carefulMs.row * rows
+    const ms = isOfOne(way) ? aloneMs * 2 ** doublings : carefulCostMs.call + carefulCostMs.row * rows
     return Math.ceil(Math.min(this.#limits.deadlineMs / 4, ms))
   }
 }

@@ -5,7 +5,7 @@ import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
 import { Queue } from './queue.ts'
 import { createRow, type OnOutcome, type Row } from './row.ts'
-import { type Ending, endingOf, lanes, type Way, ways } from './table.ts'
+import { type Ending, endingOf, isLookUp, lanes, type Way, ways } from './table.ts'
 import type { Clock, FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
@@ -169,8 +169,8 @@ export class GroupCommit<T extends Item, R extends string> {
 
   #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
     if (way === 'together') return this.#store.insert(rows, this.#estimate.lockMs, signal)
-    if (way === 'lookUp') return this.#store.find(rows, signal)
-    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.doublings ?? 0)
+    if (isLookUp(way)) return this.#store.find(rows, signal)
+    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.timesSlow ?? 0)
     return this.#store.insertEach(rows, limitMs, signal)
   }
 
@@ -198,7 +198,7 @@ export class GroupCommit<T extends Item, R extends string> {
   /** Learns from an attempt about the database, and nothing about its rows. */
   #learn(way: Way, rows: Row<T, R>[], end: Results<R> | Verdict, ms: number, isCutOff: boolean) {
     const kind = 'kind' in end ? (end.kind as FailureKind) : undefined
-    this.#onAttempt?.(rows.length, ms, kind ?? (way === 'lookUp' ? 'found' : 'written'))
+    this.#onAttempt?.(rows.length, ms, kind ?? (isLookUp(way) ? 'found' : 'written'))
     // A database that refuses rows has processed them. What was cut off proves nothing.
     if (!kind || (kind !== 'away' && kind !== 'lost' && !isCutOff)) this.#health.signOfLife(!kind)
     // An insert that has left out all rows has committed nothing.
@@ -228,7 +228,7 @@ export class GroupCommit<T extends Item, R extends string> {
     if (!next) return this.#failLate(row)
     const [, when] = next
     // A row that was slow once may have met a stall. It does not wait for those that are slow each time.
-    const isFirst = when === 'first' || when === 'after the pause' || row.doublings === 1
+    const isFirst = when === 'first' || when === 'after the pause' || row.timesSlow === 1
     if (when === 'after the pause') this.#health.pause()
     if (when !== 'after its rest') return this.#queue.enter(row, isFirst)
     this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#queue.enter(row, isFirst))
@@ -236,13 +236,14 @@ export class GroupCommit<T extends Item, R extends string> {
 
   /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
+    const fail = () => this.#settle(row, row.toError())
+    if (this.#isClosed || row.refusal === undefined || !row.failedWithOthers) return fail()
     const now = this.#clock.now()
     const ms = Math.min((now - row.arrival) * errorDelayFactor, (row.deadline - now) / 2)
-    const fail = () => this.#settle(row, row.toError())
-    if (this.#isClosed || row.refusal === undefined || !row.failedWithOthers || ms <= 0) return fail()
+    if (ms <= 0) return fail()
+    this.#rest(row, ms, fail)
     // Its outcome is known: another row of its id need not wait.
     this.#queue.release(row)
-    this.#rest(row, ms, fail)
   }
 
   /** Lets a row rest outside the lanes, and then calls back, unless it has expired. */
@@ -274,7 +275,8 @@ export class GroupCommit<T extends Item, R extends string> {
       if (row.deadline > now + earlyMs) next = Math.min(next, row.deadline)
       else if (row.state !== 'done') {
         const isUnderWay = row.state === 'tried'
-        const name = row.mayBeStored || isUnderWay ? 'OutcomeUnknown' : 'DeadlineExceeded'
+        const isOpen = row.mayBeStored || (isUnderWay && !isLookUp(row.way))
+        const name = isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded'
         void this.#health.expired(row.arrival)
         this.#settle(row, new Failure(name, { cause: row.cause }), isUnderWay)
       }

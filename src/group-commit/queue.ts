@@ -1,6 +1,6 @@
 /** The rows that wait for a lane, in the order in which the lanes of each way take them; of those with one id only the first. */
 import type { Row } from './row.ts'
-import { type Way, ways } from './table.ts'
+import { isOfOne, type Way, ways } from './table.ts'
 import type { Item, Limits } from './types.ts'
 
 /** The most rows of a careful call: each costs a subtransaction, and many of them slow down the snapshots of all others. */
@@ -60,12 +60,8 @@ export class Queue<T extends Item, R> {
   /** Removes and returns rows of a way for one attempt, sorted by id; none if none waits. */
   take(way: Way): Row<T, R>[] {
     const { batchRows, batchBytes } = this.#limits
-    const isOne = way === 'alone' || way === 'patiently'
-    const most = isOne
-      ? 1
-      : way === 'together' || way === 'lookUp'
-        ? batchRows
-        : Math.min(mostCareful, batchRows)
+    const isCareful = way === 'carefully' || way === 'again'
+    const most = isOfOne(way) ? 1 : isCareful ? Math.min(mostCareful, batchRows) : batchRows
     const waiting = this.#waiting.get(way) as Row<T, R>[]
     const taken: Row<T, R>[] = []
     let bytes = 0

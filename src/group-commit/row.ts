@@ -1,6 +1,6 @@
 /** A row on its way to its outcome: its state and what has happened to it, which only this file assigns. */
 import { Failure } from '../failures.ts'
-import { type Ending, type Next, next, type Way } from './table.ts'
+import { type Ending, isLookUp, type Next, next, type Way } from './table.ts'
 import type { AttemptRow, Item } from './types.ts'
 
 /** The states of a row, and from which states each may be entered. */
@@ -48,9 +48,9 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   mayBeStored = false
   /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
-  /** How often an insert has left it out; how often it was slow, so that its limit is doubled as often; how often it rested. */
+  /** How often an insert has left it out; how often it was slow, and its limit is doubled; how often it has rested. */
   misses = 0
-  doublings = 0
+  timesSlow = 0
   rests = 0
   /** A whole attempt with it and others has failed. */
   failedWithOthers = false
@@ -78,7 +78,7 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
     this.#onOutcome(outcome)
   }
 
-  /** Takes the id over from this row. If that was not written together, the id may be trouble, of which this row spares others. */
+  /** Takes the id over from this row. If that was not written together, the id may be trouble: this row is tried carefully. */
   follow({ insertWay }: Row<T, R>) {
     if (insertWay !== 'together') this.way = 'carefully'
   }
@@ -87,15 +87,15 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   record(ending: Ending, error?: Error): Next | undefined {
     if (error) this.cause = error
     const isVerdict = ending === 'refused' || ending === 'broken'
-    if (this.way !== 'lookUp') {
+    if (!isLookUp(this.way)) {
       this.insertWay = this.way
       if (ending === 'lost') this.mayBeStored = true
       if (ending === 'absent') this.misses++
       if (ending === 'failed') this.failedWithOthers = true
-      if (ending === 'slow') this.doublings++
+      if (ending === 'slow') this.timesSlow++
       if (isVerdict) this.refusal = error
     } else if (ending === 'gone' || isVerdict) {
-      // It could not be found out whether an earlier request has stored the row, which must not be told that it is refused.
+      // Its client gets 500: whether an earlier request has stored the row, which must then not be refused, cannot be found out.
       this.refusal = undefined
     }
     const step = next(this, ending)
@@ -107,7 +107,7 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   toError(): Error {
     const { mayBeStored, refusal, way, cause } = this
     if (mayBeStored) return new Failure('OutcomeUnknown', { cause })
-    // After a look-up, the cause is the look-up's own error, which says nothing about the data.
-    return refusal ?? (way === 'lookUp' ? new Error(missing, { cause }) : (cause as Error))
+    // After a look-up, the cause says nothing about the data.
+    return refusal ?? (isLookUp(way) ? new Error(missing, { cause }) : (cause as Error))
   }
 }

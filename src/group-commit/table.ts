@@ -8,22 +8,30 @@ export const lanes = {
   together: 0,
   /** One by one in one transaction, so that each row has a verdict. Two lanes: good rows can be behind slow ones. */
   carefully: 2,
-  /** The same with rows that were busy, as when they were locked. */
+  /** A careful call of rows that were busy, as when they were locked. */
   again: 1,
-  /** The same with one row: a careful call with it has failed as a whole. */
+  /** A careful call of one row: one with it and others has failed as a whole. */
   alone: 1,
-  /** The same with one row that was slow, and twice the time for each try. */
+  /** A careful call of one row that was slow, with twice the time for each try. */
   patiently: 1,
   /** A look-up of what was left out or lost: it may be stored. */
-  lookUp: 1
+  lookUp: 1,
+  /** A look-up of one row: one with it and others has failed. */
+  lookUpAlone: 1
 }
 export type Way = keyof typeof lanes
 export const ways = Object.keys(lanes) as Way[]
+/** The ways with one row at a time. */
+export const isOfOne = (way: Way) => way === 'alone' || way === 'patiently' || way === 'lookUpAlone'
+export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
 
 /** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others (`failed`). */
 export type Ending = Verdict['kind'] | 'absent' | 'failed'
 
-/** Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict. */
+/**
+ * Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict. One that
+ * was cut off, because it took too long, was slow, whatever the database says of it.
+ */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
   if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
   if (rows > 1) return 'failed'
@@ -34,34 +42,35 @@ export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): En
 export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest' | 'after the pause']
 
 const lookUp: Next = ['lookUp', 'last']
-const lookUpLater: Next = ['lookUp', 'after its rest']
 
-/** The insert that follows one of a way: each endangers fewer other rows. */
+/** What follows an attempt with others that has failed, or an insert that a look-up has not found: each endangers fewer rows. */
 const stepsDown: Record<Way, Next> = {
   together: ['carefully', 'last'],
   carefully: ['alone', 'last'],
   again: ['alone', 'last'],
   alone: ['patiently', 'after its rest'],
   patiently: ['patiently', 'after its rest'],
-  lookUp
+  lookUp: ['lookUpAlone', 'after its rest'],
+  lookUpAlone: ['lookUpAlone', 'after its rest']
 }
 
 /** How often a row is inserted again that was left out although its id is free. */
-const mostMisses = 3
+const mostReinserts = 3
 
 type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'refusal' | 'misses'>
 
 /** Returns what comes next; undefined if the row has failed. */
 export function next(row: Facts, ending: Ending): Next | undefined {
   const { way, insertWay, mayBeStored, refusal, misses } = row
+  const lookUpLater: Next = [isLookUp(way) ? way : 'lookUp', 'after its rest']
   // No failure is told of a row that may be stored: it is looked up first.
-  const fail = mayBeStored ? lookUpLater : undefined
+  const failOrLookUp = mayBeStored ? lookUpLater : undefined
   if (ending === 'away') return [way, 'after the pause']
   if (ending === 'failed') return stepsDown[way]
-  if (ending === 'gone') return fail
-  if (way === 'lookUp') {
-    if (ending === 'absent') return refusal || misses > mostMisses ? undefined : stepsDown[insertWay]
-    return ending === 'refused' || ending === 'broken' ? fail : lookUpLater
+  if (ending === 'gone') return failOrLookUp
+  if (isLookUp(way)) {
+    if (ending === 'absent') return refusal || misses > mostReinserts ? undefined : stepsDown[insertWay]
+    return ending === 'refused' || ending === 'broken' ? failOrLookUp : lookUpLater
   }
   if (ending === 'untried') return [way, 'first']
   if (ending === 'busy') return ['again', 'after its rest']

@@ -72,7 +72,7 @@ const arrivalOf = (content: fc.Arbitrary<string>) =>
 const anyContent = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(...good) },
   { weight: 2, arbitrary: fc.constantFrom('bad', 'once') },
-  { weight: 1, arbitrary: fc.constantFrom('endless', 'broken', 'busy') }
+  { weight: 1, arbitrary: fc.constantFrom('endless', 'broken', 'busy', 'torn') }
 )
 
 const weather: fc.Arbitrary<Weather> = fc.record({
@@ -117,7 +117,7 @@ const calmWeather: fc.Arbitrary<Weather> = fc.record({
   missing: fc.constant(false)
 })
 
-const calmContent = fc.constantFrom(...good, ...good, 'bad', 'broken', 'busy', 'endless')
+const calmContent = fc.constantFrom(...good, ...good, 'bad', 'broken', 'busy', 'endless', 'torn')
 
 /** A database that soon serves, and a deadline that is long enough: whoever is not at fault is stored. */
 const calm = fc.record({
@@ -163,7 +163,7 @@ function createStore(
   }
 
   function insert(plant: Plant) {
-    if (table.has(plant.id)) return undefined
+    if (table.has(plant.id) || plant.content === 'torn') return undefined
     table.set(plant.id, plant)
     return 'created'
   }
@@ -221,6 +221,8 @@ function createStore(
     const met = isFind ? undefined : meet(way === 'insert' ? plants : [], kind)
     if (met) return fail(met)
     if (isFind && kind === 'blind') return fail('lost')
+    // The row that has its id is on a damaged page.
+    if (isFind && plants.some(({ content }) => content === 'torn')) return fail('broken')
     const absent = () => plants.map(() => undefined)
     const results = isFind
       ? plants.map(find)
@@ -299,7 +301,7 @@ function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, i
   const isStored = there?.call === plant.call
   // Who has the id of such a row waits behind it.
   const isBehind = calls.some(
-    ({ plant: { id, content } }) => id === plant.id && ['busy', 'endless'].includes(content)
+    ({ plant: { id, content } }) => id === plant.id && ['busy', 'endless', 'torn'].includes(content)
   )
   const isAtFault = isBehind || !['fern', 'moss'].includes(plant.content)
   const [outcome] = outcomes
