@@ -23,6 +23,16 @@ type FoundRow = { id: string | number; write_id: string }
 
 const untried: Verdict = { kind: 'untried' }
 
+/** What a kind of failure means for a row of a careful call, whose other rows were written. */
+const ofOneRow = {
+  refused: 'refused',
+  broken: 'broken',
+  gone: 'broken',
+  busy: 'busy',
+  away: 'busy',
+  lost: 'busy'
+} as const
+
 /** Makes the store over the database. Each statement has its part of the write deadline. */
 export function createSqlStore(
   database: Pick<Database, 'run' | 'reports'>,
@@ -36,10 +46,7 @@ export function createSqlStore(
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
     const error = toRowError(outcome)
     database.reports.add(error)
-    if (error.code === '57014') return { kind: 'slow', error }
-    const { kind } = diagnose(error)
-    if (kind === 'gone') return { kind: 'broken', error }
-    return { kind: kind === 'refused' || kind === 'broken' ? kind : 'busy', error }
+    return { kind: error.code === '57014' ? 'slow' : ofOneRow[diagnose(error).kind], error }
   }
 
   return {
