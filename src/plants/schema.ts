@@ -1,5 +1,5 @@
 /** The interface's types, and how a request's body is checked against them. */
-import { Kind, type Static, Type, TypeRegistry } from '@sinclair/typebox'
+import { Kind, type Static, type TUnsafe, Type, TypeRegistry } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import { Value } from '@sinclair/typebox/value'
@@ -26,18 +26,18 @@ export const kinds = {
 } as const
 for (const [kind, [, isGood]] of Object.entries(kinds)) TypeRegistry.Set(kind, (_, value) => isGood(value))
 
-const describe = (kind: keyof typeof kinds, about: string) => ({
-  [Kind]: kind,
-  description: `${about}: ${kinds[kind][0]}`
-})
-const Int64 = (about: string) =>
-  Type.Unsafe<bigint>({ ...describe('Int64', about), type: 'integer', format: 'int64' })
-const Text = (about: string) => Type.Unsafe<string>({ ...describe('Text', about), type: 'string' })
+/** Without a kind and a description, the message of a bad value would have no rule, and the document neither. */
+type Field<T> = TUnsafe<T> & { [Kind]: keyof typeof kinds; description: string }
+
+const field = <T>(kind: keyof typeof kinds, about: string, type: object) =>
+  Type.Unsafe<T>({ [Kind]: kind, description: `${about}: ${kinds[kind][0]}`, ...type }) as Field<T>
+const Int64 = (about: string) => field<bigint>('Int64', about, { type: 'integer', format: 'int64' })
+const Text = (about: string) => field<string>('Text', about, { type: 'string' })
 
 const fields = {
   name: Text('The name of the plant'),
   tag: Type.Optional(Text('Tag that specifies the type of the plant'))
-}
+} satisfies Record<string, Field<unknown>>
 
 /** What a client gets back. */
 export const Plant = Type.Object(fields, {
