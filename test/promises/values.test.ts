@@ -2,14 +2,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { type Field, fields, optionalFields } from '../support/plants.ts'
+import { about, type Field, fields, optionalFields } from '../support/plants.ts'
 import { failure, type Reply, success } from '../support/responses.ts'
 import { send, startService } from '../support/service.ts'
 
 const service = await startService(t)
 
 const int64 = 'an integer from -9223372036854775808 to 9223372036854775807'
-const storable = 'a string without U+0000 and without lone surrogates'
+const storable = about.name.rule
 const isStorable = (text: string) => text.isWellFormed() && !text.includes('\0')
 
 /** A body, and what must come of it: a row, or the message of its failure. */
@@ -216,9 +216,7 @@ t.test('the tests know every field of the interface', async (t) => {
   t.strictSame(Object.keys(properties).sort(), ['id', ...fields].sort())
   const optional = Object.keys(properties).filter((field) => !required.includes(field))
   t.strictSame(optional.sort(), [...optionalFields].sort())
-  for (const [field, rule] of [
-    ['id', int64],
-    ...fields.filter((field) => properties[field].type === 'string').map((field) => [field, storable])
-  ] as [string, string][])
-    t.ok(properties[field].description.endsWith(`: ${rule}`), field)
+  const rules = { id: int64, ...Object.fromEntries(fields.map((field) => [field, about[field].rule])) }
+  for (const [field, rule] of Object.entries(rules))
+    t.ok(properties[field].description?.endsWith(`: ${rule}`), `${field}: ${rule}`)
 })
