@@ -1,7 +1,8 @@
 /** The settings: each bad value, bad token, missing secret and unreadable file is a line, before anything is tried. */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { migrateFile, serverFile } from '../support/process.ts'
+import { migrateFile, root, serverFile } from '../support/process.ts'
 import { type Env, hidden, refuses } from '../support/refusal.ts'
 import { token } from '../support/service.ts'
 
@@ -51,8 +52,11 @@ const ruleOf = (name: string, rule: string) =>
     ? `${name} is not read: unset it, and write what it asks for into DATABASE_URL`
     : `${name} must be ${rule}`
 
+/** The most values of one setting: each turn tries one of each, and two turns try them all, as bad ones and as good ones. */
+const most = Math.max(...settings.flatMap(([, refused, , taken]) => [refused.length, taken.length]))
+
 // A process reports all bad settings at once. In turns, every other one is bad, and the rest are good.
-for (const turn of [0, 1, 2, 3])
+for (const turn of Array(2 * most).keys())
   t.test(`bad settings are a line each, and good ones none (${turn})`, async (t) => {
     const isBad = (index: number) => (index + turn) % 2 === 0
     const given = settings.map(([name, refused, , taken], index) => {
@@ -62,6 +66,13 @@ for (const turn of [0, 1, 2, 3])
     const faults = settings.flatMap(([name, , rule], index) => (isBad(index) ? ruleOf(name, rule) : []))
     t.equal(await refuses(t, serverFile, { ...service, ...Object.fromEntries(given) }, faults), '')
   })
+
+t.test('the table has each setting', async (t) => {
+  const config = readFileSync(join(root, 'src/config.ts'), 'utf8')
+  const names = [...config.matchAll(/^ {2}([A-Z][A-Z_]+): /gm)].map(([, name]) => name)
+  const inTable = settings.map(([name]) => name).filter((name) => !name.startsWith('PG'))
+  t.strictSame(inTable.sort(), names.sort())
+})
 
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
 const badSecret = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
