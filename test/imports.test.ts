@@ -52,6 +52,17 @@ t.test('group commit knows no SQL and no HTTP, and only src/database imports the
   t.strictSame(new Set(drivers.map(folderOf)), new Set(['src/database']))
 })
 
+t.test('each statement of plants is checked before the service serves', async (t) => {
+  const source = (name: string) => readFileSync(join(root, 'src/plants', name), 'utf8')
+  const declared = source('statements.ts').split(/^export (?:const|function) /m)
+  const statements = declared
+    .filter((text) => /\btext: /.test(text))
+    .map((text) => /\w+/.exec(text)?.[0] ?? '')
+  const checks = source('checks.ts').split('checkStatements([')[1] ?? ''
+  t.ok(statements.includes('findPlants'))
+  for (const name of statements) t.ok(new RegExp(`\\b${name}\\b`).test(checks), `checks.ts: ${name}`)
+})
+
 t.test('docs/promises.md names each file of test/promises', async (t) => {
   const page = readFileSync(join(root, 'docs/promises.md'), 'utf8')
   const rows = page.split('\n').filter((line) => /^\|\d+\|/.test(line))

@@ -10,12 +10,16 @@ const service = await startService(t, { BODY_LIMIT_BYTES: '200', BASE_PATH: '/v1
 const get = (path: string, method = 'GET', url = service.url) => send(url + path, { method })
 const json = { status: 200, headers: everyResponse }
 
-t.test('every operation of the document needs a token', async (t) => {
-  const { paths } = JSON.parse((await get('/openapi.json')).body) as { paths: Record<string, object> }
-  for (const [path, operations] of Object.entries(paths))
-    for (const method of Object.keys(operations)) {
+t.test('every operation of the document needs a token, and lists failures that it can meet', async (t) => {
+  const { paths } = JSON.parse((await get('/openapi.json')).body)
+  for (const path of Object.keys(paths))
+    for (const method of Object.keys(paths[path])) {
       const reply = await get(`/v1${path.replaceAll(/{\w+}/g, '1')}`, method.toUpperCase())
       t.strictSame(reply, failure('MissingToken'), `${method} ${path}`)
+      const { requestBody, responses } = paths[path][method]
+      const names = Object.keys(responses[400].content['application/json'].examples)
+      t.equal(names.includes('BodyTooLarge'), requestBody !== undefined, `${method} ${path}: failures of a body`)
+      t.equal(names.includes('NotFound'), path.includes('{'), `${method} ${path}: NotFound`)
     }
 })
 
@@ -26,8 +30,6 @@ t.test('the document needs no token, and describes POST /plants', async (t) => {
   const document = JSON.parse(body)
   t.match(document, { openapi: /^3\.1\.\d$/, info: { title: 'Plant Store', version: /^\d+\.\d+\.\d+$/ } })
   t.match(document, { servers: [{ url: '/v1' }], security: [{ bearer: [] }] })
-  t.strictSame(Object.keys(document.paths), ['/plants'])
-  t.strictSame(Object.keys(document.paths['/plants']), ['post'])
   const { securitySchemes, schemas } = document.components
   t.match(securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
   const { post } = document.paths['/plants']
@@ -109,10 +111,17 @@ async function namesIn(file: string, pattern: RegExp) {
   return [...new Set([...text.matchAll(pattern)].map(([, name]) => name as string))].sort()
 }
 
-t.test('the pages name all failures, settings and metrics that there are, and no others', async (t) => {
+t.test('the pages name all failures, fields, settings and metrics, and no others', async (t) => {
   const failures = await namesIn('docs/errors.md', /^\|\d+\|(\w+)/gm)
   t.strictSame(failures, Object.keys(failureNumbers).sort())
+  const { NewPlant } = JSON.parse((await get('/openapi.json')).body).components.schemas
+  t.strictSame(await namesIn('README.md', /^\|`(\w+)`\|/gm), Object.keys(NewPlant.properties).sort())
   const settings = await namesIn('.env.example', /^#?([A-Z][A-Z0-9_]+)=/gm)
+  const read = await namesIn('src/config.ts', /^ {2}([A-Z][A-Z_]+): /gm)
+  t.strictSame(
+    read.filter((name) => !settings.includes(name)),
+    []
+  )
   const inText = await namesIn('docs/configuration.md', /`([A-Z][A-Z0-9_]+)`/g)
   const inTables = await namesIn('docs/configuration.md', /^\|`([A-Z][A-Z0-9_]+)`\|/gm)
   t.strictSame(
