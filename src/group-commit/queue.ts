@@ -12,7 +12,9 @@ export class Queue<T extends Item, R> {
   /** Rows that wait. Those that are done, because they have expired, are dropped when they are met. */
   readonly #waiting = new Map<Way, Row<T, R>[]>(ways.map((way) => [way, []]))
   /** The rows of each id: the one that holds it, and those behind it. */
-  readonly #byId = new Map<bigint, Row<T, R>[]>()
+  #byId = new Map<bigint, Row<T, R>[]>()
+  /** Ids added since the Map was made. */
+  #addedToMap = 0
 
   constructor(limits: Limits) {
     this.#limits = limits
@@ -26,9 +28,20 @@ export class Queue<T extends Item, R> {
       rows.push(row)
       row.enter('behind')
     } else {
+      this.#renewMap()
       this.#byId.set(id, [row])
       this.enter(row)
     }
+  }
+
+  /**
+   * Replaces the Map now and then. When V8 lets a Map grow, its old table refers to the new one. Once one is in the old
+   * generation, all later ones survive minor garbage collections, which take several times as long.
+   */
+  #renewMap() {
+    if (++this.#addedToMap <= 1024 + 4 * this.#byId.size) return
+    this.#byId = new Map(this.#byId)
+    this.#addedToMap = 0
   }
 
   /** Adds a row that holds its id. */

@@ -62,7 +62,7 @@ const rowBytes = 64
 
 const textFields = entries.filter(([, { type }]) => type === 'text').map(([field]) => field)
 
-/** Returns the bytes that a plant counts for: its texts as V8 or as UTF-8 holds them, whichever takes more. */
+/** Returns the bytes that a plant counts for: its texts as UTF-16 or as UTF-8, whichever takes more. */
 export function countBytes(plant: NewPlant): number {
   let bytes = rowBytes
   for (const field of textFields) {

@@ -1,8 +1,7 @@
 /** The interface's types, and how a request's body is checked against them. */
-import { Kind, type Static, type TUnsafe, Type, TypeRegistry } from '@sinclair/typebox'
+import { Kind, type Static, type TObject, type TUnsafe, Type, TypeRegistry } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
-import { Value } from '@sinclair/typebox/value'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
 
@@ -71,12 +70,16 @@ export default fp(
       const checker = TypeCompiler.Compile(schema as typeof NewPlant)
       return (body: unknown) =>
         checker.Check(body)
-          ? { value: Value.Clean(schema as typeof NewPlant, body) }
+          ? { value: pickFields(schema as typeof NewPlant, body) }
           : { error: toFailure(checker.Errors(body).First() as ValueError) }
     })
   },
   { name: 'schema' }
 )
+
+/** TypeBox's Value.Clean would keep a member that is called as one of Object.prototype, such as `constructor`. */
+const pickFields = ({ properties }: TObject, body: object) =>
+  Object.fromEntries(Object.entries(body).filter(([name]) => Object.hasOwn(properties, name)))
 
 /** Names the field and its rule. */
 function toFailure({ type, path, schema }: ValueError): Failure {

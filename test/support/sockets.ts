@@ -75,7 +75,9 @@ export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawRespo
     const headers: Record<string, string> = {}
     for (const field of fields) {
       const colon = field.indexOf(': ')
-      headers[field.slice(0, colon).toLowerCase()] = field.slice(colon + 2)
+      const name = field.slice(0, colon).toLowerCase()
+      if (name in headers) throw new Error(`a response has ${name} twice`)
+      headers[name] = field.slice(colon + 2)
     }
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0)
     const body = rest.slice(end + 4, end + 4 + length)
