@@ -1,5 +1,5 @@
 /** Behind each balancer a rolling restart loses nothing, and what it says itself keeps the contract, over TLS too. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { assertHistory } from '../../support/histories/history.ts'
 import { startRivals } from '../../support/histories/rivals.ts'
 import { createDatabase } from '../../support/postgres/database.ts'
@@ -16,7 +16,7 @@ const nobody: Record<string, object> = {
 }
 
 /** Sends a create, over TLS too where it is spoken, and returns the responses. */
-async function create({ url, tlsUrl }: Balancer, id: number) {
+async function create(t: Test, { url, tlsUrl }: Balancer, id: number) {
   const bytes = (id: number) => request(`{"id":${id},"name":"n"}`, { connection: 'close' })
   const replies = [await exchange(url, [bytes(id)])]
   if (tlsUrl) replies.push(await exchange(tlsUrl, [bytes(id - 1)], { tls }))
@@ -45,7 +45,7 @@ for (const [title, { command, start }] of Object.entries(balancers)) {
 
     const balancer = await start(t, ports)
     await until('an instance serves', async () => (await fetch(`${balancer.url}/livez`)).ok)
-    t.match(await create(balancer, -1), { status: 200, body: '{"name":"n"}' })
+    t.match(await create(t, balancer, -1), { status: 200, body: '{"name":"n"}' })
 
     const load = startRivals({ urls: [balancer.url], token, clients: 16, pauseMs: 10 })
     t.teardown(() => load.stop())
@@ -62,7 +62,7 @@ for (const [title, { command, start }] of Object.entries(balancers)) {
     await assertHistory(t, databaseUrl, await load.stop())
 
     for (const port of ports) await end(port, 'SIGKILL')
-    const refused = await create(balancer, -3)
+    const refused = await create(t, balancer, -3)
     t.match(refused, { status: 400, headers: { 'content-type': 'application/json', 'retry-after': '1' } })
     t.match(refused?.headers, nobody[title] as object)
     t.equal(JSON.parse(refused?.body as string).error, 503)
