@@ -1,32 +1,27 @@
 /**
  * `npm run bench`: the service, the peers and pgbench, each alone and in turns on one PostgreSQL. Prints the tables of
- * docs/performance.md. `npm run bench -- compare REVISION` is compare.ts. Options: --starts, --seconds, --connections 1,64.
+ * docs/performance.md. `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs between
+ * these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64.
  */
+import { mkdtemp, rm, statfs } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { compare } from './compare.ts'
-import { type Environment, inEnvironment } from './environment.ts'
-import { findPgbench, findWrk, loadByPgbench } from './load.ts'
-import {
-  describeMachine,
-  type Figures,
-  formatNumber,
-  formatTable,
-  measureInTurns,
-  measureOnEmptyTable,
-  serverContestant,
-  summarize
-} from './measure.ts'
-import { installPeers, ownProgram, peers } from './server.ts'
+import { execute, tryExecute } from '../test/support/execute.ts'
+import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { query } from '../test/support/postgres/query.ts'
+import { describeMachine, type Figures, formatTable, measureInTurns, summarize } from './measure.ts'
+import { installPeers, ownProgram, type Program, peers, readScript } from './server.ts'
 
 /** The figures that the tables show, with their digits. */
 const shown: [figure: keyof Figures, title: string, digits: number][] = [
   ['plantsPerSecond', 'plants/s', 0],
   ['p50Ms', 'p50 ms', 1],
   ['p99Ms', 'p99 ms', 1],
-  ['serverCpuUs', 'CPU µs/plant', 0],
-  ['databaseCpuUs', 'PostgreSQL µs/plant', 0],
-  ['peakMiB', 'peak MiB', 0]
+  ['cpuUs', 'CPU µs/plant', 1]
 ]
+/** File systems that keep nothing, by their numbers in statfs(2): tmpfs and ramfs. */
+const volatile = [0x01021994, 0x858458f6]
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -36,52 +31,89 @@ const { values, positionals } = parseArgs({
     connections: { type: 'string', default: '1,8,64,256' }
   }
 })
-const turns = {
-  starts: Number(values.starts),
-  seconds: Number(values.seconds),
-  connections: values.connections.split(',').map(Number)
-}
-const [command, revision, ...rest] = positionals
-const numbers = [turns.starts, turns.seconds, ...turns.connections]
-if (rest.length > 0 || (command && command !== 'compare') || !numbers.every((each) => each > 0))
+const [starts, seconds] = [Number(values.starts), Number(values.seconds)]
+const connections = values.connections.split(',').map(Number)
+const [command, revision] = positionals
+if (
+  (command && !(command === 'compare' && revision)) ||
+  ![starts, seconds, ...connections].every((n) => n > 0)
+)
   throw new Error('usage: npm run bench -- [compare REVISION] [--starts N] [--seconds N] [--connections N,N]')
 
-if (command) await compare(revision, turns)
-else await inEnvironment(compareWithPeers)
-
-async function compareWithPeers(environment: Environment) {
-  const [wrk, pgbench] = [await findWrk(), await findPgbench()]
-  await installPeers()
-  const ownUrl = await environment.createDatabase('plants', ownProgram())
-  const url = await environment.createPeersDatabase()
-  const contestants = [
-    serverContestant(environment, 'service', ownProgram(), ownUrl),
-    ...peers.map((peer) => serverContestant(environment, peer.name, peer, url))
-  ]
-  if (pgbench)
-    contestants.push({
-      name: 'pgbench',
-      // Once for all numbers of connections: it has 10 clients.
-      async measure({ seconds }) {
-        const load = () => loadByPgbench(pgbench.command, url, seconds)
-        return [await measureOnEmptyTable({ postgres: environment.postgres.process.pid }, url, load)]
-      }
+const directory = await mkdtemp(join(tmpdir(), 'plant-store-bench-'))
+try {
+  const { type } = await statfs(directory)
+  if (volatile.includes(type))
+    throw new Error('the temporary directory is in memory: set TMPDIR to one on a disk')
+  // Fully durable; nothing else differs from PostgreSQL's defaults.
+  const settings = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
+  const postgres = await startPostgres({ directory, settings })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, async () => {
+      await postgres.stop()
+      await rm(directory, { recursive: true, force: true })
+      process.exit(1)
     })
-  const taken = await measureInTurns(contestants, turns)
-  const machine = await describeMachine(environment, wrk, pgbench?.name ?? 'no pgbench')
-  const of = (contestant: number, load: number) =>
-    summarize((taken[contestant] ?? []).map((figures) => (figures[load] ?? figures[0]) as Figures))
+  try {
+    await run(postgres)
+  } finally {
+    await postgres.stop()
+  }
+} finally {
+  await rm(directory, { recursive: true, force: true })
+}
+
+async function run({ url }: Awaited<ReturnType<typeof startPostgres>>) {
+  const createDatabase = async (name: string) => {
+    await query(url('postgres'), `create database ${name}`)
+    return url(name)
+  }
+  /** The service in a directory, with a database by its own migrations. */
+  const service = async (name: string, program: Program) => {
+    const databaseUrl = await createDatabase(name)
+    const args = readScript(program.directory, 'migrate')
+    await execute(process.execPath, args, { cwd: program.directory, env: { DATABASE_URL: databaseUrl } })
+    return { ...program, databaseUrl }
+  }
+  const contestants = [await service('own', ownProgram())]
+  if (revision) {
+    const other = await service('other', await buildRevision(revision))
+    contestants.push({ ...other, name: revision }, { ...other, name: `${revision} again` })
+  } else {
+    await installPeers()
+    const databaseUrl = await createDatabase('peers')
+    await query(databaseUrl, 'create table plants (id bigint primary key, name text not null, tag text)')
+    const pgbench = { name: 'pgbench', args: [], directory }
+    const others = (await tryExecute('pgbench', ['--version'])) ? [...peers, pgbench] : peers
+    contestants.push(...others.map((peer) => ({ ...peer, databaseUrl })))
+  }
+  const taken = await measureInTurns(contestants, { starts, seconds, connections, directory })
   const tables = shown.map(([figure, title, digits]) =>
     formatTable([
       [`${title}, by connections`, ...contestants.map(({ name }) => name)],
-      ...turns.connections.map((count, load) => [
+      ...connections.map((count, load) => [
         String(count),
-        ...contestants.map((_, index) => formatNumber(of(index, load)[figure], digits))
+        ...taken.map((rounds) =>
+          summarize(
+            rounds.map((figures) => figures[load]?.[figure]),
+            digits
+          )
+        )
       ])
     ])
   )
-  const method = `Medians of ${turns.starts} starts, ${turns.seconds} s each; of the memory the most.`
-  process.stdout.write(`\n${machine}. ${method}\n\n${tables.join('\n\n')}\n`)
+  const method = `Medians of ${starts} starts, ${seconds} s each.`
+  process.stdout.write(`\n${await describeMachine(url('postgres'))}. ${method}\n\n${tables.join('\n\n')}\n`)
   const errors = taken.flat(2).reduce((sum, { errors }) => sum + errors, 0)
   if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+}
+
+/** Builds a revision that git knows, with the packages of its own lockfile. */
+async function buildRevision(revision: string): Promise<Program> {
+  process.stdout.write(`building ${revision}\n`)
+  const cwd = join(directory, 'revision')
+  const lines = `mkdir "$0" && git archive "$1" | tar -x -C "$0" && cd "$0"
+    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build`
+  await execute('bash', ['-eo', 'pipefail', '-c', lines, cwd, revision], { cwd: ownProgram().directory })
+  return ownProgram(cwd)
 }

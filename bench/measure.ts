@@ -1,11 +1,12 @@
 /** What is measured, and how: a load on an empty table, in turns with others; and how the figures are written. */
+import { randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { execute, tryExecute } from '../test/support/execute.ts'
 import { query } from '../test/support/postgres/query.ts'
-import type { Environment } from './environment.ts'
-import { type LoadResult, loadByWrk } from './load.ts'
-import type { Program } from './server.ts'
-import { cpuUs, familyCpuUs, peakMiB, resetPeak } from './usage.ts'
+import { type Program, startServer, token } from './server.ts'
 
 /** The connections and seconds of the load on every server before its first turn, and the seconds of a load before it is measured. */
 const firstWarmUp = [64, 3] as const
@@ -15,143 +16,149 @@ const settleMs = 250
 
 /** What was measured; NaN where it is not known. */
 export interface Figures {
-  /** How many creates were acknowledged. */
-  readonly plants: number
   readonly plantsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
   /** CPU time of the server under test for each plant, in µs. */
-  readonly serverCpuUs: number
-  /** CPU time of all of PostgreSQL for each plant, in µs. */
-  readonly databaseCpuUs: number
-  /** The most memory of the server under test, in MiB. */
-  readonly peakMiB: number
+  readonly cpuUs: number
   /** Everything that was not a 200, and each plant that was acknowledged and not stored. One makes the run void. */
   readonly errors: number
 }
 
-/** How often each contestant is started, and its loads: numbers of connections, and the seconds of each. */
-export interface Turns {
+/** What a load saw. */
+interface Seen {
+  readonly plants: number
+  readonly seconds: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly errors: number
+}
+
+/** How often each contestant is started, its loads, and where its log goes. */
+interface Turns {
   readonly starts: number
   readonly seconds: number
   readonly connections: number[]
+  readonly directory: string
 }
 
-/** What is compared. */
-export interface Contestant {
-  readonly name: string
-  /** Starts it, measures it at each number of connections, and stops it. */
-  measure(turns: Turns): Promise<Figures[]>
-}
-
-/** Makes a contestant of a program that serves plants from the database with this URL. */
-export function serverContestant(
-  environment: Environment,
-  name: string,
-  program: Program,
-  url: string
-): Contestant {
-  return {
-    name,
-    async measure({ seconds, connections }) {
-      const server = await environment.startServer(program, url)
-      const subjects = { postgres: environment.postgres.process.pid, server: server.pid }
-      try {
-        await loadByWrk(server.url, ...firstWarmUp)
-        const figures: Figures[] = []
-        for (const count of connections) {
-          await loadByWrk(server.url, count, warmUpSeconds)
-          await server.clearLog()
-          figures.push(await measureOnEmptyTable(subjects, url, () => loadByWrk(server.url, count, seconds)))
-        }
-        return figures
-      } finally {
-        await server.stop()
-      }
-    }
-  }
-}
-
-/** Runs a load on an empty table and measures it. */
-export async function measureOnEmptyTable(
-  { postgres = 0, server = 0 }: { postgres: number | undefined; server?: number },
-  url: string,
-  load: () => Promise<LoadResult>
-): Promise<Figures> {
-  await sleep(settleMs)
-  await query(url, 'truncate plants')
-  // So that no measurement pays for earlier writes.
-  await query(url, 'checkpoint')
-  resetPeak(server)
-  const before = { server: cpuUs(server), database: familyCpuUs(postgres) }
-  const { plants, seconds, p50Ms, p99Ms, errors } = await load()
-  const used = { server: cpuUs(server) - before.server, database: familyCpuUs(postgres) - before.database }
-  const [{ count }] = await query(url, 'select count(*)::int from plants')
-  return {
-    plants,
-    plantsPerSecond: plants / seconds,
-    p50Ms,
-    p99Ms,
-    serverCpuUs: used.server / plants,
-    databaseCpuUs: used.database / plants,
-    peakMiB: peakMiB(server),
-    errors: errors + Math.max(0, plants - count)
-  }
-}
+type Contestant = Program & { databaseUrl: string }
 
 /**
  * Measures the contestants in turns, each alone: of two that run at the same time, the one that was started second costs up
- * to a tenth more, whatever its code. Each round begins with another one, and every second round has the opposite order, so
- * that none always follows the same one, whose pages may still be on their way to the disk. Returns for each contestant the
- * figures of each start, at each number of connections.
+ * to a tenth more, whatever its code. Every second round has the opposite order, so that none always follows the same one,
+ * whose pages may still be on their way to the disk. Returns for each contestant the figures of each start, at each number of
+ * connections.
  */
 export async function measureInTurns(contestants: Contestant[], turns: Turns): Promise<Figures[][][]> {
-  const taken: Figures[][][] = contestants.map(() => [])
-  const count = contestants.length
-  for (let start = 0; start < turns.starts; start++) {
-    for (let turn = 0; turn < count; turn++) {
-      const index = (start + (start % 2 === 1 ? count - turn : turn)) % count
-      const { name, measure } = contestants[index] as Contestant
-      const figures = await measure(turns)
-      taken[index]?.push(figures)
+  const taken = contestants.map((contestant) => ({ contestant, rounds: [] as Figures[][] }))
+  for (let start = 0; start < turns.starts; start++)
+    for (const { contestant, rounds } of start % 2 === 1 ? taken.toReversed() : taken) {
+      const figures = await measure(contestant, turns)
+      rounds.push(figures)
       const rates = figures.map(({ plantsPerSecond }) => Math.round(plantsPerSecond)).join(', ')
-      process.stdout.write(`start ${start + 1} of ${turns.starts}, ${name}: ${rates} plants/s\n`)
+      process.stdout.write(`start ${start + 1} of ${turns.starts}, ${contestant.name}: ${rates} plants/s\n`)
     }
+  return taken.map(({ rounds }) => rounds)
+}
+
+async function measure(
+  contestant: Contestant,
+  { seconds, connections, directory }: Turns
+): Promise<Figures[]> {
+  const { databaseUrl } = contestant
+  // It has 10 clients, whatever the number of connections.
+  if (contestant.name === 'pgbench') {
+    const figures = await measureOnEmptyTable(databaseUrl, undefined, () =>
+      loadByPgbench(databaseUrl, seconds)
+    )
+    return connections.map(() => figures)
   }
-  return taken
+  const server = await startServer(contestant, databaseUrl, directory)
+  try {
+    await loadByWrk(server.url, ...firstWarmUp)
+    const figures: Figures[] = []
+    for (const count of connections) {
+      await loadByWrk(server.url, count, warmUpSeconds)
+      await server.clearLog()
+      const load = () => loadByWrk(server.url, count, seconds)
+      figures.push(await measureOnEmptyTable(databaseUrl, server.pid, load))
+    }
+    return figures
+  } finally {
+    await server.stop()
+  }
 }
 
-/** Returns the median of each figure; of the memory the most. */
-export function summarize(rounds: Figures[]): Figures {
-  const figures = Object.keys(rounds[0] ?? {}) as (keyof Figures)[]
-  const medians = figures.map((figure) => [figure, median(rounds.map((round) => round[figure]))])
-  return { ...Object.fromEntries(medians), peakMiB: Math.max(...rounds.map((round) => round.peakMiB)) }
+async function measureOnEmptyTable(
+  databaseUrl: string,
+  pid: number | undefined,
+  load: () => Promise<Seen>
+): Promise<Figures> {
+  await sleep(settleMs)
+  await query(databaseUrl, 'truncate plants')
+  // So that no measurement pays for earlier writes.
+  await query(databaseUrl, 'checkpoint')
+  const before = cpuUs(pid)
+  const { plants, seconds, p50Ms, p99Ms, errors } = await load()
+  const used = cpuUs(pid) - before
+  const [{ count }] = await query(databaseUrl, 'select count(*)::int from plants')
+  const lost = Math.max(0, plants - count)
+  return { plantsPerSecond: plants / seconds, p50Ms, p99Ms, cpuUs: used / plants, errors: errors + lost }
 }
 
-/** Returns the middle value, or the mean of the two in the middle. */
-export function median(values: number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
+/** Posts plants to `url`; each connection sends its next request when it has the response to the one before. */
+async function loadByWrk(url: string, connections: number, seconds: number): Promise<Seen> {
+  const fields = ['-H', `authorization: Bearer ${token}`, '-H', 'content-type: application/json']
+  const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
+  const script = ['-s', join(import.meta.dirname, 'wrk.lua'), url, '--', `${randomInt(2 ** 32)}`]
+  const output = await execute('wrk', [...shape, ...fields, ...script])
+  return JSON.parse(output.slice(output.lastIndexOf('\n{')))
+}
+
+/** Inserts the same rows from 10 clients, with a prepared statement each: what one insert a transaction can reach. */
+async function loadByPgbench(databaseUrl: string, seconds: number): Promise<Seen> {
+  const shape = ['-n', '-M', 'prepared', '-c', '10', '-j', '1', '-T', `${seconds}`]
+  const script = join(import.meta.dirname, 'pgbench.sql')
+  const output = await execute('pgbench', [...shape, '-f', script, databaseUrl])
+  const plants = Number(/actually processed: (\d+)/.exec(output)?.[1])
+  return { plants, seconds, p50Ms: Number.NaN, p99Ms: Number.NaN, errors: 0 }
+}
+
+/** Returns the CPU time that a process has used, in µs, by proc_pid_stat(5); NaN where there is no /proc. */
+function cpuUs(pid: number | undefined): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The second field, the program's name, can hold blanks and parentheses.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) * 10_000 // a tick is 1/100 s for every program
+  } catch {
+    return Number.NaN
+  }
+}
+
+/** Returns the middle value, or the mean of the two in the middle, with that many digits after the point; n/a if not known. */
+export function summarize(values: (number | undefined)[], digits: number): string {
+  const sorted = values.map((value) => value ?? Number.NaN).toSorted((a, b) => a - b)
   const middle = sorted.length / 2
-  return ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+  const median =
+    ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+  if (!Number.isFinite(median)) return 'n/a'
+  return median.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }
 
 /** Returns today's date, the machine and the versions in one line; nothing of it names the machine or its paths. */
-export async function describeMachine({ postgres }: Environment, ...programs: string[]): Promise<string> {
-  const [{ server_version }] = await query(postgres.url('postgres'), 'show server_version')
+export async function describeMachine(databaseUrl: string): Promise<string> {
+  const [{ server_version }] = await query(databaseUrl, 'show server_version')
+  const [, wrk] = /^wrk (\S+)/.exec((await tryExecute('wrk', ['--version'])) ?? '') ?? []
+  const hardware = `${availableParallelism()} cores of ${cpus()[0]?.model.trim() ?? 'an unknown CPU'}`
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`
-  const hardware = `${availableParallelism()} cores of ${cpus()[0]?.model.trim() ?? 'an unknown CPU'}, ${memory}`
   const date = new Date().toISOString().slice(0, 10)
-  return `${date}; ${hardware}; ${[`Node ${process.versions.node}`, `PostgreSQL ${server_version}`, ...programs].join(', ')}`
+  return `${date}; ${hardware}, ${memory}; Node ${process.versions.node}, PostgreSQL ${server_version}, wrk ${wrk}`
 }
 
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
   const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))
   return [head, rule, ...rows].map((cells) => `|${cells.join('|')}|`).join('\n')
-}
-
-/** Formats a number with that many digits after the point; what is not known as n/a. */
-export function formatNumber(value: number, digits: number): string {
-  if (!Number.isFinite(value)) return 'n/a'
-  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }

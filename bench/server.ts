@@ -1,15 +1,17 @@
 /** The servers under test: each is a process of its own with production's settings, on a port that the system chooses. */
-import { spawn } from 'node:child_process'
+import { type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { open, readFile, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { execute } from '../test/support/execute.ts'
-import { token } from './load.ts'
 
 const root = join(import.meta.dirname, '..')
 const peersDirectory = join(import.meta.dirname, 'peers')
+
+/** The secret of the caller `bench`. */
+export const token = 'bench-secret-0123456789abcdef'
 
 /** How long a server may take to be ready, on a machine that has much else to do. */
 const startLimitMs = 120_000
@@ -67,38 +69,24 @@ export async function installPeers(): Promise<void> {
 }
 
 /** Starts a server on a database; `directory` takes its log. Throws if it is not ready within two minutes. */
-export async function startServer(
-  { name, args, directory: cwd }: Program,
-  databaseUrl: string,
-  directory: string
-): Promise<Server> {
-  const startedAt = performance.now()
-  const log = join(directory, `${name.replaceAll(/\W/g, '-')}-${Math.round(startedAt)}.log`)
+export async function startServer(program: Program, databaseUrl: string, directory: string): Promise<Server> {
+  const { name, args, directory: cwd } = program
+  const began = performance.now()
+  const log = join(directory, 'log')
   const output = await open(log, 'a')
-  const child = spawn(process.execPath, args, {
-    cwd,
-    env: {
-      ...{
-        PATH: process.env.PATH,
-        NODE_ENV: 'production',
-        HOST: '127.0.0.1',
-        PORT: '0',
-        METRICS_PORT: 'off'
-      },
-      ...{ DATABASE_URL: databaseUrl, AUTH_TOKENS: `bench:${token}`, AUTH_TOKEN: token }
-    },
-    stdio: ['ignore', output.fd, output.fd]
-  })
+  await output.truncate()
+  const { PATH } = process.env
+  const settings = { NODE_ENV: 'production', HOST: '127.0.0.1', PORT: '0', METRICS_PORT: 'off' }
+  const secrets = { DATABASE_URL: databaseUrl, AUTH_TOKENS: `bench:${token}`, AUTH_TOKEN: token }
+  const stdio: StdioOptions = ['ignore', output.fd, output.fd]
+  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...secrets }, stdio })
   await output.close()
-  // For a server that is not ready yet when the benchmark is interrupted.
+  // For an interruption of the benchmark.
   const kill = () => child.kill('SIGKILL')
   process.once('exit', kill)
-  child.once('exit', () => process.off('exit', kill))
-  const hasEnded = () => child.exitCode !== null || child.signalCode !== null
-  const end = async (signal: 'SIGTERM' | 'SIGKILL') => {
-    if (hasEnded()) return
-    const ended = once(child, 'exit')
-    child.kill(signal)
+  const ended = once(child, 'exit').then(() => process.off('exit', kill))
+  const stop = async () => {
+    child.kill('SIGTERM')
     const limit = setTimeout(kill, endLimitMs)
     await ended
     clearTimeout(limit)
@@ -107,10 +95,9 @@ export async function startServer(
     const text = await readFile(log, 'utf8')
     const [, port] = /listening at http:\/\/127\.0\.0\.1:(\d+)/.exec(text) ?? []
     const url = `http://127.0.0.1:${port}/plants`
-    if (port && child.pid)
-      return { url, pid: child.pid, clearLog: () => truncate(log), stop: () => end('SIGTERM') }
-    if (hasEnded() || performance.now() > startedAt + startLimitMs) {
-      await end('SIGKILL')
+    if (port && child.pid) return { url, pid: child.pid, clearLog: () => truncate(log), stop }
+    if (child.exitCode !== null || performance.now() > began + startLimitMs) {
+      kill()
       throw new Error(`${name} does not listen: ${text.slice(-2000)}`)
     }
     await sleep(100)

@@ -3,17 +3,17 @@
  * Its data and token stay in .data, or in the directory that the argument names.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { stripVTControlCharacters } from 'node:util'
 import pretty from 'pino-pretty'
 import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
-import { claim } from './claim.ts'
 
 const root = join(import.meta.dirname, '..')
 const directory = resolve(process.argv[2] ?? join(root, '.data'))
@@ -33,9 +33,6 @@ if (ownsDatabase && !(await claim(directory)))
   giveUp(
     `it runs already with the data in ${directory}: end it, or name another directory: npm run dev -- DIRECTORY`
   )
-const port = env.PORT || '3000'
-if (await isTaken(port))
-  giveUp(`another process listens on ${env.HOST}:${port}: PORT=0 npm run dev takes a free port`)
 const postgres = ownsDatabase
   ? await startPostgres({ directory }).catch(({ message }) => {
       process.stderr.write(`${message}\n`)
@@ -119,17 +116,22 @@ async function createDatabase(server: Server) {
   if (existing === undefined) await query(url, `create database ${database}`)
 }
 
-async function isTaken(port: string): Promise<boolean> {
-  const probe = createServer()
-  try {
-    await once(probe.listen(Number(port), env.HOST), 'listening')
-    return false
-  } catch (error) {
-    // Of an address that is none the service says so.
-    return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
-  } finally {
-    probe.close()
-  }
+/** Returns whether the directory is this process's own, until it ends: it holds a socket of the directory's name. */
+async function claim(directory: string): Promise<boolean> {
+  // Not in the directory: a socket's path has at most 107 bytes, and some file systems have no sockets.
+  const path = join(tmpdir(), `plant-store-${hash('sha256', directory).slice(0, 16)}`)
+  const socket = connect(path)
+  const isHeld = await once(socket, 'connect').then(
+    () => true,
+    () => false
+  )
+  socket.destroy()
+  if (isHeld) return false
+  await rm(path, { force: true }) // what a killed process has left
+  createServer((socket) => socket.destroy())
+    .listen(path)
+    .unref()
+  return true
 }
 
 function giveUp(reason: string): never {

@@ -85,14 +85,8 @@ async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
     return {
       files: { config },
       args: [
-        ...[
-          'run',
-          '--rm',
-          `--name=${container({ port })}`,
-          '--network=host',
-          '--user=0',
-          `--volume=${join(root, 'ops/haproxy/errors')}:/errors:ro`
-        ],
+        ...['run', '--rm', `--name=${container({ port })}`, '--network=host', '--user=0'],
+        `--volume=${join(root, 'ops/haproxy/errors')}:/errors:ro`,
         ...Object.entries(variables).map(([name, value]) => `--env=${name}=${value}`),
         ...[`--volume=${directory}:/config:ro`, haproxyImage, 'haproxy', '-db', '-f', '/config/config']
       ]

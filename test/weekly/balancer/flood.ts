@@ -2,9 +2,6 @@
 import { connect, type Socket } from 'node:net'
 import { token } from '../../support/service.ts'
 
-const [url = '', kind = ''] = process.argv.slice(2)
-const { hostname: host, port } = new URL(url)
-
 const head = (length: string) =>
   `POST /plants HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\n${length}\r\n\r\n`
 const post = (body: string) => `${head(`content-length: ${body.length}`)}${body}`
@@ -32,7 +29,7 @@ const deaf = (text: string) => (socket: Socket) => {
 }
 
 /** Each kind: how many connections, and what one does. */
-const kinds: Record<string, [connections: number, act: (socket: Socket) => void]> = {
+export const kinds: Record<string, [connections: number, act: (socket: Socket) => void]> = {
   'idle connections': [4_200, () => {}],
   'slow headers': [4_200, slowly('POST /plants HTTP/1.1\r\nhost: test\r\nx: ', 'x', 2_000)],
   'refusals in a loop': [512, inLoop(refused)],
@@ -47,15 +44,18 @@ const kinds: Record<string, [connections: number, act: (socket: Socket) => void]
   ]
 }
 
-const [connections, act] = kinds[kind] ?? process.exit(1)
-
-function open(index: number) {
-  const socket = connect({ host, port: Number(port), localAddress: `127.0.1.${1 + (index % 8)}` })
-  socket.once('connect', () => act(socket))
-  socket.on('error', () => {}).once('close', () => setTimeout(open, 100, index))
+function flood(url: string, kind: string) {
+  const { hostname: host, port } = new URL(url)
+  const [connections, act] = kinds[kind] ?? process.exit(1)
+  const open = (index: number) => {
+    const socket = connect({ host, port: Number(port), localAddress: `127.0.1.${1 + (index % 8)}` })
+    socket.once('connect', () => act(socket))
+    socket.on('error', () => {}).once('close', () => setTimeout(open, 100, index))
+  }
+  // Sockets that are not read do not keep a process running.
+  setInterval(() => {}, 1_000)
+  for (let index = 0; index < connections; index++) open(index)
+  process.stdout.write('flooding\n')
 }
 
-// Sockets that are not read do not keep a process running.
-setInterval(() => {}, 1_000)
-for (let index = 0; index < connections; index++) open(index)
-process.stdout.write('flooding\n')
+if (import.meta.main) flood(process.argv[2] as string, process.argv[3] as string)

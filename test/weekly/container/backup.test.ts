@@ -1,20 +1,17 @@
 /** What the profile backup promises: a lost disk costs seconds, and a time in the past can be restored. */
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { docker } from '../../support/docker.ts'
 import { createPlant } from '../../support/post.ts'
-import { until } from '../../support/until.ts'
-import { copyCheckout, startStack } from './stack.ts'
+import { copyStack, makeDirectory } from './stack.ts'
 
-const disk = join(await copyCheckout(t), 'coverage')
-await mkdir(disk)
+const disk = await makeDirectory(t)
 // As docs/compose.md has it; the container's user owns the directory.
 const image = process.env.POSTGRES_IMAGE || 'postgres:18'
 const onDisk = (command: string) =>
   docker(['run', '--rm', '--volume', `${disk}:/disk`, '--entrypoint=sh', image, '-c', command])
 await onDisk('install -d -o postgres -g postgres -m 700 /disk/backup')
-const stack = await startStack(t, {
+const stack = await copyStack(t, {
   BACKUP_DIRECTORY: join(disk, 'backup'),
   COMPOSE_PROFILES: 'backup',
   POSTGRES_IMAGE: image
@@ -23,25 +20,19 @@ t.teardown(async () => {
   await stack.compose('--profile=*', 'stop')
   await onDisk('rm -rf /disk/*')
 })
-const receives = `select active from pg_replication_slots where slot_name = 'backup'`
-const untilReceived = () =>
-  until(
-    'the WAL is received',
-    () => stack.query(receives),
-    ([active]) => active === 't'
-  )
+await stack.start()
+
 /** Loses the database and restores it, as the page does. */
 const restore = (time = '') =>
   stack.play(`docker compose --profile '*' stop
     docker compose --profile '*' rm --force db backup node-exporter
-    docker volume rm ${stack.env.COMPOSE_PROJECT_NAME}_data
+    docker volume rm ${stack.name}_data
     docker compose run --rm -T backup restore ${time && `'${time}'`}
-    docker compose up --detach --wait`)
+    docker compose up --detach --wait balancer`)
 
 t.test(
   'a base backup is made under load, and the disk is lost: what was acknowledged is restored',
   async (t) => {
-    await untilReceived()
     const load = await stack.startClients(t)
     await stack.compose('run', '--rm', '-T', 'backup', 'base')
     await load.succeed(1_500)
@@ -63,7 +54,6 @@ t.test('the stack begins a new backup, from which a time is restored', async (t)
   await stack.compose('stop', 'backup')
   await onDisk('rm -rf /disk/backup/*')
   await stack.compose('up', '--detach', '--wait', 'backup')
-  await untilReceived()
   await stack.compose('run', '--rm', '-T', 'backup', 'base')
   const token = await stack.token()
   const create = async (id: number) => createPlant(await stack.url(), token, { id, name: 'Fern' })

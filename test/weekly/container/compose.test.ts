@@ -1,29 +1,28 @@
 /** The stack of docker-compose.yml: the README's tour, how it is confined, an update and a scaling under load. */
 import { readFileSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { inspect, root, statusOf } from '../../support/docker.ts'
-import { execute } from '../../support/execute.ts'
 import { createPlant } from '../../support/post.ts'
 import { until } from '../../support/until.ts'
 import { copyStack } from './stack.ts'
-import { isPrinted, readSteps, toScript } from './tour.ts'
 
 const stack = await copyStack(t)
 
 t.test("the README's tour, line by line", async (t) => {
-  const steps = readSteps('README.md', '### The tour')
-  t.ok(steps.length >= 7)
-  const out = join(stack.cwd, 'coverage')
-  await mkdir(out)
+  const tour = readFileSync(join(root, 'README.md'), 'utf8').split('\n### The tour\n')[1]?.split(/\n#+ /)[0]
+  const lines = tour?.match(/(?<=^ {4}).+/gm) ?? []
+  const told = lines.filter((line) => line.startsWith('# ')).map((line) => line.slice(2))
+  t.ok(told.length >= 7)
   // The tour's port may be taken here: the balancer's is a free one.
-  const script = toScript(steps).replaceAll('127.0.0.1:3000', '"$(docker compose port balancer 3000)"')
-  await execute('bash', ['-c', script], { cwd: stack.cwd, env: { ...stack.env, OUT: out } })
-  for (const [index, step] of steps.entries()) {
-    const printed = await readFile(join(out, String(index)), 'utf8')
-    t.ok(isPrinted(step, printed), `${step.command} printed ${printed}`)
-  }
+  const port = '"$(docker compose port balancer 3000)"'
+  const printed = await stack.play(lines.join('\n').replaceAll('127.0.0.1:3000', port))
+  const all = printed.split('\n').filter((line) => line !== '')
+  t.strictSame(
+    all.slice(-told.length).map((line) => line.trimEnd()),
+    told
+  )
 })
 
 t.test('only the balancer is published, on 127.0.0.1, and every container is confined', async (t) => {

@@ -13,11 +13,9 @@ import { success } from '../../support/responses.ts'
 import { startService, token } from '../../support/service.ts'
 import { until } from '../../support/until.ts'
 
-const [, major = 0, minor = 0] =
-  /PgBouncer (\d+)\.(\d+)/.exec(String(spawnSync('pgbouncer', ['--version']).stdout))?.map(Number) ?? []
-/** Before 1.21, it keeps no prepared statement, and does not know the setting. */
-const keepsStatements = major > 1 || minor >= 21
-t.comment(`PgBouncer ${major}.${minor}`)
+/** Before 1.21, PgBouncer keeps no prepared statement, and does not know the setting. */
+const [, minor] = /PgBouncer 1\.(\d+)/.exec(String(spawnSync('pgbouncer', ['--version']).stdout)) ?? []
+const keepsStatements = Number(minor) >= 21
 
 /** Starts PgBouncer with these settings in front of the database; ends it at teardown. Returns the URL that leads through it. */
 async function startPgBouncer(t: Test, databaseUrl: string, settings: Record<string, string | number>) {
@@ -26,14 +24,8 @@ async function startPgBouncer(t: Test, databaseUrl: string, settings: Record<str
   t.teardown(() => rm(directory, { recursive: true, force: true }))
   await chmod(directory, 0o755)
   const own = await freePort()
-  const all = {
-    listen_addr: '127.0.0.1',
-    listen_port: own,
-    unix_socket_dir: '',
-    auth_type: 'any',
-    ...settings
-  }
-  const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}`)
+  const listen = { listen_addr: '127.0.0.1', listen_port: own, unix_socket_dir: '', auth_type: 'any' }
+  const lines = Object.entries({ ...listen, ...settings }).map(([name, value]) => `${name} = ${value}`)
   const target = `* = host=${hostname} port=${port} user=${username} password=${password}`
   await writeFile(join(directory, 'ini'), ['[databases]', target, '[pgbouncer]', ...lines, ''].join('\n'))
   const user = process.getuid?.() === 0 ? ['--user=nobody'] : []
@@ -52,37 +44,24 @@ async function startPgBouncer(t: Test, databaseUrl: string, settings: Record<str
 const missing =
   'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
 const losing = { pool_mode: 'transaction', ...(keepsStatements && { max_prepared_statements: 0 }) }
-const keeping = { pool_mode: 'transaction', max_prepared_statements: 100 }
 
-for (const [what, settings] of Object.entries({
-  'by default': losing,
-  'with one server': { ...losing, default_pool_size: 1 },
-  'with servers in turn': { ...losing, server_round_robin: 1 }
-}))
-  t.test(`transaction mode without prepared statements is refused ${what}, also again`, async (t) => {
+for (const turn of [0, 1])
+  t.test(`transaction mode without prepared statements is refused, server_round_robin=${turn}`, async (t) => {
+    const settings = { ...losing, server_round_robin: turn }
     const DATABASE_URL = await startPgBouncer(t, await createDatabase(t), settings)
     const env = { DATABASE_URL, AUTH_TOKENS: `tester:${token}`, PORT: '0', STARTUP_TIMEOUT_MS: '3000' }
-    for (const _ of [1, 2]) {
+    for (const _ of ['first', 'again']) {
       const { code, stderr } = await run(t, serverFile, env)
       t.equal(code, 1)
       t.match(stderr, missing)
     }
   })
 
-const passing: Record<string, Record<string, string | number>> = {
-  'session mode': { pool_mode: 'session' },
-  ...(keepsStatements && {
-    'transaction mode with prepared statements': keeping,
-    'the same with one server': { ...keeping, default_pool_size: 1 }
-  })
-}
-for (const [what, settings] of Object.entries(passing))
-  t.test(`${what} serves`, async (t) => {
-    const service = await startService(t, {
-      DATABASE_URL: await startPgBouncer(t, await createDatabase(t), settings)
-    })
-    t.strictSame(await service.post({ id: 1, name: 'n' }), success({ name: 'n' }))
-  })
+t.test('session mode serves', async (t) => {
+  const DATABASE_URL = await startPgBouncer(t, await createDatabase(t), { pool_mode: 'session' })
+  const service = await startService(t, { DATABASE_URL })
+  t.strictSame(await service.post({ id: 1, name: 'n' }), success({ name: 'n' }))
+})
 
 t.test('a URL that leads to such a pooler is not used', async (t) => {
   const databaseUrl = await createDatabase(t)
