@@ -18,7 +18,11 @@ t.test('every operation of the document needs a token, and lists failures that i
       t.strictSame(reply, failure('MissingToken'), `${method} ${path}`)
       const { requestBody, responses } = paths[path][method]
       const names = Object.keys(responses[400].content['application/json'].examples)
-      t.equal(names.includes('BodyTooLarge'), requestBody !== undefined, `${method} ${path}: failures of a body`)
+      t.equal(
+        names.includes('BodyTooLarge'),
+        requestBody !== undefined,
+        `${method} ${path}: failures of a body`
+      )
       t.equal(names.includes('NotFound'), path.includes('{'), `${method} ${path}: NotFound`)
     }
 })
