@@ -1,6 +1,7 @@
-/** Clients: the samples of docs/clients.md, and a client that is generated from the document. */
+/** Clients: the samples of docs/clients.md, and the OpenAPI document in the hands of Redocly's rules and a generated client. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createConfig, lintFromString } from '@redocly/openapi-core'
 import createClient from 'openapi-fetch'
 import t from 'tap'
 import { execute } from '../../support/execute.ts'
@@ -27,6 +28,14 @@ const duplicate = failure('DuplicatePlant').body
 /** Has signs beyond U+FFFF, of which JavaScript makes two. */
 const name = 'Kaktus 🌵 𠮷'
 const rowsOf = (id: bigint) => rows('select id, name from plants where id = $1', [`${id}`])
+
+t.test("the document keeps all of Redocly's recommended rules", async (t) => {
+  const config = await createConfig({ extends: ['recommended-strict'] })
+  const lint = (source: string) => lintFromString({ source, absoluteRef: 'openapi.json', config })
+  t.strictSame(await lint(document), [])
+  const [problem] = await lint(document.replace('"name":"MIT"', '"title":"MIT"'))
+  t.match(problem?.ruleId, 'struct', 'the rules see a document that breaks one')
+})
 
 t.test(
   "openapi-typescript and openapi-fetch, with the manual's body serializer: ids are exact",
