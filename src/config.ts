@@ -129,7 +129,7 @@ function deriveLimits(settings: Settings) {
       /** How many plants share a transaction: a commit's cost hardly counts for each. */
       batchRows: 256,
       /** A larger transaction takes so long to write that a shared commit saves nothing. */
-      batchBytes: 2 ** 20,
+      batchBytes: 2 ** 21,
       queueRows: settings.WRITE_QUEUE_ROWS
     }
   }

@@ -49,7 +49,7 @@ export class Backpressure {
 
   #endTurn() {
     // A turn that has sent more, as to a pipeline, is followed by one that resumes a single connection.
-    const count = Math.max(1, perTurn - this.#sent)
+    const count = this.#sent > perTurn ? 1 : perTurn
     this.#endsSoon = false
     this.#sent = 0
     for (const connection of [...this.#waiting].slice(0, count)) this.#resume(connection)

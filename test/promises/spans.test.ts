@@ -79,12 +79,13 @@ t.test('a request has a span in the trace of its traceparent, and its batch anot
     t.notMatch(collector.text(), secret)
 })
 
-t.test('OTEL_TRACES_EXPORTER=none turns spans off', async (t) => {
-  const { collector, post, end } = await startTraced({ OTEL_TRACES_EXPORTER: 'none' })
-  t.equal((await post({ id: 1, name: 'n' })).status, 200)
-  t.equal(await end(), 0)
-  t.strictSame(collector.spans, [])
-})
+for (const off of [{ OTEL_TRACES_EXPORTER: 'none' }, { OTEL_TRACES_SAMPLER: 'always_off' }])
+  t.test(`${JSON.stringify(off)} turns spans off`, async (t) => {
+    const { collector, post, end } = await startTraced(off)
+    t.equal((await post({ id: 1, name: 'n' })).status, 200)
+    t.equal(await end(), 0)
+    t.strictSame(collector.spans, [])
+  })
 
 t.test('a collector that is away: the service serves, warns, and ends with 0', async (t) => {
   const away = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_EXPORTER_OTLP_TIMEOUT: '300' }
