@@ -7,6 +7,8 @@ export PGUSER=plants
 case $1 in
 receive)
   mkdir -p /backup/wal /backup/base
+  # The server that the image runs at first has no TCP, and ends soon.
+  until pg_isready --quiet && grep -qx '\*' "$PGDATA/postmaster.pid"; do sleep 1; done
   pg_receivewal --slot=backup --create-slot --if-not-exists
   exec pg_receivewal --slot=backup --synchronous --directory=/backup/wal ;;
 base)
