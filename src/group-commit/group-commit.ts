@@ -209,11 +209,13 @@ export class GroupCommit<T extends Item, R extends string> {
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(rows: Row<T, R>[], end: Results<R> | Verdict, isCutOff: boolean) {
-    const failure = 'kind' in end ? end : undefined
+    const [failure, results] = 'kind' in end ? [end, []] : [undefined, end]
+    assert(failure || results.length === rows.length, 'each row has a result')
     const ending = failure && endingOf(failure, rows.length, isCutOff)
-    const results = 'kind' in end ? [] : end
     // From the last one: those that enter the queue at its front keep their order.
-    for (const [row, result] of rows.map((row, index) => [row, results[index]] as const).reverse()) {
+    for (let index = rows.length - 1; index >= 0; index--) {
+      const row = rows[index] as Row<T, R>
+      const result = results[index]
       if (row.state === 'done') this.#queue.release(row)
       else if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
