@@ -16,12 +16,12 @@ export default fp<{ registry: Registry }>(
     addGauge(registry, 'http_connections', 'Open connections of clients', () => connections.size)
     const measure = measureDurations(app, registry)
     const count = countByCaller(registry)
-    const { write, logReply, logSkipped } = createRequestLog(app.log as Logger)
-    app.addHook('onClose', async () => logSkipped())
+    const logger = app.log as Logger
+    const logReply = createRequestLog(logger)
     // There is no request to measure.
     server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
       count('', errorName)
-      write('info', { ...origin, failure, errorName }, message)
+      logger.info({ ...origin, failure, errorName }, message)
     })
     server.on('replied', (reply: FastifyReply, isSent: boolean) => {
       const { caller, failure } = reply.request
@@ -95,48 +95,22 @@ function countByCaller(registry: Registry) {
   }
 }
 
-/** Requests without a caller have this many lines a second: anybody can send them. */
-const linesPerSecond = 100
-
-/**
- * Returns functions that log: a line of a request; a response that was sent or given up; and how many requests had no line
- * since that was logged last.
- */
+/** Returns a function that logs a response that was sent or given up. */
 function createRequestLog(logger: Logger) {
   const writeInfoLine = createInfoLine(logger)
-  /** The lines without a caller since the timer began, those that were skipped included. */
-  let lines = 0
-  let timer: NodeJS.Timeout | undefined
-
-  function write(level: 'error' | 'warn' | 'info' | 'debug', line: Record<string, unknown>, message: string) {
-    if (!logger.isLevelEnabled(level)) return
-    if (line.caller === undefined) timer ??= setTimeout(logSkipped, 1_000).unref()
-    if (line.caller !== undefined || ++lines <= linesPerSecond) logger[level](line, message)
-  }
-
-  function logSkipped() {
-    clearTimeout(timer)
-    timer = undefined
-    const requests = lines - linesPerSecond
-    lines = 0
-    if (requests > 0) logger.info({ requests }, 'requests without a caller were not logged')
-  }
-
-  function logReply(reply: FastifyReply, isSent: boolean) {
+  return (reply: FastifyReply, isSent: boolean) => {
     const { failure, caller } = reply.request
     if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'responded')
     const line = describe(reply)
     // The client got no failure, and its plant may be stored.
     const unsent = { ...line, failure: undefined, errorName: undefined }
-    if (!isSent) write('info', unsent, 'the client left before its response')
+    if (!isSent) logger.info(unsent, 'the client left before its response')
     // Probes come every second, and matter only when they fail.
-    else if (!failure) write('debug', line, 'responded')
-    else if (failure.error === 500) write('error', { ...line, err: failure }, failure.message)
-    else if (failure.error === 503) write('warn', { ...line, cause: failure.cause }, failure.message)
-    else write('info', { ...line, cause: reportOf(failure) }, failure.message)
+    else if (!failure) logger.debug(line, 'responded')
+    else if (failure.error === 500) logger.error({ ...line, err: failure }, failure.message)
+    else if (failure.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
+    else logger.info({ ...line, cause: reportOf(failure) }, failure.message)
   }
-
-  return { write, logReply, logSkipped }
 }
 
 /** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */

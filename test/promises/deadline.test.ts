@@ -7,7 +7,7 @@ import { createRole, lockTable, openSession, query, setServer } from '../support
 import { startProxy } from '../support/postgres/proxy.ts'
 import { startServer } from '../support/postgres/server.ts'
 import { type FailureName, failure, type Reply, success } from '../support/responses.ts'
-import { headers, type Service, startService } from '../support/service.ts'
+import { headers, type Service, send, startService } from '../support/service.ts'
 import { hasLength, is, until } from '../support/until.ts'
 
 const deadlineMs = 4_000
@@ -158,6 +158,11 @@ async function checkOutage(t: Test, service: Service, from: number) {
   await until('the metric shows the outage', () => readAway(service), is(1))
   await logs(service, from, /^50 the database has been unreachable/)
   t.strictSame(await create(service), failure('Unavailable'), 'a further create does not wait')
+  const line = service.log().findLast(({ failure }) => failure === 503)
+  t.match(line, { level: 40, caller: 'tester', errorName: /^(DeadlineExceeded|Unavailable|OutcomeUnknown)$/ })
+  // All replicas share the database: an outage must not take all of them out of service.
+  for (const probe of ['livez', 'readyz'])
+    t.equal((await send(`${service.url}/${probe}`, { method: 'GET' })).status, 200, probe)
 }
 
 /** Returns when operators see that it is over. */

@@ -14,7 +14,6 @@ t.jobs = 4
 const created = success({ name: 'n' })
 const malformed = failure('MalformedRequest')
 const late = failure('RequestTimeout')
-const notReady = failure('NotReady', { message: 'the service is shutting down' })
 
 let lastId = 0
 const create = (name = 'n') => request(JSON.stringify({ id: ++lastId, name }))
@@ -96,8 +95,6 @@ async function connect(t: Test, url: string) {
   await once(socket, 'connect')
   return { socket, end: () => closed.then(() => checkResponses(Buffer.concat(chunks))) }
 }
-
-const ready = (url: string) => send(`${url}/readyz`, { method: 'GET' })
 
 /** Returns when a further connection is refused. */
 const untilDeaf = (t: Test, url: string) =>
@@ -189,26 +186,11 @@ t.test('SIGTERM: connections that are kept alive and idle are ended without a re
   await checkEnd(t, service)
 })
 
-t.test('SIGTERM: readiness fails at once, and creates succeed during SHUTDOWN_DELAY_MS', async (t) => {
-  const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000' })
-  t.strictSame((await ready(service.url)).body, '{"status":"ready"}')
-  service.kill('SIGTERM')
-  const unready = await until(
-    'it is not ready',
-    () => ready(service.url),
-    ({ status }) => status !== 200
-  )
-  t.strictSame(unready, notReady)
-  for (let count = 0; count < 5; count++)
-    t.strictSame(await service.post({ id: ++lastId, name: 'n' }), created)
-  t.equal((await send(service.metricsUrl().replace('metrics', 'livez'), { method: 'GET' })).status, 200)
-})
-
 // A terminal signals a group, and npm passes the signal on.
 t.test('a signal that comes twice at once is one; one that comes later ends the process', async (t) => {
   const service = await startService(t, { SHUTDOWN_DELAY_MS: '600000' })
   for (let count = 0; count < 2; count++) service.kill('SIGINT')
-  const isNotReady = async () => (await ready(service.url)).status !== 200
+  const isNotReady = async () => (await send(`${service.url}/readyz`, { method: 'GET' })).status !== 200
   await until('it is not ready', isNotReady)
   await sleep(1_500)
   t.strictSame(await service.post({ id: ++lastId, name: 'n' }), created)

@@ -1,4 +1,4 @@
-/** Docker's command line, for tests, faults and benchmarks. */
+/** Docker's command line, for tests. */
 import { execute } from './execute.ts'
 
 /** The directory of the checkout. */
@@ -7,12 +7,6 @@ export const root = new URL('../..', import.meta.url).pathname
 /** Runs `docker` with these arguments as `execute` does. */
 export const docker = (args: string[], options?: Parameters<typeof execute>[2]) =>
   execute('docker', args, options)
-
-/** Builds the image from the checkout, or another directory; NODE_IMAGE replaces its base. */
-export async function buildImage(tag: string, flags: string[] = [], cwd = root): Promise<void> {
-  const base = process.env.NODE_IMAGE ? ['--build-arg', `NODE_IMAGE=${process.env.NODE_IMAGE}`] : []
-  await docker(['build', '--tag', tag, ...base, ...flags, '.'], { cwd })
-}
 
 /** Returns what `docker inspect` knows of containers or images. */
 export async function inspect(...names: string[]) {
@@ -28,11 +22,3 @@ export const psql = (user: string, database: string, ...statements: string[]) =>
 
 /** Parses the output of such a psql: a line for each row, its fields separated by "|". */
 export const toLines = (output: string) => output.split('\n').filter((line) => line !== '')
-
-/** Returns the status of a response, or undefined if there is none. */
-export async function statusOf(url: string): Promise<number | undefined> {
-  return fetch(url).then(
-    ({ status }) => status,
-    () => undefined
-  )
-}

@@ -1,11 +1,9 @@
 /** A load of rivals: clients that create the same ids at the same time, and record every request. */
 import { Agent } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { optionalFields, sampleOf, toPlant } from '../plants.ts'
-import { createRandom, type Random } from '../random.ts'
+import { optionalFields, type Plant, sampleOf, toPlant } from '../plants.ts'
 import { send } from '../service.ts'
 import { until } from '../until.ts'
-import type { Operation } from './history.ts'
 
 interface Options {
   /** Where the service is, such as http://127.0.0.1:3000; with several, each request goes to a random one. */
@@ -19,6 +17,19 @@ interface Options {
   impatience?: { oneIn: number; withinMs: number }
   /** How long each client rests after a response, in ms, so that the machine has time for other things. */
   pauseMs?: number
+}
+
+/** One `POST /plants` of a load: what was sent, what came back, and when, in ms of one clock. */
+export interface Operation extends Plant {
+  /** The id as its decimal digits: int64 does not fit a JavaScript number. */
+  id: string
+  /** The value of `Idempotency-Key`. */
+  key?: string
+  began: number
+  /** Absent while the response is open or lost. */
+  ended?: number
+  /** Absent if the connection was lost, or the client gave up: the create may take effect at any later time. */
+  response?: { status: number; body: { error: number; message: string } | Plant }
 }
 
 /** What a load has recorded. */
@@ -46,8 +57,17 @@ const rivals = [1, 1, 2, 3, 4]
 /** After this many ids, creates come with keys, then without again. */
 const idsPerPhase = 16
 
+/** Draws integers from 0 to `below` - 1: the same ones in each load, so that none lacks a kind of rivals by chance. */
+function createRandom() {
+  let state = 1
+  return (below: number) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0
+    return Math.floor(((state >>> 0) / 2 ** 32) * below)
+  }
+}
+
 /** Draws creates endlessly; those for one id come together, so that clients send them at the same time, or much later. */
-function* drawCreates(firstId: number, random: Random): Generator<Create, never> {
+function* drawCreates(firstId: number, integer: (below: number) => number): Generator<Create, never> {
   let drawn = 0
   const draw = (id: number, isKeyed: boolean): Create => {
     const some = id % 3 === 0 ? [] : optionalFields
@@ -55,31 +75,23 @@ function* drawCreates(firstId: number, random: Random): Generator<Create, never>
       id: `${id}`,
       ...Object.fromEntries(some.map((field) => [field, sampleOf(field, id % 7)]))
     }
-    if (!isKeyed || random.oneIn(4)) return { ...plant, name: `plant ${id} "\\ß🌱 of ${++drawn}` }
-    const key = `key-${random.oneIn(4) ? 'b' : 'a'}`
-    return { ...plant, name: `plant ${id} by ${key}, ${random.oneIn(4) ? 'changed' : 'first'}`, key }
+    if (!isKeyed || integer(4) === 0) return { ...plant, name: `plant ${id} "\\ß🌱 of ${++drawn}` }
+    const key = `key-${integer(4) === 0 ? 'b' : 'a'}`
+    return { ...plant, name: `plant ${id} by ${key}, ${integer(4) === 0 ? 'changed' : 'first'}`, key }
   }
   for (let id = firstId; ; id++) {
     const isKeyed = Math.floor(id / idsPerPhase) % 2 === 1
-    for (let left = random.pick(rivals); left > 0; left--) yield draw(id, isKeyed)
-    if (id > firstId && random.oneIn(4))
-      yield draw(id - 1 - random.integer(Math.min(1_000, id - firstId)), isKeyed)
+    for (let left = rivals[integer(rivals.length)] as number; left > 0; left--) yield draw(id, isKeyed)
+    if (id > firstId && integer(4) === 0) yield draw(id - 1 - integer(Math.min(1_000, id - firstId)), isKeyed)
   }
 }
 
 /** Starts the clients. */
-export function startRivals({
-  urls,
-  token,
-  clients,
-  firstId = 1,
-  isRepeating,
-  impatience,
-  pauseMs = 0
-}: Options) {
+export function startRivals(options: Options) {
+  const { urls, token, clients, firstId = 1, isRepeating, impatience, pauseMs = 0 } = options
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
-  const random = createRandom(1)
-  const creates = drawCreates(firstId, random)
+  const integer = createRandom()
+  const creates = drawCreates(firstId, integer)
   const history: History = { operations: [], failed: [], repeats: 0 }
   let succeeded = 0
   let isStopped = false
@@ -109,13 +121,13 @@ export function startRivals({
       'content-type': 'application/json',
       ...(key && { 'idempotency-key': key })
     }
-    const isImpatient = impatience && random.oneIn(impatience.oneIn)
-    const signal = AbortSignal.timeout(isImpatient ? 1 + random.integer(impatience.withinMs) : patienceMs)
+    const isImpatient = impatience && integer(impatience.oneIn) === 0
+    const signal = AbortSignal.timeout(isImpatient ? 1 + integer(impatience.withinMs) : patienceMs)
     const operation: Operation = { ...create, began: performance.now() }
     history.operations.push(operation)
     const body = `{"id":${id},${JSON.stringify(toPlant(create)).slice(1)}`
     const options = { method: 'POST', headers, agent, signal }
-    const reply = await send(`${random.pick(urls)}/plants`, options, body).catch(() => undefined)
+    const reply = await send(`${urls[integer(urls.length)]}/plants`, options, body).catch(() => undefined)
     const response = reply && read(reply.body)
     if (!response) return operation
     operation.ended = performance.now()
@@ -129,11 +141,7 @@ export function startRivals({
     /** Returns when this many more requests have succeeded; throws when that takes three minutes. */
     async succeed(count: number) {
       const enough = succeeded + count
-      await until(
-        `${count} more creates succeed`,
-        () => succeeded,
-        (now) => now >= enough
-      )
+      await until(`${count} more creates succeed`, () => succeeded >= enough)
     },
     /** Lets each client finish its create, and returns what was recorded. */
     async stop(): Promise<History> {
@@ -156,7 +164,7 @@ function read(text: string) {
 }
 
 /** Returns the number of a failure, 0 for a success, -1 if there was no response. */
-function errorOf({ response }: Operation): number {
+export function errorOf({ response }: Operation): number {
   if (response === undefined) return -1
   return 'error' in response.body ? response.body.error : 0
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { docker } from '../../support/docker.ts'
 import { createPlant } from '../../support/post.ts'
-import { copyStack, makeDirectory } from './stack.ts'
+import { copyStack, makeDirectory } from '../../support/stack.ts'
 
 const disk = await makeDirectory(t)
 // As docs/compose.md has it; the container's user owns the directory.

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { inspect, root, statusOf } from '../../support/docker.ts'
+import { docker, inspect, root } from '../../support/docker.ts'
 import { createPlant } from '../../support/post.ts'
+import { copyStack } from '../../support/stack.ts'
 import { until } from '../../support/until.ts'
-import { copyStack } from './stack.ts'
 
 const stack = await copyStack(t)
 
@@ -40,6 +40,25 @@ t.test('only the balancer is published, on 127.0.0.1, and every container is con
     const secret = config.Env.filter((entry: string) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry))
     t.strictSame(secret, [], `${service}: no secret is in its environment`)
   }
+})
+
+t.test('the image holds what runs and nothing else, and its user can change nothing of it', async (t) => {
+  const image = `${stack.name}-api`
+  const run = (...command: string[]) =>
+    docker(['run', '--rm', '--read-only', '--cap-drop=ALL', '--network=none', image, ...command])
+  const list = (await run('sh', '-c', 'ls /app /app/node_modules; command -v npm npx yarn || true')).split(
+    '\n'
+  )
+  for (const kept of ['dist', 'migrations', 'package.json', 'fastify', 'pg']) t.ok(list.includes(kept), kept)
+  const unwanted = ['src', 'dev', 'tap', 'typescript', '.env', '/usr/local/bin/npm', '/usr/local/bin/npx']
+  const found = unwanted.filter((each) => list.includes(each))
+  t.strictSame(found, [])
+  t.equal(await run('sh', '-c', 'find /app -xdev ! -type l -writable 2>/dev/null || true'), '')
+  t.match((await inspect(image))[0].Config.User, /^[1-9]\d*:[1-9]\d*$/)
+  t.match(
+    await run('node', 'dist/commands/create-token.js', 'me'),
+    /^token {2}\S{43}\nentry {2}me:sha256:[0-9a-f]{64}$/
+  )
 })
 
 t.test('a second caller gets a token without a restart, and loses it again', async (t) => {
@@ -89,7 +108,7 @@ t.test('the database is away for a while under load: replicas stay, and no clien
   const load = await stack.startClients(t)
   const since = new Date().toISOString()
   await stack.compose('stop', 'db')
-  t.equal(await statusOf(`${await stack.url()}/readyz`), 200)
+  t.equal((await fetch(`${await stack.url()}/readyz`)).status, 200)
   await stack.compose('start', 'db')
   await load.assertServed()
   t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')

@@ -55,13 +55,3 @@ t.test('the manifests are valid', async (t) => {
   t.equal(manifests.length, 6)
   t.equal(await findFaults(t, manifests), '')
 })
-
-t.test('an unknown field and a bad value are found', async (t) => {
-  const broken = structuredClone(manifests)
-  const find = (kind: string) => broken.find((manifest) => manifest.kind === kind) as Manifest
-  find('Deployment').spec.template.spec.containers[0].readOnlyRootFilesytem = true
-  find('HorizontalPodAutoscaler').spec.minReplicas = 'three'
-  const faults = await findFaults(t, broken)
-  t.match(faults, 'HorizontalPodAutoscaler: data/spec/minReplicas must be integer')
-  t.match(faults, `'"readOnlyRootFilesytem"' does not exist in type`)
-})

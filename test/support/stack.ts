@@ -4,11 +4,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { openProject } from '../../support/compose.ts'
-import { docker, root } from '../../support/docker.ts'
-import { execute } from '../../support/execute.ts'
-import { assertRows, type StoredRow, selectRows } from '../../support/histories/history.ts'
-import { startRivals } from '../../support/histories/rivals.ts'
+import { openProject } from './compose.ts'
+import { docker, root } from './docker.ts'
+import { execute } from './execute.ts'
+import { assertRows, selectRows } from './histories/history.ts'
+import type { StoredRow } from './histories/judge.ts'
+import { startRivals } from './histories/rivals.ts'
 
 /** Makes a directory, which is removed at teardown. */
 export async function makeDirectory(t: Test) {
