@@ -245,12 +245,8 @@ const keys: Case[] = [
   ...goodKeys.map((key) => withHead({ 'idempotency-key': key }, created)),
   ...badKeys.map((key) => withHead({ 'idempotency-key': key }, badKey)),
   ['an id again', inTurn(again(80_000), again(80_000)), created, duplicate],
-  ['an id again, with a key', inTurn(again(80_001), again(80_001, 'a')), created, duplicate],
-  ['an id again, without its key', inTurn(again(80_002, 'a'), again(80_002)), created, duplicate],
   ['a key again', inTurn(again(80_003, 'a'), again(80_003, 'a')), created, replayed],
-  ['a key again, in quotes', inTurn(again(80_004, 'a'), again(80_004, '"a"')), created, replayed],
-  ['a key with other content', inTurn(again(80_005, 'a'), again(80_005, 'a', 'o')), created, reused],
-  ['a key with another id', inTurn(again(80_006, 'a'), again(80_007, 'a')), created, created]
+  ['a key with other content', inTurn(again(80_005, 'a'), again(80_005, 'a', 'o')), created, reused]
 ]
 
 const hundred = { expect: '100-continue' }

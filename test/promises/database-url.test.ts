@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createAuthority, createCertificate } from '../support/postgres/certificates.ts'
+import { createCertificate } from '../support/postgres/certificates.ts'
 import { query, serverUrl, setServer } from '../support/postgres/database.ts'
 import { startPair } from '../support/postgres/server.ts'
 import { serverFile, start } from '../support/process.ts'
@@ -22,7 +22,7 @@ function write(name: string, text: string) {
   return file(name)
 }
 
-const [rightAuthority, wrongAuthority] = [createAuthority('right'), createAuthority('wrong')]
+const [rightAuthority, wrongAuthority] = [createCertificate('right'), createCertificate('wrong')]
 const right = `sslrootcert=${write('right.pem', rightAuthority.cert)}`
 const wrong = `sslrootcert=${write('wrong.pem', wrongAuthority.cert)}`
 const own = createCertificate('service', rightAuthority)

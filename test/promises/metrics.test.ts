@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { parseMetrics } from '../support/metrics-page.ts'
 import { lockTable, untilBlocked } from '../support/postgres/database.ts'
 import { headers, keyed, send, startService, token } from '../support/service.ts'
 import { connectTo, exchange, request } from '../support/sockets.ts'
@@ -171,21 +172,13 @@ const ofNode = `
 t.test('the page is text in the format of Prometheus, with what Node says of its process', async (t) => {
   const { body, headers: fields, status } = await send(service.metricsUrl(), { method: 'GET' })
   t.strictSame([status, fields['content-type']], [200, 'text/plain; version=0.0.4; charset=utf-8'])
-  const types = new Map<string | undefined, string | undefined>()
-  const series = new Set<string | undefined>()
-  const faults: string[] = []
-  for (const line of body.trim().split('\n')) {
-    const [isType, family, type] = /^# TYPE ([a-z_]\w*) (counter|gauge|histogram|summary)$/.exec(line) ?? []
-    if (isType) types.set(family, type)
-    if (isType || line === '' || /^# HELP [a-z_]\w* \S/.test(line)) continue
-    const sample = /^(([a-z_]\w*)(?:\{(?:\w+="[^"\\]*",?)+\})?) (?:[-+\d.e]+|[-+]Inf|N[Aa][Nn])$/
-    const [, key, name] = sample.exec(line) ?? []
-    const typeOf = types.get(name) ?? types.get(name?.replace(/_(bucket|sum|count)$/, ''))
-    const isGood = typeOf !== undefined && (typeOf !== 'counter' || name?.endsWith('_total'))
-    if (!isGood || series.has(key)) faults.push(line)
-    series.add(key)
-  }
-  t.strictSame(faults, [])
-  for (const name of ofNode.trim().split(/\s+/)) t.ok(series.has(name), name)
+  const { samples, types } = parseMetrics(body)
+  const names = samples.map(({ name }) => name)
+  for (const name of ofNode.trim().split(/\s+/)) t.ok(names.includes(name), name)
+  const counters = Object.keys(types).filter((name) => types[name] === 'counter')
+  t.strictSame(
+    counters.filter((name) => !name.endsWith('_total')),
+    []
+  )
   t.match(body, `plant_store_build_info{version="`)
 })

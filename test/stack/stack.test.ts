@@ -1,8 +1,7 @@
 /** The stack of docker-compose.yml: it starts, creates through the balancer, and a rolling restart fails no request. */
 import t from 'tap'
-import { docker } from '../support/docker.ts'
 import { createPlant } from '../support/post.ts'
-import { copyStack } from '../support/stack.ts'
+import { copyStack, docker } from '../support/stack.ts'
 import { is, until } from '../support/until.ts'
 
 const stack = await copyStack(t)
@@ -11,8 +10,8 @@ const stack = await copyStack(t)
 const healthOf = (id: string) => docker(['inspect', '--format={{.State.Health.Status}}', id])
 
 t.test('a create through the balancer, and a restart of each replica under load', async (t) => {
-  await stack.start()
-  const created = await createPlant(await stack.url(), await stack.token(), { id: -1, name: 'Fern' })
+  await stack.start('--wait')
+  const created = await createPlant(stack.url, await stack.token(), { id: -1, name: 'Fern' })
   t.equal(created, '200 {"name":"Fern"}')
   t.strictSame(await stack.query('select name, tag from plants where id = -1'), ['Fern|'])
 

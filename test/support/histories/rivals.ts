@@ -5,7 +5,8 @@ import { optionalFields, type Plant, sampleOf, toPlant } from '../plants.ts'
 import { send } from '../service.ts'
 import { until } from '../until.ts'
 
-interface Options {
+/** Where a load goes, and how its clients behave. */
+export interface Options {
   /** Where the service is, such as http://127.0.0.1:3000; with several, each request goes to a random one. */
   urls: string[]
   token: string

@@ -8,32 +8,21 @@ export interface Certificate {
   cert: string
 }
 
-/** Makes an authority that signs itself, and is valid for so long. */
-export function createAuthority(name: string, hours = 24): Certificate {
-  // Critical: CA:TRUE, and keyCertSign.
-  const isAuthority = extension('551d13', sequence(boolean(true)), true)
-  const keyUsage = extension('551d0f', der(0x03, Buffer.from([2, 0x04])), true)
-  return issue(name, [isAuthority, keyUsage], undefined, hours)
-}
-
-/** Makes a certificate for a host name, signed by the authority. */
-export function createCertificate(host: string, authority: Certificate): Certificate {
-  const dnsName = der(0x82, Buffer.from(host))
-  return issue(host, [extension('551d11', sequence(dnsName))], authority)
-}
-
-function issue(name: string, extensions: Buffer[], authority?: Certificate, hours = 24): Certificate {
+/** Makes a certificate for a host name, signed by an authority, which is another one, or by itself. */
+export function createCertificate(name: string, authority?: Certificate): Certificate {
+  const dnsName = extension('551d11', sequence(der(0x82, Buffer.from(name))))
+  const isAuthority = extension('551d13', sequence(isTrue))
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
-  const hour = 3_600_000
+  const day = 86_400_000
   const body = sequence(
     der(0xa0, integer(Buffer.from([2]))), // version 3
     integer(Buffer.concat([Buffer.from([1]), randomBytes(8)])), // the serial number
     ecdsaWithSha256,
     distinguishedName(authority?.name ?? name),
-    sequence(time(Date.now() - 2 * hour), time(Date.now() + hours * hour)),
+    sequence(time(Date.now() - day), time(Date.now() + day)),
     distinguishedName(name),
     publicKey.export({ type: 'spki', format: 'der' }),
-    der(0xa3, sequence(...extensions))
+    der(0xa3, sequence(dnsName, isAuthority))
   )
   const signer: KeyObject = authority ? createPrivateKey(authority.key) : privateKey
   const signature = sign('sha256', body, signer)
@@ -60,7 +49,7 @@ function lengthOf({ length }: Buffer): number[] {
 
 const sequence = (...values: Buffer[]) => der(0x30, ...values)
 const integer = (value: Buffer) => der(0x02, value)
-const boolean = (value: boolean) => der(0x01, Buffer.from([value ? 0xff : 0]))
+const isTrue = der(0x01, Buffer.from([0xff]))
 const bits = (value: Buffer) => der(0x03, Buffer.from([0]), value)
 const identifier = (hex: string) => der(0x06, Buffer.from(hex, 'hex'))
 const ecdsaWithSha256 = sequence(identifier('2a8648ce3d040302'))
@@ -73,5 +62,4 @@ const distinguishedName = (name: string) =>
 const time = (ms: number) =>
   der(0x17, Buffer.from(`${new Date(ms).toISOString().slice(2, 19).replace(/\D/g, '')}Z`))
 
-const extension = (id: string, value: Buffer, isCritical = false) =>
-  sequence(identifier(id), ...(isCritical ? [boolean(true)] : []), der(0x04, value))
+const extension = (id: string, value: Buffer) => sequence(identifier(id), der(0x04, value))

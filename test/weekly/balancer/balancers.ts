@@ -6,7 +6,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { createAuthority, createCertificate } from '../../support/postgres/certificates.ts'
+import { createCertificate } from '../../support/postgres/certificates.ts'
 import { freePort } from '../../support/postgres/embedded-postgres.ts'
 import { root } from '../../support/process.ts'
 import { until } from '../../support/until.ts'
@@ -95,7 +95,7 @@ async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
 }
 
 const { key, cert, ca } = (() => {
-  const authority = createAuthority('plants authority')
+  const authority = createCertificate('plants authority')
   return { ...createCertificate('plants.test', authority), ca: authority.cert }
 })()
 /** What a client needs for the certificate of `tlsUrl`. */

@@ -1,9 +1,8 @@
 /** What the profile backup promises: a lost disk costs seconds, and a time in the past can be restored. */
 import { join } from 'node:path'
 import t from 'tap'
-import { docker } from '../../support/docker.ts'
 import { createPlant } from '../../support/post.ts'
-import { copyStack, makeDirectory } from '../../support/stack.ts'
+import { copyStack, docker, makeDirectory } from '../../support/stack.ts'
 
 const disk = await makeDirectory(t)
 // As docs/compose.md has it; the container's user owns the directory.
@@ -20,7 +19,7 @@ t.teardown(async () => {
   await stack.compose('--profile=*', 'stop')
   await onDisk('rm -rf /disk/*')
 })
-await stack.start()
+await stack.start('--wait')
 
 /** Loses the database and restores it, as the page does. */
 const restore = (time = '') =>
@@ -56,7 +55,7 @@ t.test('the stack begins a new backup, from which a time is restored', async (t)
   await stack.compose('up', '--detach', '--wait', 'backup')
   await stack.compose('run', '--rm', '-T', 'backup', 'base')
   const token = await stack.token()
-  const create = async (id: number) => createPlant(await stack.url(), token, { id, name: 'Fern' })
+  const create = async (id: number) => createPlant(stack.url, token, { id, name: 'Fern' })
   t.equal(await create(-1), '200 {"name":"Fern"}')
   const [time] = await stack.query(
     `select to_char(now() at time zone 'UTC' + interval '2 s', 'YYYY-MM-DD HH24:MI:SSZ'), pg_sleep(4)`

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { docker, inspect, root } from '../../support/docker.ts'
 import { createPlant } from '../../support/post.ts'
-import { copyStack } from '../../support/stack.ts'
+import { root } from '../../support/process.ts'
+import { copyStack, docker, inspect } from '../../support/stack.ts'
 import { until } from '../../support/until.ts'
 
 const stack = await copyStack(t)
@@ -16,8 +16,7 @@ t.test("the README's tour, line by line", async (t) => {
   const told = lines.filter((line) => line.startsWith('# ')).map((line) => line.slice(2))
   t.ok(told.length >= 7)
   // The tour's port may be taken here: the balancer's is a free one.
-  const port = '"$(docker compose port balancer 3000)"'
-  const printed = await stack.play(lines.join('\n').replaceAll('127.0.0.1:3000', port))
+  const printed = await stack.play(lines.join('\n').replaceAll('127.0.0.1:3000', new URL(stack.url).host))
   const all = printed.split('\n').filter((line) => line !== '')
   t.strictSame(
     all.slice(-told.length).map((line) => line.trimEnd()),
@@ -64,7 +63,7 @@ t.test('the image holds what runs and nothing else, and its user can change noth
 t.test('a second caller gets a token without a restart, and loses it again', async (t) => {
   const token = await stack.token('another')
   t.equal(await stack.token('another'), token, 'it is made once')
-  const create = async () => createPlant(await stack.url(), token, { id: -1, name: 'Aloe' })
+  const create = async () => createPlant(stack.url, token, { id: -1, name: 'Aloe' })
   const isKnown = (response: string) => !response.includes('401')
   t.equal(await until('the replicas have read the file', create, isKnown), '200 {"name":"Aloe"}')
   await stack.compose('run', '--rm', '-T', 'setup', '--revoke', 'another')
@@ -108,7 +107,7 @@ t.test('the database is away for a while under load: replicas stay, and no clien
   const load = await stack.startClients(t)
   const since = new Date().toISOString()
   await stack.compose('stop', 'db')
-  t.equal((await fetch(`${await stack.url()}/readyz`)).status, 200)
+  t.equal((await fetch(`${stack.url}/readyz`)).status, 200)
   await stack.compose('start', 'db')
   await load.assertServed()
   t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')

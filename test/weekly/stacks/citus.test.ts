@@ -3,15 +3,16 @@ import t from 'tap'
 import { parseMetrics } from '../../support/metrics-page.ts'
 import { createPlant } from '../../support/post.ts'
 import { until } from '../../support/until.ts'
-import { type Fault, runFaults, startStack } from './stack.ts'
+import { type Fault, faultsOf, runFaults, startStack, takeIds } from './faults.ts'
 
-const settings = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
 /** Shorter than a statement's third of the deadline, and longer. */
 const [shortPauseMs, longPauseMs] = [5_000, 25_000]
 const workers = ['worker1', 'worker2']
 
 t.test('the service on Citus', async (t) => {
-  const stack = await startStack(t, 'citus', ['api'], settings, ['citus.yaml'])
+  const stack = await startStack(t, 'citus', 'citus.yaml')
+  const { killed, restarted, paused } = faultsOf(stack)
+  const token = await stack.token()
   const query = (node: string, ...statements: string[]) => stack.psql(node, 'plants', ...statements)
   /** Returns when no transaction is in doubt on any worker: every acknowledged row can be seen. */
   const isDecided = () =>
@@ -26,7 +27,7 @@ t.test('the service on Citus', async (t) => {
   const inDoubt: Fault = {
     name: 'a transaction in doubt holds an id',
     async strike() {
-      const [id = 0] = stack.takeIds(1)
+      const [id = 0] = takeIds(1)
       const [shard, worker = ''] = await query(
         'db',
         `select get_shard_id_for_distribution_column('plants', ${id})`,
@@ -41,22 +42,23 @@ t.test('the service on Citus', async (t) => {
         // As Citus names them: group of the coordinator, process, transaction, connection.
         `prepare transaction 'citus_0_1_4000000000_1'`
       )
-      const response = await createPlant(await stack.url('balancer', 3000), stack.token, { id, name: 'held' })
+      const response = await createPlant(stack.url, token, { id, name: 'held' })
       if (response !== '200 {"name":"held"}') throw new Error(`the id in doubt got ${response}`)
     }
   }
-  const faults = [
-    stack.killed('a worker', 'worker1'),
-    stack.killed('the coordinator', 'db'),
-    stack.restarted('a worker', 'worker2'),
-    stack.paused('a worker', 'worker2', shortPauseMs),
-    stack.paused('a worker', 'worker1', longPauseMs),
-    inDoubt
-  ]
-  await runFaults(t, stack, ['api-1', 'api-2'], faults, async (sql) => {
+  stack.query = async (sql) => {
     await isDecided()
     return query('db', sql)
-  })
+  }
+  const faults = [
+    killed('worker1'),
+    killed('db'),
+    restarted('worker2'),
+    paused('worker2', shortPauseMs),
+    paused('worker1', longPauseMs),
+    inDoubt
+  ]
+  await runFaults(t, stack, ['api-1', 'api-2'], faults)
 
   await t.test(
     'both workers hold rows, the coordinator none, also when the table is distributed again',

@@ -1,15 +1,13 @@
 /** The stack of deploy/ha: a majority left is a wait, and a minority acknowledges nothing. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { docker } from '../../support/docker.ts'
 import { createPlant } from '../../support/post.ts'
+import { docker } from '../../support/stack.ts'
 import { until } from '../../support/until.ts'
-import { type Fault, runFaults, startStack } from './stack.ts'
+import { type Fault, kill, runFaults, start, startStack, takeIds } from './faults.ts'
 
 const nodes = ['node1', 'node2', 'node3']
 const replicas = ['api-1', 'api-2', 'api-3']
-/** Most of the 35 s that the page promises go to the lease; a minute is for a slow machine, and below the balancer's 70 s. */
-const settings = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
 const patronictl = ['patronictl', '--config-file', '/etc/patroni/patroni.yaml']
 /** The same as `patronictl list`, which takes a second of a processor's time. */
 const list = ['curl', '--fail', '--silent', '--max-time', '30', 'http://127.0.0.1:8008/cluster']
@@ -25,7 +23,8 @@ const isPrimary = ({ role, state }: Member) => role === 'leader' && state === 'r
 const otherThan = (node: string) => nodes.find((other) => other !== node) as string
 
 t.test('the highly available stack', async (t) => {
-  const stack = await startStack(t, 'ha', ['node', 'api'], settings, ['ha.yaml'])
+  const stack = await startStack(t, 'ha', 'ha.yaml')
+  const token = await stack.token()
 
   /** The cluster as a node sees it; a look costs a tenth of a second of a processor's time. */
   async function members(witness: string): Promise<Member[]> {
@@ -96,16 +95,16 @@ t.test('the highly available stack', async (t) => {
     ),
     ofPrimary(
       'SIGKILL of the primary',
-      (node) => stack.kill(node),
-      (node) => stack.start(node)
+      (node) => kill(stack, node),
+      (node) => start(stack, node)
     ),
     cutOff('the primary is cut off from everything', 'cluster', 'database'),
     cutOff('the primary is cut off from etcd and the standbys, not from the service', 'cluster'),
     {
       name: 'SIGKILL of a replica of the service',
       isRepeating: true,
-      strike: () => stack.kill('api', 2),
-      repair: () => stack.start('api', 2)
+      strike: () => kill(stack, 'api', 2),
+      repair: () => start(stack, 'api', 2)
     },
     {
       name: 'one node of three is left: it acknowledges nothing, and says so',
@@ -114,16 +113,17 @@ t.test('the highly available stack', async (t) => {
         await isWhole()
         const primary = await findPrimary()
         const others = nodes.filter((node) => node !== primary)
-        await Promise.all(others.map((node) => stack.kill(node)))
-        const plant = { id: stack.takeIds(1)[0] as number, name: 'n' }
-        const response = await createPlant(await stack.url('balancer', 3000), stack.token, plant)
+        await Promise.all(others.map((node) => kill(stack, node)))
+        const plant = { id: takeIds(1)[0] as number, name: 'n' }
+        const response = await createPlant(stack.url, token, plant)
         if (!response.startsWith('400 {"error":503,')) throw new Error(`a create got ${response}`)
-        await Promise.all(others.map((node) => stack.start(node)))
+        await Promise.all(others.map((node) => start(stack, node)))
         await isWhole()
       }
     }
   ]
-  await runFaults(t, stack, replicas, faults, async (sql) => query(await findPrimary(), sql))
+  stack.query = async (sql) => query(await findPrimary(), sql)
+  await runFaults(t, stack, replicas, faults)
 
   await t.test(
     'every node ends up with the same rows, and the role of the service owns nothing',
