@@ -1,11 +1,6 @@
 /** What the service needs of its database, and of the table of plants. */
 import { type Check, checkServer, checkStatements } from '../database/checks.ts'
-import { commitNothing, createEachPlant, createPlants, findPlants } from './statements.ts'
-
-/** In ms: a statement without rows needs no lock that others hold for long. */
-const lockMs = 25
-/** In ms: the limit of the careful call, which a busy machine must not miss. */
-const eachLimitMs = 5_000
+import { samples } from './statements.ts'
 
 // Only a crash, or a row, would meet these.
 const selectFaults = `
@@ -26,13 +21,4 @@ const checkTable: Check = async (client) => {
 }
 
 /** What the database must pass before the service uses it, in the order in which an operator would mend it. */
-export const databaseChecks = [
-  checkServer,
-  checkStatements([
-    createPlants([], lockMs),
-    createEachPlant([], eachLimitMs),
-    findPlants([]),
-    commitNothing
-  ]),
-  checkTable
-]
+export const databaseChecks = [checkServer, checkStatements(samples), checkTable]

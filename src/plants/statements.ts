@@ -177,3 +177,14 @@ export const findPlants = (ids: readonly bigint[]) => ({
 
 /** Commits as a create does, without a plant. */
 export const commitNothing = { name: 'commit nothing', text: insertNothing }
+
+/** In ms: the limit of the careful call, which a busy machine must not miss. */
+const sampleLimitMs = 5_000
+
+/** Each statement without rows: all must succeed before the service serves. */
+export const samples = [
+  createPlants([], lookupLockMs),
+  createEachPlant([], sampleLimitMs),
+  findPlants([]),
+  commitNothing
+]
