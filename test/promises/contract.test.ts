@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type FailureName, failureNumbers, maskFields, type Reply } from '../support/responses.ts'
 import { startService } from '../support/service.ts'
-import { exchange, open, parseResponses, request } from '../support/sockets.ts'
+import { exchange, parseResponses, request } from '../support/sockets.ts'
 import { come, created, good, plant, refused, tables } from './byte-cases.ts'
 
 const service = await startService(t)
@@ -46,14 +46,6 @@ t.test('a response tells a balancer whether its connection goes on', async (t) =
     t.match(response?.headers, { connection: expected, date: /GMT$/ }, bytes)
     if (response?.status === 200) seen.push(created)
   }
-})
-
-t.test('a refused client that goes on sending is cut off', async (t) => {
-  const { send, socket } = await open(t, service.url)
-  send('garbage\r\n\r\n')
-  const drip = setInterval(() => send('x'), 200)
-  t.teardown(() => clearInterval(drip))
-  await new Promise((resolve) => socket.once('close', resolve))
 })
 
 t.test('the tables have each failure that a request alone can cause', async (t) => {

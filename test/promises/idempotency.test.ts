@@ -62,12 +62,6 @@ t.test('after a create with a key', async (t) => {
     })
 })
 
-t.test('a key for a plant that was created without one: 409', async (t) => {
-  const plant = newPlant()
-  t.strictSame(await service.post(plant), created)
-  t.strictSame(await replica.post(plant, keyed('a')), duplicate)
-})
-
 /** What an operator does afterwards, how it is undone, and what a repeat then gets. */
 const changes: [title: string, begin: string, end: string, reply: Reply][] = [
   ['renames the plant', `update plants set name = 'renamed', tag = null`, '', replayed],
@@ -147,17 +141,6 @@ t.test('copies at two replicas, where names are unique: none is refused for its 
       [200, 200]
     )
   }
-})
-
-t.test('a trigger assigns ids: one request makes one row', async (t) => {
-  await run(
-    `create function assign() returns trigger language plpgsql as $$ begin new.id := -new.id; return new; end $$;
-     create trigger assign before insert on plants for each row execute function assign()`
-  )
-  t.teardown(() => run('drop function assign cascade'))
-  const plant = newPlant()
-  t.strictSame(await service.post(plant, keyed('a')), created)
-  t.strictSame(await run('select id::int from plants where abs(id) = $1', [plant.id]), [{ id: -plant.id }])
 })
 
 t.test('a repeat to a process that has started since: the first response again', async (t) => {

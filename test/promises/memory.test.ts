@@ -52,7 +52,7 @@ function startFlood(service: Service) {
       counts[`${kind}: ${error}`] = (counts[`${kind}: ${error}`] ?? 0) + 1
       // As Retry-After says.
       if (error === 503) await sleep(1_000)
-      if (error === 200) stored.add(kind === 'one id' ? 0 : id)
+      if (error === 200) stored.add(id)
     }
     client.socket.destroy()
   }

@@ -1,6 +1,4 @@
 /** Promise 17, the page of metrics: what each event changes on it, and that Prometheus can read it. */
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import t from 'tap'
 import { parseMetrics } from '../support/metrics-page.ts'
 import { lockTable, untilBlocked } from '../support/postgres/database.ts'
@@ -10,9 +8,7 @@ import { is, until } from '../support/until.ts'
 
 const bob = 'bob-secret-0123456789'
 const tokens = `tester:${token},bob:${bob}`
-const tokenFile = join(t.testdir({ tokens }), 'tokens')
-const files = { AUTH_TOKENS: '', AUTH_TOKENS_FILE: tokenFile }
-const service = await startService(t, { ...files, WRITE_LANES: '1', WRITE_QUEUE_ROWS: '4' })
+const service = await startService(t, { AUTH_TOKENS: tokens, WRITE_LANES: '1', WRITE_QUEUE_ROWS: '4' })
 
 const none = '(none)'
 const me = 'tester'
@@ -155,14 +151,6 @@ t.test('a plant that waits is on the page, and off it afterwards', async (t) => 
   await holder.query('rollback')
   await waiting
   await until('all is over', readAll, is('0,0,true,false'))
-})
-
-t.test('a broken file of tokens is on the page until it is repaired', async (t) => {
-  for (const [state, text] of ['a good one', 'short', tokens].entries()) {
-    if (state > 0) await writeFile(tokenFile, text)
-    const isBroken = state % 2
-    t.ok(await until(`${text} is read`, () => read('tokens_file_error').then(is(isBroken))))
-  }
 })
 
 const ofNode = `

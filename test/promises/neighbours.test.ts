@@ -190,11 +190,6 @@ const table: Record<string, Case> = {
     duplicate,
     serializable
   ),
-  'transactions that are serializable, a trigger that raises: 422': told(
-    named('raises'),
-    refused,
-    serializable
-  ),
   'transactions that are serializable, an id that another one inserts: 409': {
     ...told(good(), duplicate, serializable),
     hold: inTransaction(insertTheirs, 'commit')

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { root } from '../support/process.ts'
 import { everyResponse, type FailureName, failure, failureNumbers } from '../support/responses.ts'
-import { headers, keyed, send, startService, token } from '../support/service.ts'
+import { send, startService } from '../support/service.ts'
 
-const service = await startService(t, { BODY_LIMIT_BYTES: '200', BASE_PATH: '/v1' })
+const service = await startService(t, { BASE_PATH: '/v1' })
 const get = (path: string, method = 'GET', url = service.url) => send(url + path, { method })
 const json = { status: 200, headers: everyResponse }
 
@@ -59,32 +59,12 @@ t.test('the document needs no token, and describes POST /plants', async (t) => {
 /** What only other paths and other methods can meet. */
 const ofOthers: FailureName[] = ['NotFound', 'MethodNotAllowed', 'NotReady']
 
-const plant = '{"id":1,"name":"Monstera"}'
-const authorized = (authorization: string) => ({ headers: { ...headers, authorization } })
-/** Failures that need no state but a plant with the key `a`: what must be sent. */
-const sent: [example: string, body: string, options?: object][] = [
-  ['MalformedKey', plant, keyed('a b')],
-  ['MalformedBody', '{'],
-  ['MissingToken', plant, { headers: {} }],
-  ['MalformedToken', plant, authorized('Bearer')],
-  ['InvalidToken', plant, authorized(`Bearer ${token}x`)],
-  ['DuplicatePlant', plant],
-  ['BodyTooLarge', JSON.stringify({ id: 1, name: 'x'.repeat(200) })],
-  ['UnsupportedMediaType', plant, { headers: { ...headers, 'content-type': 'text/plain' } }],
-  ['InvalidPlant', '{"id":9223372036854775808,"name":"Monstera"}'],
-  ['MissingField', '{"id":1}'],
-  ['ReusedKey', '{"id":1,"name":"Fern"}', keyed('a')]
-]
-
-t.test('each failure of a create is an example, whose body is what the service sends', async (t) => {
+t.test('each failure of a create is an example, with the body that the service sends', async (t) => {
   const { paths } = JSON.parse((await get('/openapi.json')).body)
   const { examples } = paths['/plants'].post.responses[400].content['application/json']
   const names = Object.keys(failureNumbers) as FailureName[]
   const ofCreate = names.filter((name) => !ofOthers.includes(name))
   t.strictSame(new Set(Object.keys(examples)), new Set([...ofCreate, 'MissingField']))
-  t.equal((await service.post(plant, keyed('a'))).status, 200)
-  for (const [example, body, options] of sent)
-    t.strictSame(JSON.parse((await service.post(body, options)).body), examples[example].value, example)
   for (const name of ofCreate)
     if (name !== 'InvalidPlant') t.strictSame(JSON.parse(failure(name).body), examples[name].value, name)
 })

@@ -1,14 +1,12 @@
 /** A database or an address that cannot serve ends a start in one line, before anything is served; a good start waits. */
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { listen } from '../support/listen.ts'
 import { createDatabase, createRole, migrate, query } from '../support/postgres/database.ts'
 import { freePort } from '../support/postgres/embedded-postgres.ts'
-import { migrateFile, root, run, serverFile, start } from '../support/process.ts'
+import { migrateFile, run, serverFile, start } from '../support/process.ts'
 import { type Env, hidden, refuses, type Says, saysMissing } from '../support/refusal.ts'
 import { failure, success } from '../support/responses.ts'
 import { linesOf, post, send, startService, token } from '../support/service.ts'
@@ -149,17 +147,6 @@ t.test('HOST and METRICS_HOST of :: serve IPv4 and IPv6', { skip }, async (t) =>
     const { status } = await send(`http://${address}:${new URL(metricsUrl()).port}/metrics`, {})
     t.equal(status, 200, address)
   }
-})
-
-t.test('SIGUSR1 opens no inspector with the flags of npm start', async (t) => {
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const flags = scripts.start.match(/--(?!env-file)\S+/g)
-  const running = await startService(t, {}, { flags })
-  running.kill('SIGUSR1')
-  t.strictSame(await running.post({ id: 1, name: 'n' }), success({ name: 'n' }))
-  running.kill('SIGTERM')
-  const { code, stderr } = await running.ended
-  t.strictSame({ code, stderr }, { code: 0, stderr: '' })
 })
 
 t.test('clear text to another machine is warned of, unless the URL asks for it', async (t) => {

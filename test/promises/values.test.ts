@@ -167,16 +167,8 @@ const others: [body: string, expected: Omit<Case, 'body'>][] = [
   ['{"id":1,"name":"n","ID":2,"write_id":"x","":null,"x":{"id":3}}', row('n')],
   ['{"id":1,"name":"n","__proto__":{"tag":"t"},"constructor":{"prototype":{}}}', row('n')],
   [' { "id" : 1 , "name" : "n" , "tag" : "" } ', row('n', '')],
-  ['{"id":1,"name":"n","tag":null}', { message: `tag must be ${storable}` }],
-  ['{"id":1,"name":"n","tag":["t"]}', { message: `tag must be ${storable}` }],
-  ['{"id":1,"name":1}', { message: `name must be ${storable}` }],
   ['{"id":1,"name":"n","name":true}', { message: `name must be ${storable}` }],
-  ['{"name":"n"}', { message: 'id is required' }],
-  ['{"id":1,"tag":"t"}', { message: 'name is required' }],
-  ['{"__proto__":{"id":1,"name":"n"}}', { message: 'id is required' }],
-  ['[{"id":1,"name":"n"}]', { message: 'the body must be a JSON object' }],
-  ['null', { message: 'the body must be a JSON object' }],
-  ['"id"', { message: 'the body must be a JSON object' }]
+  ['{"__proto__":{"id":1,"name":"n"}}', { message: 'id is required' }]
 ]
 
 t.test('repeated keys, unknown ones and values of any kind: the last of each field counts', async (t) => {

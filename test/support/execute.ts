@@ -9,26 +9,18 @@ interface Options {
 }
 
 /**
- * Returns a program's standard output without the line breaks at its end. Rejects with all its output if it fails or does
- * not exist. It never outlives this process.
+ * Returns a program's standard output without the line breaks at its end.  Rejects with all its output if it fails or does
+ * not exist.
  */
 export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
-  const running = promisify(execFile)(command, args, {
-    cwd,
-    env: { ...process.env, ...env },
-    maxBuffer: 2 ** 29
-  })
-  const kill = () => running.child.kill()
-  process.once('exit', kill)
   try {
-    const { stdout } = await running
+    const options = { cwd, env: { ...process.env, ...env }, maxBuffer: 2 ** 29 }
+    const { stdout } = await promisify(execFile)(command, args, options)
     return stdout.trimEnd()
   } catch (error) {
     const failure = error as Error & { stdout?: string }
     failure.message += `\n${failure.stdout ?? ''}`
     throw failure
-  } finally {
-    process.off('exit', kill)
   }
 }
 

@@ -66,14 +66,7 @@ export const kinds: Record<string, [connections: number, (id: number) => Script]
       ]
     })
   ],
-  'headers beyond the limit': [4, (id) => ({ parts: [create(id, '', { 'x-long': 'v'.repeat(40_000) })] })],
-  'one id': [5, () => ({ parts: [create(0)] })],
   'many keys': [5, (id) => ({ parts: [create(id, '', { 'idempotency-key': `${id}`.padEnd(255, 'k') })] })],
-  'wrong tokens': [
-    5,
-    (id) => ({ parts: [create(id, '', { authorization: `Bearer ${`${id}`.padEnd(4_000, 't')}` })] })
-  ],
-  'unknown paths': [5, (id) => ({ parts: [request('', {}, `GET /${id}?${'q'.repeat(4_000)} HTTP/1.1`)] })],
   'responses that are not read': [8, (id) => ({ parts: [named(id, 'n'.repeat(900_000))], unreadMs: 2_000 })],
   'idle connections': [40, () => ({ parts: [request('', {}, 'GET /readyz HTTP/1.1')], unreadMs: 1_000 })],
   'the document': [5, () => ({ parts: [request('', {}, 'GET /openapi.json HTTP/1.1')], unreadMs: 500 })]

@@ -71,16 +71,6 @@ t.test('a second caller gets a token without a restart, and loses it again', asy
   t.notMatch(await stack.compose('logs', 'setup'), token, 'no log has it')
 })
 
-t.test('the service may not change its table, nor its owner anything else', async (t) => {
-  const privileges = `select table_name, string_agg(privilege_type, ' ' order by privilege_type)
-    from information_schema.role_table_grants where grantee = 'plants_service' group by table_name`
-  t.strictSame(await stack.query(privileges), ['plants|INSERT SELECT'])
-  const roles = `select rolname, pg_get_userbyid(relowner) = rolname as owns,
-    rolsuper or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls as may_more
-    from pg_authid, pg_class where relname = 'plants' and rolcanlogin and rolname <> 'plants' order by 1`
-  t.strictSame(await stack.query(roles), ['plants_exporter|f|f', 'plants_owner|t|f', 'plants_service|f|f'])
-})
-
 t.test('scaled and updated under load, as docs/compose.md says: no client fails', async (t) => {
   const load = await stack.startClients(t)
   await writeFile(join(stack.cwd, '.env'), 'REPLICAS=3\n', { flag: 'a' })

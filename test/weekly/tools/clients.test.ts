@@ -31,10 +31,7 @@ const rowsOf = (id: bigint) => rows('select id, name from plants where id = $1',
 
 t.test("the document keeps all of Redocly's recommended rules", async (t) => {
   const config = await createConfig({ extends: ['recommended-strict'] })
-  const lint = (source: string) => lintFromString({ source, absoluteRef: 'openapi.json', config })
-  t.strictSame(await lint(document), [])
-  const [problem] = await lint(document.replace('"name":"MIT"', '"title":"MIT"'))
-  t.match(problem?.ruleId, 'struct', 'the rules see a document that breaks one')
+  t.strictSame(await lintFromString({ source: document, absoluteRef: 'openapi.json', config }), [])
 })
 
 t.test(
