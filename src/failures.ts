@@ -34,7 +34,6 @@ export const catalogue = {
   Overloaded: [503, 'too many requests are waiting', 'none'],
   Unavailable: [503, 'the database is unavailable', 'none'],
   DeadlineExceeded: [503, 'the deadline passed', 'none'],
-  ShuttingDown: [503, 'the service is shutting down', 'none'],
   OutcomeUnknown: [
     503,
     'the outcome is unknown: the plant may have been stored; repeat the same request',

@@ -87,7 +87,6 @@ export class GroupCommit<T extends Item, R extends string> {
    * has all of what waits (`portion` 1) may fill half of the deadline; one that has nothing in it (0), four fifths.
    */
   refusal(portion: number) {
-    if (this.#isClosed) return 'ShuttingDown'
     if (this.#health.isDown) return 'Unavailable'
     const share = Math.min(mostOfDeadline, 1 / (1 + portion))
     return this.load.expectedMs <= this.#limits.deadlineMs * share ? undefined : 'Overloaded'

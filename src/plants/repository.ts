@@ -56,7 +56,7 @@ export class PlantRepository {
 
   /**
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
-   * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown, ShuttingDown or Internal.
+   * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown or Internal.
    */
   create(plant: NewPlant, { caller, idempotencyKey: key }: WriteContext): Promise<Created> {
     const refusal = this.refusalFor(caller)
@@ -77,7 +77,7 @@ export class PlantRepository {
     return promise
   }
 
-  /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, ShuttingDown, or undefined. */
+  /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, or undefined. */
   refusalFor(caller: string): Failure | undefined {
     const reason = this.#groupCommit.refusal(this.#queue.portion(caller))
     if (reason) return new Failure(reason)

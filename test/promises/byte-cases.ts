@@ -245,6 +245,7 @@ const keys: Case[] = [
   ...goodKeys.map((key) => withHead({ 'idempotency-key': key }, created)),
   ...badKeys.map((key) => withHead({ 'idempotency-key': key }, badKey)),
   ['an id again', inTurn(again(80_000), again(80_000)), created, duplicate],
+  ['an id again, with a key', inTurn(again(80_001), again(80_001, 'a')), created, duplicate],
   ['a key again', inTurn(again(80_003, 'a'), again(80_003, 'a')), created, replayed],
   ['a key with other content', inTurn(again(80_005, 'a'), again(80_005, 'a', 'o')), created, reused]
 ]

@@ -1,4 +1,4 @@
-/** The database's URL: what we do not honour is refused by name, and its TLS and its hosts are what was asked for. */
+/** The database's URL: its TLS and its hosts are what was asked for. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

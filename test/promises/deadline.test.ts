@@ -43,6 +43,8 @@ interface State {
   rows?: number
   /** It is an outage: after the deadline, creates are refused at once until it is over, and operators see it. */
   isOutage?: boolean
+  /** What PostgreSQL says of it. */
+  sqlstate?: string
 }
 
 const none: FailureName[] = ['DeadlineExceeded', 'Unavailable']
@@ -52,13 +54,21 @@ const states: State[] = [
   { state: 'down before the first create', enter: down('SIGINT'), told: none, rows: 0, isOutage: true },
   { state: 'gone at once', enter: down('SIGQUIT'), told: either, rows: 0, isOutage: true },
   { state: 'hanging', enter: server.freeze, told: either, isOutage: true },
-  { state: 'without a connection left', enter: noConnections, told: either, rows: 0, isOutage: true },
+  {
+    state: 'without a connection left',
+    enter: noConnections,
+    told: either,
+    rows: 0,
+    isOutage: true,
+    sqlstate: '53300'
+  },
   {
     state: 'read-only',
     enter: setting('default_transaction_read_only', 'on', 'off'),
     told: either,
     rows: 0,
-    isOutage: true
+    isOutage: true,
+    sqlstate: '25006'
   },
   { state: 'with a locked table', enter: locked, told: either },
   { state: 'losing every response', by: 'proxied', enter: losses, told: either },
@@ -154,12 +164,18 @@ const logs = (service: Service, from: number, line: RegExp) =>
   )
 
 /** Checks that operators see the outage, and that further creates are refused at once. */
-async function checkOutage(t: Test, service: Service, from: number) {
+async function checkOutage(t: Test, service: Service, from: number, sqlstate = '') {
   await until('the metric shows the outage', () => readAway(service), is(1))
   await logs(service, from, /^50 the database has been unreachable/)
   t.strictSame(await create(service), failure('Unavailable'), 'a further create does not wait')
-  const line = service.log().findLast(({ failure }) => failure === 503)
-  t.match(line, { level: 40, caller: 'tester', errorName: /^(DeadlineExceeded|Unavailable|OutcomeUnknown)$/ })
+  const requests = () =>
+    service
+      .log()
+      .slice(from)
+      .filter(({ failure }) => failure === 503)
+  const lines = await until('its requests are logged', requests, ({ length }) => length > 3)
+  t.match(lines[0], { level: 40, caller: 'tester' })
+  t.match(JSON.stringify(lines), sqlstate, 'the reason')
   // All replicas share the database: an outage must not take all of them out of service.
   for (const probe of ['livez', 'readyz'])
     t.equal((await send(`${service.url}/${probe}`, { method: 'GET' })).status, 200, probe)
@@ -171,7 +187,7 @@ async function untilOver(service: Service, from: number) {
   await logs(service, from, /^30 the database is back/)
 }
 
-for (const { state, enter, by = 'direct', told, rows, isOutage = false } of states) {
+for (const { state, enter, by = 'direct', told, rows, isOutage = false, sqlstate } of states) {
   t.test(`database ${state}: creates get ${told.join(' or ')}, and 200 when it is healed`, async (t) => {
     const service = services[by]
     const logged = messages(service).length
@@ -179,7 +195,7 @@ for (const { state, enter, by = 'direct', told, rows, isOutage = false } of stat
     const ids = [++lastId, ++lastId, ++lastId]
     const replies = await Promise.all(ids.map((id) => create(service, id)))
     for (const reply of replies) checkTold(t, reply, told)
-    if (isOutage) await checkOutage(t, service, logged)
+    if (isOutage) await checkOutage(t, service, logged, sqlstate)
     await heal()
     await recovers(t, service)
     const select = 'select from plants where id = any($1)'

@@ -1,4 +1,4 @@
-/** Promise 17, the page of metrics: what each event changes on it, and that Prometheus can read it. */
+/** Promise 17, the page of metrics: what each event changes on it. */
 import t from 'tap'
 import { parseMetrics } from '../support/metrics-page.ts'
 import { lockTable, untilBlocked } from '../support/postgres/database.ts'

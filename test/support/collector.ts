@@ -47,7 +47,7 @@ const toObject = (pairs: Fields[]) =>
     pairs.map((pair) => [pair.text(1), pair.messages(2)[0]?.text(1) || pair.messages(2)[0]?.text(3)])
   )
 
-export type Span = ReturnType<typeof toSpan>
+type Span = ReturnType<typeof toSpan>
 
 const toSpan = (span: Fields) => ({
   name: span.text(5),

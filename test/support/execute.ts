@@ -9,7 +9,7 @@ interface Options {
 }
 
 /**
- * Returns a program's standard output without the line breaks at its end.  Rejects with all its output if it fails or does
+ * Returns a program's standard output without the line breaks at its end. Rejects with all its output if it fails or does
  * not exist.
  */
 export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {

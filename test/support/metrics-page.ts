@@ -1,7 +1,7 @@
 /** A page of metrics, parsed (Prometheus, "Text-based format"). */
 
 /** One line of the page. */
-export interface Sample {
+interface Sample {
   name: string
   labels: Record<string, string>
   value: number

@@ -14,7 +14,7 @@ export const migrateFile = 'src/commands/migrate.ts'
 const compileCache = join(root, '.tap/compile-cache')
 
 /** How a process ended, and all that it wrote. */
-export interface Ended {
+interface Ended {
   code: number | null
   stdout: string
   stderr: string
@@ -34,7 +34,7 @@ export interface Running {
   child: ChildProcess
 }
 
-/** Starts a file of the project with these variables and no others but PATH. It is killed at teardown. */
+/** Starts a file of the project with these variables, and none of the tests' own but PATH. It is killed at teardown. */
 export function start(
   t: Teardown,
   file: string,

@@ -56,7 +56,6 @@ const failures = {
   Overloaded: [503, `too many requests are waiting${stored}`, none],
   Unavailable: [503, `the database is unavailable${stored}`, none],
   DeadlineExceeded: [503, `the deadline passed${stored}`, none],
-  ShuttingDown: [503, `the service is shutting down${stored}`, none],
   OutcomeUnknown: [
     503,
     'the outcome is unknown: the plant may have been stored; repeat the same request',

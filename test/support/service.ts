@@ -119,6 +119,3 @@ export function send(url: string, options: Sent, body?: string | Uint8Array): Pr
     sent.end(body)
   })
 }
-
-/** Returns the number in the body of a failure; 0 for a success. */
-export const errorOf = ({ body }: Reply): number => JSON.parse(body).error ?? 0

@@ -12,8 +12,8 @@ export interface RawResponse {
   body: string
 }
 
-/** A part of what is sent: text in latin1, bytes, or a wait: until what has come back matches, or for a promise. */
-export type Part = string | Buffer | RegExp | (() => Promise<unknown>)
+/** A part of what is sent: text in latin1, bytes, or a wait until what has come back matches. */
+export type Part = string | Buffer | RegExp
 
 /** Connects to the host and port of a URL. */
 export function connectTo(url: string, options: { allowHalfOpen?: boolean } = {}): Socket {
@@ -57,7 +57,6 @@ export async function exchange(url: string, parts: Part[], { halfClose = false, 
 async function send(socket: Socket, parts: Part[], received: () => string) {
   for (const part of parts) {
     if (part instanceof RegExp) await until(`${part} comes back`, received, (text) => part.test(text))
-    else if (typeof part === 'function') await part()
     else await new Promise<void>((resolve) => socket.write(part as string, 'latin1', () => resolve()))
   }
 }
@@ -111,8 +110,8 @@ export function request(
 export interface Client {
   socket: Socket
   send(bytes: string | Buffer): void
-  /** Resolves when what has come is whole responses, `count` at least; rejects when the connection ends before. */
-  responses(count?: number): Promise<RawResponse[]>
+  /** Resolves when what has come is whole responses, one at least; rejects when the connection ends before. */
+  responses(): Promise<RawResponse[]>
 }
 
 /** Opens a connection that is destroyed at teardown. */
@@ -126,11 +125,11 @@ export async function open(t: { teardown(callback: () => void): void }, url: str
   return {
     socket,
     send: (bytes) => void socket.write(bytes as string, 'latin1'),
-    responses: (count = 1) =>
+    responses: () =>
       new Promise((resolve, reject) => {
         const look = () => {
           const responses = parseIfWhole(Buffer.concat(chunks))
-          if (responses.length >= count) resolve(responses)
+          if (responses.length > 0) resolve(responses)
         }
         const end = () => {
           look()

@@ -26,6 +26,7 @@ export type Stack = Awaited<ReturnType<typeof openStack>>
 /** Returns the operations on the stack of a directory and these settings; removes all that it has made at teardown. */
 export async function openStack(t: Test, name: string, cwd: string, settings: Record<string, string>) {
   const PORT = String(await freePort())
+  // The page of deploy/ha promises 35 s; a minute is for a slow machine, and below the balancer's 70 s.
   const limits = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
   const env = { COMPOSE_PROJECT_NAME: name, COMPOSE_PROGRESS: 'quiet', PORT, ...limits, ...settings }
   const compose = (...args: string[]) => docker(['compose', ...args], { cwd, env })

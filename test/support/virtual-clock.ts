@@ -9,8 +9,8 @@ interface Timer {
 /** Lets everything run that needs no time. A turn of the event loop: after ticks alone, Node reports no unhandled rejection. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Makes a clock at 0 ms; `random` always returns 0 by default, which halves each pause. */
-export function createVirtualClock(random = () => 0) {
+/** Makes a clock at 0 ms. */
+export function createVirtualClock(random: () => number) {
   const timers = new Set<Timer>()
   const queue: (() => void)[] = []
   let now = 0

@@ -39,8 +39,9 @@ export interface History {
   operations: Operation[]
   /** The last requests of creates that got neither 200 nor the refusal of a rival: an id or a key that is taken. */
   failed: Operation[]
-  /** How many requests were repeats. */
+  /** How many requests were repeats, and how many got no response, although their client waited. */
   repeats: number
+  broken: number
 }
 
 /** The load while it runs. */
@@ -93,7 +94,7 @@ export function startRivals(options: Options) {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
   const integer = createRandom()
   const creates = drawCreates(firstId, integer)
-  const history: History = { operations: [], failed: [], repeats: 0 }
+  const history: History = { operations: [], failed: [], repeats: 0, broken: 0 }
   let succeeded = 0
   let isStopped = false
 
@@ -128,7 +129,9 @@ export function startRivals(options: Options) {
     history.operations.push(operation)
     const body = `{"id":${id},${JSON.stringify(toPlant(create)).slice(1)}`
     const options = { method: 'POST', headers, agent, signal }
-    const reply = await send(`${urls[integer(urls.length)]}/plants`, options, body).catch(() => undefined)
+    const reply = await send(`${urls[integer(urls.length)]}/plants`, options, body).catch(() => {
+      if (!signal.aborted) history.broken++
+    })
     const response = reply && read(reply.body)
     if (!response) return operation
     operation.ended = performance.now()

@@ -90,15 +90,15 @@ export async function openSession(t: Teardown, url: string, sql: string) {
 export const lockTable = (t: Teardown, url: string) =>
   openSession(t, url, 'begin; lock table plants in access exclusive mode')
 
-/** Returns when this many statements of the service wait for a lock in this database. */
-export async function untilBlocked(url: string, count = 1) {
+/** Returns when a statement of the service waits for a lock in this database. */
+export async function untilBlocked(url: string) {
   const blocked = `
     select pid from pg_stat_activity
     where application_name = 'plant-store' and datname = current_database() and wait_event_type = 'Lock'`
   await until(
-    `${count} statements wait for a lock`,
+    'a statement waits for a lock',
     () => query(url, blocked),
-    ({ length }) => length >= count
+    ({ length }) => length > 0
   )
 }
 
@@ -114,10 +114,10 @@ export async function setServer(url: string, name: string, value: string) {
 }
 
 /** Adds a trigger to the table, with statements of PL/pgSQL that return the row; drops it at teardown, or when it is told to. */
-export async function addTrigger(t: Teardown, url: string, statements: string, when = 'before') {
+export async function addTrigger(t: Teardown, url: string, statements: string) {
   const body = `begin ${statements} return new; end`
   await query(url, `create function rule() returns trigger language plpgsql as $$ ${body} $$`)
-  await query(url, `create trigger rule ${when} insert on plants for each row execute function rule()`)
+  await query(url, `create trigger rule before insert on plants for each row execute function rule()`)
   const drop = () => query(url, 'drop function if exists rule cascade')
   t.teardown(drop)
   return drop

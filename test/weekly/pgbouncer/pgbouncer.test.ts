@@ -57,6 +57,12 @@ for (const turn of [0, 1])
     }
   })
 
+t.test('session mode serves', async (t) => {
+  const DATABASE_URL = await startPgBouncer(t, await createDatabase(t), { pool_mode: 'session' })
+  const service = await startService(t, { DATABASE_URL })
+  t.strictSame(await service.post({ id: 1, name: 'n' }), success({ name: 'n' }))
+})
+
 t.test('a URL that leads to such a pooler is not used', async (t) => {
   const databaseUrl = await createDatabase(t)
   const path = join(t.testdir({ url: databaseUrl }), 'url')

@@ -53,7 +53,7 @@ export async function startStack(t: Test, folder: keyof typeof stacks, ...more: 
   return stack
 }
 
-/** Ends a container by SIGKILL, and starts it again. */
+/** Ends a container by SIGKILL. */
 export const kill = (stack: Stack, service: string, index?: number) =>
   docker(['kill', '--signal=KILL', stack.container(service, index)])
 export const start = (stack: Stack, service: string, index?: number) =>

@@ -47,8 +47,8 @@ async function findFaults(t: Test, manifests: Manifest[]): Promise<string> {
   const options = ['--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext']
   // tap puts a loader into NODE_OPTIONS, which the compiler cannot be loaded with.
   const command = ['-u', 'NODE_OPTIONS', join(root, 'node_modules/.bin/tsc'), ...options, 'manifests.ts']
-  const { stdout } = spawnSync('env', command, { cwd, encoding: 'utf8' })
-  return [...faults, stdout].join('\n').trim()
+  const { status, stdout, stderr } = spawnSync('env', command, { cwd, encoding: 'utf8' })
+  return [...faults, ...(status === 0 ? [] : [stdout, stderr])].join('\n')
 }
 
 t.test('the manifests are valid', async (t) => {
