@@ -175,7 +175,7 @@ async function checkOutage(t: Test, service: Service, from: number, sqlstate = '
       .filter(({ failure }) => failure === 503)
   const lines = await until('its requests are logged', requests, ({ length }) => length > 3)
   t.match(lines[0], { level: 40, caller: 'tester' })
-  t.match(JSON.stringify(lines), sqlstate, 'the reason')
+  t.ok(JSON.stringify(lines).includes(sqlstate), 'the reason')
   // All replicas share the database: an outage must not take all of them out of service.
   for (const probe of ['livez', 'readyz'])
     t.equal((await send(`${service.url}/${probe}`, { method: 'GET' })).status, 200, probe)

@@ -10,7 +10,6 @@ const urls = { '': service.url, 'metrics ': new URL(service.metricsUrl()).origin
 const ok = (body: string): Reply => ({ status: 200, headers: everyResponse, body })
 const alive = ok('{"status":"alive"}')
 const ready = ok('{"status":"ready"}')
-const head = ok('')
 const onlyGet = failure('MethodNotAllowed', { headers: { allow: 'GET, HEAD' } })
 const isEnding = failure('NotReady', { message: 'the service is shutting down' })
 
@@ -26,13 +25,13 @@ const usual: Case[] = [
   ['GET /livez', alive],
   ['GET /readyz', ready],
   ['GET /livez?deep=1', alive],
-  ['HEAD /livez', head],
-  ['HEAD /readyz', head],
+  ['HEAD /livez', ok('')],
+  ['HEAD /readyz', ok('')],
   ['POST /livez', onlyGet],
   ['DELETE /readyz', onlyGet],
   ['GET /v1/livez', failure('NotFound')],
   ['metrics GET /livez', alive],
-  ['metrics HEAD /livez', head],
+  ['metrics HEAD /livez', ok('')],
   ['metrics GET /', failure('NotFound')],
   ['metrics POST /metrics', onlyGet],
   ['metrics GET /%zz', failure('MalformedRequest')]
