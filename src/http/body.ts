@@ -9,8 +9,6 @@ import type { Shares } from '../shares.ts'
 import { createJsonReader } from './json.ts'
 
 const json = 'application/json'
-/** Parsing a megabyte of JSON takes some milliseconds: bodies of at least this length are parsed one in each turn. */
-const largeBytes = 65_536
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
@@ -52,7 +50,6 @@ type Done = (error: Error | null, body?: unknown) => void
  */
 export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(schema)
-  const parseInTurn = createTurns()
   return ({ raw, caller, connection }: FastifyRequest, done: Done) => {
     const announced = Number(raw.headers['content-length'])
     const chunks: Buffer[] = []
@@ -62,8 +59,8 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     function onData(chunk: Buffer) {
       length += chunk.length
       if (length > limitBytes) return end(new Failure('BodyTooLarge'))
-      // A body that comes in one piece is parsed in this turn, unless it is large. The length of a chunked one is not known.
-      if (chunk.length !== announced || chunk.length >= largeBytes) {
+      // A body that comes in one piece is parsed in this turn. The length of a chunked one is not known.
+      if (chunk.length !== announced) {
         const bytes = chunk.length + chunkBytes
         if (!bodies.take(caller, bytes)) return end(overBudget())
         held += bytes
@@ -74,11 +71,6 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     function onEnd() {
       // From now on, `close` does not mean that the client has gone.
       raw.off('close', onClose)
-      if (length < largeBytes) parse()
-      else parseInTurn(parse)
-    }
-
-    function parse() {
       const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
       if (!isUtf8(bytes)) return end(malformed('the body is not valid UTF-8'))
       let value: unknown
@@ -102,18 +94,5 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     const failure = connection?.failureOf(raw)
     if (failure) return done(failure)
     raw.on('data', onData).on('end', onEnd).on('close', onClose).on('cut off', end)
-  }
-}
-
-/** Returns a function that calls back in a turn of the event loop of its own, after the callbacks before. */
-function createTurns() {
-  const waiting: (() => void)[] = []
-  const run = () => {
-    const next = waiting.shift()
-    if (waiting.length > 0) setImmediate(run)
-    next?.()
-  }
-  return (callback: () => void) => {
-    if (waiting.push(callback) === 1) setImmediate(run)
   }
 }
