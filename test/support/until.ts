@@ -8,7 +8,7 @@ const longestPauseMs = 250
 
 /**
  * Polls until a value is wanted, by default any truthy one, and returns it; an error counts as no value. The pauses grow
- * with the wait, so that it is at most a twentieth longer than necessary. Throws after three minutes, with the last value.
+ * with the wait, so that it is at most a tenth longer than necessary. Throws after three minutes, with the last value.
  */
 export async function until<T>(
   what: string,
@@ -30,7 +30,7 @@ export async function until<T>(
       const last = inspect(cause ?? seen).slice(0, 1_000)
       throw new Error(`not within ${Math.round(waitedMs / 1_000)} s: ${what}; last seen: ${last}`, { cause })
     }
-    await sleep(Math.min(longestPauseMs, 5 + waitedMs / 20))
+    await sleep(Math.min(longestPauseMs, 10 + waitedMs / 10))
   }
 }
 

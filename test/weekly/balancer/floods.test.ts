@@ -16,8 +16,8 @@ import { balancers, isMissing } from './balancers.ts'
 import { kinds } from './flood.ts'
 
 const floodMs = 5_000
-const longestMedianMs = 250
-const mostMegabytes = 300
+const longestMedianMs = 2_000
+const mostMegabytes = 500
 
 /** The most memory that the process has had, in MB. */
 const peakOf = ({ child }: Service) =>
