@@ -15,7 +15,7 @@ t.jobs = 2
 
 const clients = 12
 /** How many creates succeed before a fault, and after it. */
-const creates = 60
+const creates = 40
 /** PostgreSQL starts again well within it. */
 const deadline = { WRITE_DEADLINE_MS: '60000' }
 
@@ -209,7 +209,7 @@ const waitingCommits = `select pid from pg_stat_activity where application_name 
 function startLoad(t: Test, services: Service[]): Load {
   const urls = services.map(({ url }) => url)
   const impatience = { oneIn: 20, withinMs: 100 }
-  const load = startRivals({ urls, token, clients, isRepeating: true, impatience, pauseMs: 200 })
+  const load = startRivals({ urls, token, clients, isRepeating: true, impatience, pauseMs: 300 })
   t.teardown(() => load.stop())
   return load
 }

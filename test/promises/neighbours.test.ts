@@ -10,7 +10,7 @@ import { type Service, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 /** How many good creates come together with a bad one: half of them before it. */
-const neighbours = 40
+const neighbours = 24
 
 /** What the table's triggers do with a row of this name. */
 const before: Record<string, string> = {

@@ -102,12 +102,12 @@ const mebibyte = 2 ** 20
 const smallChunk = `2000\r\n${' '.repeat(0x2000)}\r\n`
 const framings = {
   'with a length': {
-    spaces: Buffer.alloc(8 * mebibyte - 100, ' '),
-    begin: (plant: string) => request(plant, { 'content-length': String(plant.length + 8 * mebibyte - 99) }),
+    spaces: Buffer.alloc(4 * mebibyte - 100, ' '),
+    begin: (plant: string) => request(plant, { 'content-length': String(plant.length + 4 * mebibyte - 99) }),
     end: '}'
   },
   'in chunks': {
-    spaces: Buffer.from(smallChunk.repeat(1_000)),
+    spaces: Buffer.from(smallChunk.repeat(500)),
     begin: (plant: string) =>
       request('', { 'content-length': undefined, 'transfer-encoding': 'chunked' }) +
       `${plant.length.toString(16)}\r\n${plant}\r\n`,
@@ -117,8 +117,8 @@ const framings = {
 
 for (const [framing, { spaces, begin: head, end }] of Object.entries(framings))
   t.test(`bodies ${framing} that one caller does not finish leave room for another caller`, async (t) => {
-    const service = await start(t, { BODY_LIMIT_BYTES: String(8 * mebibyte) })
-    /** Sends all of a long body but its last byte; 256 MiB of them together are more than any default has room for. */
+    const service = await start(t, { BODY_LIMIT_BYTES: String(4 * mebibyte) })
+    /** Sends all of a long body but its last byte; 128 MiB of them together are more than any default has room for. */
     const begin = async () => {
       const id = ++lastId
       const client = await open(t, service.url)
