@@ -65,11 +65,7 @@ function startFlood(service: Service) {
   }
 
   /** A busy machine may keep a scrape waiting beyond the limits of that listener. */
-  const scrape = () =>
-    send(service.metricsUrl(), { method: 'GET' }).then(
-      () => {},
-      () => {}
-    )
+  const scrape = async () => void (await send(service.metricsUrl(), { method: 'GET' }).catch(() => {}))
 
   /** Works until it is over; who gets no response has found a fault. */
   async function keep(what: string, work: () => Promise<void>) {

@@ -3,16 +3,14 @@ import pg from 'pg'
 
 const pools = new Map<string, pg.Pool>()
 
-function poolOf(connectionString: string) {
-  const pool = new pg.Pool({ connectionString, idleTimeoutMillis: 1_000, allowExitOnIdle: true })
-  // Of a connection that nobody uses, as in a restart: the next statement gets another.
-  pool.on('error', () => {})
-  pools.set(connectionString, pool)
-  return pool
-}
-
 /** Runs a statement, and returns its rows. */
 export async function query(url: string, sql: string, values: unknown[] = []) {
-  const { rows } = await (pools.get(url) ?? poolOf(url)).query(sql, values)
-  return rows
+  let pool = pools.get(url)
+  if (!pool) {
+    pool = new pg.Pool({ connectionString: url, idleTimeoutMillis: 1_000, allowExitOnIdle: true })
+    // Of a connection that nobody uses, as in a restart: the next statement gets another.
+    pool.on('error', () => {})
+    pools.set(url, pool)
+  }
+  return (await pool.query(sql, values)).rows
 }
