@@ -31,4 +31,4 @@ EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["node", "dist/commands/healthcheck.js"]
 ENTRYPOINT ["tini", "--"]
 # The young generation takes three times this, in MiB. Node's snapshot: docs/decisions.md.
-CMD ["node", "--max-semi-space-size=16", "--no-node-snapshot", "dist/server.js"]
+CMD ["node", "--max-semi-space-size=16", "--no-node-snapshot", "--disable-sigusr1", "dist/server.js"]
