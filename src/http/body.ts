@@ -59,7 +59,7 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     function onData(chunk: Buffer) {
       length += chunk.length
       if (length > limitBytes) return end(new Failure('BodyTooLarge'))
-      // A body that comes in one piece is parsed in this turn. The length of a chunked one is not known.
+      // A body that comes in one piece is parsed at once, and so never held. The length of a chunked one is not known.
       if (chunk.length !== announced) {
         const bytes = chunk.length + chunkBytes
         if (!bodies.take(caller, bytes)) return end(overBudget())

@@ -102,7 +102,7 @@ export async function untilBlocked(url: string) {
   )
 }
 
-/** Changes a setting of the whole server, and returns when new connections have it. */
+/** Changes a setting of the whole server, and returns when its sessions have it. */
 export async function setServer(url: string, name: string, value: string) {
   await query(url, `alter system set ${name} = '${value}'`)
   await query(url, 'select pg_reload_conf()')
