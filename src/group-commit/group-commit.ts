@@ -3,9 +3,8 @@ import assert from 'node:assert'
 import { Failure } from '../failures.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
-import { Queue } from './queue.ts'
 import { createRow, type OnOutcome, type Row } from './row.ts'
-import { type Ending, endingOf, isLookUp, lanes, type Way, ways } from './table.ts'
+import { type Ending, endingOf, isLookUp, isOfOne, lanes, type Way, ways } from './table.ts'
 import type { Clock, FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
@@ -14,8 +13,9 @@ const mostOfDeadline = 0.8
 const errorDelayFactor = 9
 /** The part of its limit that a slow batch gets after the database has shown that it serves: both may have ended together. */
 const partAfterProbe = 1 / 4
-/** Rows expire this much early, so that those of one moment do together: looking for them takes time. */
-const earlyMs = 10
+
+/** The most rows of a careful call: each costs a subtransaction, and many of them slow down the snapshots of all others. */
+const mostCareful = 256
 
 /** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
 export type AttemptOutcome = 'written' | 'found' | FailureKind
@@ -47,16 +47,16 @@ export class GroupCommit<T extends Item, R extends string> {
   readonly #limits: Limits
   readonly #onAttempt: Options['onAttempt']
   readonly #clock: Clock
-  readonly #queue: Queue<T, R>
   readonly #estimate: Estimate
   readonly #health: Health
+  /** Rows that wait for a lane of their way. Those that are done, because they have expired, are dropped when they are met. */
+  readonly #waiting = Object.fromEntries(ways.map((way) => [way, []])) as unknown as Record<Way, Row<T, R>[]>
   /** How many more attempts of each way may begin, and how many run. */
   readonly #freeLanes: Record<Way, number>
   #attempts = 0
   /** How many rows wait for their outcome, and their bytes. */
   #rows = 0
   #bytes = 0
-  #cancelExpiry: (() => void) | undefined
   /** Rows gather until the end of this turn of the event loop. */
   #isGathering = false
   #isClosed = false
@@ -71,11 +71,11 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#limits = limits
     this.#onAttempt = onAttempt
     this.#clock = clock
-    this.#queue = new Queue(limits)
     this.#estimate = new Estimate(limits)
     this.#freeLanes = { ...lanes, together: limits.lanes }
     this.#health = new Health({
       clock,
+      deadlineMs: limits.deadlineMs,
       probe: () => store.probe(),
       onOutage: (isDown, cause) => this.#isClosed || onOutage?.(isDown, cause),
       onDue: () => this.#start()
@@ -107,9 +107,18 @@ export class GroupCommit<T extends Item, R extends string> {
     assert(!this.#isClosed, 'nothing is submitted after the close')
     this.#rows++
     this.#bytes += item.bytes
+    const { deadlineMs } = this.#limits
     const now = this.#clock.now()
-    this.#queue.add(createRow(item, now, now + this.#limits.deadlineMs, onOutcome))
-    this.#cancelExpiry ??= this.#clock.after(this.#limits.deadlineMs, this.#expireSoon)
+    // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
+    const expire = () => this.#clock.afterPoll(() => this.#expire(row))
+    const cancelExpiry = this.#clock.after(deadlineMs, expire)
+    const row: Row<T, R> = createRow(item, now, now + deadlineMs, (outcome) => {
+      cancelExpiry()
+      this.#rows--
+      this.#bytes -= item.bytes
+      onOutcome(outcome)
+    })
+    this.#enter(row)
     if (this.#freeLanes.together === 0 || this.#isGathering) return
     // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
     this.#isGathering = true
@@ -130,17 +139,45 @@ export class GroupCommit<T extends Item, R extends string> {
   #start() {
     for (const way of ways)
       while (!this.#health.isPaused && this.#freeLanes[way] > 0) {
-        const rows = this.#queue.take(way)
+        const rows = this.#take(way)
         if (rows.length === 0) break
         void this.#run(way, rows)
       }
   }
 
-  /** Call it when an attempt has ended or rows were settled: begins others, or ends a close that waits for nothing more. */
+  /** Adds a row to those of its way. */
+  #enter(row: Row<T, R>, isFirst = false) {
+    row.enter('waiting')
+    if (isFirst) this.#waiting[row.way].unshift(row)
+    else this.#waiting[row.way].push(row)
+  }
+
+  /** Removes and returns rows of a way for one attempt; none if none waits. */
+  #take(way: Way): Row<T, R>[] {
+    const { batchRows, batchBytes } = this.#limits
+    const isCareful = way === 'carefully' || way === 'again'
+    const most = isOfOne(way) ? 1 : isCareful ? Math.min(mostCareful, batchRows) : batchRows
+    const taken: Row<T, R>[] = []
+    let bytes = 0
+    let met = 0
+    for (const row of this.#waiting[way]) {
+      if (row.state !== 'done') {
+        // A look-up sends the id alone.
+        if (!isLookUp(way)) bytes += row.item.bytes
+        if (taken.length >= most || (bytes > batchBytes && taken.length > 0)) break
+        taken.push(row)
+      }
+      met++
+    }
+    this.#waiting[way].splice(0, met)
+    // All lanes and processes lock ids in the same order, so that none deadlocks with another.
+    return taken.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+  }
+
+  /** Call it when an attempt has ended or a row was settled: begins others, or ends a close that waits for nothing more. */
   #advance() {
     this.#start()
     if (!this.#isClosed || this.#rows > 0 || this.#attempts > 0) return
-    this.#cancelExpiry?.()
     this.#health.stop()
     this.#drained.resolve()
   }
@@ -161,7 +198,7 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#freeLanes[way]++
     this.#attempts--
     const isCutOff = controller.signal.aborted
-    this.#learn(way, rows, end, this.#clock.now() - began, isCutOff)
+    this.#learn(way, rows, end, began, isCutOff)
     this.#apply(rows, end, isCutOff)
     this.#advance()
   }
@@ -181,8 +218,7 @@ export class GroupCommit<T extends Item, R extends string> {
     const limitMs = this.#estimate.togetherMs
     let hasEnded = false
     let cancel = this.#clock.after(limitMs, async () => {
-      const error = await this.#health.probe()
-      if (error || hasEnded) return
+      if ((await this.#health.probe()) || hasEnded) return
       cancel = this.#clock.after(limitMs * partAfterProbe, () => {
         this.#estimate.noteCutOff()
         cutOff()
@@ -195,11 +231,16 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /** Learns from an attempt about the database, and nothing about its rows. */
-  #learn(way: Way, rows: Row<T, R>[], end: Results<R> | Verdict, ms: number, isCutOff: boolean) {
-    const kind = 'kind' in end ? (end.kind as FailureKind) : undefined
-    this.#onAttempt?.(rows.length, ms, kind ?? (isLookUp(way) ? 'found' : 'written'))
+  #learn(way: Way, rows: Row<T, R>[], end: Results<R> | Verdict, began: number, isCutOff: boolean) {
+    const ms = this.#clock.now() - began
+    const failure = 'kind' in end ? end : undefined
+    this.#onAttempt?.(
+      rows.length,
+      ms,
+      (failure?.kind as FailureKind) ?? (isLookUp(way) ? 'found' : 'written')
+    )
     // A database that refuses rows has processed them. What was cut off proves nothing.
-    if (!kind || (kind !== 'away' && kind !== 'lost' && !isCutOff)) this.#health.signOfLife(!kind)
+    if (!(failure && isCutOff)) this.#health.learn(failure, began)
     // An insert that has left out all rows has committed nothing.
     if (way !== 'together' || 'kind' in end || end.every((result) => result === undefined)) return
     const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
@@ -215,10 +256,10 @@ export class GroupCommit<T extends Item, R extends string> {
     for (let index = rows.length - 1; index >= 0; index--) {
       const row = rows[index] as Row<T, R>
       const result = results[index]
-      if (row.state === 'done') this.#queue.release(row)
-      else if (ending) this.#proceed(row, ending, failure.error)
+      if (row.state === 'done') continue
+      if (ending) this.#proceed(row, ending, failure.error)
       else if (result === undefined) this.#proceed(row, 'absent')
-      else if (typeof result === 'string' || result instanceof Error) this.#settle(row, result)
+      else if (typeof result === 'string' || result instanceof Error) row.settle(result)
       else this.#proceed(row, result.kind, result.error)
     }
   }
@@ -228,23 +269,19 @@ export class GroupCommit<T extends Item, R extends string> {
     const next = row.record(ending, error)
     if (!next) return this.#failLate(row)
     const [, when] = next
-    // A row that was slow once may have met a stall. It does not wait for those that are slow each time.
-    const isFirst = when === 'first' || when === 'after the pause' || row.timesSlow === 1
-    if (when === 'after the pause') this.#health.pause()
-    if (when !== 'after its rest') return this.#queue.enter(row, isFirst)
-    this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#queue.enter(row, isFirst))
+    // It does not wait for rows that are slow each time: one that was slow once may have met a stall.
+    const isFirst = when === 'first' || row.timesSlow === 1
+    if (when !== 'after its rest') return this.#enter(row, isFirst)
+    this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#enter(row, isFirst))
   }
 
   /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
-    const fail = () => this.#settle(row, row.toError())
-    if (this.#isClosed || row.refusal === undefined || !row.failedWithOthers) return fail()
     const now = this.#clock.now()
     const ms = Math.min((now - row.arrival) * errorDelayFactor, (row.deadline - now) / 2)
-    if (ms <= 0) return fail()
-    this.#rest(row, ms, fail)
-    // Its outcome is known: another row of its id need not wait.
-    this.#queue.release(row)
+    const isLate = row.refusal !== undefined && row.failedWithOthers && !this.#isClosed && ms > 0
+    if (isLate) this.#rest(row, ms, () => row.settle(row.toError()))
+    else row.settle(row.toError())
   }
 
   /** Lets a row rest outside the lanes, and then calls back, unless it has expired. */
@@ -257,33 +294,11 @@ export class GroupCommit<T extends Item, R extends string> {
     })
   }
 
-  /** Tells an outcome. An attempt that still runs may write the row, which then holds its id until that has ended. */
-  #settle(row: Row<T, R>, outcome: R | Error, isUnderWay = false) {
-    this.#rows--
-    this.#bytes -= row.item.bytes
-    row.settle(outcome)
-    if (!isUnderWay) this.#queue.release(row)
-  }
-
-  /** After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first. */
-  readonly #expireSoon = () => this.#clock.afterPoll(() => this.#expire())
-
-  /** Fails the rows whose deadline has come. A row that rests with its outcome is told that before its deadline. */
-  #expire() {
-    const now = this.#clock.now()
-    let next = Number.POSITIVE_INFINITY
-    for (const row of this.#queue.all()) {
-      if (row.deadline > now + earlyMs) next = Math.min(next, row.deadline)
-      else if (row.state !== 'done') {
-        const isUnderWay = row.state === 'tried'
-        const isOpen = row.mayBeStored || (isUnderWay && !isLookUp(row.way))
-        const name = isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded'
-        void this.#health.expired(row.arrival)
-        this.#settle(row, new Failure(name, { cause: row.cause }), isUnderWay)
-      }
-    }
-    const isNext = next < Number.POSITIVE_INFINITY
-    this.#cancelExpiry = isNext ? this.#clock.after(next - now, this.#expireSoon) : undefined
+  /** Fails a row whose deadline has come. An attempt that still runs may write it. */
+  #expire(row: Row<T, R>) {
+    if (row.state === 'done') return
+    const isOpen = row.mayBeStored || (row.state === 'tried' && !isLookUp(row.way))
+    row.settle(new Failure(isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded', { cause: row.cause }))
     this.#advance()
   }
 }

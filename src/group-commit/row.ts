@@ -5,16 +5,14 @@ import type { AttemptRow, Item } from './types.ts'
 
 /** The states of a row, and from which states each may be entered. */
 const enteredFrom = {
-  /** An older row holds its id. */
-  behind: ['new'],
-  /** It holds its id, and waits for a lane of its way. */
-  waiting: ['new', 'behind', 'tried', 'resting'],
+  /** It waits for a lane of its way. */
+  waiting: ['new', 'tried', 'resting'],
   /** It is in an attempt. */
   tried: ['waiting'],
   /** Its attempt has failed, and nothing is tried with it for a while. */
   resting: ['tried'],
-  /** Its outcome is told. If an attempt with it still runs, it holds its id until that has ended. */
-  done: ['behind', 'waiting', 'tried', 'resting']
+  /** Its outcome is told, perhaps while an attempt with it still runs. */
+  done: ['waiting', 'tried', 'resting']
 } as const
 type State = keyof typeof enteredFrom
 
@@ -76,11 +74,6 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   settle(outcome: R | Error) {
     this.enter('done')
     this.#onOutcome(outcome)
-  }
-
-  /** Takes the id over from this row. If that was not written together, the id may be trouble: this row is tried carefully. */
-  follow({ insertWay }: Row<T, R>) {
-    if (insertWay !== 'together') this.way = 'carefully'
   }
 
   /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */

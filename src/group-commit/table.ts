@@ -10,10 +10,8 @@ export const lanes = {
   carefully: 2,
   /** A careful call of rows that were busy, as when they were locked. */
   again: 1,
-  /** A careful call of one row: one with it and others has failed as a whole. */
+  /** A careful call of one row: one with it and others has failed as a whole, or it was slow. It has twice the time for each try. */
   alone: 1,
-  /** A careful call of one row that was slow, with twice the time for each try. */
-  patiently: 1,
   /** A look-up of what was left out or lost: it may be stored. */
   lookUp: 1,
   /** A look-up of one row: one with it and others has failed. */
@@ -22,7 +20,7 @@ export const lanes = {
 export type Way = keyof typeof lanes
 export const ways = Object.keys(lanes) as Way[]
 /** The ways with one row at a time. */
-export const isOfOne = (way: Way) => way === 'alone' || way === 'patiently' || way === 'lookUpAlone'
+export const isOfOne = (way: Way) => way === 'alone' || way === 'lookUpAlone'
 export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
 
 /** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others (`failed`). */
@@ -38,8 +36,8 @@ export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): En
   return isCutOff && (kind === 'away' || kind === 'busy') ? 'slow' : kind
 }
 
-/** The next attempt, at the front or the back of its way's rows, once the row has rested, or once all lanes have paused. */
-export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest' | 'after the pause']
+/** The next attempt, at the front or the back of its way's rows, or at the back once the row has rested. */
+export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest']
 
 const lookUp: Next = ['lookUp', 'last']
 
@@ -48,8 +46,7 @@ const stepsDown: Record<Way, Next> = {
   together: ['carefully', 'last'],
   carefully: ['alone', 'last'],
   again: ['alone', 'last'],
-  alone: ['patiently', 'after its rest'],
-  patiently: ['patiently', 'after its rest'],
+  alone: ['alone', 'after its rest'],
   lookUp: ['lookUpAlone', 'after its rest'],
   lookUpAlone: ['lookUpAlone', 'after its rest']
 }
@@ -65,7 +62,7 @@ export function next(row: Facts, ending: Ending): Next | undefined {
   const lookUpLater: Next = [isLookUp(way) ? way : 'lookUp', 'after its rest']
   // No failure is told of a row that may be stored: it is looked up first.
   const failOrLookUp = mayBeStored ? lookUpLater : undefined
-  if (ending === 'away') return [way, 'after the pause']
+  if (ending === 'away') return [way, 'first']
   if (ending === 'failed') return stepsDown[way]
   if (ending === 'gone') return failOrLookUp
   if (isLookUp(way)) {
@@ -74,6 +71,6 @@ export function next(row: Facts, ending: Ending): Next | undefined {
   }
   if (ending === 'untried') return [way, 'first']
   if (ending === 'busy') return ['again', 'after its rest']
-  if (ending === 'slow') return ['patiently', 'after its rest']
+  if (ending === 'slow') return ['alone', 'after its rest']
   return lookUp
 }

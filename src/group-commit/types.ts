@@ -2,7 +2,7 @@
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {
-  /** Two items with one id are never written at the same time. */
+  /** What its row is identified by. */
   readonly id: bigint
   /** How many bytes it counts as in the byte limits. */
   readonly bytes: number

@@ -55,7 +55,8 @@ export function createSqlStore(
         const statement = createPlants(rows.map(itemOf), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
-        return rows.map(({ item }) => (made.has(item.writeId) ? 'created' : undefined))
+        // Of a request that has come twice, one has made the row, and the other is looked up.
+        return rows.map(({ item }) => (made.delete(item.writeId) ? 'created' : undefined))
       }),
 
     async insertEach(rows, eachLimitMs, signal) {

@@ -146,9 +146,6 @@ function createStore(
   onAttempt: (row: Plant) => void
 ) {
   const table = new Map<bigint, Plant>()
-  const underWay = new Set<bigint>()
-  /** Ids that two attempts had at the same time. */
-  const twice: bigint[] = []
   let attempts = 0
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const isNow = ({ from, ms }: { from: number; ms: number }) => clock.now() >= from && clock.now() < from + ms
@@ -204,7 +201,6 @@ function createStore(
     const fail = (kind: FailureKind) => ({ kind, error: new Error(kind) })
     const plants = rows.map(({ item }) => item)
     if (!isFind) plants.forEach(onAttempt)
-    for (const { id } of plants) if (underWay.size === underWay.add(id).size) twice.push(id)
     const { ms, kind, missing } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
     const isEndless = way === 'insert' && plants.some(({ content }) => content === 'endless')
     await new Promise<void>((resolve) => {
@@ -212,7 +208,6 @@ function createStore(
       clock.after(isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms, resolve)
       signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
     })
-    for (const { id } of plants) underWay.delete(id)
     if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
     if (kind === 'late' && !isFind && !meet(plants, kind)) clock.after(lateMs, () => void plants.map(insert))
     if (kind === 'late') return fail('lost')
@@ -244,7 +239,6 @@ function createStore(
   type Rows = readonly AttemptRow<Plant>[]
   return {
     table,
-    twice,
     lastSignOfLife: () => lastSignOfLife,
     insert: (rows: Rows, _: number, signal: AbortSignal) => attempt('insert', rows, signal),
     insertEach: (rows: Rows, _: number, signal: AbortSignal) => attempt('insertEach', rows, signal),
@@ -289,7 +283,6 @@ async function play(given: Scenario) {
   await clock.moveTo(clock.now() + given.limits.deadlineMs + 2 * cancelMs)
   check(await Promise.race([closed, Promise.resolve(false)]), 'it closes after the last deadline')
   await clock.moveTo(clock.now() + 10_000)
-  check(store.twice.length === 0, 'two attempts have one id')
   return { calls, table: store.table }
 }
 
