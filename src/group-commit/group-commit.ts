@@ -112,7 +112,7 @@ export class GroupCommit<T extends Item, R extends string> {
     // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
     const expire = () => this.#clock.afterPoll(() => this.#expire(row))
     const cancelExpiry = this.#clock.after(deadlineMs, expire)
-    const row: Row<T, R> = createRow(item, now, now + deadlineMs, (outcome) => {
+    const row: Row<T, R> = createRow(item, now + deadlineMs, (outcome) => {
       cancelExpiry()
       this.#rows--
       this.#bytes -= item.bytes
@@ -206,7 +206,7 @@ export class GroupCommit<T extends Item, R extends string> {
   #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
     if (way === 'together') return this.#store.insert(rows, this.#estimate.lockMs, signal)
     if (isLookUp(way)) return this.#store.find(rows, signal)
-    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.timesSlow ?? 0)
+    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.rests ?? 0)
     return this.#store.insertEach(rows, limitMs, signal)
   }
 
@@ -240,7 +240,7 @@ export class GroupCommit<T extends Item, R extends string> {
       (failure?.kind as FailureKind) ?? (isLookUp(way) ? 'found' : 'written')
     )
     // A database that refuses rows has processed them. What was cut off proves nothing.
-    if (!(failure && isCutOff)) this.#health.learn(failure, began)
+    if (!(failure && isCutOff)) this.#health.learn(failure)
     // An insert that has left out all rows has committed nothing.
     if (way !== 'together' || 'kind' in end || end.every((result) => result === undefined)) return
     const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
@@ -269,17 +269,18 @@ export class GroupCommit<T extends Item, R extends string> {
     const next = row.record(ending, error)
     if (!next) return this.#failLate(row)
     const [, when] = next
-    // It does not wait for rows that are slow each time: one that was slow once may have met a stall.
-    const isFirst = when === 'first' || row.timesSlow === 1
+    // It does not wait for those that fail each time.
+    const isFirst = when === 'first' || row.rests === 0
     if (when !== 'after its rest') return this.#enter(row, isFirst)
     this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#enter(row, isFirst))
   }
 
-  /** Fails a row; with a delay if its data is at fault and others failed with it, so that its client cannot fail others all the time. */
+  /** Fails a row; with a delay if its data is at fault and others may have failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
     const now = this.#clock.now()
-    const ms = Math.min((now - row.arrival) * errorDelayFactor, (row.deadline - now) / 2)
-    const isLate = row.refusal !== undefined && row.failedWithOthers && !this.#isClosed && ms > 0
+    const restMs = row.deadline - now
+    const ms = Math.min((this.#limits.deadlineMs - restMs) * errorDelayFactor, restMs / 2)
+    const isLate = row.refusal !== undefined && row.insertWay !== 'together' && !this.#isClosed && ms > 0
     if (isLate) this.#rest(row, ms, () => row.settle(row.toError()))
     else row.settle(row.toError())
   }

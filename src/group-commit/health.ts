@@ -1,5 +1,5 @@
 /** Whether the database serves: while it does not, nothing but a probe is tried, and after a whole deadline rows are refused. */
-import type { Clock, FailureKind, Verdict } from './types.ts'
+import type { Clock, Verdict } from './types.ts'
 
 /** The first pause or rest, and the longest. */
 const backoff = { firstMs: 20, longestMs: 1000 }
@@ -11,8 +11,8 @@ export function backoffMs(earlier: number, clock: Clock): number {
   return Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + clock.random() / 2)
 }
 
-/** Returns whether this failure says nothing of the rows: nobody has processed them. */
-const isSilence = (kind: FailureKind | Verdict['kind']) => kind === 'away' || kind === 'lost'
+/** Nobody has processed the rows. A database that lacks a table, or where somebody holds a lock of it, responds. */
+const isSilence = ({ kind }: Verdict) => kind === 'away' || kind === 'lost'
 
 interface Options {
   readonly clock: Clock
@@ -27,51 +27,50 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. */
 export class Health {
   readonly #options: Options
-  /** Since when nothing has shown that it serves. */
-  #silentSince: number | undefined
+  /** Since when all that has ended has failed without a response. */
+  #silentSince = Number.POSITIVE_INFINITY
   #isDown = false
   #isStopped = false
   #reportedAt = 0
   /** Pauses since something was written. */
   #pauses = 0
-  /** Ends the wait for the next probe. While there is one, or a probe, no attempt begins. */
+  /** Ends the wait for the next probe; set until that has ended. */
   #cancelPause: (() => void) | undefined
 
   constructor(options: Options) {
     this.#options = options
   }
 
-  /** It has been silent for longer than the deadline. */
+  /** It has been silent for the deadline: new rows would expire. */
   get isDown() {
     return this.#isDown
   }
 
+  /** No attempt may begin. */
   get isPaused() {
     return this.#cancelPause !== undefined
   }
 
-  /** Learns from an attempt that began at this time: from its failure, or undefined if it has written or found its rows. */
-  learn(failure: Verdict | undefined, began: number) {
-    if (!failure || !isSilence(failure.kind)) return this.#served(!failure)
-    this.#silentSince ??= began
-    if (failure.kind === 'away' || this.#isSilentTooLong) this.#pause(failure)
+  /** Learns from an attempt: from its failure, or undefined if it has written or found its rows. */
+  learn(failure: Verdict | undefined) {
+    if (!failure || !isSilence(failure)) return this.#hasServed(!failure)
+    this.#silentSince = Math.min(this.#silentSince, this.#options.clock.now())
+    if (failure.kind === 'away' || this.#isSilentTooLong) this.#pause()
   }
 
   /** Probes the database. Resolves with why it cannot write. */
   async probe(): Promise<Verdict | undefined> {
     const failure = await this.#options.probe()
-    // A database that lacks a table, or where somebody holds a lock of it, responds.
-    if (!this.#isStopped && !(failure && isSilence(failure.kind))) this.#served(false)
+    if (!this.#isStopped && !(failure && isSilence(failure))) this.#hasServed(false)
     return failure
   }
 
   get #isSilentTooLong() {
-    const { clock, deadlineMs } = this.#options
-    return this.#silentSince !== undefined && clock.now() - this.#silentSince >= deadlineMs
+    return this.#options.clock.now() - this.#silentSince >= this.#options.deadlineMs
   }
 
-  #served(isWritten: boolean) {
-    this.#silentSince = undefined
+  #hasServed(isWritten: boolean) {
+    this.#silentSince = Number.POSITIVE_INFINITY
     if (this.#isDown) this.#options.onOutage(false)
     this.#isDown = false
     if (!isWritten) return
@@ -79,25 +78,27 @@ export class Health {
     if (this.isPaused) this.#resume()
   }
 
-  /** No attempt begins until a probe has succeeded. */
-  #pause({ error }: Verdict) {
-    const { clock, onOutage } = this.#options
-    const isDue = !this.#isDown || clock.now() - this.#reportedAt >= reminderMs
-    this.#isDown ||= this.#isSilentTooLong
-    if (this.#isDown && isDue) {
-      this.#reportedAt = clock.now()
-      onOutage(true, error)
-    }
-    this.#cancelPause ??= clock.after(backoffMs(this.#pauses++, clock), () => this.#probeAgain())
+  /** Probes it until it can write. */
+  #pause() {
+    const { clock } = this.#options
+    this.#cancelPause ??= clock.after(backoffMs(this.#pauses++, clock), async () => {
+      const failure = await this.probe()
+      if (this.#isStopped || !this.isPaused) return
+      // What is missing for every row is told to each of them.
+      if (!failure || failure.kind === 'gone') return this.#resume()
+      if (this.#isSilentTooLong) this.#setDown(failure)
+      this.#cancelPause = undefined
+      this.#pause()
+    })
   }
 
-  async #probeAgain() {
-    const failure = await this.probe()
-    if (this.#isStopped || !this.isPaused) return
-    // What is missing for every row is told to each of them.
-    if (!failure || failure.kind === 'gone') return this.#resume()
-    this.#cancelPause = undefined
-    this.#pause(failure)
+  #setDown({ error }: Verdict) {
+    const { clock, onOutage } = this.#options
+    const isKnown = this.#isDown && clock.now() - this.#reportedAt < reminderMs
+    this.#isDown = true
+    if (isKnown) return
+    this.#reportedAt = clock.now()
+    onOutage(true, error)
   }
 
   #resume() {

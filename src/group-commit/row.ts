@@ -22,20 +22,16 @@ const missing =
 /** Takes a row's result or error. */
 export type OnOutcome<R> = (outcome: R | Error) => void
 
-/** A submitted item, and its deadline. */
+/** A submitted item. */
 export type Row<T extends Item, R> = Readonly<OwnRow<T, R>>
 
-/** Makes a row. `arrival` is when it was submitted and `deadline` when it expires, in ms of the clock. */
+/** Makes a row. `deadline` is when it expires, in ms of the clock. */
 export const createRow = <T extends Item, R>(
-  item: T,
-  arrival: number,
-  deadline: number,
-  onOutcome: OnOutcome<R>
-): Row<T, R> => new OwnRow(item, arrival, deadline, onOutcome)
+  ...args: ConstructorParameters<typeof OwnRow<T, R>>
+): Row<T, R> => new OwnRow(...args)
 
 class OwnRow<T extends Item, R> implements AttemptRow<T> {
   readonly item: T
-  readonly arrival: number
   readonly deadline: number
   readonly #onOutcome: OnOutcome<R>
   state: State | 'new' = 'new'
@@ -46,18 +42,13 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   mayBeStored = false
   /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
-  /** How often an insert has left it out; how often it was slow, and its limit is doubled; how often it has rested. */
-  misses = 0
-  timesSlow = 0
+  /** How often it has rested. */
   rests = 0
-  /** A whole attempt with it and others has failed. */
-  failedWithOthers = false
   /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
 
-  constructor(item: T, arrival: number, deadline: number, onOutcome: OnOutcome<R>) {
+  constructor(item: T, deadline: number, onOutcome: OnOutcome<R>) {
     this.item = item
-    this.arrival = arrival
     this.deadline = deadline
     this.#onOutcome = onOutcome
   }
@@ -83,9 +74,6 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
     if (!isLookUp(this.way)) {
       this.insertWay = this.way
       if (ending === 'lost') this.mayBeStored = true
-      if (ending === 'absent') this.misses++
-      if (ending === 'failed') this.failedWithOthers = true
-      if (ending === 'slow') this.timesSlow++
       if (isVerdict) this.refusal = error
     } else if (ending === 'gone' || isVerdict) {
       // Its client gets 500: whether an earlier request has stored the row, which must then not be refused, cannot be found out.

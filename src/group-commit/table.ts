@@ -51,14 +51,11 @@ const stepsDown: Record<Way, Next> = {
   lookUpAlone: ['lookUpAlone', 'after its rest']
 }
 
-/** How often a row is inserted again that was left out although its id is free. */
-const mostReinserts = 3
-
-type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'refusal' | 'misses'>
+type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'refusal'>
 
 /** Returns what comes next; undefined if the row has failed. */
 export function next(row: Facts, ending: Ending): Next | undefined {
-  const { way, insertWay, mayBeStored, refusal, misses } = row
+  const { way, insertWay, mayBeStored, refusal } = row
   const lookUpLater: Next = [isLookUp(way) ? way : 'lookUp', 'after its rest']
   // No failure is told of a row that may be stored: it is looked up first.
   const failOrLookUp = mayBeStored ? lookUpLater : undefined
@@ -66,7 +63,9 @@ export function next(row: Facts, ending: Ending): Next | undefined {
   if (ending === 'failed') return stepsDown[way]
   if (ending === 'gone') return failOrLookUp
   if (isLookUp(way)) {
-    if (ending === 'absent') return refusal || misses > mostReinserts ? undefined : stepsDown[insertWay]
+    // Left out even alone, although its id is free.
+    const isLeftOut = insertWay === 'alone' && !mayBeStored
+    if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
     return ending === 'refused' || ending === 'broken' ? failOrLookUp : lookUpLater
   }
   if (ending === 'untried') return [way, 'first']
