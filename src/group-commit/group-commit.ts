@@ -3,7 +3,7 @@ import assert from 'node:assert'
 import { Failure } from '../failures.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
-import { createRow, type OnOutcome, type Row } from './row.ts'
+import { createRow, type Row } from './row.ts'
 import { type Ending, endingOf, isLookUp, isOfOne, lanes, type Way, ways } from './table.ts'
 import type { Clock, FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
@@ -13,9 +13,8 @@ const mostOfDeadline = 0.8
 const errorDelayFactor = 9
 /** The part of its limit that a slow batch gets after the database has shown that it serves: both may have ended together. */
 const partAfterProbe = 1 / 4
-
-/** The most rows of a careful call: each costs a subtransaction, and many of them slow down the snapshots of all others. */
-const mostCareful = 256
+/** How often a close looks whether something is left, in ms. */
+const closeEveryMs = 10
 
 /** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
 export type AttemptOutcome = 'written' | 'found' | FailureKind
@@ -60,7 +59,6 @@ export class GroupCommit<T extends Item, R extends string> {
   /** Rows gather until the end of this turn of the event loop. */
   #isGathering = false
   #isClosed = false
-  readonly #drained = Promise.withResolvers<void>()
 
   constructor(
     store: Store<T, R>,
@@ -99,40 +97,41 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /**
-   * Stores an item, unless it would be refused. Calls back once, by the deadline: with the store's result once the item is
-   * durable, with the store's error for it, or with the Failure DeadlineExceeded or OutcomeUnknown. The callback may neither
-   * call group commit, nor throw.
+   * Stores an item, unless it would be refused. By the deadline, resolves with the store's result once the item is durable, or
+   * rejects with the store's error for it, or with the Failure DeadlineExceeded or OutcomeUnknown.
    */
-  submit(item: T, onOutcome: OnOutcome<R>): void {
+  submit(item: T): Promise<R> {
     assert(!this.#isClosed, 'nothing is submitted after the close')
     this.#rows++
     this.#bytes += item.bytes
     const { deadlineMs } = this.#limits
-    const now = this.#clock.now()
+    const { promise, resolve, reject } = Promise.withResolvers<R>()
     // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
-    const expire = () => this.#clock.afterPoll(() => this.#expire(row))
-    const cancelExpiry = this.#clock.after(deadlineMs, expire)
-    const row: Row<T, R> = createRow(item, now + deadlineMs, (outcome) => {
+    const cancelExpiry = this.#clock.after(deadlineMs, () => this.#clock.afterPoll(() => this.#expire(row)))
+    const row: Row<T, R> = createRow(item, this.#clock.now() + deadlineMs, (outcome) => {
       cancelExpiry()
       this.#rows--
       this.#bytes -= item.bytes
-      onOutcome(outcome)
+      if (outcome instanceof Error) reject(outcome)
+      else resolve(outcome)
     })
     this.#enter(row)
-    if (this.#freeLanes.together === 0 || this.#isGathering) return
     // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
+    if (!this.#isGathering)
+      this.#clock.afterPoll(() => {
+        this.#isGathering = false
+        this.#start()
+      })
     this.#isGathering = true
-    this.#clock.afterPoll(() => {
-      this.#isGathering = false
-      this.#start()
-    })
+    return promise
   }
 
   /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
-  close() {
+  async close() {
     this.#isClosed = true
-    this.#advance()
-    return this.#drained.promise
+    while (this.#rows > 0 || this.#attempts > 0)
+      await new Promise<void>((resolve) => void this.#clock.after(closeEveryMs, resolve))
+    this.#health.stop()
   }
 
   /** Begins the attempts that may begin now. */
@@ -155,8 +154,7 @@ export class GroupCommit<T extends Item, R extends string> {
   /** Removes and returns rows of a way for one attempt; none if none waits. */
   #take(way: Way): Row<T, R>[] {
     const { batchRows, batchBytes } = this.#limits
-    const isCareful = way === 'carefully' || way === 'again'
-    const most = isOfOne(way) ? 1 : isCareful ? Math.min(mostCareful, batchRows) : batchRows
+    const most = isOfOne(way) ? 1 : batchRows
     const taken: Row<T, R>[] = []
     let bytes = 0
     let met = 0
@@ -172,14 +170,6 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#waiting[way].splice(0, met)
     // All lanes and processes lock ids in the same order, so that none deadlocks with another.
     return taken.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
-  }
-
-  /** Call it when an attempt has ended or a row was settled: begins others, or ends a close that waits for nothing more. */
-  #advance() {
-    this.#start()
-    if (!this.#isClosed || this.#rows > 0 || this.#attempts > 0) return
-    this.#health.stop()
-    this.#drained.resolve()
   }
 
   async #run(way: Way, rows: Row<T, R>[]) {
@@ -200,7 +190,7 @@ export class GroupCommit<T extends Item, R extends string> {
     const isCutOff = controller.signal.aborted
     this.#learn(way, rows, end, began, isCutOff)
     this.#apply(rows, end, isCutOff)
-    this.#advance()
+    this.#start()
   }
 
   #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
@@ -291,7 +281,7 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#clock.after(ms, () => {
       if (row.state !== 'resting') return
       onEnd()
-      this.#advance()
+      this.#start()
     })
   }
 
@@ -300,6 +290,5 @@ export class GroupCommit<T extends Item, R extends string> {
     if (row.state === 'done') return
     const isOpen = row.mayBeStored || (row.state === 'tried' && !isLookUp(row.way))
     row.settle(new Failure(isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded', { cause: row.cause }))
-    this.#advance()
   }
 }

@@ -19,9 +19,6 @@ type State = keyof typeof enteredFrom
 const missing =
   'neither written nor found: a trigger returns null, array_nulls is off, or the look-up has failed'
 
-/** Takes a row's result or error. */
-export type OnOutcome<R> = (outcome: R | Error) => void
-
 /** A submitted item. */
 export type Row<T extends Item, R> = Readonly<OwnRow<T, R>>
 
@@ -33,7 +30,7 @@ export const createRow = <T extends Item, R>(
 class OwnRow<T extends Item, R> implements AttemptRow<T> {
   readonly item: T
   readonly deadline: number
-  readonly #onOutcome: OnOutcome<R>
+  readonly #onOutcome: (outcome: R | Error) => void
   state: State | 'new' = 'new'
   /** The way of its next attempt, or of the one that runs; and of its last insert. */
   way: Way = 'together'
@@ -47,7 +44,7 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   /** The error of its last attempt that has failed. */
   cause: Error | undefined = undefined
 
-  constructor(item: T, deadline: number, onOutcome: OnOutcome<R>) {
+  constructor(item: T, deadline: number, onOutcome: (outcome: R | Error) => void) {
     this.item = item
     this.deadline = deadline
     this.#onOutcome = onOutcome

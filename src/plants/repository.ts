@@ -58,23 +58,22 @@ export class PlantRepository {
    * Stores a plant. When the promise resolves, the plant is durable. Rejects, by the write deadline, with the Failure
    * DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown or Internal.
    */
-  create(plant: NewPlant, { caller, idempotencyKey: key }: WriteContext): Promise<Created> {
+  async create(plant: NewPlant, { caller, idempotencyKey: key }: WriteContext): Promise<Created> {
     const refusal = this.refusalFor(caller)
-    if (refusal) return Promise.reject(refusal)
+    if (refusal) throw refusal
     const bytes = countBytes(plant)
     const rows = Math.min(this.#queueRows, Math.ceil(bytes / bytesOfRow))
-    if (!this.#queue.take(caller, rows)) return Promise.reject(new Failure('Overloaded'))
+    if (!this.#queue.take(caller, rows)) throw new Failure('Overloaded')
     const release = () => this.#queue.release(caller, rows)
     const writeId = key === undefined ? randomWriteId() : deriveWriteId(caller, key, writeContent(plant))
     const span = this.#tracing?.activeSpan()
     const item = { id: plant.id, plant, writeId, bytes, caller, idempotencyKey: key, span }
-    const { promise, resolve, reject } = Promise.withResolvers<Created>()
-    this.#groupCommit.submit(item, (outcome) => {
-      if (!(outcome instanceof Error)) return resolve({ stored: outcome, release })
+    try {
+      return { stored: await this.#groupCommit.submit(item), release }
+    } catch (error) {
       release()
-      reject(toFailure(outcome))
-    })
-    return promise
+      throw toFailure(error as Error)
+    }
   }
 
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, or undefined. */

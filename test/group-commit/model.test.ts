@@ -41,8 +41,8 @@ interface Weather {
 
 /** How long an attempt goes on after it was cut off. */
 const cancelMs = 3
-/** How much earlier than its deadline a row may expire. */
-const earlyMs = 10
+/** How late a close may notice that nothing is left. */
+const closeMs = 10
 /** How late a commit can be after its connection has broken. */
 const lateMs = 200
 /** The contents of rows without a fault; any other says what is wrong. */
@@ -271,7 +271,7 @@ async function play(given: Scenario) {
     }
     const refusal = group.refusal(1)
     if (refusal) end(refusal)
-    else group.submit(plant, end)
+    else group.submit(plant).then(end, end)
   }
 
   for (const arrival of given.arrivals) {
@@ -280,7 +280,7 @@ async function play(given: Scenario) {
     if (arrival.endsTurn) clock.endTurn()
   }
   const closed = group.close().then(() => true)
-  await clock.moveTo(clock.now() + given.limits.deadlineMs + 2 * cancelMs)
+  await clock.moveTo(clock.now() + given.limits.deadlineMs + 2 * cancelMs + closeMs)
   check(await Promise.race([closed, Promise.resolve(false)]), 'it closes after the last deadline')
   await clock.moveTo(clock.now() + 10_000)
   return { calls, table: store.table }
@@ -310,7 +310,7 @@ function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, i
     check(outcome !== 'refused', 'a repeated request is refused')
   if (outcome === 'Overloaded') check(call.before > 0, 'refused as full, and nobody waits')
   if (outcome === 'Unavailable') {
-    check(at - call.lastSignOfLife >= limits.deadlineMs - earlyMs, 'refused as away, and the database serves')
+    check(at - call.lastSignOfLife >= limits.deadlineMs, 'refused as away, and the database serves')
     check(outage !== null && at < outage.from + outage.ms + 5_000, 'refused as away long after the outage')
   }
   if (isCalm && !isAtFault)
