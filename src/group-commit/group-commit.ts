@@ -117,12 +117,13 @@ export class GroupCommit<T extends Item, R extends string> {
     })
     this.#enter(row)
     // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
-    if (!this.#isGathering)
+    if (this.#freeLanes.together > 0 && !this.#isGathering) {
+      this.#isGathering = true
       this.#clock.afterPoll(() => {
         this.#isGathering = false
         this.#start()
       })
-    this.#isGathering = true
+    }
     return promise
   }
 
