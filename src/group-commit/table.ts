@@ -10,8 +10,10 @@ export const lanes = {
   carefully: 2,
   /** A careful call of rows that were busy, as when they were locked. */
   again: 1,
-  /** A careful call of one row: one with it and others has failed as a whole, or it was slow. It has twice the time for each try. */
+  /** A careful call of one row: one with it and others has failed as a whole, or it was slow, perhaps by a stall. */
   alone: 1,
+  /** A careful call of one row that was slow alone, with twice the time after each rest. */
+  patiently: 1,
   /** A look-up of what was left out or lost: it may be stored. */
   lookUp: 1,
   /** A look-up of one row: one with it and others has failed. */
@@ -20,7 +22,7 @@ export const lanes = {
 export type Way = keyof typeof lanes
 export const ways = Object.keys(lanes) as Way[]
 /** The ways with one row at a time. */
-export const isOfOne = (way: Way) => way === 'alone' || way === 'lookUpAlone'
+export const isOfOne = (way: Way) => way === 'alone' || way === 'patiently' || way === 'lookUpAlone'
 export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
 
 /** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others (`failed`). */
@@ -32,8 +34,7 @@ export type Ending = Verdict['kind'] | 'absent' | 'failed'
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
   if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
-  if (rows > 1) return 'failed'
-  return isCutOff && (kind === 'away' || kind === 'busy') ? 'slow' : kind
+  return rows > 1 || (isCutOff && (kind === 'away' || kind === 'busy')) ? 'failed' : kind
 }
 
 /** The next attempt, at the front or the back of its way's rows, or at the back once the row has rested. */
@@ -41,12 +42,16 @@ export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest'
 
 const lookUp: Next = ['lookUp', 'last']
 
-/** What follows an attempt with others that has failed, or an insert that a look-up has not found: each endangers fewer rows. */
+/**
+ * What follows an attempt with others that has failed, a row that was slow, or an insert that a look-up has not found: each
+ * endangers fewer rows.
+ */
 const stepsDown: Record<Way, Next> = {
   together: ['carefully', 'last'],
   carefully: ['alone', 'last'],
   again: ['alone', 'last'],
-  alone: ['alone', 'after its rest'],
+  alone: ['patiently', 'after its rest'],
+  patiently: ['patiently', 'after its rest'],
   lookUp: ['lookUpAlone', 'after its rest'],
   lookUpAlone: ['lookUpAlone', 'after its rest']
 }
@@ -60,16 +65,15 @@ export function next(row: Facts, ending: Ending): Next | undefined {
   // No failure is told of a row that may be stored: it is looked up first.
   const failOrLookUp = mayBeStored ? lookUpLater : undefined
   if (ending === 'away') return [way, 'first']
-  if (ending === 'failed') return stepsDown[way]
+  if (ending === 'failed' || ending === 'slow') return stepsDown[way]
   if (ending === 'gone') return failOrLookUp
   if (isLookUp(way)) {
     // Left out even alone, although its id is free.
-    const isLeftOut = insertWay === 'alone' && !mayBeStored
+    const isLeftOut = isOfOne(insertWay) && !mayBeStored
     if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
     return ending === 'refused' || ending === 'broken' ? failOrLookUp : lookUpLater
   }
   if (ending === 'untried') return [way, 'first']
   if (ending === 'busy') return ['again', 'after its rest']
-  if (ending === 'slow') return ['alone', 'after its rest']
   return lookUp
 }
