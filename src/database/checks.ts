@@ -94,20 +94,19 @@ export async function findMissing(options: DatabaseOptions, limitMs: number, che
   }
 }
 
-const retryEveryMs = 250
-/** An attempt ends after this time at the latest, so that a server that does not respond is reported. */
-const attemptLimitMs = 30_000
-/** An attempt in less time than this would say nothing. */
-const shortestAttemptMs = 1_000
+/** Not shorter: PostgreSQL logs each attempt with a wrong password. */
+const retryEveryMs = 500
+/** An attempt ends after this time at the latest, so that a server that does not respond is reported; and not before. */
+const attemptLimitsMs = { longest: 30_000, shortest: 1_000 }
 /** What is still missing after this time is reported again. */
 const reminderMs = 60_000
 
 /**
- * Waits until the database that `current` returns passes every check. Calls `tell` with what it lacks: at once, when that
- * changes, and every minute. Throws a StartupFault with what it lacks after `timeoutMs`.
+ * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
+ * it lacks: at once, when that changes, and every minute. Throws a StartupFault with what it lacks after `timeoutMs`.
  */
 export async function waitForDatabase(
-  current: () => DatabaseOptions,
+  current: () => DatabaseOptions | undefined,
   timeoutMs: number,
   checks: readonly Check[],
   tell: (missing: string) => void = () => {}
@@ -115,14 +114,12 @@ export async function waitForDatabase(
   const deadline = performance.now() + timeoutMs
   let known: string | undefined
   let toldAt = 0
-  for (;;) {
-    const limitMs = Math.max(
-      shortestAttemptMs,
-      Math.min(attemptLimitMs, Math.ceil(deadline - performance.now()))
-    )
-    const missing = await findMissing(current(), limitMs, checks)
-    if (missing === undefined) return
+  for (let options = current(); options; options = current()) {
+    const leftMs = Math.max(attemptLimitsMs.shortest, deadline - performance.now())
+    const limitMs = Math.ceil(Math.min(attemptLimitsMs.longest, leftMs))
+    const missing = await findMissing(options, limitMs, checks)
     const now = performance.now()
+    if (missing === undefined) return
     if (now + retryEveryMs >= deadline) throw new StartupFault([missing])
     if (missing !== known || now - toldAt >= reminderMs) {
       tell(missing)

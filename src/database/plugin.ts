@@ -1,11 +1,10 @@
 /** The application's database: its metrics, and a URL that may come from a file and change there. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { addCounter, addGauge } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
-import { type Check, findMissing } from './checks.ts'
+import { type Check, waitForDatabase } from './checks.ts'
 import { Database } from './database.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 
@@ -21,11 +20,6 @@ interface Options {
   /** What the database of a new URL must pass before it is used. */
   checks: readonly Check[]
 }
-
-/** How long a session and each query of the checks may take. */
-const checkLimitMs = 5_000
-/** Not shorter: PostgreSQL logs each attempt with a wrong password. */
-const retryEveryMs = 1_000
 
 export default fp<Options>(
   async (app, { registry, url, checks }) => {
@@ -45,15 +39,14 @@ export default fp<Options>(
      * file or in the database first, and a wrong one never replaces a right one.
      */
     async function adopt(next: DatabaseOptions) {
-      let known: string | undefined
-      for (;;) {
-        const missing = await findMissing(next, checkLimitMs, checks).catch(({ message }) => message)
-        if (next !== newest) return
-        if (missing === undefined) break
-        if (missing !== known) log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-        known = missing
-        await sleep(retryEveryMs, undefined, { ref: false })
-      }
+      const tell = (missing: string) =>
+        log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
+      const current = () => (next === newest ? next : undefined)
+      const fault = await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, tell).catch(
+        ({ message }) => message
+      )
+      if (fault !== undefined) return tell(fault)
+      if (next !== newest) return
       database.replaceOptions(next)
       warnOfClearText(next, log)
       log.info('the connections are replaced by those of DATABASE_URL_FILE')
@@ -79,15 +72,17 @@ function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBas
 }
 
 function addDatabaseMetrics(registry: Registry, database: Database) {
-  const waitingHelp = 'Statements that wait for a connection to the database'
-  addGauge(registry, 'pool_waiting', waitingHelp, () => database.state.waiting)
-  const connectionsHelp = 'Connections to the database; busy ones are being opened or run a statement'
+  const help = {
+    pool_waiting: 'Statements that wait for a connection to the database',
+    pool_connections: 'Connections to the database; busy ones are being opened or run a statement',
+    database_errors:
+      'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
+  }
+  addGauge(registry, 'pool_waiting', help.pool_waiting, () => database.state.waiting)
   const countByState = () => {
     const { idle, busy, waiting } = database.state
     return { idle, busy: busy + waiting }
   }
-  addGauge(registry, 'pool_connections', connectionsHelp, countByState, 'state')
-  const errorsHelp =
-    'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
-  addCounter(registry, 'database_errors', errorsHelp, () => database.reports.counts, 'sqlstate')
+  addGauge(registry, 'pool_connections', help.pool_connections, countByState, 'state')
+  addCounter(registry, 'database_errors', help.database_errors, () => database.reports.counts, 'sqlstate')
 }

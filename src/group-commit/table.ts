@@ -29,8 +29,8 @@ export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
 export type Ending = Verdict['kind'] | 'absent' | 'failed'
 
 /**
- * Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict. One that
- * was cut off, because it took too long, was slow, whatever the database says of it.
+ * Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict, unless
+ * it was cut off because it took too long.
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
   if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
