@@ -24,7 +24,7 @@ import {
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import type { AttemptRow, Item, Results, Store, Verdict } from './group-commit/types.ts'
+import type { Attempt, Item, Store } from './group-commit/types.ts'
 import { StartupFault } from './startup-fault.ts'
 
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
@@ -109,30 +109,27 @@ function traceRequests(shutdown: () => Promise<void>) {
  */
 function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')
-  /** Runs an attempt in a span of this name. */
-  async function traced(
-    name: string,
-    rows: readonly AttemptRow<T>[],
-    attempt: () => Promise<Results<R> | Verdict>
-  ) {
-    const callers = rows.flatMap(({ item: { span } }) =>
-      span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
-    )
-    const [first] = callers
-    if (first === undefined) return attempt()
-    const links = callers.map((context) => ({ context }))
-    const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
-    // A lane runs in the context of the request that woke it, which may be any.
-    const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
-    const end = await attempt()
-    if ('kind' in end) span.setStatus({ code: SpanStatusCode.ERROR, message: end.kind })
-    span.end()
-    return end
-  }
+  const traced =
+    (name: string, attempt: Attempt<T, R>): Attempt<T, R> =>
+    async (rows, ...limits) => {
+      const callers = rows.flatMap(({ item: { span } }) =>
+        span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
+      )
+      const [first] = callers
+      if (first === undefined) return attempt(rows, ...limits)
+      const links = callers.map((context) => ({ context }))
+      const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
+      // A lane runs in the context of the request that woke it, which may be any.
+      const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
+      const end = await attempt(rows, ...limits)
+      if ('kind' in end) span.setStatus({ code: SpanStatusCode.ERROR, message: end.kind })
+      span.end()
+      return end
+    }
   return {
-    ...store,
-    insert: (rows, ...limits) => traced('write plants', rows, () => store.insert(rows, ...limits)),
-    insertEach: (rows, ...limits) => traced('write plants', rows, () => store.insertEach(rows, ...limits)),
-    find: (rows, signal) => traced('find plants', rows, () => store.find(rows, signal))
+    insert: traced('write plants', store.insert),
+    insertEach: traced('write plants', store.insertEach),
+    find: traced('find plants', store.find),
+    probe: store.probe
   }
 }

@@ -1,6 +1,6 @@
 /** What an error of PostgreSQL means for the rows of the statement that met it. */
 import t from 'tap'
-import { breaksRule, diagnose, isTimedOut, NoConnection, ResultUnknown } from '../src/database/errors.ts'
+import { breaksRule, diagnose, NoConnection, ResultUnknown } from '../src/database/errors.ts'
 
 const where = 'PL/pgSQL function rule() line 1 at RAISE'
 const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', ...more })
@@ -39,9 +39,7 @@ t.test('an error has a kind, by its code, its routine and where it was raised', 
   for (const [title, error, kind] of others) t.equal(diagnose(error).kind, kind, title)
 })
 
-t.test('which codes are a time-out of the session, and which a broken rule', async (t) => {
-  for (const code of ['25P03', '25P04', '57P05']) t.ok(isTimedOut(report(code)), code)
-  t.notOk(isTimedOut(report('57P01')))
+t.test('which errors are a broken rule', async (t) => {
   for (const code of ['22001', '23505', '44000', '54000', 'P0001', 'ZZ001', '72000'])
     t.ok(breaksRule(report(code)), code)
   t.ok(breaksRule(report('23514', { constraint: 'rule' })), 'a check')

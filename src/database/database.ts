@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
 import { type Connector, createConnector } from './connector.ts'
-import { isTimedOut, NoConnection, ReportCounts } from './errors.ts'
+import { NoConnection, ReportCounts } from './errors.ts'
 import { Session } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
@@ -65,7 +65,7 @@ export class Database {
     try {
       const client = await this.#connect(limitMs)
       return new Session(client, generation, (session, error) => {
-        if (!isTimedOut(error)) this.#replaceAfter(session, error)
+        this.#replaceAfter(session, error)
         this.#end(session)
       })
     } catch (cause) {

@@ -57,9 +57,6 @@ function codeOf(error: unknown): string | undefined {
 /** Returns whether PostgreSQL itself reported an error. The session survives it if it is then ready for another statement. */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
-/** Returns whether a session ended by a time-out of its own, such as `idle_session_timeout`: others are not concerned. */
-export const isTimedOut = (error: unknown): boolean => /^(25P03|25P04|57P05)$/.test(codeOf(error) ?? '')
-
 /**
  * Returns whether a row breaks a rule: one of the table, or of a trigger that raises it on purpose. What else fails in a trigger
  * is its author's fault, as in a statement about another table; so is a partition that nobody has made, which has no constraint.

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { cancelStatement } from './cancel.ts'
-import { diagnose, isReported, isTimedOut, NoConnection, ResultUnknown } from './errors.ts'
+import { diagnose, isReported, NoConnection, ResultUnknown } from './errors.ts'
 
 /** How long PostgreSQL may take to end a statement after a request to cancel it. */
 export const cancelGraceMs = 1_000
@@ -117,6 +117,5 @@ async function judge(cause: unknown, ready: Promise<boolean>): Promise<End> {
   const isReady = await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
   // The next session may reach a server that accepts writes, and has no stale statement or plan.
   if (isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
-  const error = new ResultUnknown('the session has ended', { cause })
-  return { error, loss: isTimedOut(cause) ? 'session' : 'server' }
+  return { error: new ResultUnknown('the session has ended', { cause }), loss: 'server' }
 }

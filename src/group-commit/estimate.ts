@@ -28,6 +28,7 @@ export class Estimate {
     this.#limits = limits
   }
 
+  /** Returns how many batches rows are. One that is larger than a batch goes alone, and counts as several. */
   #batches(rows: number, bytes: number) {
     return Math.max(rows / this.#limits.batchRows, bytes / this.#limits.batchBytes)
   }
@@ -36,7 +37,6 @@ export class Estimate {
   learn(rows: number, bytes: number, ms: number) {
     this.#cutOffs = 0
     this.#slowMs = Math.max(ms, this.#slowMs + (ms - this.#slowMs) * weights.quicker)
-    // A row that is larger than a batch goes alone, and counts as several batches.
     const fill = this.#batches(rows, bytes)
     const change = ms / Math.max(1, fill) - this.#batchMs
     this.#batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)

@@ -195,10 +195,14 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
-    if (way === 'together') return this.#store.insert(rows, this.#estimate.lockMs, signal)
-    if (isLookUp(way)) return this.#store.find(rows, signal)
-    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.rests ?? 0)
-    return this.#store.insertEach(rows, limitMs, signal)
+    const { lockMs } = this.#estimate
+    if (way === 'together') return this.#store.insert(rows, lockMs, signal)
+    if (isLookUp(way)) return this.#store.find(rows, lockMs, signal)
+    return this.#store.insertEach(
+      rows,
+      this.#estimate.carefulMs(way, rows.length, rows[0]?.rests ?? 0),
+      signal
+    )
   }
 
   /**

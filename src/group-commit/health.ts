@@ -34,6 +34,7 @@ export class Health {
   #reportedAt = 0
   /** Pauses since something was written. */
   #pauses = 0
+  #probing: Promise<Verdict | undefined> | undefined
   /** Ends the wait for the next probe; set until that has ended. */
   #cancelPause: (() => void) | undefined
 
@@ -58,11 +59,14 @@ export class Health {
     if (failure.kind === 'away' || this.#isSilentTooLong) this.#pause()
   }
 
-  /** Probes the database. Resolves with why it cannot write. */
-  async probe(): Promise<Verdict | undefined> {
-    const failure = await this.#options.probe()
-    if (!this.#isStopped && !(failure && isSilence(failure))) this.#hasServed(false)
-    return failure
+  /** Probes the database, one probe at a time. Resolves with why it cannot write. */
+  probe(): Promise<Verdict | undefined> {
+    this.#probing ??= this.#options.probe().then((failure) => {
+      this.#probing = undefined
+      if (!this.#isStopped && !(failure && isSilence(failure))) this.#hasServed(false)
+      return failure
+    })
+    return this.#probing
   }
 
   get #isSilentTooLong() {

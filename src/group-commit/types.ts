@@ -40,23 +40,25 @@ export interface Verdict {
 export type Results<R> = readonly (R | Error | Verdict | undefined)[]
 
 /**
- * What the rows are written to. It gets rows sorted by id, and never rejects: an attempt ends with the results of its rows, or
- * with a verdict for all. It ends within two thirds of the deadline, and soon after its signal aborts; its lane stays taken
- * until it does.
+ * Tries rows, which are sorted by id. It never rejects: it ends with the results of its rows, or with a verdict for all, within
+ * two thirds of the deadline, and soon after its signal aborts. Its lane stays taken until it does.
  */
+export type Attempt<T extends Item, R> = (
+  rows: readonly AttemptRow<T>[],
+  limitMs: number,
+  signal: AbortSignal
+) => Promise<Results<R> | Verdict>
+
+/** What the rows are written to. */
 export interface Store<T extends Item, R> {
-  /** Inserts the rows whose ids are free, in one durable transaction; waits for a lock for `lockMs` at most. */
-  insert(rows: readonly AttemptRow<T>[], lockMs: number, signal: AbortSignal): Promise<Results<R> | Verdict>
-  /** Inserts them one by one for `limitMs` at most, in one durable transaction that keeps what succeeds. */
-  insertEach(
-    rows: readonly AttemptRow<T>[],
-    limitMs: number,
-    signal: AbortSignal
-  ): Promise<Results<R> | Verdict>
-  /** Looks the ids of the rows up; what it finds is as durable as what an insert has written. */
-  find(rows: readonly AttemptRow<T>[], signal: AbortSignal): Promise<Results<R> | Verdict>
+  /** Inserts the rows whose ids are free, in one durable transaction. The limit is for its wait for a lock. */
+  readonly insert: Attempt<T, R>
+  /** Inserts them one by one, in one durable transaction that keeps what succeeds. The limit is for all. */
+  readonly insertEach: Attempt<T, R>
+  /** Looks the ids of the rows up; what it finds is as durable as what an insert has written. It needs no limit. */
+  readonly find: Attempt<T, R>
   /** Commits a transaction without a row that needs all that `insert` needs. Returns why it could not. */
-  probe(): Promise<Verdict | undefined>
+  readonly probe: () => Promise<Verdict | undefined>
 }
 
 /** Limits of group commit, integers from 1. */

@@ -2,7 +2,7 @@
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
 import { statementLimitMs } from '../database/session.ts'
-import type { Results, Store, Verdict } from '../group-commit/types.ts'
+import type { FailureKind, Results, Store, Verdict } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing.ts'
 import {
   commitNothing,
@@ -23,15 +23,8 @@ type FoundRow = { id: string | number; write_id: string }
 
 const untried: Verdict = { kind: 'untried' }
 
-/** What a kind of failure means for a row of a careful call, whose other rows were written. */
-const ofOneRow = {
-  refused: 'refused',
-  broken: 'broken',
-  gone: 'broken',
-  busy: 'busy',
-  away: 'busy',
-  lost: 'busy'
-} as const
+/** What these kinds mean for a row of a careful call, whose other rows were written. */
+const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
 
 /** Makes the store over the database. Each statement has its part of the write deadline. */
 export function createSqlStore(
@@ -46,7 +39,8 @@ export function createSqlStore(
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
     const error = toRowError(outcome)
     database.reports.add(error)
-    return { kind: error.code === '57014' ? 'slow' : ofOneRow[diagnose(error).kind], error }
+    const { kind } = diagnose(error)
+    return { kind: error.code === '57014' ? 'slow' : (ofOneRow[kind] ?? kind), error }
   }
 
   return {
@@ -76,7 +70,7 @@ export function createSqlStore(
       return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : end
     },
 
-    find: (rows, signal) =>
+    find: (rows, _, signal) =>
       orVerdict(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
         const stored = await database.run<FoundRow>(statement, limitMs, signal)

@@ -242,7 +242,7 @@ function createStore(
     lastSignOfLife: () => lastSignOfLife,
     insert: (rows: Rows, _: number, signal: AbortSignal) => attempt('insert', rows, signal),
     insertEach: (rows: Rows, _: number, signal: AbortSignal) => attempt('insertEach', rows, signal),
-    find: (rows: Rows, signal: AbortSignal) => attempt('find', rows, signal),
+    find: (rows: Rows, _: number, signal: AbortSignal) => attempt('find', rows, signal),
     probe
   }
 }
