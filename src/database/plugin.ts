@@ -72,17 +72,15 @@ function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBas
 }
 
 function addDatabaseMetrics(registry: Registry, database: Database) {
-  const help = {
-    pool_waiting: 'Statements that wait for a connection to the database',
-    pool_connections: 'Connections to the database; busy ones are being opened or run a statement',
-    database_errors:
-      'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
-  }
-  addGauge(registry, 'pool_waiting', help.pool_waiting, () => database.state.waiting)
+  const waiting = 'Statements that wait for a connection to the database'
+  addGauge(registry, 'pool_waiting', waiting, () => database.state.waiting)
+  const byState = 'Connections to the database; busy ones are being opened or run a statement'
   const countByState = () => {
     const { idle, busy, waiting } = database.state
     return { idle, busy: busy + waiting }
   }
-  addGauge(registry, 'pool_connections', help.pool_connections, countByState, 'state')
-  addCounter(registry, 'database_errors', help.database_errors, () => database.reports.counts, 'sqlstate')
+  addGauge(registry, 'pool_connections', byState, countByState, 'state')
+  const errors =
+    'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
+  addCounter(registry, 'database_errors', errors, () => database.reports.counts, 'sqlstate')
 }
