@@ -71,7 +71,7 @@ export function breaksRule(error: unknown): boolean {
 }
 
 /** Returns what an error means for the rows of its statement. */
-export const diagnose = (error: unknown): Verdict & { kind: FailureKind } => ({
+export const diagnose = (error: unknown): Verdict => ({
   kind: kindOf(error as Report),
   error: error as Error
 })

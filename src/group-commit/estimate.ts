@@ -8,7 +8,7 @@ const weights = { quicker: 1 / 4, slower: 1 / 16 }
 const lockBoundsMs = { shortest: 25, longest: 250 }
 /** The time of a careful call, and of each of its rows. Good rows that are sorted behind slow ones wait as long. */
 const carefulCostMs = { call: 10, row: 0.1 }
-/** The time of a row alone, before it is doubled. */
+/** The time of a row alone. It is doubled for each rest that the row has had. */
 const aloneMs = 25
 
 /**
@@ -67,8 +67,8 @@ export class Estimate {
   }
 
   /** The limit of a careful call, in ms: less than a third of the deadline, after which its statement is cancelled. */
-  carefulMs(way: Way, rows: number, doublings: number): number {
-    const ms = isOfOne(way) ? aloneMs * 2 ** doublings : carefulCostMs.call + carefulCostMs.row * rows
+  carefulMs(way: Way, rows: number, rests: number): number {
+    const ms = isOfOne(way) ? aloneMs * 2 ** rests : carefulCostMs.call + carefulCostMs.row * rows
     return Math.ceil(Math.min(this.#limits.deadlineMs / 4, ms))
   }
 }

@@ -16,6 +16,8 @@ const partAfterProbe = 1 / 4
 /** How often a close looks whether something is left, in ms. */
 const closeEveryMs = 10
 
+const bytesOf = (rows: readonly { item: Item }[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
+
 /** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
 export type AttemptOutcome = 'written' | 'found' | FailureKind
 
@@ -170,7 +172,7 @@ export class GroupCommit<T extends Item, R extends string> {
     }
     this.#waiting[way].splice(0, met)
     // All lanes and processes lock ids in the same order, so that none deadlocks with another.
-    return taken.sort((a, b) => (a.item.id < b.item.id ? -1 : 1))
+    return taken.sort(({ item: a }, { item: b }) => (a.id < b.id ? -1 : Number(a.id > b.id)))
   }
 
   async #run(way: Way, rows: Row<T, R>[]) {
@@ -188,9 +190,9 @@ export class GroupCommit<T extends Item, R extends string> {
     for (const cancel of cancels) cancel()
     this.#freeLanes[way]++
     this.#attempts--
-    const isCutOff = controller.signal.aborted
-    this.#learn(way, rows, end, began, isCutOff)
-    this.#apply(rows, end, isCutOff)
+    const ms = this.#clock.now() - began
+    if ('kind' in end) this.#fail(rows, end, ms, controller.signal.aborted)
+    else this.#apply(way, rows, end, ms)
     this.#start()
   }
 
@@ -198,11 +200,8 @@ export class GroupCommit<T extends Item, R extends string> {
     const { lockMs } = this.#estimate
     if (way === 'together') return this.#store.insert(rows, lockMs, signal)
     if (isLookUp(way)) return this.#store.find(rows, lockMs, signal)
-    return this.#store.insertEach(
-      rows,
-      this.#estimate.carefulMs(way, rows.length, rows[0]?.rests ?? 0),
-      signal
-    )
+    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.rests ?? 0)
+    return this.#store.insertEach(rows, limitMs, signal)
   }
 
   /**
@@ -213,7 +212,8 @@ export class GroupCommit<T extends Item, R extends string> {
     const limitMs = this.#estimate.togetherMs
     let hasEnded = false
     let cancel = this.#clock.after(limitMs, async () => {
-      if ((await this.#health.probe()) || hasEnded) return
+      const failure = await this.#health.probe()
+      if (failure || hasEnded) return
       cancel = this.#clock.after(limitMs * partAfterProbe, () => {
         this.#estimate.noteCutOff()
         cutOff()
@@ -225,56 +225,49 @@ export class GroupCommit<T extends Item, R extends string> {
     }
   }
 
-  /** Learns from an attempt about the database, and nothing about its rows. */
-  #learn(way: Way, rows: Row<T, R>[], end: Results<R> | Verdict, began: number, isCutOff: boolean) {
-    const ms = this.#clock.now() - began
-    const failure = 'kind' in end ? end : undefined
-    this.#onAttempt?.(
-      rows.length,
-      ms,
-      (failure?.kind as FailureKind) ?? (isLookUp(way) ? 'found' : 'written')
-    )
-    // A database that refuses rows has processed them. What was cut off proves nothing.
-    if (!(failure && isCutOff)) this.#health.learn(failure)
-    // An insert that has left out all rows has committed nothing.
-    if (way !== 'together' || 'kind' in end || end.every((result) => result === undefined)) return
-    const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-    this.#estimate.learn(rows.length, bytes, ms)
+  /** An attempt has failed as a whole. */
+  #fail(rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
+    this.#onAttempt?.(rows.length, ms, failure.kind)
+    // What was cut off proves nothing.
+    if (!isCutOff) this.#health.learn(failure)
+    const ending = endingOf(failure, rows.length, isCutOff)
+    // From the last one: those that enter the queue at its front keep their order.
+    for (const row of rows.toReversed()) this.#proceed(row, ending, failure.error)
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
-  #apply(rows: Row<T, R>[], end: Results<R> | Verdict, isCutOff: boolean) {
-    const [failure, results] = 'kind' in end ? [end, []] : [undefined, end]
-    assert(failure || results.length === rows.length, 'each row has a result')
-    const ending = failure && endingOf(failure, rows.length, isCutOff)
-    // From the last one: those that enter the queue at its front keep their order.
-    for (let index = rows.length - 1; index >= 0; index--) {
-      const row = rows[index] as Row<T, R>
+  #apply(way: Way, rows: Row<T, R>[], results: Results<R>, ms: number) {
+    assert(results.length === rows.length, 'each row has a result')
+    this.#onAttempt?.(rows.length, ms, isLookUp(way) ? 'found' : 'written')
+    this.#health.learn(undefined)
+    // An insert that has left out all rows has committed nothing.
+    if (way === 'together' && results.some((result) => result !== undefined))
+      this.#estimate.learn(rows.length, bytesOf(rows), ms)
+    for (const [index, row] of [...rows.entries()].toReversed()) {
       const result = results[index]
-      if (row.state === 'done') continue
-      if (ending) this.#proceed(row, ending, failure.error)
-      else if (result === undefined) this.#proceed(row, 'absent')
-      else if (typeof result === 'string' || result instanceof Error) row.settle(result)
-      else this.#proceed(row, result.kind, result.error)
+      if (result === undefined) this.#proceed(row, 'absent')
+      else if (typeof result === 'object' && 'kind' in result) this.#proceed(row, result.kind, result.error)
+      else if (row.state !== 'done') row.settle(result)
     }
   }
 
   /** Does with a row what comes next. */
   #proceed(row: Row<T, R>, ending: Ending, error?: Error) {
+    if (row.state === 'done') return
     const next = row.record(ending, error)
     if (!next) return this.#failLate(row)
     const [, when] = next
-    // It does not wait for those that fail each time.
-    const isFirst = when === 'first' || row.rests === 0
-    if (when !== 'after its rest') return this.#enter(row, isFirst)
+    if (when !== 'after its rest') return this.#enter(row, when === 'first')
+    // Rows that rest each time let the others pass.
+    const isFirst = row.rests === 0
     this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#enter(row, isFirst))
   }
 
   /** Fails a row; with a delay if its data is at fault and others may have failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
     const now = this.#clock.now()
-    const restMs = row.deadline - now
-    const ms = Math.min((this.#limits.deadlineMs - restMs) * errorDelayFactor, restMs / 2)
+    const leftMs = row.deadline - now
+    const ms = Math.min((this.#limits.deadlineMs - leftMs) * errorDelayFactor, leftMs / 2)
     const isLate = row.refusal !== undefined && row.insertWay !== 'together' && !this.#isClosed && ms > 0
     if (isLate) this.#rest(row, ms, () => row.settle(row.toError()))
     else row.settle(row.toError())

@@ -52,7 +52,7 @@ export class Health {
     return this.#cancelPause !== undefined
   }
 
-  /** Learns from an attempt: from its failure, or undefined if it has written or found its rows. */
+  /** Learns from an attempt: from its failure, or undefined if it has written. A look-up writes, too. */
   learn(failure: Verdict | undefined) {
     if (!failure || !isSilence(failure)) return this.#hasServed(!failure)
     this.#silentSince = Math.min(this.#silentSince, this.#options.clock.now())

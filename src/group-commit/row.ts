@@ -35,7 +35,7 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
   /** The way of its next attempt, or of the one that runs; and of its last insert. */
   way: Way = 'together'
   insertWay: Way = 'together'
-  /** An attempt without a verdict may have stored it. */
+  /** An attempt without a verdict may have stored it, or may still do so. */
   mayBeStored = false
   /** The error of its data, which its client gets unless the look-up finds its id. */
   refusal: Error | undefined = undefined
@@ -73,7 +73,7 @@ class OwnRow<T extends Item, R> implements AttemptRow<T> {
       if (ending === 'lost') this.mayBeStored = true
       if (isVerdict) this.refusal = error
     } else if (ending === 'gone' || isVerdict) {
-      // Its client gets 500: whether an earlier request has stored the row, which must then not be refused, cannot be found out.
+      // Its client gets 500, not 422: an earlier request may have stored the row, and nobody can say.
       this.refusal = undefined
     }
     const step = next(this, ending)

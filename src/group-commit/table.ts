@@ -1,6 +1,6 @@
 /** The ways in which a row is tried, and what comes next for a row that an attempt has not decided. */
 import type { Row } from './row.ts'
-import type { Item, Verdict } from './types.ts'
+import type { Item, RowVerdict, Verdict } from './types.ts'
 
 /** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
 export const lanes = {
@@ -26,30 +26,25 @@ export const isOfOne = (way: Way) => way === 'alone' || way === 'patiently' || w
 export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
 
 /** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others (`failed`). */
-export type Ending = Verdict['kind'] | 'absent' | 'failed'
+export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
 
 /**
  * Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict, unless
- * it was cut off because it took too long.
+ * it was cut off: written together, it took too long.
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
   if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
   return rows > 1 || (isCutOff && (kind === 'away' || kind === 'busy')) ? 'failed' : kind
 }
 
-/** The next attempt, at the front or the back of its way's rows, or at the back once the row has rested. */
-export type Next = readonly [way: Way, when: 'first' | 'last' | 'after its rest']
+/** The way of the next attempt: at the back of its rows, at the front, or once the row has rested. */
+export type Next = readonly [way: Way, when?: 'first' | 'after its rest']
 
-const lookUp: Next = ['lookUp', 'last']
-
-/**
- * What follows an attempt with others that has failed, a row that was slow, or an insert that a look-up has not found: each
- * endangers fewer rows.
- */
+/** What is left to try after a failure that says nothing about this row: each endangers fewer others. */
 const stepsDown: Record<Way, Next> = {
-  together: ['carefully', 'last'],
-  carefully: ['alone', 'last'],
-  again: ['alone', 'last'],
+  together: ['carefully'],
+  carefully: ['alone'],
+  again: ['alone'],
   alone: ['patiently', 'after its rest'],
   patiently: ['patiently', 'after its rest'],
   lookUp: ['lookUpAlone', 'after its rest'],
@@ -58,22 +53,20 @@ const stepsDown: Record<Way, Next> = {
 
 type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'refusal'>
 
-/** Returns what comes next; undefined if the row has failed. */
+/** Returns what comes next; undefined if the row has failed. No failure is told of a row that may be stored: it is looked up. */
 export function next(row: Facts, ending: Ending): Next | undefined {
-  const { way, insertWay, mayBeStored, refusal } = row
-  const lookUpLater: Next = [isLookUp(way) ? way : 'lookUp', 'after its rest']
-  // No failure is told of a row that may be stored: it is looked up first.
-  const failOrLookUp = mayBeStored ? lookUpLater : undefined
-  if (ending === 'away') return [way, 'first']
+  const { way, mayBeStored } = row
+  if (ending === 'away' || ending === 'untried') return [way, 'first']
   if (ending === 'failed' || ending === 'slow') return stepsDown[way]
-  if (ending === 'gone') return failOrLookUp
-  if (isLookUp(way)) {
-    // Left out even alone, although its id is free.
-    const isLeftOut = isOfOne(insertWay) && !mayBeStored
-    if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
-    return ending === 'refused' || ending === 'broken' ? failOrLookUp : lookUpLater
-  }
-  if (ending === 'untried') return [way, 'first']
+  if (isLookUp(way)) return afterLookUp(row, ending)
   if (ending === 'busy') return ['again', 'after its rest']
-  return lookUp
+  if (ending === 'gone') return mayBeStored ? ['lookUp', 'after its rest'] : undefined
+  // Absent, lost, refused or broken: this row, or the one of an earlier request, may be there.
+  return ['lookUp']
+}
+
+function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
+  const isLeftOut = isOfOne(insertWay) && !mayBeStored
+  if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
+  return ending === 'busy' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
 }

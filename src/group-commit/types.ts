@@ -30,14 +30,17 @@ export type FailureKind =
   /** The data of a row breaks a rule. */
   | 'refused'
 
-/** Why something was not stored. A careful call also says of a row that it took too long, or that the call ended before it. */
-export interface Verdict {
-  readonly kind: FailureKind | 'slow' | 'untried'
+/** Why an attempt has failed as a whole. */
+export interface Verdict<Kind = FailureKind> {
+  readonly kind: Kind
   readonly error?: Error
 }
 
+/** Why a row of a careful call was not written: also because it took too long, or because the call ended before it. */
+export type RowVerdict = Verdict<FailureKind | 'slow' | 'untried'>
+
 /** For each row in order the caller's result, the caller's error, a verdict, or undefined: neither written nor found. */
-export type Results<R> = readonly (R | Error | Verdict | undefined)[]
+export type Results<R> = readonly (R | Error | RowVerdict | undefined)[]
 
 /**
  * Tries rows, which are sorted by id. It never rejects: it ends with the results of its rows, or with a verdict for all, within

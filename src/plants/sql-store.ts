@@ -2,7 +2,7 @@
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
 import { statementLimitMs } from '../database/session.ts'
-import type { FailureKind, Results, Store, Verdict } from '../group-commit/types.ts'
+import type { FailureKind, Results, RowVerdict, Store, Verdict } from '../group-commit/types.ts'
 import type { TracedItem } from '../tracing.ts'
 import {
   commitNothing,
@@ -21,7 +21,7 @@ export interface PlantItem extends TracedItem, PlantWrite, WriteContext {}
 /** A row with a plant's id. The id is a number where the operator has made its column an integer. */
 type FoundRow = { id: string | number; write_id: string }
 
-const untried: Verdict = { kind: 'untried' }
+const untried: RowVerdict = { kind: 'untried' }
 
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
@@ -34,7 +34,7 @@ export function createSqlStore(
   const limitMs = statementLimitMs(deadlineMs)
 
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
-  function toResult(outcome: EachOutcome | undefined): 'created' | Verdict | undefined {
+  function toResult(outcome: EachOutcome | undefined): 'created' | RowVerdict | undefined {
     if (outcome === undefined) return untried
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
     const error = toRowError(outcome)

@@ -7,7 +7,7 @@ import { type Ending, endingOf, next, type Way } from '../../src/group-commit/ta
 const table = `
           | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone
   absent  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | carefully    | carefully
-  untried | together^  | carefully^ | again^     | alone^     | patiently^ | lookUp~      | lookUpAlone~
+  untried | together^  | carefully^ | again^     | alone^     | patiently^ | lookUp^      | lookUpAlone^
   refused | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
   broken  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
   busy    | again~     | again~     | again~     | again~     | again~     | lookUp~      | lookUpAlone~
@@ -17,10 +17,11 @@ const table = `
   lost    | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | lookUp~      | lookUpAlone~
   failed  | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~`
 
-const marks = { first: '^', last: '', 'after its rest': '~' }
 const facts = { insertWay: 'together', mayBeStored: false, refusal: undefined } as const
 
-const write = (step: ReturnType<typeof next>) => (step ? `${step[0]}${marks[step[1]]}` : 'fails')
+const marks = { first: '^', 'after its rest': '~' }
+const write = (step: ReturnType<typeof next>) =>
+  step ? `${step[0]}${step[1] ? marks[step[1]] : ''}` : 'fails'
 const cells = (line: string) => line.match(/\w+[~^]?/g) ?? []
 const [head = '', ...lines] = table.trimEnd().split('\n').slice(1)
 const ways = cells(head) as Way[]
