@@ -1,5 +1,4 @@
 /** Reverts the newest migration, whose values are lost. For the author of a migration: it is not in the image. */
-
 import { readMigrationConfig } from '../src/config.ts'
 import { migrate } from '../src/migrate.ts'
 

@@ -7,20 +7,10 @@ import schema, { NewPlant } from '../src/plants/schema.ts'
 t.test('a checked body has no member but its fields, whatever the others are called', async (t) => {
   const app = fastify()
   await app.register(schema)
-  const read = createJsonReader(NewPlant)
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_: unknown, bytes: Buffer) =>
-    read(bytes)
-  )
-  app.post('/', { schema: { body: NewPlant } }, async ({ body }) => Object.getOwnPropertyNames(body))
   const others = ['x', '', '__proto__', 'constructor', 'hasOwnProperty', 'toString', 'valueOf']
   const members = others.map((name) => `${JSON.stringify(name)}:"much"`)
-  const payload = `{"id":1,${members.join()},"name":"n"}`
-  const response = await app.inject({
-    method: 'POST',
-    url: '/',
-    headers: { 'content-type': 'application/json' },
-    payload
-  })
-  t.strictSame(response.json(), ['id', 'name'])
+  const body = createJsonReader(NewPlant)(Buffer.from(`{"id":1,${members.join()},"name":"n"}`))
+  const compile = app.validatorCompiler as unknown as (route: object) => (body: unknown) => { value: object }
+  const { value } = compile({ schema: NewPlant })(body)
+  t.strictSame(Object.getOwnPropertyNames(value), ['id', 'name'])
 })

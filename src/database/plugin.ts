@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { addCounter, addGauge } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
+import { StartupFault } from '../startup-fault.ts'
 import { type Check, waitForDatabase } from './checks.ts'
 import { Database } from './database.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
@@ -39,13 +40,10 @@ export default fp<Options>(
      * file or in the database first, and a wrong one never replaces a right one.
      */
     async function adopt(next: DatabaseOptions) {
-      const tell = (missing: string) =>
-        log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
       const current = () => (next === newest ? next : undefined)
-      const fault = await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, tell).catch(
-        ({ message }) => message
+      await waitForDatabase(current, Number.POSITIVE_INFINITY, checks.map(orMissing), (missing) =>
+        log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
       )
-      if (fault !== undefined) return tell(fault)
       if (next !== newest) return
       database.replaceOptions(next)
       warnOfClearText(next, log)
@@ -65,6 +63,15 @@ export default fp<Options>(
   },
   { name: 'database' }
 )
+
+/** What keeps the service from starting keeps it only from using a new URL. */
+const orMissing =
+  (check: Check): Check =>
+  (...clients) =>
+    check(...clients).catch((error) => {
+      if (error instanceof StartupFault) return error.message
+      throw error
+    })
 
 function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBaseLogger) {
   const text = 'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'

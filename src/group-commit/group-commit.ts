@@ -16,15 +16,13 @@ const partAfterProbe = 1 / 4
 /** How often a close looks whether something is left, in ms. */
 const closeEveryMs = 10
 
-const bytesOf = (rows: readonly { item: Item }[]) => rows.reduce((sum, { item }) => sum + item.bytes, 0)
-
 /** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
 export type AttemptOutcome = 'written' | 'found' | FailureKind
 
 interface Options {
   /** Called when an attempt has ended, with its number of rows and its time in ms. */
   onAttempt?: (rows: number, ms: number, outcome: AttemptOutcome) => void
-  /** Called when the database has been down for longer than the deadline, and when it is back. */
+  /** Called when the database is down, each minute while it is, and when it is back. */
   onOutage?: (databaseDown: boolean, cause?: unknown) => void
   clock?: Clock
 }
@@ -228,8 +226,7 @@ export class GroupCommit<T extends Item, R extends string> {
   /** An attempt has failed as a whole. */
   #fail(rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
     this.#onAttempt?.(rows.length, ms, failure.kind)
-    // What was cut off proves nothing.
-    if (!isCutOff) this.#health.learn(failure)
+    this.#health.hasFailed(failure)
     const ending = endingOf(failure, rows.length, isCutOff)
     // From the last one: those that enter the queue at its front keep their order.
     for (const row of rows.toReversed()) this.#proceed(row, ending, failure.error)
@@ -239,10 +236,11 @@ export class GroupCommit<T extends Item, R extends string> {
   #apply(way: Way, rows: Row<T, R>[], results: Results<R>, ms: number) {
     assert(results.length === rows.length, 'each row has a result')
     this.#onAttempt?.(rows.length, ms, isLookUp(way) ? 'found' : 'written')
-    this.#health.learn(undefined)
-    // An insert that has left out all rows has committed nothing.
-    if (way === 'together' && results.some((result) => result !== undefined))
-      this.#estimate.learn(rows.length, bytesOf(rows), ms)
+    // What has decided no row has committed nothing.
+    const isWritten = results.some((result) => typeof result === 'string' || result instanceof Error)
+    this.#health.hasServed(isWritten)
+    const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+    if (way === 'together' && isWritten) this.#estimate.learn(rows.length, bytes, ms)
     for (const [index, row] of [...rows.entries()].toReversed()) {
       const result = results[index]
       if (result === undefined) this.#proceed(row, 'absent')
@@ -288,5 +286,8 @@ export class GroupCommit<T extends Item, R extends string> {
     if (row.state === 'done') return
     const isOpen = row.mayBeStored || (row.state === 'tried' && !isLookUp(row.way))
     row.settle(new Failure(isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded', { cause: row.cause }))
+    // In a pause nothing is taken, and those that are done would hold their memory.
+    const rows = this.#waiting[row.way]
+    while (rows[0]?.state === 'done') rows.shift()
   }
 }

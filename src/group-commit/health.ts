@@ -1,4 +1,4 @@
-/** Whether the database serves: while it does not, nothing but a probe is tried, and after a whole deadline rows are refused. */
+/** Whether the database serves: while it is away, nothing but a probe is tried, and after a whole deadline it is down. */
 import type { Clock, Verdict } from './types.ts'
 
 /** The first pause or rest, and the longest. */
@@ -27,7 +27,9 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. */
 export class Health {
   readonly #options: Options
-  /** Since when all that has ended has failed without a response. */
+  /** An attempt has failed without a response, and nothing has responded since. */
+  #isDoubtful = false
+  /** Since when nothing has responded in this pause. */
   #silentSince = Number.POSITIVE_INFINITY
   #isDown = false
   #isStopped = false
@@ -52,28 +54,16 @@ export class Health {
     return this.#cancelPause !== undefined
   }
 
-  /** Learns from an attempt: from its failure, or undefined if it has written. A look-up writes, too. */
-  learn(failure: Verdict | undefined) {
-    if (!failure || !isSilence(failure)) return this.#hasServed(!failure)
-    this.#silentSince = Math.min(this.#silentSince, this.#options.clock.now())
-    if (failure.kind === 'away' || this.#isSilentTooLong) this.#pause()
+  /** An attempt has failed. */
+  hasFailed(failure: Verdict) {
+    if (!isSilence(failure)) return this.hasServed(false)
+    if (failure.kind === 'away' || this.#isDoubtful) this.#pause()
+    this.#isDoubtful = true
   }
 
-  /** Probes the database, one probe at a time. Resolves with why it cannot write. */
-  probe(): Promise<Verdict | undefined> {
-    this.#probing ??= this.#options.probe().then((failure) => {
-      this.#probing = undefined
-      if (!this.#isStopped && !(failure && isSilence(failure))) this.#hasServed(false)
-      return failure
-    })
-    return this.#probing
-  }
-
-  get #isSilentTooLong() {
-    return this.#options.clock.now() - this.#silentSince >= this.#options.deadlineMs
-  }
-
-  #hasServed(isWritten: boolean) {
+  /** It has responded; `isWritten`: a commit has succeeded, which ends a pause. */
+  hasServed(isWritten: boolean) {
+    this.#isDoubtful = false
     this.#silentSince = Number.POSITIVE_INFINITY
     if (this.#isDown) this.#options.onOutage(false)
     this.#isDown = false
@@ -82,15 +72,27 @@ export class Health {
     if (this.isPaused) this.#resume()
   }
 
-  /** Probes it until it can write. */
+  /** Probes the database, one probe at a time. Resolves with why it cannot write. */
+  probe(): Promise<Verdict | undefined> {
+    this.#probing ??= this.#options.probe().then((failure) => {
+      this.#probing = undefined
+      if (!this.#isStopped && !(failure && isSilence(failure))) this.hasServed(false)
+      return failure
+    })
+    return this.#probing
+  }
+
+  /** No attempt begins until a probe can write. */
   #pause() {
-    const { clock } = this.#options
+    const { clock, deadlineMs } = this.#options
+    this.#silentSince = Math.min(this.#silentSince, clock.now())
     this.#cancelPause ??= clock.after(backoffMs(this.#pauses++, clock), async () => {
       const failure = await this.probe()
       if (this.#isStopped || !this.isPaused) return
-      // What is missing for every row is told to each of them.
-      if (!failure || failure.kind === 'gone') return this.#resume()
-      if (this.#isSilentTooLong) this.#setDown(failure)
+      // What is wrong for every row is told to each of them.
+      if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
+      if (clock.now() - this.#silentSince >= deadlineMs) this.#setDown(failure)
+      this.#cancelPause?.()
       this.#cancelPause = undefined
       this.#pause()
     })

@@ -1,8 +1,4 @@
-/** One create, by whoever runs outside of the service's own tests. */
-
-/**
- * Creates a plant at an origin, and returns its response, such as `200 {"name":"Fern"}`. Rejects where there is none.
- */
+/** Creates a plant at an origin, and returns its response, such as `200 {"name":"Fern"}`. Rejects where there is none. */
 export async function createPlant(
   origin: string,
   token: string,

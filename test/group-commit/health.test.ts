@@ -1,0 +1,32 @@
+/** When the database counts as away, and as down: promises 7 and 10. */
+import t from 'tap'
+import { Health } from '../../src/group-commit/health.ts'
+import type { FailureKind } from '../../src/group-commit/types.ts'
+import { createVirtualClock } from '../support/virtual-clock.ts'
+
+t.test('a pause lasts until a probe can write; a silent deadline in it is an outage', async (t) => {
+  const clock = createVirtualClock(() => 0)
+  const told: (boolean | string)[] = []
+  let probed: FailureKind | undefined = 'away'
+  const health = new Health({
+    clock,
+    deadlineMs: 1_000,
+    probe: async () => probed && { kind: probed },
+    onOutage: (isDown) => told.push(isDown),
+    onDue: () => told.push('due')
+  })
+  health.hasFailed({ kind: 'lost' })
+  t.notOk(health.isPaused, 'one that is lost says little')
+  health.hasFailed({ kind: 'away' })
+  health.hasServed(false)
+  await clock.moveTo(900)
+  t.strictSame([told, health.isPaused], [[], true], 'a late response ends no pause')
+  await clock.moveTo(3_000)
+  t.strictSame([told, health.isDown], [[true], true])
+  probed = 'busy'
+  await clock.moveTo(10_000)
+  t.strictSame([told, health.isPaused], [[true, false], true], 'a locked table is away, and not down')
+  probed = undefined
+  await clock.moveTo(11_000)
+  t.strictSame([told, health.isPaused], [[true, false, 'due'], false])
+})
