@@ -27,8 +27,8 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. */
 export class Health {
   readonly #options: Options
-  /** An attempt has failed without a response, and nothing has responded since. */
-  #isDoubtful = false
+  /** Since when attempts have failed without a response. */
+  #doubtSince = Number.POSITIVE_INFINITY
   /** Since when nothing has responded in this pause. */
   #silentSince = Number.POSITIVE_INFINITY
   #isDown = false
@@ -57,13 +57,14 @@ export class Health {
   /** An attempt has failed. */
   hasFailed(failure: Verdict) {
     if (!isSilence(failure)) return this.hasServed(false)
-    if (failure.kind === 'away' || this.#isDoubtful) this.#pause()
-    this.#isDoubtful = true
+    const { clock, deadlineMs } = this.#options
+    this.#doubtSince = Math.min(this.#doubtSince, clock.now())
+    if (failure.kind === 'away' || clock.now() - this.#doubtSince >= deadlineMs) this.#pause()
   }
 
   /** It has responded; `isWritten`: a commit has succeeded, which ends a pause. */
   hasServed(isWritten: boolean) {
-    this.#isDoubtful = false
+    this.#doubtSince = Number.POSITIVE_INFINITY
     this.#silentSince = Number.POSITIVE_INFINITY
     if (this.#isDown) this.#options.onOutage(false)
     this.#isDown = false
