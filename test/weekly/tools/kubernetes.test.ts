@@ -52,6 +52,6 @@ async function findFaults(t: Test, manifests: Manifest[]): Promise<string> {
 }
 
 t.test('the manifests are valid', async (t) => {
-  t.equal(manifests.length, 5)
+  t.equal(manifests.length, 4)
   t.equal(await findFaults(t, manifests), '')
 })
