@@ -126,7 +126,7 @@ function deriveLimits(settings: Settings) {
     write: {
       deadlineMs,
       lanes: settings.WRITE_LANES,
-      /** Of a transaction: a commit's cost hardly counts for each. In a careful call each has a subtransaction; more are slow. */
+      /** How many plants share a transaction: a commit's cost hardly counts for each, and careful calls become slow with more. */
       batchRows: 256,
       /** A larger transaction takes so long to write that a shared commit saves nothing. */
       batchBytes: 2 ** 21,

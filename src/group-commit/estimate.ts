@@ -1,6 +1,6 @@
 /** How long batches take, and from that how long a new row is expected to wait, and the limits of attempts. */
 import { isOfOne, type Way } from './table.ts'
-import type { Limits } from './types.ts'
+import type { Item, Limits } from './types.ts'
 
 /** The weight of a full batch in the average. One slow row makes a batch slow, and a few of them must not refuse all others. */
 const weights = { quicker: 1 / 4, slower: 1 / 16 }
@@ -34,10 +34,11 @@ export class Estimate {
   }
 
   /** Learns from a batch that was written together. It counts by how full it was: only full ones show what a full one takes. */
-  learn(rows: number, bytes: number, ms: number) {
+  learn(rows: readonly { readonly item: Item }[], ms: number) {
     this.#cutOffs = 0
     this.#slowMs = Math.max(ms, this.#slowMs + (ms - this.#slowMs) * weights.quicker)
-    const fill = this.#batches(rows, bytes)
+    const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
+    const fill = this.#batches(rows.length, bytes)
     const change = ms / Math.max(1, fill) - this.#batchMs
     this.#batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
   }

@@ -239,9 +239,9 @@ export class GroupCommit<T extends Item, R extends string> {
     // What has decided no row has committed nothing.
     const isWritten = results.some((result) => typeof result === 'string' || result instanceof Error)
     this.#health.hasServed(isWritten)
-    const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
-    if (way === 'together' && isWritten) this.#estimate.learn(rows.length, bytes, ms)
-    for (const [index, row] of [...rows.entries()].toReversed()) {
+    if (way === 'together' && isWritten) this.#estimate.learn(rows, ms)
+    for (let index = rows.length - 1; index >= 0; index--) {
+      const row = rows[index] as Row<T, R>
       const result = results[index]
       if (result === undefined) this.#proceed(row, 'absent')
       else if (typeof result === 'object' && 'kind' in result) this.#proceed(row, result.kind, result.error)
