@@ -1,5 +1,5 @@
 /** How long batches take, and from that how long a new row is expected to wait, and the limits of attempts. */
-import { isOfOne, type Way } from './table.ts'
+import { isOfOne, type Way } from './row.ts'
 import type { Item, Limits } from './types.ts'
 
 /** The weight of a full batch in the average. One slow row makes a batch slow, and a few of them must not refuse all others. */
@@ -43,7 +43,6 @@ export class Estimate {
     this.#batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
   }
 
-  /** A batch was cut off. */
   noteCutOff() {
     this.#cutOffs++
   }

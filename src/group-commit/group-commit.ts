@@ -1,10 +1,8 @@
 /** Group commit: concurrent rows share durable transactions, and each row gets its own outcome. */
-import assert from 'node:assert'
 import { Failure } from '../failures.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
-import { createRow, type Row } from './row.ts'
-import { type Ending, endingOf, isLookUp, isOfOne, lanes, type Way, ways } from './table.ts'
+import { type Ending, endingOf, isLookUp, isOfOne, lanes, Row, type Way, ways } from './row.ts'
 import type { Clock, FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
@@ -56,15 +54,9 @@ export class GroupCommit<T extends Item, R extends string> {
   /** How many rows wait for their outcome, and their bytes. */
   #rows = 0
   #bytes = 0
-  /** Rows gather until the end of this turn of the event loop. */
-  #isGathering = false
   #isClosed = false
 
-  constructor(
-    store: Store<T, R>,
-    limits: Limits,
-    { clock = systemClock, onAttempt, onOutage }: Options = {}
-  ) {
+  constructor(store: Store<T, R>, limits: Limits, { clock = systemClock, onAttempt, onOutage }: Options) {
     this.#store = store
     this.#limits = limits
     this.#onAttempt = onAttempt
@@ -101,14 +93,13 @@ export class GroupCommit<T extends Item, R extends string> {
    * rejects with the store's error for it, or with the Failure DeadlineExceeded or OutcomeUnknown.
    */
   submit(item: T): Promise<R> {
-    assert(!this.#isClosed, 'nothing is submitted after the close')
     this.#rows++
     this.#bytes += item.bytes
     const { deadlineMs } = this.#limits
     const { promise, resolve, reject } = Promise.withResolvers<R>()
     // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
     const cancelExpiry = this.#clock.after(deadlineMs, () => this.#clock.afterPoll(() => this.#expire(row)))
-    const row: Row<T, R> = createRow(item, this.#clock.now() + deadlineMs, (outcome) => {
+    const row: Row<T, R> = new Row(item, this.#clock.now() + deadlineMs, (outcome) => {
       cancelExpiry()
       this.#rows--
       this.#bytes -= item.bytes
@@ -117,17 +108,12 @@ export class GroupCommit<T extends Item, R extends string> {
     })
     this.#enter(row)
     // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
-    if (this.#freeLanes.together > 0 && !this.#isGathering) {
-      this.#isGathering = true
-      this.#clock.afterPoll(() => {
-        this.#isGathering = false
-        this.#start()
-      })
-    }
+    if (this.#freeLanes.together > 0 && this.#waiting.together.length === 1)
+      this.#clock.afterPoll(() => this.#start())
     return promise
   }
 
-  /** Refuses new rows; resolves when every row has its outcome and no attempt runs. */
+  /** Resolves when every row has its outcome and no attempt runs. Call it when nothing is submitted any more. */
   async close() {
     this.#isClosed = true
     while (this.#rows > 0 || this.#attempts > 0)
@@ -135,7 +121,6 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#health.stop()
   }
 
-  /** Begins the attempts that may begin now. */
   #start() {
     for (const way of ways)
       while (!this.#health.isPaused && this.#freeLanes[way] > 0) {
@@ -145,7 +130,6 @@ export class GroupCommit<T extends Item, R extends string> {
       }
   }
 
-  /** Adds a row to those of its way. */
   #enter(row: Row<T, R>, isFirst = false) {
     row.enter('waiting')
     if (isFirst) this.#waiting[row.way].unshift(row)
@@ -189,7 +173,9 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#freeLanes[way]++
     this.#attempts--
     const ms = this.#clock.now() - began
-    if ('kind' in end) this.#fail(rows, end, ms, controller.signal.aborted)
+    const isCutOff = controller.signal.aborted
+    if (way === 'together' && isCutOff) this.#estimate.noteCutOff()
+    if ('kind' in end) this.#fail(rows, end, ms, isCutOff)
     else this.#apply(way, rows, end, ms)
     this.#start()
   }
@@ -208,40 +194,28 @@ export class GroupCommit<T extends Item, R extends string> {
    */
   #watchSlow(cutOff: () => void) {
     const limitMs = this.#estimate.togetherMs
-    let hasEnded = false
     let cancel = this.#clock.after(limitMs, async () => {
-      const failure = await this.#health.probe()
-      if (failure || hasEnded) return
-      cancel = this.#clock.after(limitMs * partAfterProbe, () => {
-        this.#estimate.noteCutOff()
-        cutOff()
-      })
+      if (await this.#health.probe()) return
+      cancel = this.#clock.after(limitMs * partAfterProbe, cutOff)
     })
-    return () => {
-      hasEnded = true
-      cancel()
-    }
+    return () => cancel()
   }
 
-  /** An attempt has failed as a whole. */
   #fail(rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
     this.#onAttempt?.(rows.length, ms, failure.kind)
     this.#health.hasFailed(failure)
     const ending = endingOf(failure, rows.length, isCutOff)
-    // From the last one: those that enter the queue at its front keep their order.
-    for (const row of rows.toReversed()) this.#proceed(row, ending, failure.error)
+    for (const row of rows) this.#proceed(row, ending, failure.error)
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(way: Way, rows: Row<T, R>[], results: Results<R>, ms: number) {
-    assert(results.length === rows.length, 'each row has a result')
     this.#onAttempt?.(rows.length, ms, isLookUp(way) ? 'found' : 'written')
     // What has decided no row has committed nothing.
     const isWritten = results.some((result) => typeof result === 'string' || result instanceof Error)
     this.#health.hasServed(isWritten)
     if (way === 'together' && isWritten) this.#estimate.learn(rows, ms)
-    for (let index = rows.length - 1; index >= 0; index--) {
-      const row = rows[index] as Row<T, R>
+    for (const [index, row] of rows.entries()) {
       const result = results[index]
       if (result === undefined) this.#proceed(row, 'absent')
       else if (typeof result === 'object' && 'kind' in result) this.#proceed(row, result.kind, result.error)
@@ -249,7 +223,6 @@ export class GroupCommit<T extends Item, R extends string> {
     }
   }
 
-  /** Does with a row what comes next. */
   #proceed(row: Row<T, R>, ending: Ending, error?: Error) {
     if (row.state === 'done') return
     const next = row.record(ending, error)
@@ -263,8 +236,7 @@ export class GroupCommit<T extends Item, R extends string> {
 
   /** Fails a row; with a delay if its data is at fault and others may have failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
-    const now = this.#clock.now()
-    const leftMs = row.deadline - now
+    const leftMs = row.deadline - this.#clock.now()
     const ms = Math.min((this.#limits.deadlineMs - leftMs) * errorDelayFactor, leftMs / 2)
     const isLate = row.refusal !== undefined && row.insertWay !== 'together' && !this.#isClosed && ms > 0
     if (isLate) this.#rest(row, ms, () => row.settle(row.toError()))

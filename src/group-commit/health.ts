@@ -27,18 +27,16 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. */
 export class Health {
   readonly #options: Options
-  /** Since when attempts have failed without a response. */
-  #doubtSince = Number.POSITIVE_INFINITY
-  /** Since when nothing has responded in this pause. */
+  /** Since when nothing has responded. */
   #silentSince = Number.POSITIVE_INFINITY
+  #isPaused = false
   #isDown = false
-  #isStopped = false
   #reportedAt = 0
-  /** Pauses since something was written. */
-  #pauses = 0
+  /** Probes for an end of the silence since something was written. */
+  #probes = 0
   #probing: Promise<Verdict | undefined> | undefined
   /** Ends the wait for the next probe; set until that has ended. */
-  #cancelPause: (() => void) | undefined
+  #cancelProbe: (() => void) | undefined
 
   constructor(options: Options) {
     this.#options = options
@@ -49,54 +47,60 @@ export class Health {
     return this.#isDown
   }
 
-  /** No attempt may begin. */
+  /** No attempt may begin: it is away, until a probe can write. */
   get isPaused() {
-    return this.#cancelPause !== undefined
+    return this.#isPaused
   }
 
-  /** An attempt has failed. */
+  /** An attempt or a probe has failed. */
   hasFailed(failure: Verdict) {
     if (!isSilence(failure)) return this.hasServed(false)
     const { clock, deadlineMs } = this.#options
-    this.#doubtSince = Math.min(this.#doubtSince, clock.now())
-    if (failure.kind === 'away' || clock.now() - this.#doubtSince >= deadlineMs) this.#pause()
+    this.#silentSince = Math.min(this.#silentSince, clock.now())
+    const isLong = clock.now() - this.#silentSince >= deadlineMs
+    if (isLong) this.#setDown(failure)
+    if (isLong || failure.kind === 'away') this.#isPaused = true
+    this.#probeLater()
   }
 
   /** It has responded; `isWritten`: a commit has succeeded, which ends a pause. */
   hasServed(isWritten: boolean) {
-    this.#doubtSince = Number.POSITIVE_INFINITY
     this.#silentSince = Number.POSITIVE_INFINITY
     if (this.#isDown) this.#options.onOutage(false)
     this.#isDown = false
     if (!isWritten) return
-    this.#pauses = 0
-    if (this.isPaused) this.#resume()
+    this.#probes = 0
+    if (this.#cancelProbe) this.#resume()
   }
 
   /** Probes the database, one probe at a time. Resolves with why it cannot write. */
   probe(): Promise<Verdict | undefined> {
     this.#probing ??= this.#options.probe().then((failure) => {
       this.#probing = undefined
-      if (!this.#isStopped && !(failure && isSilence(failure))) this.hasServed(false)
+      if (!failure || !isSilence(failure)) this.hasServed(false)
       return failure
     })
     return this.#probing
   }
 
-  /** No attempt begins until a probe can write. */
-  #pause() {
-    const { clock, deadlineMs } = this.#options
-    this.#silentSince = Math.min(this.#silentSince, clock.now())
-    this.#cancelPause ??= clock.after(backoffMs(this.#pauses++, clock), async () => {
+  /** Probes until it can write. */
+  #probeLater() {
+    const { clock } = this.#options
+    this.#cancelProbe ??= clock.after(backoffMs(this.#probes++, clock), async () => {
       const failure = await this.probe()
-      if (this.#isStopped || !this.isPaused) return
+      if (!this.#cancelProbe) return
       // What is wrong for every row is told to each of them.
       if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
-      if (clock.now() - this.#silentSince >= deadlineMs) this.#setDown(failure)
-      this.#cancelPause?.()
-      this.#cancelPause = undefined
-      this.#pause()
+      this.#cancelProbe = undefined
+      this.hasFailed(failure)
+      this.#probeLater()
     })
+  }
+
+  #resume() {
+    this.stop()
+    this.#isPaused = false
+    this.#options.onDue()
   }
 
   #setDown({ error }: Verdict) {
@@ -108,15 +112,9 @@ export class Health {
     onOutage(true, error)
   }
 
-  #resume() {
-    this.#cancelPause?.()
-    this.#cancelPause = undefined
-    this.#options.onDue()
-  }
-
-  /** Ends its timers. */
+  /** Probes no more, until the next failure. */
   stop() {
-    this.#isStopped = true
-    this.#cancelPause?.()
+    this.#cancelProbe?.()
+    this.#cancelProbe = undefined
   }
 }

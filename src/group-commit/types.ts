@@ -8,13 +8,6 @@ export interface Item {
   readonly bytes: number
 }
 
-/** An item in an attempt. */
-export interface AttemptRow<T extends Item> {
-  readonly item: T
-  /** An earlier attempt may have stored it. */
-  readonly mayBeStored: boolean
-}
-
 /** Why a statement has failed, for all its rows or, in a careful call, for one. */
 export type FailureKind =
   /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk. */
@@ -43,11 +36,12 @@ export type RowVerdict = Verdict<FailureKind | 'slow' | 'untried'>
 export type Results<R> = readonly (R | Error | RowVerdict | undefined)[]
 
 /**
- * Tries rows, which are sorted by id. It never rejects: it ends with the results of its rows, or with a verdict for all, within
- * two thirds of the deadline, and soon after its signal aborts. Its lane stays taken until it does.
+ * Tries rows, which are sorted by id; an earlier attempt may have stored one that is `mayBeStored`. It never rejects: it ends
+ * with the results of its rows, or with a verdict for all, within two thirds of the deadline and two seconds, and soon after its
+ * signal aborts. Its lane stays taken until it does.
  */
 export type Attempt<T extends Item, R> = (
-  rows: readonly AttemptRow<T>[],
+  rows: readonly { readonly item: T; readonly mayBeStored: boolean }[],
   limitMs: number,
   signal: AbortSignal
 ) => Promise<Results<R> | Verdict>

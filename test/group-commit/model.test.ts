@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Failure } from '../../src/failures.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptRow, FailureKind, Limits, Results, Verdict } from '../../src/group-commit/types.ts'
+import type { FailureKind, Limits, Results, Store, Verdict } from '../../src/group-commit/types.ts'
 import { createVirtualClock } from '../support/virtual-clock.ts'
 
 interface Plant {
@@ -134,6 +134,7 @@ const scenario = fc.oneof({ weight: 4, arbitrary: anything }, { weight: 1, arbit
 
 type Scenario = typeof scenario extends fc.Arbitrary<infer S> ? S : never
 type Clock = ReturnType<typeof createVirtualClock>
+type Rows = Parameters<Store<Plant, string>['insert']>[0]
 
 function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what)
@@ -194,7 +195,7 @@ function createStore(
 
   async function attempt(
     way: 'insert' | 'insertEach' | 'find',
-    rows: readonly AttemptRow<Plant>[],
+    rows: Rows,
     signal: AbortSignal
   ): Promise<Results<string> | Verdict> {
     const isFind = way === 'find'
@@ -236,7 +237,6 @@ function createStore(
     return undefined
   }
 
-  type Rows = readonly AttemptRow<Plant>[]
   return {
     table,
     lastSignOfLife: () => lastSignOfLife,

@@ -1,7 +1,6 @@
 /** The table: what comes next for a row that an attempt has not decided. */
 import t from 'tap'
-import { createRow } from '../../src/group-commit/row.ts'
-import { type Ending, endingOf, next, type Way } from '../../src/group-commit/table.ts'
+import { type Ending, endingOf, next, Row, type Way } from '../../src/group-commit/row.ts'
 
 /** After an attempt of each way; `~` stands for a rest, `^` for the front of the queue. */
 const table = `
@@ -65,7 +64,8 @@ t.test(
   }
 )
 
-t.test('a row enters no state from one that cannot be before it', async (t) => {
-  const row = createRow({ id: 1n, bytes: 1 }, 1, String)
-  t.throws(() => row.enter('resting'), { message: 'a row that is new cannot be resting' })
+t.test('a row has one outcome', async (t) => {
+  const row = new Row({ id: 1n, bytes: 1 }, 1, () => {})
+  row.settle('created')
+  t.throws(() => row.settle('created'), { message: 'a row has one outcome' })
 })
