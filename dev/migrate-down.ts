@@ -2,4 +2,5 @@
 import { readMigrationConfig } from '../src/config.ts'
 import { migrate } from '../src/migrate.ts'
 
-console.log(`reverted: ${await migrate(readMigrationConfig(process.env), 'down')}`)
+const { database, startupTimeoutMs } = readMigrationConfig(process.env)
+console.log(`reverted: ${await migrate('down', database, startupTimeoutMs)}`)

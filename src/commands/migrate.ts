@@ -5,14 +5,11 @@ import { reportStartupFault, StartupFault } from '../startup-fault.ts'
 
 try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])
-  const tell = (missing: string) => process.stderr.write(`plant-store: waiting: ${missing}\n`)
-  const config = readMigrationConfig(process.env)
-  const { exposedHost } = config.database
-  if (exposedHost !== undefined)
-    process.stderr.write(
-      `plant-store: the connection to ${exposedHost} is not encrypted: add an sslmode to the URL\n`
-    )
-  const names = await migrate({ ...config, tell }, 'up')
+  const say = (line: string) => process.stderr.write(`plant-store: ${line}\n`)
+  const { database, startupTimeoutMs } = readMigrationConfig(process.env)
+  const { exposedHost: host } = database
+  if (host !== undefined) say(`the connection to ${host} is not encrypted: add an sslmode to the URL`)
+  const names = await migrate('up', database, startupTimeoutMs, (missing) => say(`waiting: ${missing}`))
   process.stdout.write(names[0] ? `migrated: ${names.join(', ')}\n` : 'nothing to migrate\n')
 } catch (error) {
   reportStartupFault(error)
