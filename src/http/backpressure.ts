@@ -32,9 +32,12 @@ export class Backpressure {
     else raw.once('end', wait)
   }
 
-  /** Reads from every client again. */
-  resumeAll(): void {
-    for (const connection of [...this.#waiting]) this.#resume(connection)
+  /** Reads again from those that have waited longest, by default from all. */
+  resume(count = this.#waiting.size): void {
+    for (const connection of [...this.#waiting].slice(0, count)) {
+      this.#waiting.delete(connection)
+      connection.socket.resume()
+    }
   }
 
   /** Forgets a connection that has closed. */
@@ -49,15 +52,9 @@ export class Backpressure {
 
   #endTurn() {
     // A turn that has sent more, as to a pipeline, is followed by one that resumes a single connection.
-    const count = this.#sent > perTurn ? 1 : perTurn
+    this.resume(this.#sent > perTurn ? 1 : perTurn)
     this.#endsSoon = false
     this.#sent = 0
-    for (const connection of [...this.#waiting].slice(0, count)) this.#resume(connection)
     if (this.#waiting.size > 0) this.#awaitEnd()
-  }
-
-  #resume(connection: Connection) {
-    this.remove(connection)
-    connection.socket.resume()
   }
 }

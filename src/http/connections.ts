@@ -33,7 +33,8 @@ export class Connection {
   readonly socket: Socket
   /** It came beyond the limit: its first response refuses it, and is its last. */
   readonly isExcess: boolean
-  readonly #write: (failure: Failure) => void
+  readonly #server: Server
+  readonly #client: string | undefined
   /** The responses that are not complete. */
   readonly #responses = new Set<ServerResponse>()
   /** No further request of it is answered. */
@@ -45,11 +46,12 @@ export class Connection {
   /** What is written after the pending responses. */
   #refusal: Failure | undefined = undefined
 
-  /** `write` writes a failure to the socket. */
-  constructor(socket: Socket, isExcess: boolean, write: (failure: Failure) => void) {
+  constructor(socket: Socket, server: Server, isExcess: boolean) {
     this.socket = socket
     this.isExcess = isExcess
-    this.#write = write
+    this.#server = server
+    // After a socket has closed, Node knows its address only if it was read before.
+    this.#client = socket.remoteAddress
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
@@ -129,8 +131,12 @@ export class Connection {
   }
 
   #writeRefusal() {
-    if (this.#refusal && this.socket.writable) this.#write(this.#refusal)
+    const failure = this.#refusal
     this.#refusal = undefined
+    if (!failure || !this.socket.writable) return
+    const requestId = randomUUID()
+    this.socket.write(formatResponse(failure, requestId))
+    this.#server.emit('rejected', failure, { requestId, client: this.#client })
   }
 
   /**
@@ -146,8 +152,6 @@ export class Connection {
     setTimeout(() => socket.destroy(), lingerMs).unref()
   }
 }
-
-const knownMethods = new Set(METHODS)
 
 /** The open connections of a server, which emits `rejected` with a failure that was written without Fastify, and its origin. */
 export class Connections extends Map<Socket, Connection> {
@@ -176,34 +180,24 @@ export class Connections extends Map<Socket, Connection> {
     server.maxHeadersCount = maximumFields + 1
     // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
     Object.assign(server, { httpAllowHalfOpen: true })
-    server.on('connection', (socket: Socket) => this.#open(server, socket))
+    server.on('connection', (socket: Socket) => {
+      const connection = new Connection(socket, server, this.size >= this.#limits.maxConnections)
+      this.set(socket, connection)
+      socket.on('close', () => {
+        this.delete(socket)
+        this.backpressure.remove(connection)
+      })
+    })
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
       server.on(event, (request: IncomingMessage, response: ServerResponse) => {
         // A client that resets while its body arrives.
         request.on('error', () => {})
         // Node's parser knows methods of RTSP, too, to which Fastify does not respond. No route has UNLINK.
-        if (!knownMethods.has(request.method as string)) request.method = 'UNLINK'
+        if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
         if (this.get(request.socket)?.receive(request, response)) handle(request, response)
         else request.resume()
       })
     return server
-  }
-
-  #open(server: Server, socket: Socket) {
-    // After a socket has closed, Node knows its address only if it was read before.
-    const client = socket.remoteAddress
-    const isExcess = this.size >= this.#limits.maxConnections
-    const write = (failure: Failure) => {
-      const requestId = randomUUID()
-      socket.write(formatResponse(failure, requestId))
-      server.emit('rejected', failure, { requestId, client })
-    }
-    const connection = new Connection(socket, isExcess, write)
-    this.set(socket, connection)
-    socket.on('close', () => {
-      this.delete(socket)
-      this.backpressure.remove(connection)
-    })
   }
 
   /** Refuses what Node's parser cannot read, or what did not arrive in time. */
@@ -220,7 +214,7 @@ export class Connections extends Map<Socket, Connection> {
    */
   async drain(server: Server): Promise<void> {
     this.isLeaving = true
-    this.backpressure.resumeAll()
+    this.backpressure.resume()
     // What has reached the process is accepted and read before it stops listening. Node's own `close` of an HTTP server would
     // also end connections whose responses are not sent whole.
     await new Promise(setImmediate)

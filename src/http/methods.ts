@@ -6,23 +6,16 @@ import { Failure } from '../failures.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** All routes, but for those that reject other methods. */
-    routes: readonly Route[]
+    /** All routes but those that reject other methods. One of the interface, for the document and the alerts, has a tag. */
+    routes: { method: string; url: string; isApi: boolean }[]
     /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
     rejectOtherMethods(): void
   }
 }
 
-interface Route {
-  method: string
-  url: string
-  /** It belongs to the interface, and so to the document and the alerts: its schema has a tag. */
-  isApi: boolean
-}
-
 /** Adds the list of routes, and what rejects other methods, CONNECT among them. */
 export function addMethods(app: FastifyInstance) {
-  const routes: Route[] = []
+  const routes: FastifyInstance['routes'] = []
   app.decorate('routes', routes)
   app.addHook('onRoute', ({ method, url, schema }) => {
     // Routes that reject have a list of methods.
