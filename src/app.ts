@@ -1,5 +1,4 @@
 /** The application: its plugins in the order in which a request meets them. Production and tests build the same one. */
-import { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import database from './database/plugin.ts'
@@ -20,27 +19,23 @@ const keepAliveTimeout = 620_000
 
 /** Builds the application. It does not listen yet, and connects to the database with its first request. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
-  const registry = new Registry()
-  const { BASE_PATH: basePath, bodyMemoryBytes, tokens, write } = config
-  const app = await createBareApp(logger, {
-    first: tracing?.requests,
-    limits: {
-      headersTimeout: config.headersTimeoutMs,
-      requestTimeout: config.REQUEST_TIMEOUT_MS,
-      maxConnections: config.MAX_CONNECTIONS,
-      keepAliveTimeout
-    },
-    bodyLimit: config.BODY_LIMIT_BYTES
-  })
+  const { BASE_PATH: basePath, BODY_LIMIT_BYTES: bodyLimitBytes, bodyMemoryBytes, tokens, write } = config
+  const limits = {
+    headersTimeout: config.headersTimeoutMs,
+    requestTimeout: config.REQUEST_TIMEOUT_MS,
+    maxConnections: config.MAX_CONNECTIONS,
+    keepAliveTimeout
+  }
+  const app = await createBareApp(logger, limits, tracing?.requests)
   await app.register(schema)
-  await app.register(auth, { registry, tokens, perSecond: config.RATE_LIMIT })
+  await app.register(auth, { tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(database, { registry, url: config.database, checks: databaseChecks })
-  await app.register(plantRepository, { registry, write, tracing })
-  await app.register(plants, { basePath, bodyMemoryBytes })
-  await app.register(telemetry, { registry })
+  await app.register(database, { url: config.database, checks: databaseChecks })
+  await app.register(plantRepository, { write, tracing })
+  await app.register(plants, { basePath, bodyLimitBytes, bodyMemoryBytes })
+  await app.register(telemetry)
   app.rejectOtherMethods()
-  await app.register(admin, { registry, listen: config.metrics })
+  await app.register(admin, { listen: config.metrics })
   return app
 }

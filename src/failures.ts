@@ -46,19 +46,6 @@ export const catalogue = {
 /** The name of a failure. */
 export type FailureName = keyof typeof catalogue
 
-/**
- * The base of errors that become responses. They have no stack, because their name and cause say enough: under overload or
- * in an outage there are thousands a second, and collecting stacks would cost more than the rest of the responses.
- */
-export class StacklessError extends Error {
-  constructor(message: string, cause?: unknown) {
-    const { stackTraceLimit } = Error
-    Error.stackTraceLimit = 0
-    super(message, cause === undefined ? undefined : { cause })
-    Error.stackTraceLimit = stackTraceLimit
-  }
-}
-
 interface Details {
   message?: string
   headers?: Record<string, string>
@@ -67,8 +54,11 @@ interface Details {
   outcome?: 'none' | undefined
 }
 
-/** A failure of the catalogue. It may be thrown anywhere; the error handler sends it. Its cause is for the log alone. */
-export class Failure extends StacklessError {
+/**
+ * A failure of the catalogue. It may be thrown anywhere; the error handler sends it. Its cause is for the log alone. It has no
+ * stack: name and cause say enough, and in an outage there are thousands a second.
+ */
+export class Failure extends Error {
   override readonly name: FailureName
   readonly error: number
   /** Its own header fields. */
@@ -77,7 +67,10 @@ export class Failure extends StacklessError {
 
   constructor(name: FailureName, { message, headers = {}, cause, outcome }: Details = {}) {
     const [error, usual, usualOutcome]: readonly [number, string, Outcome?] = catalogue[name]
-    super(message ?? usual, cause)
+    const { stackTraceLimit } = Error
+    Error.stackTraceLimit = 0
+    super(message ?? usual, cause === undefined ? undefined : { cause })
+    Error.stackTraceLimit = stackTraceLimit
     this.name = name
     this.error = error
     this.headers = headers

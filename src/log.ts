@@ -5,8 +5,6 @@ import { type Logger, pino } from 'pino'
 const maximumCauses = 5
 const maximumLength = 10_000
 
-/** Of an error of ours, Node or a library. */
-const fields = ['name', 'code', 'message', 'stack']
 /** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
 const fieldsOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
 /** The function that has raised an error, in the first line of its context. */
@@ -14,13 +12,13 @@ const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 /** The function whose statement has failed, in the last line; a statement before it may quote any text. */
 const calledBy = /\nPL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
 
-/** Describes an error for the log: its type, the fields above, with or without the stack, and its causes. Never throws. */
-function describe(error: unknown, hasStack: boolean, depth = 0): object {
+/** Describes an error for the log: its type, these fields, or those of a report, and its causes. Never throws. */
+function describe(error: unknown, fields: string[], depth = 0): object {
   try {
     if (!(error instanceof Error)) return { type: typeof error }
     const described: Record<string, unknown> = { type: error.constructor.name }
     for (const name of 'severity' in error ? fieldsOfReports : fields) {
-      const value = name === 'stack' && !hasStack ? undefined : Reflect.get(error, name)
+      const value = Reflect.get(error, name)
       // Other values may be large or cyclic, or throw when they are read. A code that is a number says nothing, such as the
       // 23 of an AbortSignal's TimeoutError.
       if (typeof value === 'string') described[name] = value.slice(0, maximumLength)
@@ -29,7 +27,7 @@ function describe(error: unknown, hasStack: boolean, depth = 0): object {
     const [, name] = raisedBy.exec(where) ?? calledBy.exec(where) ?? []
     if (name !== undefined) described.function = name
     if (error.cause !== undefined && depth < maximumCauses)
-      described.cause = describe(error.cause, hasStack, depth + 1)
+      described.cause = describe(error.cause, fields, depth + 1)
     return described
   } catch {
     return { type: 'an error that cannot be read' }
@@ -62,12 +60,11 @@ class Output {
     if (this.#text.length >= chunkLength) this.flushSync()
   }
 
-  /** Writes what is left, waiting for a slow reader up to `limitMs`. What it does not take is lost. */
-  end(limitMs: number): void {
-    const began = performance.now()
+  /** Writes what is left, waiting for a slow reader up to a second. What it does not take is lost. */
+  end(): void {
+    const endsAt = performance.now() + exitMs
     const never = new Int32Array(new SharedArrayBuffer(4))
-    while (this.flushSync() === 'EAGAIN' && performance.now() - began < limitMs)
-      Atomics.wait(never, 0, 0, retryMs)
+    while (this.flushSync() === 'EAGAIN' && performance.now() < endsAt) Atomics.wait(never, 0, 0, retryMs)
   }
 
   /** Writes what there is room for; pino calls it after a fatal line. Returns the code of the error that ended it. */
@@ -83,37 +80,22 @@ class Output {
   }
 }
 
-const output = new Output()
+/** Standard output, and how many lines it has lost. */
+export const output = new Output()
 
-/** Returns how many lines of the log were lost because standard output did not take them. */
-export const lostLines = () => output.lost
+const serializers = {
+  err: (error: unknown) => describe(error, ['name', 'code', 'message', 'stack']),
+  /** Without the stack: in an outage, thousands of lines a second have a cause. */
+  cause: (error: unknown) => describe(error, ['name', 'code', 'message'])
+}
 
-/** Opens standard output for the log: the last lines are written after 250 ms, with a fatal line, or at the exit. */
-function openOutput() {
+/** Makes the logger, at a level of pino's. The last lines are written after 250 ms, with a fatal line, or at the exit. */
+export function createLogger(level: string): Logger {
   // Node makes a pipe or a socket non-blocking when it opens its stream, which is not used otherwise: at the exit, it does not
   // say how much the reader has taken. A terminal blocks.
   void process.stdout
   setInterval(() => output.flushSync(), flushEveryMs).unref()
   // At every exit, however it comes about.
-  process.once('exit', () => output.end(exitMs))
-  return output
+  process.once('exit', () => output.end())
+  return pino({ level, base: null, serializers }, output)
 }
-
-const serializers = {
-  err: (error: unknown) => describe(error, true),
-  /** Without the stack: in an outage, thousands of lines a second have a cause. */
-  cause: (error: unknown) => describe(error, false)
-}
-
-/** Makes the logger. `level` is one of pino's; the lines go to standard output. */
-export const createLogger = (level: string): Logger => pino({ level, base: null, serializers }, openOutput())
-
-/**
- * Returns a function that writes a line of level info as a logger from `createLogger` would, unless its level is above.
- * Pino's generic serialisation takes ten times as long. `fields` is JSON, each with a comma before it.
- */
-export const createInfoLine = (logger: Pick<Logger, 'isLevelEnabled'>) =>
-  logger.isLevelEnabled('info')
-    ? (fields: string, message: string) =>
-        output.write(`{"level":30,"time":${Date.now()}${fields},"msg":"${message}"}\n`)
-    : () => {}

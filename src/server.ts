@@ -1,6 +1,7 @@
 /** The process: reads the environment, waits for the database, listens, and ends on a signal. */
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
+import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config.ts'
 import { waitForDatabase } from './database/checks.ts'
@@ -15,13 +16,6 @@ const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
 const hasTerminal = isatty(0)
 
 try {
-  await start()
-} catch (error) {
-  reportStartupFault(error)
-}
-
-/** Starts the service. Rejects before anything is served where it cannot. */
-async function start() {
   const config = readConfig(process.env)
   const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
@@ -35,7 +29,6 @@ async function start() {
       databaseChecks,
       (missing) => logger.warn({ missing }, 'waiting for the database')
     )
-    await app.listenForMetrics()
     // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those
     // clients hang.
     await app.listen({ host: config.HOST, port: config.PORT, backlog: config.MAX_CONNECTIONS })
@@ -46,12 +39,12 @@ async function start() {
   // Only once the service listens: closeWithGrace makes a process that has nothing left to do exit with 0, and so one that
   // has failed to listen.
   endOnSignals(app, config.SHUTDOWN_DELAY_MS, config.shutdownTimeoutMs)
+} catch (error) {
+  reportStartupFault(error)
 }
 
-type App = Awaited<ReturnType<typeof buildApp>>
-
 /** Shuts down at the first signal, or at an uncaught error; a later signal ends the process at once. Times are in ms. */
-function endOnSignals(app: App, delayMs: number, limitMs: number) {
+function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
   /** When the shutdown began. */
   let endsSince: number | undefined
   const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })

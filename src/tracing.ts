@@ -76,31 +76,24 @@ function traceRequests(shutdown: () => Promise<void>) {
       span.setAttribute('url.path', url.replace(/\?.*/s, ''))
     }
   })
-  return fp(
-    async (app) => {
-      await app.register(instrumentation.plugin())
-      // Its hook would mark every failure as an error, even a client's, and quote it. No route has such a hook of its own.
-      app.addHook('onRoute', (route) => {
-        delete route.onError
-      })
-      // The span ends after this, in the routes' own onSend.
-      app.addHook('onSend', (request, _, payload, done) => {
-        const { error, name: message } = request.failure ?? {}
-        if (error === 500 || error === 503)
-          request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
-        done(null, payload)
-      })
-      // The context is lost while the body is read.
-      app.addHook('preHandler', (request, _, done) => {
-        context.with(request.opentelemetry().context ?? context.active(), done)
-      })
-      app.addHook('onClose', async () => {
-        const flushed = shutdown().catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
-        await Promise.race([flushed, sleep(shutdownLimitMs)])
-      })
-    },
-    { name: 'trace-requests' }
-  )
+  return fp(async (app) => {
+    await app.register(instrumentation.plugin())
+    // Its hook would mark every failure as an error, even a client's, and quote it. No route has such a hook of its own.
+    app.addHook('onRoute', (route) => {
+      delete route.onError
+    })
+    // The span ends after this, in the routes' own onSend.
+    app.addHook('onSend', (request, _, payload, done) => {
+      const { error, name: message } = request.failure ?? {}
+      if (error === 500 || error === 503)
+        request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
+      done(null, payload)
+    })
+    app.addHook('onClose', async () => {
+      const flushed = shutdown().catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
+      await Promise.race([flushed, sleep(shutdownLimitMs)])
+    })
+  })
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What an error of PostgreSQL means for the rows of the statement that met it. */
 import t from 'tap'
-import { breaksRule, diagnose, NoConnection, ResultUnknown } from '../src/database/errors.ts'
+import { breaksRule, diagnose, NoConnection } from '../src/database/errors.ts'
 
 const where = 'PL/pgSQL function rule() line 1 at RAISE'
 const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', ...more })
@@ -26,7 +26,7 @@ const others: [title: string, error: object, kind: string][] = [
   ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'lost'],
   ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'broken'],
   ['a connection that breaks', new Error('Connection terminated unexpectedly'), 'lost'],
-  ['a session that has ended', new ResultUnknown('ended', { cause: report('22001') }), 'lost'],
+  ['a session that has ended', new Error('ended', { cause: report('22001') }), 'lost'],
   ['no connection', new NoConnection('none', { cause: report('53300') }), 'away']
 ]
 

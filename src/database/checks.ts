@@ -68,7 +68,7 @@ export const checkStatements =
  * Connects and runs the checks, each query within `limitMs`. Resolves with the first thing that is missing, or with
  * undefined. Rejects with a StartupFault for what waiting cannot fix.
  */
-export async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
+async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
   const connect = createConnector(options)
   const clients: pg.Client[] = []
   const open = async () => {
@@ -98,12 +98,10 @@ export async function findMissing(options: DatabaseOptions, limitMs: number, che
 const retryEveryMs = 500
 /** An attempt ends after this time at the latest, so that a server that does not respond is reported; and not before. */
 const attemptLimitsMs = { longest: 30_000, shortest: 1_000 }
-/** What is still missing after this time is reported again. */
-const reminderMs = 60_000
 
 /**
  * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
- * it lacks: at once, when that changes, and every minute. Throws a StartupFault with what it lacks after `timeoutMs`.
+ * it lacks whenever that changes. Throws a StartupFault with what it lacks after `timeoutMs`.
  */
 export async function waitForDatabase(
   current: () => DatabaseOptions | undefined,
@@ -112,20 +110,15 @@ export async function waitForDatabase(
   tell: (missing: string) => void = () => {}
 ) {
   const deadline = performance.now() + timeoutMs
-  let known: string | undefined
-  let toldAt = 0
+  let told: string | undefined
   for (let options = current(); options; options = current()) {
     const leftMs = Math.max(attemptLimitsMs.shortest, deadline - performance.now())
     const limitMs = Math.ceil(Math.min(attemptLimitsMs.longest, leftMs))
     const missing = await findMissing(options, limitMs, checks)
-    const now = performance.now()
     if (missing === undefined) return
-    if (now + retryEveryMs >= deadline) throw new StartupFault([missing])
-    if (missing !== known || now - toldAt >= reminderMs) {
-      tell(missing)
-      toldAt = now
-    }
-    known = missing
+    if (performance.now() + retryEveryMs >= deadline) throw new StartupFault([missing])
+    if (missing !== told) tell(missing)
+    told = missing
     await sleep(retryEveryMs)
   }
 }

@@ -5,6 +5,8 @@ import type { DatabaseOptions } from './url.ts'
 
 /** The longest that one of several hosts may take to connect, so that one that does not respond leaves time for the others. */
 const longestOfSeveralMs = 5_000
+/** How often TCP probes an idle session, so that no firewall forgets it. */
+const keepAliveInitialDelayMillis = 10_000
 
 /** Opens a session; several hosts share the limit equally. Rejects with the error of the only host, or with those of all. */
 export type Connector = (limitMs: number, more?: pg.ClientConfig) => Promise<pg.Client>
@@ -23,7 +25,7 @@ export function createConnector(options: DatabaseOptions): Connector {
       const tried = current
       const endsAt = performance.now() + connectionTimeoutMillis
       const { host, port } = hosts[tried] as (typeof hosts)[number]
-      const target = { host, port, connectionTimeoutMillis, keepAlive: true }
+      const target = { host, port, connectionTimeoutMillis, keepAlive: true, keepAliveInitialDelayMillis }
       const client = new pg.Client({ ...options, ...more, ...target })
       // Without a listener, an error before its user listens would end the process.
       client.on('error', () => {})

@@ -15,8 +15,8 @@ export class Database {
   #connect: Connector
   /** How often all sessions were replaced. Those from before end after their statements. */
   #generation = 0
-  /** Those without a statement. The one that was used last is taken first, so that the others grow old. */
-  #free: Session[] = []
+  /** Those without a statement. */
+  readonly #free: Session[] = []
   #busy = 0
   /** How many statements wait for a session. */
   #waiting = 0
@@ -32,9 +32,10 @@ export class Database {
     return this.#options
   }
 
-  /** The sessions with a statement and without one, and the statements that wait for a session. */
+  /** The sessions without a statement, those that are being opened or run one, and the statements that wait for a session. */
   get state() {
-    return { busy: this.#busy, idle: this.#free.length, waiting: this.#waiting }
+    const idle = this.#free.filter(({ hasEnded }) => !hasEnded).length
+    return { sessions: { idle, busy: this.#busy + this.#waiting }, waiting: this.#waiting }
   }
 
   /**
@@ -46,15 +47,21 @@ export class Database {
     limitMs: number,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>> {
-    for (const old of this.#free.filter(({ isOld }) => isOld)) this.#end(old)
-    const session = this.#free.pop() ?? (await this.#open(limitMs))
+    let session = this.#free.pop()
+    while (session?.hasEnded) session = this.#free.pop()
+    session ??= await this.#open(limitMs)
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.reports.add(error)
-    if (loss === 'server') this.#replaceAfter(session, error)
-    if (loss === 'nothing' && session.generation === this.#generation) this.#free.push(session)
+    const isCurrent = session.generation === this.#generation
+    if (loss === 'nothing' && isCurrent) this.#free.push(session)
     else session.end()
+    // In a failover, each session will fail as this one did.
+    if (loss === 'server' && isCurrent) {
+      this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
+      this.end()
+    }
     if (result === undefined) throw error
     return result as pg.QueryResult<Row>
   }
@@ -63,30 +70,13 @@ export class Database {
     const generation = this.#generation
     this.#waiting++
     try {
-      const client = await this.#connect(limitMs)
-      return new Session(client, generation, (session, error) => {
-        this.#replaceAfter(session, error)
-        this.#end(session)
-      })
+      return new Session(await this.#connect(limitMs), generation)
     } catch (cause) {
       for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
       throw new NoConnection('there is no connection to the database', { cause })
     } finally {
       this.#waiting--
     }
-  }
-
-  /** Ends a session without a statement. */
-  #end(session: Session) {
-    this.#free = this.#free.filter((free) => free !== session)
-    session.end()
-  }
-
-  /** Replaces all sessions: in a failover, each will fail as this one did. One that was replaced already adds nothing. */
-  #replaceAfter({ generation }: Session, error: unknown) {
-    if (generation !== this.#generation) return
-    this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
-    this.end()
   }
 
   /** Replaces all sessions by ones with these options. */

@@ -7,11 +7,6 @@ export class NoConnection extends Error {
   override readonly name = 'NoConnection'
 }
 
-/** Thrown when a statement may have taken effect, but its result cannot be trusted, or there is none. */
-export class ResultUnknown extends Error {
-  override readonly name = 'ResultUnknown'
-}
-
 /** What is said of a server that refuses writes: a standby, or one that an operator has made read-only. */
 export const readOnly = 'the database is read-only'
 
@@ -71,13 +66,10 @@ export function breaksRule(error: unknown): boolean {
 }
 
 /** Returns what an error means for the rows of its statement. */
-export const diagnose = (error: unknown): Verdict => ({
-  kind: kindOf(error as Report),
-  error: error as Error
-})
+export const diagnose = (error: unknown): Verdict => ({ kind: kindOf(error), error: error as Error })
 
-function kindOf(error: Report): FailureKind {
-  const { routine = '', where, file = '' } = error
+function kindOf(error: unknown): FailureKind {
+  const { routine = '', where, file = '' } = error as Report
   // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums. It reports 54000, the
   // code of data that is too large, so only the routine tells.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
@@ -88,21 +80,17 @@ function kindOf(error: Report): FailureKind {
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 
-/** Triggers may raise any code: more than these count together. */
-const mostCodes = 64
 /** Codes that operators meet, in docs/monitoring.md. Prometheus must see each at 0 first, to notice its first increase. */
 const knownCodes =
   '0A000 22001 23502 23505 23514 25006 26000 28P01 40001 40P01 42501 42703 42804 42P01 42P05 53100 53200 53300 55P03 57014 57P01 58030 P0001 XX000'
 
-/** Counts what PostgreSQL has reported by SQLSTATE, beyond a number of codes as `other`. */
+/** Counts what PostgreSQL has reported by SQLSTATE. */
 export class ReportCounts {
   readonly counts: Record<string, number> = Object.fromEntries(knownCodes.split(' ').map((code) => [code, 0]))
 
   /** Counts an error, or what it was caused by. */
   add(error: unknown): void {
     const code = codeOf(error) ?? codeOf((error as Error | undefined)?.cause)
-    if (code === undefined) return
-    const name = code in this.counts || Object.keys(this.counts).length < mostCodes ? code : 'other'
-    this.counts[name] = (this.counts[name] ?? 0) + 1
+    if (code !== undefined) this.counts[code] = (this.counts[code] ?? 0) + 1
   }
 }

@@ -1,8 +1,7 @@
 /** The application's database: its metrics, and a URL that may come from a file and change there. */
-import type { Registry } from '@prometheus-io/client'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
-import { addCounter, addGauge } from '../metrics.ts'
+import { addMetric } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
 import { StartupFault } from '../startup-fault.ts'
 import { type Check, waitForDatabase } from './checks.ts'
@@ -16,53 +15,47 @@ declare module 'fastify' {
 }
 
 interface Options {
-  registry: Registry
   url: Secret<DatabaseOptions>
   /** What the database of a new URL must pass before it is used. */
   checks: readonly Check[]
 }
 
-export default fp<Options>(
-  async (app, { registry, url, checks }) => {
-    const { log } = app
-    const database = new Database(url.value, log)
-    warnOfClearText(url.value, log)
-    let newest = url.value
+export default fp<Options>(async (app, { url, checks }) => {
+  const { log } = app
+  const database = new Database(url.value, log)
+  warnOfClearText(url.value, log)
+  let newest = url.value
 
-    const followed = followSecret('DATABASE_URL_FILE', url.file, log, (text) => {
-      newest = parseDatabaseUrl(text)
-      void adopt(newest)
-      return {}
-    })
+  const isFileBroken = followSecret('DATABASE_URL_FILE', url, log, (text) => {
+    newest = parseDatabaseUrl(text)
+    void adopt(newest)
+  })
 
-    /**
-     * Uses a new URL once its database passes the checks, unless a newer one comes first. So a password may change in the
-     * file or in the database first, and a wrong one never replaces a right one.
-     */
-    async function adopt(next: DatabaseOptions) {
-      const current = () => (next === newest ? next : undefined)
-      await waitForDatabase(current, Number.POSITIVE_INFINITY, checks.map(orMissing), (missing) =>
-        log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-      )
-      if (next !== newest) return
-      database.replaceOptions(next)
-      warnOfClearText(next, log)
-      log.info('the connections are replaced by those of DATABASE_URL_FILE')
-    }
+  /**
+   * Uses a new URL once its database passes the checks, unless a newer one comes first. So a password may change in the
+   * file or in the database first, and a wrong one never replaces a right one.
+   */
+  async function adopt(next: DatabaseOptions) {
+    const current = () => (next === newest ? next : undefined)
+    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks.map(orMissing), (missing) =>
+      log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
+    )
+    if (next !== newest) return
+    database.replaceOptions(next)
+    warnOfClearText(next, log)
+    log.info('the connections are replaced by those of DATABASE_URL_FILE')
+  }
 
-    app.decorate('database', database)
-    app.addHook('onClose', async () => {
-      newest = database.options
-      followed.close()
-      database.end()
-    })
-    const isBroken = () => +(followed.isBroken() || newest !== database.options)
-    const help = '1 while DATABASE_URL_FILE is broken or does not work'
-    addGauge(registry, 'database_url_file_error', help, isBroken)
-    addDatabaseMetrics(registry, database)
-  },
-  { name: 'database' }
-)
+  app.decorate('database', database)
+  app.addHook('onClose', async () => {
+    newest = database.options
+    database.end()
+  })
+  const isBroken = () => +(isFileBroken() || newest !== database.options)
+  const help = '1 while DATABASE_URL_FILE is broken or does not work'
+  addMetric('database_url_file_error', help, isBroken)
+  addDatabaseMetrics(database)
+})
 
 /** What keeps the service from starting keeps it only from using a new URL. */
 const orMissing =
@@ -78,16 +71,12 @@ function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBas
   if (host !== undefined) log.warn({ host }, text)
 }
 
-function addDatabaseMetrics(registry: Registry, database: Database) {
+function addDatabaseMetrics(database: Database) {
   const waiting = 'Statements that wait for a connection to the database'
-  addGauge(registry, 'pool_waiting', waiting, () => database.state.waiting)
+  addMetric('pool_waiting', waiting, () => database.state.waiting)
   const byState = 'Connections to the database; busy ones are being opened or run a statement'
-  const countByState = () => {
-    const { idle, busy, waiting } = database.state
-    return { idle, busy: busy + waiting }
-  }
-  addGauge(registry, 'pool_connections', byState, countByState, 'state')
+  addMetric('pool_connections', byState, () => database.state.sessions, 'state')
   const errors =
     'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
-  addCounter(registry, 'database_errors', errors, () => database.reports.counts, 'sqlstate')
+  addMetric('database_errors_total', errors, () => database.reports.counts, 'sqlstate')
 }

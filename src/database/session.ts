@@ -2,12 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { cancelStatement } from './cancel.ts'
-import { diagnose, isReported, NoConnection, ResultUnknown } from './errors.ts'
+import { diagnose, isReported, NoConnection } from './errors.ts'
 
 /** How long PostgreSQL may take to end a statement after a request to cancel it. */
 export const cancelGraceMs = 1_000
-/** A session that has run nothing for this long is not used again: a firewall may have forgotten it. */
-const mostIdleMs = 10_000
 
 /** Returns how long a statement may wait for a session, and then take: a repeat in another session must be in time. */
 export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / 3)
@@ -25,27 +23,21 @@ export class Session {
   /** How often all sessions had been replaced when it was opened. */
   readonly generation: number
   readonly #client: pg.Client
-  #usedAt = performance.now()
-  #isRunning = false
   #hasEnded = false
   /** The commit of the statement was cancelled while it waited for a synchronous standby. */
   #isUnreplicated = false
-  /** Called with whether the server is ready for another statement, or has ended the session. */
+  /** Called with whether the server is ready for another statement, or the session has ended. */
   #settle: (isReady: boolean) => void = () => {}
 
-  /** `onLost` is called with the error of a session that fails while it runs nothing, unless it was ended on purpose. */
-  constructor(client: pg.Client, generation: number, onLost: (session: Session, error: Error) => void) {
+  constructor(client: pg.Client, generation: number) {
     this.#client = client
     this.generation = generation
-    client.on('drain', () => this.#settle(true))
-    client.on('end', () => {
+    const lose = () => {
       this.#hasEnded = true
       this.#settle(false)
-    })
-    client.on('error', (error) => {
-      // The error of a session that was ended on purpose may come a quarter of an hour later, when TCP gives up.
-      if (!this.#isRunning && !this.#hasEnded) onLost(this, error)
-    })
+    }
+    client.on('drain', () => this.#settle(true))
+    client.on('error', lose).on('end', lose)
     // PostgreSQL cannot undo a commit that waits for a standby: cancelled then, it succeeds with a warning (the manual,
     // "Synchronous Replication"). Its text is translated; only its routine identifies it.
     client.on('notice', ({ routine }) => {
@@ -53,14 +45,13 @@ export class Session {
     })
   }
 
-  /** Whether it has been idle for too long to be used again. */
-  get isOld(): boolean {
-    return performance.now() - this.#usedAt > mostIdleMs
+  /** It has ended, and cannot be used again. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   /** Ends it. Not awaited: a server that stands still would keep its caller waiting. */
   end(): void {
-    this.#hasEnded = true
     void this.#client.end()
   }
 
@@ -85,7 +76,6 @@ export class Session {
     const act = () => void setImmediate(cancel)
     const timer = setTimeout(act, limitMs)
     signal?.addEventListener('abort', act)
-    this.#isRunning = true
     this.#isUnreplicated = false
     const ready = Promise.withResolvers<boolean>()
     this.#settle = ready.resolve
@@ -96,15 +86,12 @@ export class Session {
       end = await judge(cause, ready.promise)
     }
     isOver = true
-    this.#isRunning = false
-    this.#usedAt = performance.now()
     clearTimeout(timer)
     clearTimeout(graceTimer)
-    signal?.removeEventListener('abort', act)
     // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
     // A statement without rows has written nothing, and so had no commit to wait for.
     if (this.#isUnreplicated || (graceTimer && end.result && end.result.rowCount !== 0))
-      end = { error: new ResultUnknown('the commit is not replicated'), loss: end.loss }
+      end = { error: new Error('the commit is not replicated'), loss: end.loss }
     // A cancel request that comes late would cancel the session's next statement.
     return graceTimer && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
   }
@@ -117,5 +104,5 @@ async function judge(cause: unknown, ready: Promise<boolean>): Promise<End> {
   const isReady = await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
   // The next session may reach a server that accepts writes, and has no stale statement or plan.
   if (isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
-  return { error: new ResultUnknown('the session has ended', { cause }), loss: 'server' }
+  return { error: new Error('the session has ended', { cause }), loss: 'server' }
 }

@@ -37,7 +37,6 @@ const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegE
 }
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
-const listForm = 'must list its hosts before the path, such as host1:5432,host2:5432'
 const escapes =
   'must write @, /, ?, # and & within its user, password and values as %40, %2F, %3F, %23 and %26'
 
@@ -109,12 +108,9 @@ function rulesOf(values: Values, credentials: string, list: string): [isBroken: 
     // Without @, the password would be read as a port.
     [!credentials && list !== '' && host !== undefined, 'must have @ after user and password'],
     [/\s/.test(list), form],
-    [isList && hasOther, listForm],
+    [isList && hasOther, 'must list its hosts before the path, such as host1:5432,host2:5432'],
     [isList && values.target_session_attrs === 'any', 'must set target_session_attrs to read-write'],
-    [
-      !isOff && /^(\/|%2f)/i.test(host ?? list),
-      'must set sslmode to disable or not at all for a Unix socket, which is never encrypted'
-    ],
+    [!isOff && /^(\/|%2f)/i.test(host ?? list), 'must set sslmode to disable, or none, for a Unix socket'],
     [sslmode === 'verify-ca' && !sslrootcert, 'must set sslrootcert for sslmode=verify-ca'],
     [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither']
   ]

@@ -1,8 +1,7 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
-import type { IncomingMessage, Server } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
-  type FastifyHttpOptions,
   type FastifyInstance,
   type FastifyPluginAsync,
   type FastifyReply,
@@ -28,17 +27,16 @@ declare module 'fastify' {
   }
 }
 
-interface Options extends FastifyHttpOptions<Server> {
-  limits: ConnectionLimits
-  /** A plugin whose hooks run before all others. */
-  first?: FastifyPluginAsync | undefined
-}
-
 /**
  * Makes an application without routes, with all that its connections and requests need whatever the route. Its server emits
- * `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests.
+ * `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests. The hooks of the
+ * plugin `first` run before all others.
  */
-export async function createBareApp(logger: FastifyBaseLogger, { first, limits, ...others }: Options) {
+export async function createBareApp(
+  logger: FastifyBaseLogger,
+  limits: ConnectionLimits,
+  first?: FastifyPluginAsync
+) {
   const connections = new Connections(limits)
   const app: FastifyInstance = Fastify({
     serverFactory: (handle) => connections.createServer(handle),
@@ -49,8 +47,7 @@ export async function createBareApp(logger: FastifyBaseLogger, { first, limits, 
     // A child logger for each request would cost more than the line of a success, which is written without one.
     childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
-    rewriteUrl: ({ url = '' }) => toRoutable(url),
-    ...others
+    rewriteUrl: ({ url = '' }) => toRoutable(url)
   })
   if (first) await app.register(first)
   app.decorate('connections', connections)
@@ -119,10 +116,8 @@ function addHooks(app: FastifyInstance) {
     // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
     const isLast = connection?.endIfLast(raw, app.connections.isLeaving || (awaits100(raw) && !raw.complete))
     const mayGoOn = !isLast && reply.raw.shouldKeepAlive
-    // A client of HTTP/1.0 closes unless it is told otherwise. Fastify itself asks to close after a refused body.
-    if (isLast) reply.header('connection', 'close')
-    else if (mayGoOn && raw.httpVersion === '1.0') reply.header('connection', 'keep-alive')
-    else if (reply.hasHeader('connection')) reply.removeHeader('connection')
+    // Fastify itself asks to close after a refused body. Without this field, Node adds it.
+    if (isLast || reply.hasHeader('connection')) reply.header('connection', mayGoOn ? 'keep-alive' : 'close')
     // Node closes after such a response, or after one to a client that asks for it: the body must have arrived.
     if (mayGoOn || raw.complete || connection?.failureOf(raw) || awaits100(raw)) return done(null, payload)
     const send = () => {

@@ -38,10 +38,6 @@ function checkType(type: string): Failure | undefined {
   }
 }
 
-/** Returns the failure of a body that exceeds the share, judged by its Content-Length; a chunked body counts as one byte. */
-export const checkBudget = (headers: IncomingHttpHeaders, bodies: Shares, caller: string) =>
-  bodies.fits(caller, Number(headers['content-length'] ?? 1)) ? undefined : overBudget()
-
 type Done = (error: Error | null, body?: unknown) => void
 
 /**
@@ -50,7 +46,7 @@ type Done = (error: Error | null, body?: unknown) => void
  */
 export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(schema)
-  return ({ raw, caller, connection }: FastifyRequest, done: Done) => {
+  return ({ raw, caller, connection }: FastifyRequest, _: unknown, done: Done) => {
     const announced = Number(raw.headers['content-length'])
     const chunks: Buffer[] = []
     let length = 0
@@ -87,7 +83,6 @@ export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: nu
     function end(error: Failure | null, value?: unknown) {
       raw.off('data', onData).off('end', onEnd).off('close', onClose).off('cut off', end)
       bodies.release(caller, held)
-      held = 0
       done(error, value)
     }
 

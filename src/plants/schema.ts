@@ -64,18 +64,15 @@ export const ErrorBody = Type.Object(
 export type ErrorBody = Static<typeof ErrorBody>
 
 /** Checks bodies by TypeBox, which coerces nothing, and drops unknown properties: what waits holds nothing else. */
-export default fp(
-  async (app) => {
-    app.setValidatorCompiler(({ schema }) => {
-      const checker = TypeCompiler.Compile(schema as typeof NewPlant)
-      return (body: unknown) =>
-        checker.Check(body)
-          ? { value: pickFields(schema as typeof NewPlant, body) }
-          : { error: toFailure(checker.Errors(body).First() as ValueError) }
-    })
-  },
-  { name: 'schema' }
-)
+export default fp(async (app) => {
+  app.setValidatorCompiler(({ schema }) => {
+    const checker = TypeCompiler.Compile(schema as typeof NewPlant)
+    return (body: unknown) =>
+      checker.Check(body)
+        ? { value: pickFields(schema as typeof NewPlant, body) }
+        : { error: toFailure(checker.Errors(body).First() as ValueError) }
+  })
+})
 
 /** TypeBox's Value.Clean would keep a member that is called as one of Object.prototype, such as `constructor`. */
 const pickFields = ({ properties }: TObject, body: object) =>

@@ -13,29 +13,21 @@ import {
   type PlantWrite,
   toRowError
 } from './statements.ts'
-import { outcomeOf, type Stored, type WriteContext } from './write-id.ts'
+import { outcomeOf, type Stored } from './write-id.ts'
 
 /** A create as group commit takes it. */
-export interface PlantItem extends TracedItem, PlantWrite, WriteContext {}
-
-/** A row with a plant's id. The id is a number where the operator has made its column an integer. */
-type FoundRow = { id: string | number; write_id: string }
-
-const untried: RowVerdict = { kind: 'untried' }
+export interface PlantItem extends TracedItem, PlantWrite {}
 
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
 
 /** Makes the store over the database. Each statement has its part of the write deadline. */
-export function createSqlStore(
-  database: Pick<Database, 'run' | 'reports'>,
-  deadlineMs: number
-): Store<PlantItem, Stored> {
+export function createSqlStore(database: Database, deadlineMs: number): Store<PlantItem, Stored> {
   const limitMs = statementLimitMs(deadlineMs)
 
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
   function toResult(outcome: EachOutcome | undefined): 'created' | RowVerdict | undefined {
-    if (outcome === undefined) return untried
+    if (outcome === undefined) return { kind: 'untried' }
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
     const error = toRowError(outcome)
     database.reports.add(error)
@@ -73,9 +65,11 @@ export function createSqlStore(
     find: (rows, _, signal) =>
       orVerdict(async () => {
         const statement = findPlants(rows.map(({ item }) => item.id))
+        // The id is a number where the operator has made its column an integer.
+        type FoundRow = { id: string | number; write_id: string }
         const stored = await database.run<FoundRow>(statement, limitMs, signal)
-        const found = new Map(stored.rows.map(({ id, write_id }) => [String(id), write_id]))
-        return rows.map(({ item, mayBeStored }) => outcomeOf(item, found.get(String(item.id)), mayBeStored))
+        const found = new Map(stored.rows.map(({ id, write_id }) => [BigInt(id), write_id]))
+        return rows.map(({ item, mayBeStored }) => outcomeOf(item.writeId, found.get(item.id), mayBeStored))
       }),
 
     probe: () => database.run(commitNothing, limitMs).then(() => undefined, diagnose)

@@ -1,5 +1,4 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import { StacklessError } from '../failures.ts'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -99,8 +98,8 @@ const insertEach = `
         when others or assert_failure then
           get stacked diagnostics code = returned_sqlstate, broken = constraint_name, field = column_name,
             relation = table_name, context = pg_exception_context;
-          outcomes := outcomes || jsonb_build_object('code', code, 'constraint', broken, 'column', field,
-            'table', relation, 'context', context);
+          outcomes := outcomes || jsonb_strip_nulls(jsonb_build_object('code', code, 'context', context,
+            'constraint', nullif(broken, ''), 'column', nullif(field, ''), 'table', nullif(relation, '')));
       end;
     end loop;
     perform set_config('${own('outcomes')}', outcomes::text, true);
@@ -152,20 +151,12 @@ export type EachOutcome =
   | { code: string; constraint?: string; column?: string; table?: string; context?: string }
 
 /** Returns an error of a row as PostgreSQL reports it, with its context if the row has one of its own, as of a trigger. */
-export function toRowError({ code, constraint, column, table, context = '' }: Exclude<EachOutcome, boolean>) {
+export function toRowError({ context = '', ...report }: Exclude<EachOutcome, boolean>) {
   const where = context.split('\n').slice(0, -linesOfBlock).join('\n') || undefined
   // The rights were there for the insert of no rows, so it is a policy that has refused the row.
-  const routine = code === '42501' && where === undefined ? 'ExecWithCheckOptions' : undefined
-  const fields = {
-    severity: 'ERROR',
-    code,
-    where,
-    routine,
-    table: table || undefined,
-    constraint: constraint || undefined,
-    column: column || undefined
-  }
-  return Object.assign(new StacklessError('a row has failed'), fields)
+  const routine = report.code === '42501' && where === undefined ? 'ExecWithCheckOptions' : undefined
+  const fields = { severity: 'ERROR', ...report, where, routine }
+  return Object.assign(new Error('a row has failed'), fields)
 }
 
 /** Returns the statement that finds the rows with these ids. When it has ended, the standby has what it found. */
@@ -178,13 +169,11 @@ export const findPlants = (ids: readonly bigint[]) => ({
 /** Commits as a create does, without a plant. */
 export const commitNothing = { name: 'commit nothing', text: insertNothing }
 
-/** In ms: the limit of the careful call, which a busy machine must not miss. */
-const sampleLimitMs = 5_000
-
 /** Each statement without rows: all must succeed before the service serves. */
 export const samples = [
   createPlants([], lookupLockMs),
-  createEachPlant([], sampleLimitMs),
+  // A busy machine must not miss the limit.
+  createEachPlant([], 5_000),
   findPlants([]),
   commitNothing
 ]

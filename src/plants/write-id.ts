@@ -1,18 +1,12 @@
-/** Write ids: each row stores the id of the create that wrote it (docs/decisions.md). */
-import { hash, randomUUID } from 'node:crypto'
+/**
+ * Write ids: each row stores the id of the create that wrote it (docs/decisions.md). Without an Idempotency-Key it is a random
+ * UUID, as only the service repeats such a create.
+ */
+import { hash } from 'node:crypto'
 import { Failure } from '../failures.ts'
-
-/** Who creates a plant, and by which Idempotency-Key. */
-export interface WriteContext {
-  readonly caller: string
-  readonly idempotencyKey?: string | undefined
-}
 
 /** How a create succeeded: it stored the plant, or an earlier request with its Idempotency-Key did. */
 export type Stored = 'created' | 'replayed'
-
-/** Returns a unique write id, for a create that only the service repeats. */
-export const randomWriteId = (): string => randomUUID()
 
 /**
  * Returns the write id of a create with an Idempotency-Key: the same for the same caller, key and content. A UUID of
@@ -26,25 +20,17 @@ export function deriveWriteId(caller: string, key: string, content: string): str
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** Of a write id with a key: the part that depends on the caller and the key alone, and the version, which no random id has. */
-const keyLength = 'xxxxxxxx-xxxx-8'.length
-
-/** Returns whether two write ids are of the same caller and key. */
-export const isOfSameKey = (one: string, other: string): boolean =>
-  one.slice(0, keyLength) === other.slice(0, keyLength)
+/** Returns the part of a write id that depends on the caller and the key alone; undefined for a random one, whose version is 4. */
+export const keyPartOf = (writeId: string): string | undefined => /^.{8}-.{4}-8/.exec(writeId)?.[0]
 
 /**
  * Returns what became of a create that has inserted no row. `found` is the write id of the row that has its id, if there is
  * one; `mayBeStored` is whether an earlier attempt at this create may have written it.
  */
-export function outcomeOf(
-  create: WriteContext & { readonly writeId: string },
-  found: string | undefined,
-  mayBeStored: boolean
-): Stored | Failure | undefined {
+export function outcomeOf(writeId: string, found: string | undefined, mayBeStored: boolean) {
   if (found === undefined) return undefined
-  const { idempotencyKey: key, writeId } = create
+  const keyPart = keyPartOf(writeId)
   // A plant that an earlier attempt at this create stored is new to its client.
-  if (found === writeId) return key === undefined || mayBeStored ? 'created' : 'replayed'
-  return new Failure(key !== undefined && isOfSameKey(found, writeId) ? 'ReusedKey' : 'DuplicatePlant')
+  if (found === writeId) return keyPart === undefined || mayBeStored ? 'created' : 'replayed'
+  return new Failure(keyPart !== undefined && keyPart === keyPartOf(found) ? 'ReusedKey' : 'DuplicatePlant')
 }

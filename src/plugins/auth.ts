@@ -1,13 +1,12 @@
 /** Authentication: the bearer token of each request, its caller, and how many requests a second a caller may make. */
 import bearerAuth from '@fastify/bearer-auth'
 import rateLimit from '@fastify/rate-limit'
-import type { Registry } from '@prometheus-io/client'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure, type FailureName } from '../failures.ts'
-import { addGauge } from '../metrics.ts'
+import { addMetric } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
-import { isTokenShaped, parseTokens, type Tokens } from '../tokens.ts'
+import { type FindCaller, isTokenShaped, parseTokens } from '../tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -22,57 +21,49 @@ declare module 'fastify' {
 
 interface Options {
   /** If they came from a file, it is followed. */
-  tokens: Secret<Tokens>
-  registry: Registry
+  tokens: Secret<FindCaller>
   /** How many requests a second each caller may make in this process; 0 is no limit. */
   perSecond: number
 }
 
-export default fp<Options>(
-  async (app, { tokens: secret, registry, perSecond }) => {
-    let tokens = secret.value
-    const followed = followSecret('AUTH_TOKENS_FILE', secret.file, app.log, (text) => {
-      tokens = parseTokens(text)
-      return { tokens: tokens.size }
+export default fp<Options>(async (app, { tokens, perSecond }) => {
+  let findCaller = tokens.value
+  const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app.log, (text) => {
+    findCaller = parseTokens(text)
+  })
+  addMetric('tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())
+  app.decorateRequest('caller', '')
+  await app.register(bearerAuth, {
+    addHook: false,
+    specCompliance: 'rfc6749', // the scheme's name in any case (RFC 9110, section 11.1)
+    verifyErrorLogLevel: 'trace',
+    keys: [],
+    auth: async (token, request) => {
+      request.caller = (await findCaller(token)) ?? ''
+      return request.caller !== ''
+    }
+  })
+  const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
+  if (perSecond > 0)
+    await app.register(rateLimit, {
+      global: false,
+      max: perSecond,
+      timeWindow: 1_000,
+      enableDraftSpec: true, // the IETF draft "RateLimit header fields for HTTP", version 6
+      keyGenerator: ({ caller }) => caller,
+      errorResponseBuilder: () => new Failure('RateLimited')
     })
-    addGauge(registry, 'tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +followed.isBroken())
-    app.addHook('onClose', async () => followed.close())
-    app.decorateRequest('caller', '')
-    await app.register(bearerAuth, {
-      addHook: false,
-      specCompliance: 'rfc6749', // the scheme's name in any case (RFC 9110, section 11.1)
-      verifyErrorLogLevel: 'trace',
-      keys: [],
-      auth: async (token, request) => {
-        const caller = await tokens.findCaller(token)
-        if (caller === undefined) return false
-        request.caller = caller
-        return true
-      }
+  const checkRate = perSecond > 0 ? app.rateLimit() : undefined
+  app.decorate('authenticate', (request, reply, done) => {
+    verify(request, reply, (error) => {
+      // What fails while a token's caller is looked up is no fault of the token.
+      const isOfToken = (error as { code?: string } | undefined)?.code?.startsWith('FST_BEARER_AUTH')
+      if (error) done(isOfToken ? toAuthFailure(request.headers.authorization) : error)
+      else if (checkRate === undefined) done()
+      else checkRate.call(app, request, reply).then(() => done(), done)
     })
-    const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
-    if (perSecond > 0)
-      await app.register(rateLimit, {
-        global: false,
-        max: perSecond,
-        timeWindow: 1_000,
-        enableDraftSpec: true, // the IETF draft "RateLimit header fields for HTTP", version 6
-        keyGenerator: ({ caller }) => caller,
-        errorResponseBuilder: () => new Failure('RateLimited')
-      })
-    const checkRate = perSecond > 0 ? app.rateLimit() : undefined
-    app.decorate('authenticate', (request, reply, done) => {
-      verify(request, reply, (error) => {
-        // What fails while a token's caller is looked up is no fault of the token.
-        const isOfToken = (error as { code?: string } | undefined)?.code?.startsWith('FST_BEARER_AUTH')
-        if (error) done(isOfToken ? toAuthFailure(request.headers.authorization) : error)
-        else if (checkRate === undefined) done()
-        else checkRate.call(app, request, reply).then(() => done(), done)
-      })
-    })
-  },
-  { name: 'auth' }
-)
+  })
+})
 
 /** Returns the failure of a request without a valid bearer token, with its challenge (RFC 6750, section 3). */
 function toAuthFailure(authorization = ''): Failure {

@@ -26,37 +26,34 @@ const description = `An acknowledged plant is durable, and a request that is sen
 Every response is status 200 with a plant, or status 400 with \`{"error": …, "message": …}\`.`
 const aboutBearer = 'An access token: `Authorization: Bearer <token>`'
 
-export default fp<Options>(
-  async (app, { basePath, hasPage }) => {
-    for (const schema of [NewPlant, Plant, ErrorBody]) app.addSchema({ ...schema, $id: schema.title })
-    await app.register(swagger, {
-      // What has no tag is not part of the interface, such as a probe.
-      hideUntagged: true,
-      openapi: {
-        openapi: '3.1.1',
-        info: { title: 'Plant Store', version, description, license: { name: 'MIT', identifier: 'MIT' } },
-        servers: [{ url: basePath || '/', description: 'This service' }],
-        security: [{ bearer: [] }],
-        tags: [{ name: 'plants', description: 'The plants of the store' }],
-        components: {
-          securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: aboutBearer } }
-        }
-      },
-      refResolver: { buildLocalReference: ({ $id }) => `${$id}` },
-      transform: ({ schema, url }) => ({ url, schema: schema?.tags ? complete(schema) : schema })
-    })
-    app.get('/openapi.json', async () => app.swagger())
-    if (!hasPage) return
-    await app.register(swaggerUi, {
-      routePrefix: '/docs',
-      staticCSP: policy,
-      theme: { title: 'Plant Store API' },
-      // Without the bar at the top, whose logo has a style of its own.
-      uiConfig: { layout: 'BaseLayout', tryItOutEnabled: true, docExpansion: 'full' }
-    })
-  },
-  { name: 'docs' }
-)
+export default fp<Options>(async (app, { basePath, hasPage }) => {
+  for (const schema of [NewPlant, Plant, ErrorBody]) app.addSchema({ ...schema, $id: schema.title })
+  await app.register(swagger, {
+    // What has no tag is not part of the interface, such as a probe.
+    hideUntagged: true,
+    openapi: {
+      openapi: '3.1.1',
+      info: { title: 'Plant Store', version, description, license: { name: 'MIT', identifier: 'MIT' } },
+      servers: [{ url: basePath || '/', description: 'This service' }],
+      security: [{ bearer: [] }],
+      tags: [{ name: 'plants', description: 'The plants of the store' }],
+      components: {
+        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: aboutBearer } }
+      }
+    },
+    refResolver: { buildLocalReference: ({ $id }) => `${$id}` },
+    transform: ({ schema, url }) => ({ url, schema: schema?.tags ? complete(schema) : schema })
+  })
+  app.get('/openapi.json', async () => app.swagger())
+  if (!hasPage) return
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: policy,
+    theme: { title: 'Plant Store API' },
+    // Without the bar at the top, whose logo has a style of its own.
+    uiConfig: { layout: 'BaseLayout', tryItOutEnabled: true, docExpansion: 'full' }
+  })
+})
 
 const bodyRules = `A body has at most ${maximumValues} values: itself, and each member and element at any depth; with more it gets MalformedBody. Unknown properties are ignored.`
 

@@ -4,7 +4,6 @@
  * (docs/decisions.md).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
 
@@ -19,28 +18,20 @@ declare module 'fastify' {
 export const noticeMs = 1_500
 const checkEveryMs = 50
 
-/** Adds /livez, which says that the process responds. */
-export function addLiveness(app: FastifyInstance): void {
+export default fp(async (app) => {
+  let isShuttingDown = false
   app.get('/livez', () => ({ status: 'alive' }))
-}
-
-export default fp(
-  async (app) => {
-    let isShuttingDown = false
-    addLiveness(app)
-    app.get('/readyz', () => {
-      if (isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
-      return { status: 'ready' }
-    })
-    app.decorate('announceShutdown', async (delayMs) => {
-      const { connections } = app
-      isShuttingDown = true
-      app.log.info({ delayMs }, 'reporting not ready; still serving')
-      await sleep(delayMs)
-      connections.isLeaving = true
-      const end = performance.now() + noticeMs
-      while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
-    })
-  },
-  { name: 'health' }
-)
+  app.get('/readyz', () => {
+    if (isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
+    return { status: 'ready' }
+  })
+  app.decorate('announceShutdown', async (delayMs) => {
+    const { connections } = app
+    isShuttingDown = true
+    app.log.info({ delayMs }, 'reporting not ready; still serving')
+    await sleep(delayMs)
+    connections.isLeaving = true
+    const end = performance.now() + noticeMs
+    while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
+  })
+})

@@ -1,49 +1,44 @@
 /** What operators see of requests: how long each took, how it ended and for whom, and its line in the log. */
-import { Counter, Histogram, type Registry } from '@prometheus-io/client'
+import { Counter, Histogram } from '@prometheus-io/client'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
-import { catalogue, type Failure, type FailureName } from '../failures.ts'
+import { catalogue, type Failure } from '../failures.ts'
 import { findForwardedFor, findTraceId } from '../http/head.ts'
-import { createInfoLine } from '../log.ts'
-import { addGauge, prefix } from '../metrics.ts'
+import { output } from '../log.ts'
+import { addMetric, prefix } from '../metrics.ts'
 
-export default fp<{ registry: Registry }>(
-  async (app, { registry }) => {
-    const { connections, server } = app
-    const inFlight = 'Requests that have no complete response yet'
-    addGauge(registry, 'http_requests_in_flight', inFlight, () => connections.pending)
-    addGauge(registry, 'http_connections', 'Open connections of clients', () => connections.size)
-    const measure = measureDurations(app, registry)
-    const count = countByCaller(registry)
-    const logger = app.log as Logger
-    const logReply = createRequestLog(logger)
-    // There is no request to measure.
-    server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
-      count('', errorName)
-      logger.info({ ...origin, failure, errorName }, message)
-    })
-    server.on('replied', (reply: FastifyReply, isSent: boolean) => {
-      const { caller, failure } = reply.request
-      if (isSent) measure(reply)
-      count(caller, isSent ? (failure?.name ?? 'Success') : 'ClientLeft')
-      logReply(reply, isSent)
-    })
-  },
-  { name: 'telemetry', dependencies: ['auth'] }
-)
+export default fp(async (app) => {
+  const { connections, server } = app
+  const inFlight = 'Requests that have no complete response yet'
+  addMetric('http_requests_in_flight', inFlight, () => connections.pending)
+  addMetric('http_connections', 'Open connections of clients', () => connections.size)
+  const measure = measureDurations(app)
+  const count = countByCaller()
+  const logger = app.log as Logger
+  // There is no request to measure.
+  server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
+    count(undefined, errorName)
+    logger.info({ ...origin, failure, errorName }, message)
+  })
+  server.on('replied', (reply: FastifyReply, isSent: boolean) => {
+    const line = describe(reply)
+    if (isSent) measure(line)
+    count(line.caller, isSent ? (line.errorName ?? 'Success') : 'ClientLeft')
+    logReply(logger, line, reply.request.failure, isSent)
+  })
+})
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
 /** Returns a function that measures a response that was sent. */
-function measureDurations(app: FastifyInstance, registry: Registry) {
+function measureDurations(app: FastifyInstance) {
   const histogram = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
     help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
     labelNames: ['route', 'interface', 'method', 'failure'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    registers: [registry]
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   })
   const ofApi = new Set<string | undefined>()
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
@@ -53,34 +48,29 @@ function measureDurations(app: FastifyInstance, registry: Registry) {
       for (const failure of [0, 500, 503]) histogram.zero({ route, interface: 'true', method, failure })
     }
   })
-  return ({ request, elapsedTime }: FastifyReply) => {
-    const url = request.apiPath ?? request.routeOptions.url
+  return ({ route, method, failure, durationMs }: Line) => {
     const labels = {
-      route: url ?? 'unknown',
-      interface: `${ofApi.has(url)}`,
-      method: methods.has(request.method) ? request.method : 'other',
-      failure: request.failure?.error ?? 0
+      route: route ?? 'unknown',
+      interface: `${ofApi.has(route)}`,
+      method: methods.has(method) ? method : 'other',
+      failure
     }
-    histogram.observe(labels, elapsedTime / 1_000)
+    histogram.observe(labels, durationMs / 1_000)
   }
 }
-
-/** What a client got for a request; `ClientLeft` if it left before its response. */
-type Result = 'Success' | 'ClientLeft' | FailureName
 
 /** What counts from 0 for each caller, so that Prometheus notices the first one. */
 const fromStart = Object.entries(catalogue).flatMap(([name, [error]]) =>
   error === 500 || error === 503 ? name : []
 )
 
-/** Returns a function that counts a request by its caller, which is empty without a valid token, and by how it ended. */
-function countByCaller(registry: Registry) {
+/** Returns a function that counts a request by its caller, which is undefined without a valid token, and by how it ended. */
+function countByCaller() {
   const callers = new Set<string>()
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
-    labelNames: ['caller', 'result'],
-    registers: [registry]
+    labelNames: ['caller', 'result']
   })
   function begin(caller: string) {
     callers.add(caller)
@@ -88,34 +78,32 @@ function countByCaller(registry: Registry) {
   }
   // No token can have a name with brackets.
   begin('(none)')
-  return (name: string, result: Result) => {
-    const caller = name || '(none)'
+  return (name: string | undefined, result: string) => {
+    const caller = name ?? '(none)'
     if (!callers.has(caller)) begin(caller)
     requests.inc({ caller, result })
   }
 }
 
-/** Returns a function that logs a response that was sent or given up. */
-function createRequestLog(logger: Logger) {
-  const writeInfoLine = createInfoLine(logger)
-  return (reply: FastifyReply, isSent: boolean) => {
-    const { failure, caller } = reply.request
-    if (isSent && !failure && caller) return writeInfoLine(writeFields(reply), 'responded')
-    const line = describe(reply)
-    // The client got no failure, and its plant may be stored.
-    const unsent = { ...line, failure: undefined, errorName: undefined }
-    if (!isSent) logger.info(unsent, 'the client left before its response')
-    // Probes come every second, and matter only when they fail.
-    else if (!failure) logger.debug(line, 'responded')
-    else if (failure.error === 500) logger.error({ ...line, err: failure }, failure.message)
-    else if (failure.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
-    else logger.info({ ...line, cause: reportOf(failure) }, failure.message)
-  }
+/** Logs a response that was sent or given up. */
+function logReply(logger: Logger, line: Line, failure: Failure | null, isSent: boolean) {
+  if (isSent && !failure && line.caller) return logger.isLevelEnabled('info') && writeSuccess(line)
+  // The client got no failure, and its plant may be stored.
+  const unsent = { ...line, failure: undefined, errorName: undefined }
+  if (!isSent) logger.info(unsent, 'the client left before its response')
+  // Probes come every second, and matter only when they fail.
+  else if (!failure) logger.debug(line, 'responded')
+  else if (failure.error === 500) logger.error({ ...line, err: failure }, failure.message)
+  else if (failure.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
+  else logger.info({ ...line, cause: reportOf(failure) }, failure.message)
 }
 
 /** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
 const reportOf = ({ cause }: Failure) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
 
+type Line = ReturnType<typeof describe>
+
+/** Returns the fields of a request's line. */
 function describe({ request, elapsedTime }: FastifyReply) {
   const { id, headers, method, caller, failure, ip } = request
   return {
@@ -134,14 +122,15 @@ function describe({ request, elapsedTime }: FastifyReply) {
 }
 
 /**
- * Returns the fields of a success's line as JSON: pino's serialisation would cost as much as all else of the line. None of
- * them can hold what JSON would have to escape.
+ * Writes the line of a success as pino would, whose generic serialisation takes ten times as long. None of its values can hold
+ * what JSON would have to escape.
  */
-function writeFields(reply: FastifyReply): string {
-  const { requestId, traceId, method, route, caller, durationMs, client, forwardedFor } = describe(reply)
-  return (
-    `,"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}","route":"${route}"` +
-    `,"caller":"${caller}","failure":0,"durationMs":${durationMs}${member('client', client)}${member('forwardedFor', forwardedFor)}`
+function writeSuccess(line: Line) {
+  const { requestId, traceId, method, route, caller, durationMs, client, forwardedFor } = line
+  output.write(
+    `{"level":30,"time":${Date.now()},"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}"` +
+      `,"route":"${route}","caller":"${caller}","failure":0,"durationMs":${durationMs}${member('client', client)}` +
+      `${member('forwardedFor', forwardedFor)},"msg":"responded"}\n`
   )
 }
 
