@@ -5,7 +5,7 @@ import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
 import { noticeMs } from './plugins/health.ts'
-import { type Environment, findSecret, readSecret } from './secrets.ts'
+import { readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
 import { parseTokens } from './tokens.ts'
 
@@ -66,7 +66,7 @@ const Settings = Type.Object({
 type Settings = Static<typeof Settings>
 
 /** Reads the settings. Adds a line to `faults` for each bad one; the result is then of no use. */
-function readSettings(env: Environment, faults: string[]): Settings {
+function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
   const entries = Object.entries(Settings.properties).map(([name, property]) => {
     // An editor of another system, or a file of variables, leaves a line end behind, which nobody sees.
     const text = env[name]?.replace(/[\r\n]+$/, '') || undefined
@@ -82,8 +82,8 @@ function readSettings(env: Environment, faults: string[]): Settings {
 const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
-function readUrl(env: Environment, names: readonly string[], faults: string[]) {
-  const url = findSecret(env, names) ?? names.at(-1)
+function readUrl(env: NodeJS.ProcessEnv, names: readonly string[], faults: string[]) {
+  const url = names.find((name) => env[name] || env[`${name}_FILE`]) ?? names.at(-1)
   for (const name of Object.keys(env))
     if (refusedVariables.test(name) && env[name] && env[name] !== 'disable')
       faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)
@@ -94,7 +94,7 @@ function readUrl(env: Environment, names: readonly string[], faults: string[]) {
 export type Config = ReturnType<typeof readConfig>
 
 /** Reads the service's configuration. Throws a StartupFault with one line for each missing or bad value. */
-export function readConfig(env: Environment) {
+export function readConfig(env: NodeJS.ProcessEnv) {
   const faults: string[] = []
   const settings = readSettings(env, faults)
   const database = readUrl(env, ['DATABASE_URL'], faults)
@@ -136,7 +136,7 @@ function deriveLimits(settings: Settings) {
 }
 
 /** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
-export function readMigrationConfig(env: Environment) {
+export function readMigrationConfig(env: NodeJS.ProcessEnv) {
   const faults: string[] = []
   const { STARTUP_TIMEOUT_MS: startupTimeoutMs } = readSettings(env, faults)
   const url = readUrl(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
@@ -145,7 +145,7 @@ export function readMigrationConfig(env: Environment) {
 }
 
 /** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */
-export function isTracingOn(env: Environment): boolean {
+export function isTracingOn(env: NodeJS.ProcessEnv): boolean {
   const { OTEL_TRACES_EXPORTER: exporter, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = env
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || exporter === 'none') return false
   return Boolean(exporter || endpoint || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)

@@ -3,36 +3,24 @@ import { readFileSync } from 'node:fs'
 import type { FastifyBaseLogger } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
-/** The process's environment variables. */
-export type Environment = Record<string, string | undefined>
-
-/** A file, and its text when it was read at the start. */
-export interface SecretFile {
-  readonly path: string
-  readonly text: string
-}
-
-/** What a secret says, and the file that it came from, if it came from one. */
+/** What a secret says, and the file that it came from, if it came from one, with its text at the start. */
 export interface Secret<T> {
   readonly value: T
-  readonly file: SecretFile | undefined
+  readonly file: { readonly path: string; readonly text: string } | undefined
 }
 
-/** Returns the first of these names that is set, as NAME or by the file that NAME_FILE names. */
-export const findSecret = (env: Environment, names: readonly string[]) =>
-  names.find((name) => env[name] || env[`${name}_FILE`])
-
 /**
- * Reads the first of these secrets that is set; one is required. Returns undefined, and adds a line to `faults`, if none is
- * set or its text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
+ * Reads the first of these secrets that is set, as NAME or by the file that NAME_FILE names; one is required. Returns
+ * undefined, and adds a line to `faults`, if none is set or its text cannot be read or parsed: `parse` throws a StartupFault.
+ * No line holds a secret.
  */
 export function readSecret<T>(
-  env: Environment,
+  env: NodeJS.ProcessEnv,
   names: readonly string[],
   parse: (text: string) => T,
   faults: string[]
 ): Secret<T> | undefined {
-  const name = findSecret(env, names)
+  const name = names.find((each) => env[each] || env[`${each}_FILE`])
   if (name === undefined) {
     faults.push(`${names.at(-1)} is required`)
     return undefined
@@ -40,14 +28,14 @@ export function readSecret<T>(
   const path = env[`${name}_FILE`]
   if (env[name] && path) faults.push(`${name} and ${name}_FILE must not both be set`)
   const text = path ? readText(path) : `${env[name]}`
-  if (text instanceof StartupFault) faults.push(`${name}_FILE ${text.message}`)
-  else
-    try {
-      return { value: parse(text), file: path ? { path, text } : undefined }
-    } catch (error) {
-      faults.push(...(error as StartupFault).faults.map((fault) => `${name} ${fault}`))
-    }
-  return undefined
+  try {
+    if (text instanceof StartupFault) throw text
+    return { value: parse(text), file: path ? { path, text } : undefined }
+  } catch (error) {
+    const variable = path ? `${name}_FILE` : name
+    faults.push(...(error as StartupFault).faults.map((fault) => `${variable} ${fault}`))
+    return undefined
+  }
 }
 
 /** Returns the text of a file, or why it cannot be read. */
@@ -63,21 +51,21 @@ function readText(path: string): string | StartupFault {
 const readEveryMs = 250
 
 /**
- * Follows the file that the setting `name` names, if any. Passes each new text to `use`, which returns what to log, or throws
- * a StartupFault to keep the earlier text.
+ * Follows the file that the setting `name` names, if any. Passes each new text to `use`, which throws a StartupFault to keep
+ * the earlier text. Returns a function that tells whether the file is broken now.
  */
 export function followSecret(
   name: string,
-  file: SecretFile | undefined,
+  { file }: Secret<unknown>,
   log: FastifyBaseLogger,
-  use: (text: string) => object
-) {
+  use: (text: string) => void
+): () => boolean {
   /** What was read last; what was judged last; and whether that is broken, so that an earlier text stays in use. */
   let seen = file?.text
   let judged = file?.text
   let isBroken = false
 
-  function read({ path }: SecretFile) {
+  function read(path: string) {
     const found = readText(path)
     const text = String(found)
     const isNew = text === seen && text !== judged
@@ -86,14 +74,15 @@ export function followSecret(
     judged = text
     try {
       if (found instanceof StartupFault) throw found
-      log.info(use(found), `${name} was read`)
+      use(found)
       isBroken = false
+      log.info(`${name} was read`)
     } catch (error) {
       isBroken = true
       log.error({ faults: (error as StartupFault).faults }, `${name} is broken; keeping the earlier text`)
     }
   }
 
-  const timer = file && setInterval(() => read(file), readEveryMs).unref()
-  return { isBroken: () => isBroken, close: () => clearInterval(timer) }
+  if (file) setInterval(() => read(file.path), readEveryMs).unref()
+  return () => isBroken
 }

@@ -2,16 +2,11 @@
 import { hash, randomBytes } from 'node:crypto'
 import { StartupFault } from './startup-fault.ts'
 
-/** What the configuration says of access tokens. Nothing else knows how one is recognised. */
-export interface Tokens {
-  /** How many there are. */
-  readonly size: number
-  /**
-   * Returns the caller of a bearer token; undefined if the token is not valid now. It is awaited, so that another kind of
-   * token may ask elsewhere. Callers must be few: rates, budgets and metrics keep something for each.
-   */
-  findCaller(token: string): string | undefined | Promise<string | undefined>
-}
+/**
+ * Returns the caller of a bearer token; undefined if the token is not valid now. It is awaited, so that another kind of token
+ * may ask elsewhere. Callers must be few: rates, budgets and metrics keep something for each.
+ */
+export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
 const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
@@ -20,7 +15,7 @@ const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and n
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
  * Throws a StartupFault with a readable line for each entry that breaks a rule; no line holds a secret.
  */
-export function parseTokens(text: string): Tokens {
+export function parseTokens(text: string): FindCaller {
   /** The SHA-256 digest (hex) of each secret, with its caller. */
   const tokens = new Map<string, string>()
   const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])
@@ -30,22 +25,14 @@ export function parseTokens(text: string): Tokens {
   })
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
-  /**
-   * The callers of the secrets that were found valid, at most one for each token: hashing a secret again costs as much as
-   * its log line. They stay in memory in clear text until the file of tokens changes.
-   */
+  /** The callers of the secrets that were found valid, in clear text: to hash a secret again costs more than its log line. */
   const known = new Map<string, string>()
-  return {
-    size: tokens.size,
-    findCaller(token) {
-      // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which
-      // a random number of this process decides, and nobody can choose a secret by its digest.
-      let caller = known.get(token)
-      if (caller !== undefined) return caller
-      caller = tokens.get(hash('sha256', token))
-      if (caller !== undefined) known.set(token, caller)
-      return caller
-    }
+  // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which a random
+  // number of this process decides, and nobody can choose a secret by its digest.
+  return (token) => {
+    const caller = known.get(token) ?? tokens.get(hash('sha256', token))
+    if (caller !== undefined) known.set(token, caller)
+    return caller
   }
 }
 

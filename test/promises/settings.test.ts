@@ -109,7 +109,7 @@ const secrets: [title: string, env: Env, faults: string[]][] = [
     { ...none, DATABASE_URL_FILE: file('absent'), AUTH_TOKENS_FILE: file('empty') },
     [
       'DATABASE_URL_FILE names a file that cannot be read (ENOENT)',
-      'AUTH_TOKENS must hold at least one token'
+      'AUTH_TOKENS_FILE must hold at least one token'
     ]
   ]
 ]
