@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { createDatabase, query } from '../support/postgres/database.ts'
 import { failure, type Reply, replay, success } from '../support/responses.ts'
 import { headers, keyed, startService, token } from '../support/service.ts'
+import { exchange, parseResponses, request } from '../support/sockets.ts'
 
 const otherCaller = 'other-secret-0123456789'
 const DATABASE_URL = await createDatabase(t)
@@ -128,6 +129,25 @@ function assertOneCreated(t: Test, replies: Reply[], others: Reply) {
   if (others !== replayed || rest.length === 0) t.strictSame(rest, [created])
   else for (const reply of rest) t.strictSame(reply, created)
 }
+
+t.test('copies in one packet: one of them is told that it has created the plant', async (t) => {
+  const rounds = Array.from({ length: 10 }, () => {
+    const body = JSON.stringify(newPlant())
+    const copy = (fields = {}) => request(body, { 'idempotency-key': 'p', ...fields })
+    return copy() + copy({ connection: 'close' })
+  })
+  let exact = 0
+  for (const copies of rounds) {
+    const replies = parseResponses(await exchange(service.url, [copies]))
+    t.strictSame(
+      replies.map(({ status, body }) => [status, body]),
+      Array.from({ length: 2 }, () => [created.status, created.body])
+    )
+    if (replies.filter(({ headers }) => headers['idempotent-replayed']).length === 1) exact++
+  }
+  // Of copies that were cut off together, none can tell.
+  t.not(exact, 0)
+})
 
 t.test('copies at two replicas, where names are unique: none is refused for its own row', async (t) => {
   await run('delete from plants')
