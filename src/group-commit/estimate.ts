@@ -21,8 +21,6 @@ export class Estimate {
   #batchMs = 0
   /** How long the slowest of the latest batches took, whatever its size; quicker ones lower it slowly. */
   #slowMs = 0
-  /** How many batches were cut off since one was written. */
-  #cutOffs = 0
 
   constructor(limits: Limits) {
     this.#limits = limits
@@ -35,7 +33,6 @@ export class Estimate {
 
   /** Learns from a batch that was written together. It counts by how full it was: only full ones show what a full one takes. */
   learn(rows: readonly { readonly item: Item }[], ms: number) {
-    this.#cutOffs = 0
     this.#slowMs = Math.max(ms, this.#slowMs + (ms - this.#slowMs) * weights.quicker)
     const bytes = rows.reduce((sum, { item }) => sum + item.bytes, 0)
     const fill = this.#batches(rows.length, bytes)
@@ -43,8 +40,9 @@ export class Estimate {
     this.#batchMs += change * (change < 0 ? weights.quicker : weights.slower) * Math.min(1, fill)
   }
 
+  /** A batch was cut off. After one in each lane the time doubles: it may be too short for all (RFC 6298, section 5.5). */
   noteCutOff() {
-    this.#cutOffs++
+    this.#slowMs = Math.max(lockBoundsMs.shortest, this.#slowMs) * 2 ** (1 / this.#limits.lanes)
   }
 
   /** How long the lanes are expected to take for these rows and bytes, in ms. */
@@ -52,13 +50,9 @@ export class Estimate {
     return (this.#batches(rows, bytes) * this.#batchMs) / this.#limits.lanes
   }
 
-  /**
-   * After this time a batch is suspected of having a slow row, in ms. It is doubled each time as many batches were cut off as
-   * there are lanes: then it may be too short for all (RFC 6298, section 5.5).
-   */
+  /** After this time a batch is suspected of having a slow row, in ms. */
   get togetherMs(): number {
-    const doublings = Math.floor(this.#cutOffs / this.#limits.lanes)
-    return 4 * Math.max(lockBoundsMs.shortest, this.#slowMs) * 2 ** doublings
+    return 4 * Math.max(lockBoundsMs.shortest, this.#slowMs)
   }
 
   /** How long a batch waits for a lock: as long as another replica's may hold it, or two replicas break each other's batches for ever. */
