@@ -1,6 +1,6 @@
 /** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
 import { readFileSync } from 'node:fs'
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
 /** What a secret says, and the file that it came from, if it came from one, with its text at the start. */
@@ -51,13 +51,13 @@ function readText(path: string): string | StartupFault {
 const readEveryMs = 250
 
 /**
- * Follows the file that the setting `name` names, if any. Passes each new text to `use`, which throws a StartupFault to keep
- * the earlier text. Returns a function that tells whether the file is broken now.
+ * Follows the file that the setting `name` names, if any, until the application closes. Passes each new text to `use`, which
+ * throws a StartupFault to keep the earlier text. Returns a function that tells whether the file is broken now.
  */
 export function followSecret(
   name: string,
   { file }: Secret<unknown>,
-  log: FastifyBaseLogger,
+  app: FastifyInstance,
   use: (text: string) => void
 ): () => boolean {
   /** What was read last; what was judged last; and whether that is broken, so that an earlier text stays in use. */
@@ -76,13 +76,14 @@ export function followSecret(
       if (found instanceof StartupFault) throw found
       use(found)
       isBroken = false
-      log.info(`${name} was read`)
+      app.log.info(`${name} was read`)
     } catch (error) {
       isBroken = true
-      log.error({ faults: (error as StartupFault).faults }, `${name} is broken; keeping the earlier text`)
+      app.log.error({ faults: (error as StartupFault).faults }, `${name} is broken; keeping the earlier text`)
     }
   }
 
-  if (file) setInterval(() => read(file.path), readEveryMs).unref()
+  const timer = file && setInterval(() => read(file.path), readEveryMs).unref()
+  app.addHook('onClose', async () => clearInterval(timer))
   return () => isBroken
 }

@@ -9,13 +9,17 @@ import { text } from 'node:stream/consumers'
 import { reportStartupFault, StartupFault } from '../startup-fault.ts'
 
 /** What reaches a service that listens on all addresses. */
-const loopback: Record<string, string> = { '': '127.0.0.1', '0.0.0.0': '127.0.0.1', '::': '::1' }
+const loopback: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 try {
   const path = process.argv[2] ?? '/livez'
   if (path !== '/livez' && path !== '/readyz') throw new StartupFault(['usage: healthcheck [/livez|/readyz]'])
-  const { HOST: host = '', PORT: port } = process.env
-  const [response] = await once(get({ host: loopback[host] ?? host, port: port || 3000, path }), 'response')
+  const { env } = process
+  // /livez is also on the metrics' listener, where no flood of clients can keep a probe out.
+  const isOnMetrics = path === '/livez' && !['off', '0'].includes(env.METRICS_PORT ?? '')
+  const host = (isOnMetrics ? env.METRICS_HOST || '127.0.0.1' : env.HOST) || '0.0.0.0'
+  const port = isOnMetrics ? env.METRICS_PORT || 9464 : env.PORT || 3000
+  const [response] = await once(get({ host: loopback[host] ?? host, port, path }), 'response')
   const body = await text(response)
   if (response.statusCode !== 200) throw new StartupFault([`${path}: ${body}`])
 } catch (error) {

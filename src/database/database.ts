@@ -48,7 +48,7 @@ export class Database {
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>> {
     let session = this.#free.pop()
-    while (session?.hasEnded) session = this.#free.pop()
+    for (; session?.hasEnded; session = this.#free.pop()) session.end()
     session ??= await this.#open(limitMs)
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)

@@ -26,7 +26,13 @@ export default fp<Options>(async (app, { url, checks }) => {
   warnOfClearText(url.value, log)
   let newest = url.value
 
-  const isFileBroken = followSecret('DATABASE_URL_FILE', url, log, (text) => {
+  // Hooks of onClose run from the last to the first, so the file is not followed any more.
+  app.addHook('onClose', async () => {
+    newest = database.options
+    database.end()
+  })
+
+  const isFileBroken = followSecret('DATABASE_URL_FILE', url, app, (text) => {
     newest = parseDatabaseUrl(text)
     void adopt(newest)
   })
@@ -47,10 +53,6 @@ export default fp<Options>(async (app, { url, checks }) => {
   }
 
   app.decorate('database', database)
-  app.addHook('onClose', async () => {
-    newest = database.options
-    database.end()
-  })
   const isBroken = () => +(isFileBroken() || newest !== database.options)
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
   addMetric('database_url_file_error', help, isBroken)

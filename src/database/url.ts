@@ -64,7 +64,7 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
   const [{ user = '', password = '', database, ssl, options }] = all as [ReturnType<typeof parse>]
   // Node takes an empty file for none, and would trust every public authority.
   if (typeof ssl === 'object' && ssl.ca !== undefined && !ssl.ca.includes('-----BEGIN '))
-    throw fault(`names a file that cannot be read: no PEM, open '${values.sslrootcert}'`)
+    throw fault(`has a parameter whose file cannot be read: no PEM, open '${values.sslrootcert}'`)
   return {
     user,
     password,
@@ -110,7 +110,10 @@ function rulesOf(values: Values, credentials: string, list: string): [isBroken: 
     [/\s/.test(list), form],
     [isList && hasOther, 'must list its hosts before the path, such as host1:5432,host2:5432'],
     [isList && values.target_session_attrs === 'any', 'must set target_session_attrs to read-write'],
-    [!isOff && /^(\/|%2f)/i.test(host ?? list), 'must set sslmode to disable, or none, for a Unix socket'],
+    [
+      !isOff && /^(\/|%2f)/i.test(host ?? list),
+      'must set sslmode to disable, or not at all, for a Unix socket'
+    ],
     [sslmode === 'verify-ca' && !sslrootcert, 'must set sslrootcert for sslmode=verify-ca'],
     [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither']
   ]
@@ -123,7 +126,7 @@ function tryParse(url: string) {
   } catch (error) {
     const { code, path, message } = error as NodeJS.ErrnoException
     // No other message: it could quote the URL.
-    throw fault(code && path ? `names a file that cannot be read: ${message}` : form)
+    throw fault(code && path ? `has a parameter whose file cannot be read: ${message}` : form)
   }
 }
 

@@ -27,7 +27,7 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. */
 export class Health {
   readonly #options: Options
-  /** Since when nothing has responded. */
+  /** When the first attempt without a response failed; Infinity while something responds. */
   #silentSince = Number.POSITIVE_INFINITY
   #isPaused = false
   #isDown = false
@@ -35,7 +35,7 @@ export class Health {
   /** Probes for an end of the silence since something was written. */
   #probes = 0
   #probing: Promise<Verdict | undefined> | undefined
-  /** Ends the wait for the next probe; set until that has ended. */
+  /** Ends the wait for the next probe; set until that has ended, or is not needed any more. */
   #cancelProbe: (() => void) | undefined
 
   constructor(options: Options) {
@@ -52,14 +52,10 @@ export class Health {
     return this.#isPaused
   }
 
-  /** An attempt or a probe has failed. */
+  /** An attempt has failed. */
   hasFailed(failure: Verdict) {
     if (!isSilence(failure)) return this.hasServed(false)
-    const { clock, deadlineMs } = this.#options
-    this.#silentSince = Math.min(this.#silentSince, clock.now())
-    const isLong = clock.now() - this.#silentSince >= deadlineMs
-    if (isLong) this.#setDown(failure)
-    if (isLong || failure.kind === 'away') this.#isPaused = true
+    this.#noteSilence(failure)
     this.#probeLater()
   }
 
@@ -91,10 +87,19 @@ export class Health {
       if (!this.#cancelProbe) return
       // What is wrong for every row is told to each of them.
       if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
-      this.#cancelProbe = undefined
-      this.hasFailed(failure)
+      // Another failure may have begun a wait meanwhile.
+      this.stop()
+      if (isSilence(failure)) this.#noteSilence(failure)
       this.#probeLater()
     })
+  }
+
+  #noteSilence(failure: Verdict) {
+    const { clock, deadlineMs } = this.#options
+    this.#silentSince = Math.min(this.#silentSince, clock.now())
+    const isLong = clock.now() - this.#silentSince >= deadlineMs
+    if (isLong) this.#setDown(failure)
+    if (isLong || failure.kind === 'away') this.#isPaused = true
   }
 
   #resume() {

@@ -101,7 +101,7 @@ export class Row<T extends Item, R> {
     this.#onOutcome = onOutcome
   }
 
-  /** Changes its state, unless it is done, for which there is `settle`. */
+  /** Changes its state; throws if it is done. For that there is `settle`. */
   enter(state: 'waiting' | 'tried' | 'resting') {
     assert(this.state !== 'done', 'a row that is done is not tried again')
     this.state = state

@@ -46,7 +46,7 @@ type Done = (error: Error | null, body?: unknown) => void
  */
 export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
   const read = createJsonReader(schema)
-  return ({ raw, caller, connection }: FastifyRequest, _: unknown, done: Done) => {
+  return ({ raw, caller, connection }: FastifyRequest, _payload: unknown, done: Done) => {
     const announced = Number(raw.headers['content-length'])
     const chunks: Buffer[] = []
     let length = 0

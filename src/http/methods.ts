@@ -6,7 +6,7 @@ import { Failure } from '../failures.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** All routes but those that reject other methods. One of the interface, for the document and the alerts, has a tag. */
+    /** All routes but those that reject other methods. `isApi`: it has a tag, and is in the document and the alerts. */
     routes: { method: string; url: string; isApi: boolean }[]
     /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
     rejectOtherMethods(): void

@@ -1,4 +1,4 @@
-/** POST /plants. What can be refused by a request's header is refused before any of its body is read. */
+/** POST /plants. What a request's header decides is decided before any of its body is read. */
 import type { Static } from '@sinclair/typebox'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'

@@ -28,7 +28,7 @@ interface Options {
 
 export default fp<Options>(async (app, { tokens, perSecond }) => {
   let findCaller = tokens.value
-  const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app.log, (text) => {
+  const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
     findCaller = parseTokens(text)
   })
   addMetric('tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())

@@ -30,3 +30,24 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   await clock.moveTo(11_000)
   t.strictSame([told, health.isPaused], [[true, false, 'due'], false])
 })
+
+t.test('one wait for a probe at a time, whatever ends while one runs; none after the stop', async (t) => {
+  const clock = createVirtualClock(() => 0)
+  let probes = 0
+  const probe = async () => {
+    probes++
+    await new Promise<void>((resolve) => void clock.after(5, resolve))
+    return { kind: 'away' } as const
+  }
+  const health = new Health({ clock, deadlineMs: 1_000, probe, onOutage() {}, onDue() {} })
+  health.hasFailed({ kind: 'away' })
+  await clock.moveTo(12)
+  health.hasServed(true)
+  health.hasFailed({ kind: 'lost' })
+  await clock.moveTo(5_300)
+  health.stop()
+  const before = probes
+  await clock.moveTo(10_000)
+  t.ok(before > 0)
+  t.equal(probes, before)
+})

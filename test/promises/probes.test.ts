@@ -42,9 +42,9 @@ const whileEnding: Case[] = [
   ['metrics GET /livez', alive]
 ]
 
-const { port: PORT } = new URL(urls[''])
+const ports = { PORT: new URL(urls['']).port, METRICS_PORT: new URL(urls['metrics ']).port }
 const healthcheck = (args: string[], env = {}) =>
-  run(t, 'src/commands/healthcheck.ts', { PORT, ...env }, args)
+  run(t, 'src/commands/healthcheck.ts', { ...ports, ...env }, args)
 const healthy = { code: 0, stdout: '', stderr: '' }
 
 t.test('they need no token and no BASE_PATH, and have GET and HEAD', async (t) => {
@@ -52,10 +52,11 @@ t.test('they need no token and no BASE_PATH, and have GET and HEAD', async (t) =
 })
 
 t.test('the command of a container: 0 if the probe is 200, else 1 and a line', async (t) => {
-  t.strictSame(await healthcheck([]), healthy)
+  t.strictSame(await healthcheck([]), healthy, 'liveness, of the metrics')
+  t.strictSame(await healthcheck([], { METRICS_PORT: 'off' }), healthy, 'liveness, without metrics')
   t.strictSame(await healthcheck(['/readyz']), healthy)
   t.match(await healthcheck(['/plants']), { code: 1, stderr: /^plant-store: usage: / })
-  t.match(await healthcheck([], { PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
+  t.match(await healthcheck([], { METRICS_PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
 })
 
 t.test(

@@ -5,6 +5,7 @@ import { lockTable, untilBlocked } from '../support/postgres/database.ts'
 import { run, serverFile } from '../support/process.ts'
 import { failure, success } from '../support/responses.ts'
 import { headers, post, send, startService, token } from '../support/service.ts'
+import { exchange, request } from '../support/sockets.ts'
 import { is, until } from '../support/until.ts'
 
 const traceId = '0af7651916cd43dd8448eb211c80319c'
@@ -33,12 +34,12 @@ t.test('a request has a span in the trace of its traceparent, and its batch anot
   const spanOf = async (number: number) => (await collector.named('POST /plants', number))[number - 1]
 
   t.strictSame(await create(1), success({ name: 'Monstera' }))
-  const request = await spanOf(1)
-  t.match(request, { traceId, parentSpanId: parent, kind: '2', isError: false })
+  const span = await spanOf(1)
+  t.match(span, { traceId, parentSpanId: parent, kind: '2', isError: false })
   const attributes = { 'http.response.status_code': '200', 'url.path': '/plants', 'http.route': '/plants' }
-  t.match(request?.attributes, attributes)
+  t.match(span?.attributes, attributes)
   const [batch] = await collector.named('write plants')
-  t.match(batch, { traceId, parentSpanId: request?.spanId, links: [request?.spanId] })
+  t.match(batch, { traceId, parentSpanId: span?.spanId, links: [span?.spanId] })
   t.match(collector.resources[0], { 'service.name': 'plant-store' })
 
   t.strictSame(await create(1), failure('DuplicatePlant'))
@@ -55,6 +56,9 @@ t.test('a request has a span in the trace of its traceparent, and its batch anot
   await until('all wait', async () => (await metrics()).value('plant_store_queue_rows'), is(4))
   await holder.query('rollback')
   for (const { status } of await Promise.all(responses)) t.equal(status, 200)
+  const body = '{"id":7,"name":"n"}'
+  const late = request(body, { traceparent: traced.traceparent, expect: '100-continue', connection: 'close' })
+  await exchange(url, [late.slice(0, -body.length), /^HTTP\/1.1 100 /, body])
   await send(`${url}/livez`, { method: 'GET' })
   await send(`${url}/nothing/here?secret=query`, { method: 'GET' })
   t.equal(await end(), 0)
