@@ -20,6 +20,7 @@ FROM ${NODE_IMAGE}
 RUN apt-get update \
  && apt-get upgrade -y \
  && apt-get install -y --no-install-recommends tini \
+ && apt-get clean \
  && rm -rf /var/lib/apt/lists/* /opt/yarn* /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/yarn*
 ENV NODE_ENV=production
 WORKDIR /app
