@@ -23,7 +23,7 @@ put() {
 }
 
 case ${PLAIN_BIND:-127.0.0.1} in 127.* | ::1) ;; *)
-  echo "setup: warning: other machines can send tokens in clear text to $PLAIN_BIND (BIND); docs/balancers.md, TLS" >&2
+  echo "setup: warning: other machines can send tokens in clear text to $PLAIN_BIND (BIND); docs/balancers.md, The stack's edge" >&2
   ;;
 esac
 

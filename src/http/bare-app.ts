@@ -42,6 +42,8 @@ export async function createBareApp(
     serverFactory: (handle) => connections.createServer(handle),
     clientErrorHandler: (error, socket) => connections.refuseUnreadable(error, socket),
     return503OnClosing: false,
+    // It would end the close, too, which takes as long as a request may.
+    pluginTimeout: 0,
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     // A child logger for each request would cost more than the line of a success, which is written without one.
