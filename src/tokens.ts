@@ -4,7 +4,8 @@ import { StartupFault } from './startup-fault.ts'
 
 /**
  * Returns the caller of a bearer token; undefined if the token is not valid now. It is awaited, so that another kind of token
- * may ask elsewhere. Callers must be few: rates, budgets and metrics keep something for each.
+ * may ask elsewhere. A caller is 1 to 64 letters, digits, ".", "_" or "-", as the log writes it as it is. Callers must be few:
+ * rates, budgets and metrics keep something for each.
  */
 export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
