@@ -110,10 +110,7 @@ function rulesOf(values: Values, credentials: string, list: string): [isBroken: 
     [/\s/.test(list), form],
     [isList && hasOther, 'must list its hosts before the path, such as host1:5432,host2:5432'],
     [isList && values.target_session_attrs === 'any', 'must set target_session_attrs to read-write'],
-    [
-      !isOff && /^(\/|%2f)/i.test(host ?? list),
-      'must set sslmode to disable, or not at all, for a Unix socket'
-    ],
+    [!isOff && /^(\/|%2f)/i.test(host ?? list), 'must set sslmode to disable or omit it, for a Unix socket'],
     [sslmode === 'verify-ca' && !sslrootcert, 'must set sslrootcert for sslmode=verify-ca'],
     [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither']
   ]
