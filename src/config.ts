@@ -5,7 +5,7 @@ import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
 import { noticeMs } from './plugins/health.ts'
-import { readSecret } from './secrets.ts'
+import { findSecret, readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
 import { parseTokens } from './tokens.ts'
 
@@ -83,7 +83,7 @@ const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
 function readUrl(env: NodeJS.ProcessEnv, names: readonly string[], faults: string[]) {
-  const url = names.find((name) => env[name] || env[`${name}_FILE`]) ?? names.at(-1)
+  const url = findSecret(env, names) ?? names.at(-1)
   for (const name of Object.keys(env))
     if (refusedVariables.test(name) && env[name] && env[name] !== 'disable')
       faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)

@@ -9,10 +9,13 @@ export interface Secret<T> {
   readonly file: { readonly path: string; readonly text: string } | undefined
 }
 
+/** Returns the first of these names that is set, as NAME or by the file that NAME_FILE names. */
+export const findSecret = (env: NodeJS.ProcessEnv, names: readonly string[]) =>
+  names.find((name) => env[name] || env[`${name}_FILE`])
+
 /**
- * Reads the first of these secrets that is set, as NAME or by the file that NAME_FILE names; one is required. Returns
- * undefined, and adds a line to `faults`, if none is set or its text cannot be read or parsed: `parse` throws a StartupFault.
- * No line holds a secret.
+ * Reads the first of these secrets that is set; one is required. Returns undefined, and adds a line to `faults`, if none is
+ * set or its text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
  */
 export function readSecret<T>(
   env: NodeJS.ProcessEnv,
@@ -20,7 +23,7 @@ export function readSecret<T>(
   parse: (text: string) => T,
   faults: string[]
 ): Secret<T> | undefined {
-  const name = names.find((each) => env[each] || env[`${each}_FILE`])
+  const name = findSecret(env, names)
   if (name === undefined) {
     faults.push(`${names.at(-1)} is required`)
     return undefined

@@ -19,7 +19,7 @@ export class Estimate {
   readonly #limits: Limits
   /** How long a full batch takes on average. */
   #batchMs = 0
-  /** How long the slowest of the latest batches took, whatever its size; quicker ones lower it slowly. */
+  /** How long the slowest of the latest batches took, whatever its size; quicker ones lower it slowly, cut-offs raise it. */
   #slowMs = 0
 
   constructor(limits: Limits) {
