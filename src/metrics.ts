@@ -1,7 +1,7 @@
 /** The metrics of the service and of its process: by the client library, most of them read when the page is made. */
 import { readFileSync } from 'node:fs'
 import { Counter, collectDefaultMetrics, Gauge } from '@prometheus-io/client'
-import { output } from './log.ts'
+import { lostLines } from './log.ts'
 
 /** The version of this build, such as 1.0.0. Only package.json has it. */
 export const { version }: { version: string } = JSON.parse(
@@ -38,5 +38,5 @@ export function addProcessMetrics(): void {
   const build = { name: `${prefix}build_info`, help: 'Always 1: what runs' }
   new Gauge({ ...build, labelNames: Object.keys(versions) }).set(versions, 1)
   const help = 'Lines of the log that were lost: standard output could not be written'
-  addMetric('log_lines_lost_total', help, () => output.lost)
+  addMetric('log_lines_lost_total', help, () => lostLines)
 }

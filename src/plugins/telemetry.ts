@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import { catalogue, type Failure } from '../failures.ts'
 import { findForwardedFor, findTraceId } from '../http/head.ts'
-import { output } from '../log.ts'
+import { writeLine } from '../log.ts'
 import { addMetric, prefix } from '../metrics.ts'
 
 export default fp(async (app) => {
@@ -127,7 +127,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
  */
 function writeSuccess(line: Line) {
   const { requestId, traceId, method, route, caller, durationMs, client, forwardedFor } = line
-  output.write(
+  writeLine(
     `{"level":30,"time":${Date.now()},"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}"` +
       `,"route":"${route}","caller":"${caller}","failure":0,"durationMs":${durationMs}${member('client', client)}` +
       `${member('forwardedFor', forwardedFor)},"msg":"responded"}\n`
