@@ -4,23 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FastifyOtelInstrumentation } from '@fastify/otel'
-import {
-  context,
-  DiagLogLevel,
-  diag,
-  ROOT_CONTEXT,
-  type SpanContext,
-  SpanStatusCode,
-  TraceFlags,
-  trace
-} from '@opentelemetry/api'
+import { context, diag, type SpanContext, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
-import {
-  defaultResource,
-  detectResources,
-  envDetector,
-  resourceFromAttributes
-} from '@opentelemetry/resources'
+import { defaultResource, detectResources, envDetector } from '@opentelemetry/resources'
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
@@ -43,28 +29,26 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
   if ((own || usual || 'http/protobuf') !== 'http/protobuf')
     throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf'])
   const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
-  diag.setLogger({ error: report, warn: report, info() {}, debug() {}, verbose() {} }, DiagLogLevel.WARN)
+  diag.setLogger({ error: report, warn: report, info() {}, debug() {}, verbose() {} })
   const provider = new NodeTracerProvider({
-    resource: defaultResource()
-      .merge(resourceFromAttributes({ 'service.name': 'plant-store' }))
-      .merge(detectResources({ detectors: [envDetector] })),
+    resource: defaultResource().merge(detectResources({ detectors: [ownDetector, envDetector] })),
     spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())]
   })
   provider.register()
   return {
     /** Makes a span for each request; register it before anything else. Sends the last spans when the application closes. */
-    requests: traceRequests(() => provider.shutdown()),
+    requests: traceRequests(provider),
     /** Returns the context of the span of the request that is being handled, if there is one. */
     activeSpan: () => trace.getSpanContext(context.active()),
     traceStore
   }
 }
 
-/** An unreachable collector must not hold up the end of the process. */
-const shutdownLimitMs = 2_000
+/** What the environment may replace. */
+const ownDetector = { detect: () => ({ attributes: { 'service.name': 'plant-store' } }) }
 
-/** Makes the plugin of requests; `shutdown` sends the spans that are left. */
-function traceRequests(shutdown: () => Promise<void>) {
+/** Makes the plugin of requests. */
+function traceRequests(provider: NodeTracerProvider) {
   const instrumentation = new FastifyOtelInstrumentation({
     instrumentHooks: false,
     instrumentHandler: false,
@@ -90,8 +74,11 @@ function traceRequests(shutdown: () => Promise<void>) {
       done(null, payload)
     })
     app.addHook('onClose', async () => {
-      const flushed = shutdown().catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
-      await Promise.race([flushed, sleep(shutdownLimitMs)])
+      const flushed = provider
+        .shutdown()
+        .catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
+      // An unreachable collector must not hold up the end of the process.
+      await Promise.race([flushed, sleep(2_000)])
     })
   })
 }
@@ -112,8 +99,7 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
       if (first === undefined) return attempt(rows, ...limits)
       const links = callers.map((context) => ({ context }))
       const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
-      // A lane runs in the context of the request that woke it, which may be any.
-      const span = tracer.startSpan(name, options, trace.setSpanContext(ROOT_CONTEXT, first))
+      const span = tracer.startSpan(name, options, trace.setSpanContext(context.active(), first))
       const end = await attempt(rows, ...limits)
       if ('kind' in end) span.setStatus({ code: SpanStatusCode.ERROR, message: end.kind })
       span.end()
