@@ -3,37 +3,46 @@ import { Counter, Histogram } from '@prometheus-io/client'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
-import { catalogue, type Failure } from '../failures.ts'
+import type { Failure } from '../failures.ts'
 import { findForwardedFor, findTraceId } from '../http/head.ts'
 import { writeLine } from '../log.ts'
 import { addMetric, prefix } from '../metrics.ts'
 
+/** Register it after the routes of the interface. */
 export default fp(async (app) => {
   const { connections, server } = app
   const inFlight = 'Requests that have no complete response yet'
   addMetric('http_requests_in_flight', inFlight, () => connections.pending)
   addMetric('http_connections', 'Open connections of clients', () => connections.size)
   const measure = measureDurations(app)
-  const count = countByCaller()
+  const requests = new Counter({
+    name: `${prefix}http_requests_total`,
+    help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
+    labelNames: ['caller', 'result']
+  })
   const logger = app.log as Logger
   // There is no request to measure.
   server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
-    count(undefined, errorName)
+    requests.inc({ caller: noCaller, result: errorName })
     logger.info({ ...origin, failure, errorName }, message)
   })
   server.on('replied', (reply: FastifyReply, isSent: boolean) => {
     const line = describe(reply)
     if (isSent) measure(line)
-    count(line.caller, isSent ? (line.errorName ?? 'Success') : 'ClientLeft')
+    const result = isSent ? (line.errorName ?? 'Success') : 'ClientLeft'
+    requests.inc({ caller: line.caller ?? noCaller, result })
     logReply(logger, line, reply.request.failure, isSent)
   })
 })
+
+/** No token can have a name with brackets. */
+const noCaller = '(none)'
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
 /** Returns a function that measures a response that was sent. */
-function measureDurations(app: FastifyInstance) {
+function measureDurations({ routes }: FastifyInstance) {
   const histogram = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
     help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
@@ -41,13 +50,11 @@ function measureDurations(app: FastifyInstance) {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   })
   const ofApi = new Set<string | undefined>()
-  // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
-  app.addHook('onReady', async () => {
-    for (const { url: route, method } of app.routes.filter(({ isApi }) => isApi)) {
-      ofApi.add(route)
-      for (const failure of [0, 500, 503]) histogram.zero({ route, interface: 'true', method, failure })
-    }
-  })
+  for (const { url: route, method } of routes.filter(({ isApi }) => isApi)) {
+    ofApi.add(route)
+    // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
+    for (const failure of [0, 500, 503]) histogram.zero({ route, interface: 'true', method, failure })
+  }
   return ({ route, method, failure, durationMs }: Line) => {
     const labels = {
       route: route ?? 'unknown',
@@ -56,32 +63,6 @@ function measureDurations(app: FastifyInstance) {
       failure
     }
     histogram.observe(labels, durationMs / 1_000)
-  }
-}
-
-/** What counts from 0 for each caller, so that Prometheus notices the first one. */
-const fromStart = Object.entries(catalogue).flatMap(([name, [error]]) =>
-  error === 500 || error === 503 ? name : []
-)
-
-/** Returns a function that counts a request by its caller, which is undefined without a valid token, and by how it ended. */
-function countByCaller() {
-  const callers = new Set<string>()
-  const requests = new Counter({
-    name: `${prefix}http_requests_total`,
-    help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
-    labelNames: ['caller', 'result']
-  })
-  function begin(caller: string) {
-    callers.add(caller)
-    for (const result of ['Success', ...fromStart]) requests.inc({ caller, result }, 0)
-  }
-  // No token can have a name with brackets.
-  begin('(none)')
-  return (name: string | undefined, result: string) => {
-    const caller = name ?? '(none)'
-    if (!callers.has(caller)) begin(caller)
-    requests.inc({ caller, result })
   }
 }
 
@@ -97,6 +78,10 @@ function logReply(logger: Logger, line: Line, failure: Failure | null, isSent: b
   else if (failure.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
   else logger.info({ ...line, cause: reportOf(failure) }, failure.message)
 }
+
+/** Writes the line of a success as pino would, whose generic serialisation takes several times as long. */
+const writeSuccess = (line: Line) =>
+  writeLine(`{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`)
 
 /** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
 const reportOf = ({ cause }: Failure) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
@@ -120,18 +105,3 @@ function describe({ request, elapsedTime }: FastifyReply) {
     forwardedFor: findForwardedFor(headers)
   }
 }
-
-/**
- * Writes the line of a success as pino would, whose generic serialisation takes ten times as long. None of its values can hold
- * what JSON would have to escape.
- */
-function writeSuccess(line: Line) {
-  const { requestId, traceId, method, route, caller, durationMs, client, forwardedFor } = line
-  writeLine(
-    `{"level":30,"time":${Date.now()},"requestId":"${requestId}"${member('traceId', traceId)},"method":"${method}"` +
-      `,"route":"${route}","caller":"${caller}","failure":0,"durationMs":${durationMs}${member('client', client)}` +
-      `${member('forwardedFor', forwardedFor)},"msg":"responded"}\n`
-  )
-}
-
-const member = (name: string, text: string | undefined) => (text === undefined ? '' : `,"${name}":"${text}"`)
