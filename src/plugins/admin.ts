@@ -18,9 +18,9 @@ export default fp<{ listen: { host: string; port: number } | undefined }>(async 
   addProcessMetrics()
   const admin = await createBareApp(app.log, limits)
   admin.get('/livez', () => ({ status: 'alive' }))
-  admin.get('/metrics', async (_, reply) => {
-    const page = await register.metrics()
-    return reply.type(register.contentType).send(page)
+  admin.get('/metrics', (_, reply) => {
+    reply.type(register.contentType)
+    return register.metrics()
   })
   admin.addHook('onError', async (_, __, err) => {
     if (!('error' in err)) app.log.error({ err }, 'the metrics page cannot be made')

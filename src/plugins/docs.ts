@@ -7,13 +7,6 @@ import { maximumValues } from '../http/json.ts'
 import { version } from '../metrics.ts'
 import { ErrorBody, kinds, NewPlant, Plant } from '../plants/schema.ts'
 
-interface Options {
-  /** The path in front of those of the interface. */
-  basePath: string
-  /** Whether the page for people is served. */
-  hasPage: boolean
-}
-
 /** Of the page. Nothing inline, and nothing of another origin; only icons may be data URLs, as in Swagger UI's style sheet. */
 const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -28,7 +21,8 @@ A body has at most ${maximumValues} values: itself, and each member and element 
 const schemas: Record<string, object> = { NewPlant, Plant, Error: ErrorBody }
 const aboutBearer = 'An access token: `Authorization: Bearer <token>`'
 
-export default fp<Options>(async (app, { basePath, hasPage }) => {
+/** `basePath` is in front of the paths of the interface; `hasPage`: whether the page for people is served. */
+export default fp<{ basePath: string; hasPage: boolean }>(async (app, { basePath, hasPage }) => {
   await app.register(swagger, {
     // What has no tag is not part of the interface, such as a probe.
     hideUntagged: true,
