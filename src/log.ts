@@ -20,9 +20,8 @@ function describe(error: unknown, fields: string[]): object {
   return described
 }
 
-/** How long the exit waits for a reader that has no room. */
-const exitMs = 1_000
-let exitEndsAt = 0
+/** Until when a reader that has no room is waited for: only the exit waits. */
+let waitsUntil = 0
 
 /**
  * Standard output. A write never waits: what is not taken is kept, up to 1 MiB, and tried again. Asynchronous writes of
@@ -36,9 +35,9 @@ const stream = pino.destination({
   maxLength: 1_048_576,
   periodicFlush: 250,
   contentMode: 'buffer', // costs a third of text
-  retryEAGAIN: () => performance.now() < exitEndsAt
+  retryEAGAIN: () => performance.now() < waitsUntil
 })
-// The handler of pino would stop for ever once the reader has gone.
+// The handler of pino would stop the log for ever once its reader has gone.
 stream.removeAllListeners('error').on('error', () => {})
 
 /** How many lines were lost. */
@@ -57,14 +56,14 @@ const serializers = {
   cause: (error: unknown) => describe(error, ['name', 'code', 'message'])
 }
 
-/** Makes the logger, at a level of pino's. The last lines are written after 250 ms, or at the exit. */
+/** Makes the logger of the process, at a level of pino's. The last lines are written after 250 ms, or at the exit. */
 export function createLogger(level: string): Logger {
   // Node makes a pipe or a socket non-blocking when it opens its stream, which is not used otherwise: at the exit, it does not
   // say how much the reader has taken. A terminal blocks.
   void process.stdout
   // At every exit, however it comes about.
   process.once('exit', () => {
-    exitEndsAt = performance.now() + exitMs
+    waitsUntil = performance.now() + 1_000
     stream.end()
   })
   return pino({ level, base: null, serializers }, { write: writeLine })
