@@ -1,6 +1,6 @@
 /** What operators see of requests: how long each took, how it ended and for whom, and its line in the log. */
 import { Counter, Histogram } from '@prometheus-io/client'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Logger } from 'pino'
 import type { Failure } from '../failures.ts'
@@ -10,17 +10,28 @@ import { addMetric, prefix } from '../metrics.ts'
 
 /** Register it after the routes of the interface. */
 export default fp(async (app) => {
-  const { connections, server } = app
+  const { connections, routes, server } = app
+  const logger = app.log as Logger
   const inFlight = 'Requests that have no complete response yet'
   addMetric('http_requests_in_flight', inFlight, () => connections.pending)
   addMetric('http_connections', 'Open connections of clients', () => connections.size)
-  const measure = measureDurations(app)
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result']
   })
-  const logger = app.log as Logger
+  const durations = new Histogram({
+    name: `${prefix}http_request_duration_seconds`,
+    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
+    labelNames: ['route', 'interface', 'method', 'failure'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+  })
+  const ofApi = new Set<string>()
+  for (const { url: route, method } of routes.filter(({ isApi }) => isApi)) {
+    ofApi.add(route)
+    // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
+    for (const failure of [0, 500, 503]) durations.zero({ route, interface: 'true', method, failure })
+  }
   // There is no request to measure.
   server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
     requests.inc({ caller: noCaller, result: errorName })
@@ -28,9 +39,11 @@ export default fp(async (app) => {
   })
   server.on('replied', (reply: FastifyReply, isSent: boolean) => {
     const line = describe(reply)
-    if (isSent) measure(line)
-    const result = isSent ? (line.errorName ?? 'Success') : 'ClientLeft'
-    requests.inc({ caller: line.caller ?? noCaller, result })
+    const { caller = noCaller, route = 'unknown', failure, errorName = 'Success', durationMs } = line
+    const method = methods.has(line.method) ? line.method : 'other'
+    requests.inc({ caller, result: isSent ? errorName : 'ClientLeft' })
+    if (isSent)
+      durations.observe({ route, interface: `${ofApi.has(route)}`, method, failure }, durationMs / 1_000)
     logReply(logger, line, reply.request.failure, isSent)
   })
 })
@@ -40,31 +53,6 @@ const noCaller = '(none)'
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
-
-/** Returns a function that measures a response that was sent. */
-function measureDurations({ routes }: FastifyInstance) {
-  const histogram = new Histogram({
-    name: `${prefix}http_request_duration_seconds`,
-    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
-    labelNames: ['route', 'interface', 'method', 'failure'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-  })
-  const ofApi = new Set<string | undefined>()
-  for (const { url: route, method } of routes.filter(({ isApi }) => isApi)) {
-    ofApi.add(route)
-    // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
-    for (const failure of [0, 500, 503]) histogram.zero({ route, interface: 'true', method, failure })
-  }
-  return ({ route, method, failure, durationMs }: Line) => {
-    const labels = {
-      route: route ?? 'unknown',
-      interface: `${ofApi.has(route)}`,
-      method: methods.has(method) ? method : 'other',
-      failure
-    }
-    histogram.observe(labels, durationMs / 1_000)
-  }
-}
 
 /** Logs a response that was sent or given up. */
 function logReply(logger: Logger, line: Line, failure: Failure | null, isSent: boolean) {
