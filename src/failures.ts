@@ -87,9 +87,6 @@ export function toFailure(thrown: unknown): Failure {
   return new Failure(statusCode === 416 ? 'MalformedRequest' : 'Internal', { cause: thrown })
 }
 
-/** A full queue may be empty after this time, and an outage over: seconds (RFC 9110, section 10.2.3). */
-const retryAfter = { 'retry-after': '1' }
-
 /**
  * Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. No other
  * function maps a failure to a response.
@@ -99,7 +96,8 @@ export function toResponse({ name, error, message, headers, outcome }: Failure) 
   const isLater = catalogue[name][2] === 'none'
   const fields = {
     'error-name': name,
-    ...((error === 429 || error === 503) && retryAfter),
+    // Seconds (RFC 9110, section 10.2.3): a full queue may be empty after this time, and an outage over.
+    ...((error === 429 || error === 503) && { 'retry-after': '1' }),
     ...headers,
     ...(outcome && { 'write-outcome': outcome })
   }
