@@ -52,7 +52,7 @@ export class Estimate {
 
   /** After this time a batch is suspected of having a slow row, in ms. */
   get togetherMs(): number {
-    return 4 * Math.max(lockBoundsMs.shortest, this.#slowMs)
+    return Math.min(this.#limits.deadlineMs / 8, 4 * Math.max(lockBoundsMs.shortest, this.#slowMs))
   }
 
   /** How long a batch waits for a lock: as long as another replica's may hold it, or two replicas break each other's batches for ever. */
