@@ -3,7 +3,7 @@ import { Failure } from '../failures.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
 import { type Ending, endingOf, isLookUp, isOfOne, lanes, Row, type Way, ways } from './row.ts'
-import type { Clock, FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
+import type { FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
@@ -19,20 +19,9 @@ export type AttemptOutcome = 'written' | 'found' | FailureKind
 
 interface Options {
   /** Called when an attempt has ended, with its number of rows and its time in ms. */
-  onAttempt?: (rows: number, ms: number, outcome: AttemptOutcome) => void
+  readonly onAttempt: (rows: number, ms: number, outcome: AttemptOutcome) => void
   /** Called when the database is down, each minute while it is, and when it is back. */
-  onOutage?: (databaseDown: boolean, cause?: unknown) => void
-  clock?: Clock
-}
-
-const systemClock: Clock = {
-  now: () => performance.now(),
-  random: Math.random,
-  afterPoll: setImmediate,
-  after(ms, callback) {
-    const timer = setTimeout(callback, ms)
-    return () => clearTimeout(timer)
-  }
+  readonly onOutage: (databaseDown: boolean, cause?: unknown) => void
 }
 
 /**
@@ -43,10 +32,9 @@ export class GroupCommit<T extends Item, R extends string> {
   readonly #store: Store<T, R>
   readonly #limits: Limits
   readonly #onAttempt: Options['onAttempt']
-  readonly #clock: Clock
   readonly #estimate: Estimate
   readonly #health: Health
-  /** Rows that wait for a lane of their way. Those that are done, because they have expired, are dropped when they are met. */
+  /** Rows that wait for a lane of their way. */
   readonly #waiting = Object.fromEntries(ways.map((way) => [way, []])) as unknown as Record<Way, Row<T, R>[]>
   /** How many more attempts of each way may begin, and how many run. */
   readonly #freeLanes: Record<Way, number>
@@ -54,20 +42,17 @@ export class GroupCommit<T extends Item, R extends string> {
   /** How many rows wait for their outcome, and their bytes. */
   #rows = 0
   #bytes = 0
-  #isClosed = false
 
-  constructor(store: Store<T, R>, limits: Limits, { clock = systemClock, onAttempt, onOutage }: Options) {
+  constructor(store: Store<T, R>, limits: Limits, { onAttempt, onOutage }: Options) {
     this.#store = store
     this.#limits = limits
     this.#onAttempt = onAttempt
-    this.#clock = clock
     this.#estimate = new Estimate(limits)
     this.#freeLanes = { ...lanes, together: limits.lanes }
     this.#health = new Health({
-      clock,
       deadlineMs: limits.deadlineMs,
       probe: () => store.probe(),
-      onOutage: (isDown, cause) => this.#isClosed || onOutage?.(isDown, cause),
+      onOutage,
       onDue: () => this.#start()
     })
   }
@@ -98,9 +83,9 @@ export class GroupCommit<T extends Item, R extends string> {
     const { deadlineMs } = this.#limits
     const { promise, resolve, reject } = Promise.withResolvers<R>()
     // After a standstill, Node rings the timers before it reads results that have arrived in time. Those are read first.
-    const cancelExpiry = this.#clock.after(deadlineMs, () => this.#clock.afterPoll(() => this.#expire(row)))
-    const row: Row<T, R> = new Row(item, this.#clock.now() + deadlineMs, (outcome) => {
-      cancelExpiry()
+    const timer = setTimeout(() => setImmediate(() => this.#expire(row)), deadlineMs)
+    const row: Row<T, R> = new Row(item, performance.now() + deadlineMs, (outcome) => {
+      clearTimeout(timer)
       this.#rows--
       this.#bytes -= item.bytes
       if (outcome instanceof Error) reject(outcome)
@@ -108,16 +93,14 @@ export class GroupCommit<T extends Item, R extends string> {
     })
     this.#enter(row)
     // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
-    if (this.#freeLanes.together > 0 && this.#waiting.together.length === 1)
-      this.#clock.afterPoll(() => this.#start())
+    if (this.#freeLanes.together > 0 && this.#waiting.together.length === 1) setImmediate(() => this.#start())
     return promise
   }
 
   /** Resolves when every row has its outcome and no attempt runs. Call it when nothing is submitted any more. */
   async close() {
-    this.#isClosed = true
     while (this.#rows > 0 || this.#attempts > 0)
-      await new Promise<void>((resolve) => void this.#clock.after(closeEveryMs, resolve))
+      await new Promise((resolve) => setTimeout(resolve, closeEveryMs))
     this.#health.stop()
   }
 
@@ -139,26 +122,21 @@ export class GroupCommit<T extends Item, R extends string> {
   /** Removes and returns rows of a way for one attempt; none if none waits. */
   #take(way: Way): Row<T, R>[] {
     const { batchRows, batchBytes } = this.#limits
-    const most = isOfOne(way) ? 1 : batchRows
-    const taken: Row<T, R>[] = []
+    const waiting = this.#waiting[way]
     let bytes = 0
-    let met = 0
-    for (const row of this.#waiting[way]) {
-      if (row.state !== 'done') {
-        // A look-up sends the id alone.
-        if (!isLookUp(way)) bytes += row.item.bytes
-        if (taken.length >= most || (bytes > batchBytes && taken.length > 0)) break
-        taken.push(row)
-      }
-      met++
+    const isFull = ({ item }: Row<T, R>, count: number) => {
+      // A look-up sends the id alone.
+      if (!isLookUp(way)) bytes += item.bytes
+      return count === (isOfOne(way) ? 1 : batchRows) || (bytes > batchBytes && count > 0)
     }
-    this.#waiting[way].splice(0, met)
+    const end = waiting.findIndex(isFull)
+    const taken = waiting.splice(0, end === -1 ? waiting.length : end)
     // All lanes and processes lock ids in the same order, so that none deadlocks with another.
     return taken.sort(({ item: a }, { item: b }) => (a.id < b.id ? -1 : Number(a.id > b.id)))
   }
 
   async #run(way: Way, rows: Row<T, R>[]) {
-    const began = this.#clock.now()
+    const began = performance.now()
     const controller = new AbortController()
     const cutOff = () => controller.abort()
     this.#freeLanes[way]--
@@ -166,13 +144,14 @@ export class GroupCommit<T extends Item, R extends string> {
     for (const row of rows) row.enter('tried')
     // Nobody waits for it any more when its last row has expired.
     const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
-    const cancels = [this.#clock.after(lastDeadline - began, cutOff)]
-    if (way === 'together') cancels.push(this.#watchSlow(cutOff))
+    const timer = setTimeout(cutOff, lastDeadline - began)
+    const endWatch = way === 'together' && this.#watchSlow(cutOff)
     const end = await this.#try(way, rows, controller.signal)
-    for (const cancel of cancels) cancel()
+    clearTimeout(timer)
+    if (endWatch) endWatch()
     this.#freeLanes[way]++
     this.#attempts--
-    const ms = this.#clock.now() - began
+    const ms = performance.now() - began
     const isCutOff = controller.signal.aborted
     if (way === 'together' && isCutOff) this.#estimate.noteCutOff()
     if ('kind' in end) this.#fail(rows, end, ms, isCutOff)
@@ -194,15 +173,14 @@ export class GroupCommit<T extends Item, R extends string> {
    */
   #watchSlow(cutOff: () => void) {
     const limitMs = this.#estimate.togetherMs
-    let cancel = this.#clock.after(limitMs, async () => {
-      if (await this.#health.probe()) return
-      cancel = this.#clock.after(limitMs * partAfterProbe, cutOff)
-    })
-    return () => cancel()
+    let timer = setTimeout(async () => {
+      if (!(await this.#health.probe())) timer = setTimeout(cutOff, limitMs * partAfterProbe)
+    }, limitMs)
+    return () => clearTimeout(timer)
   }
 
   #fail(rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
-    this.#onAttempt?.(rows.length, ms, failure.kind)
+    this.#onAttempt(rows.length, ms, failure.kind)
     this.#health.hasFailed(failure)
     const ending = endingOf(failure, rows.length, isCutOff)
     for (const row of rows) this.#proceed(row, ending, failure.error)
@@ -210,7 +188,7 @@ export class GroupCommit<T extends Item, R extends string> {
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(way: Way, rows: Row<T, R>[], results: Results<R>, ms: number) {
-    this.#onAttempt?.(rows.length, ms, isLookUp(way) ? 'found' : 'written')
+    this.#onAttempt(rows.length, ms, isLookUp(way) ? 'found' : 'written')
     // What has decided no row has committed nothing.
     const isWritten = results.some((result) => typeof result === 'string' || result instanceof Error)
     this.#health.hasServed(isWritten)
@@ -225,20 +203,17 @@ export class GroupCommit<T extends Item, R extends string> {
 
   #proceed(row: Row<T, R>, ending: Ending, error?: Error) {
     if (row.state === 'done') return
-    const next = row.record(ending, error)
-    if (!next) return this.#failLate(row)
-    const [, when] = next
-    if (when !== 'after its rest') return this.#enter(row, when === 'first')
-    // Rows that rest each time let the others pass.
-    const isFirst = row.rests === 0
-    this.#rest(row, backoffMs(row.rests, this.#clock), () => this.#enter(row, isFirst))
+    const [way, when] = row.record(ending, error) ?? []
+    if (way === undefined) this.#failLate(row)
+    else if (when === 'after its rest') this.#rest(row, backoffMs(row.rests), () => this.#enter(row))
+    else this.#enter(row, when === 'first')
   }
 
   /** Fails a row; with a delay if its data is at fault and others may have failed with it, so that its client cannot fail others all the time. */
   #failLate(row: Row<T, R>) {
-    const leftMs = row.deadline - this.#clock.now()
+    const leftMs = row.deadline - performance.now()
     const ms = Math.min((this.#limits.deadlineMs - leftMs) * errorDelayFactor, leftMs / 2)
-    const isLate = row.refusal !== undefined && row.insertWay !== 'together' && !this.#isClosed && ms > 0
+    const isLate = row.refusal !== undefined && row.insertWay !== 'together' && ms > 0
     if (isLate) this.#rest(row, ms, () => row.settle(row.toError()))
     else row.settle(row.toError())
   }
@@ -246,20 +221,19 @@ export class GroupCommit<T extends Item, R extends string> {
   /** Lets a row rest outside the lanes, and then calls back, unless it has expired. */
   #rest(row: Row<T, R>, ms: number, onEnd: () => void) {
     row.enter('resting')
-    this.#clock.after(ms, () => {
+    setTimeout(() => {
       if (row.state !== 'resting') return
       onEnd()
       this.#start()
-    })
+    }, ms)
   }
 
   /** Fails a row whose deadline has come. An attempt that still runs may write it. */
   #expire(row: Row<T, R>) {
     if (row.state === 'done') return
     const isOpen = row.mayBeStored || (row.state === 'tried' && !isLookUp(row.way))
+    const waiting = this.#waiting[row.way]
+    if (row.state === 'waiting') waiting.splice(waiting.indexOf(row), 1)
     row.settle(new Failure(isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded', { cause: row.cause }))
-    // In a pause nothing is taken, and those that are done would hold their memory.
-    const rows = this.#waiting[row.way]
-    while (rows[0]?.state === 'done') rows.shift()
   }
 }

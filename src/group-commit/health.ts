@@ -1,5 +1,5 @@
 /** Whether the database serves: while it is away, nothing but a probe is tried, and after a whole deadline it is down. */
-import type { Clock, Verdict } from './types.ts'
+import type { Verdict } from './types.ts'
 
 /** The first pause or rest, and the longest. */
 const backoff = { firstMs: 20, longestMs: 1000 }
@@ -7,15 +7,13 @@ const backoff = { firstMs: 20, longestMs: 1000 }
 const reminderMs = 60_000
 
 /** Returns a time after this many earlier ones: doubled each time, with jitter so that rows and replicas spread. */
-export function backoffMs(earlier: number, clock: Clock): number {
-  return Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + clock.random() / 2)
-}
+export const backoffMs = (earlier: number): number =>
+  Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
 
 /** Nobody has processed the rows. A database that lacks a table, or where somebody holds a lock of it, responds. */
 const isSilence = ({ kind }: Verdict) => kind === 'away' || kind === 'lost'
 
 interface Options {
-  readonly clock: Clock
   readonly deadlineMs: number
   readonly probe: () => Promise<Verdict | undefined>
   /** Called with true and an error when an outage begins and each minute while it lasts, and with false when it ends. */
@@ -24,56 +22,57 @@ interface Options {
   readonly onDue: () => void
 }
 
-/** The health of the database, by what attempts and probes tell. */
+/** The health of the database, by what attempts and probes tell. Only its methods assign its fields. */
 export class Health {
   readonly #options: Options
+  /** No attempt may begin: it is away, until a probe can write. */
+  isPaused = false
+  /** It has been silent for the deadline: new rows would expire. */
+  isDown = false
   /** When the first attempt without a response failed; Infinity while something responds. */
   #silentSince = Number.POSITIVE_INFINITY
-  #isPaused = false
-  #isDown = false
   #reportedAt = 0
-  /** Probes for an end of the silence since something was written. */
+  /** How many probes there were for a silence since something was written. */
   #probes = 0
+  /** Set until the next of them has ended, or is not needed any more. */
+  #timer: NodeJS.Timeout | undefined
   #probing: Promise<Verdict | undefined> | undefined
-  /** Ends the wait for the next probe; set until that has ended, or is not needed any more. */
-  #cancelProbe: (() => void) | undefined
 
   constructor(options: Options) {
     this.#options = options
   }
 
-  /** It has been silent for the deadline: new rows would expire. */
-  get isDown() {
-    return this.#isDown
-  }
-
-  /** No attempt may begin: it is away, until a probe can write. */
-  get isPaused() {
-    return this.#isPaused
-  }
-
-  /** An attempt has failed. */
+  /** An attempt or a probe has failed. */
   hasFailed(failure: Verdict) {
     if (!isSilence(failure)) return this.hasServed(false)
-    this.#noteSilence(failure)
+    const now = performance.now()
+    this.#silentSince = Math.min(this.#silentSince, now)
+    const isLong = now - this.#silentSince >= this.#options.deadlineMs
+    if (isLong || failure.kind === 'away') this.isPaused = true
+    if (isLong && !(this.isDown && now - this.#reportedAt < reminderMs)) {
+      this.isDown = true
+      this.#reportedAt = now
+      this.#options.onOutage(true, failure.error)
+    }
     this.#probeLater()
   }
 
   /** It has responded; `isWritten`: a commit has succeeded, which ends a pause. */
   hasServed(isWritten: boolean) {
     this.#silentSince = Number.POSITIVE_INFINITY
-    if (this.#isDown) this.#options.onOutage(false)
-    this.#isDown = false
+    if (this.isDown) this.#options.onOutage(false)
+    this.isDown = false
     if (!isWritten) return
     this.#probes = 0
-    if (this.#cancelProbe) this.#resume()
+    if (this.#timer) this.#resume()
   }
 
   /** Probes the database, one probe at a time. Resolves with why it cannot write. */
   probe(): Promise<Verdict | undefined> {
     this.#probing ??= this.#options.probe().then((failure) => {
       this.#probing = undefined
-      if (!failure || !isSilence(failure)) this.hasServed(false)
+      if (failure) this.hasFailed(failure)
+      else this.hasServed(false)
       return failure
     })
     return this.#probing
@@ -81,45 +80,29 @@ export class Health {
 
   /** Probes until it can write. */
   #probeLater() {
-    const { clock } = this.#options
-    this.#cancelProbe ??= clock.after(backoffMs(this.#probes++, clock), async () => {
-      const failure = await this.probe()
-      if (!this.#cancelProbe) return
-      // What is wrong for every row is told to each of them.
-      if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
-      // Another failure may have begun a wait meanwhile.
-      this.stop()
-      if (isSilence(failure)) this.#noteSilence(failure)
-      this.#probeLater()
-    })
-  }
-
-  #noteSilence(failure: Verdict) {
-    const { clock, deadlineMs } = this.#options
-    this.#silentSince = Math.min(this.#silentSince, clock.now())
-    const isLong = clock.now() - this.#silentSince >= deadlineMs
-    if (isLong) this.#setDown(failure)
-    if (isLong || failure.kind === 'away') this.#isPaused = true
+    this.#timer ??= setTimeout(
+      async () => {
+        const timer = this.#timer
+        const failure = await this.probe()
+        if (this.#timer !== timer) return
+        // What is wrong for every row is told to each of them.
+        if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
+        this.stop()
+        this.#probeLater()
+      },
+      backoffMs(this.#probes++)
+    )
   }
 
   #resume() {
     this.stop()
-    this.#isPaused = false
+    this.isPaused = false
     this.#options.onDue()
-  }
-
-  #setDown({ error }: Verdict) {
-    const { clock, onOutage } = this.#options
-    const isKnown = this.#isDown && clock.now() - this.#reportedAt < reminderMs
-    this.#isDown = true
-    if (isKnown) return
-    this.#reportedAt = clock.now()
-    onOutage(true, error)
   }
 
   /** Probes no more, until the next failure. */
   stop() {
-    this.#cancelProbe?.()
-    this.#cancelProbe = undefined
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 }

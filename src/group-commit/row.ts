@@ -35,7 +35,7 @@ export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
   if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
-  return rows > 1 || (isCutOff && (kind === 'away' || kind === 'busy')) ? 'failed' : kind
+  return rows > 1 || isCutOff ? 'failed' : kind
 }
 
 /** The way of the next attempt: at the back of its rows, at the front, or once the row has rested. */

@@ -1,4 +1,4 @@
-/** What group commit takes: items, the store that writes them, limits, and a clock. */
+/** What group commit takes: items, the store that writes them, and limits. */
 
 /** What is submitted; the store gets it unchanged. */
 export interface Item {
@@ -67,16 +67,4 @@ export interface Limits {
   readonly batchBytes: number
   /** How long a row waits for its outcome. */
   readonly deadlineMs: number
-}
-
-/** A source of time and chance, which tests replace. */
-export interface Clock {
-  /** Returns the time in ms, which never goes back. */
-  now(): number
-  /** Returns a number from 0 up to, but not including, 1. */
-  random(): number
-  /** Calls back once, after Node has read what has reached the process by now. */
-  afterPoll(callback: () => void): void
-  /** Calls back once after `ms`. The function that it returns cancels that. */
-  after(ms: number, callback: () => void): () => void
 }

@@ -1,6 +1,7 @@
 /** The application's repository of plants, and its metrics: the attempts, and what waits. */
 import { Histogram } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
+import { statementLimitMs } from '../database/session.ts'
 import { type AttemptOutcome, GroupCommit } from '../group-commit/group-commit.ts'
 import type { Limits } from '../group-commit/types.ts'
 import { addMetric, prefix } from '../metrics.ts'
@@ -24,7 +25,7 @@ const downMessage =
   'the database has been unreachable for the write deadline; refusing creates until it is back'
 
 export default fp<Options>(async (app, { write, tracing }) => {
-  const store = createSqlStore(app.database, write.deadlineMs)
+  const store = createSqlStore(app.database, statementLimitMs(write.deadlineMs))
   const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, write, {
     onAttempt: measureAttempts(),
     onOutage: (isDown, cause) =>

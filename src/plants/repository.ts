@@ -4,12 +4,14 @@ import { breaksRule } from '../database/errors.ts'
 import { Failure } from '../failures.ts'
 import type { GroupCommit } from '../group-commit/group-commit.ts'
 import { Shares } from '../shares.ts'
-import type { Tracing } from '../tracing.ts'
+import type { TracedItem, Tracing } from '../tracing.ts'
 import { countBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
-import type { PlantItem } from './sql-store.ts'
-import { writtenColumns } from './statements.ts'
+import { type PlantWrite, writtenColumns } from './statements.ts'
 import { deriveWriteId, type Stored } from './write-id.ts'
+
+/** A create as group commit takes it. */
+export interface PlantItem extends TracedItem, PlantWrite {}
 
 /** A create that has succeeded. */
 export interface Created {

@@ -1,35 +1,21 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
-import { statementLimitMs } from '../database/session.ts'
 import type { FailureKind, Results, RowVerdict, Store, Verdict } from '../group-commit/types.ts'
-import type { TracedItem } from '../tracing.ts'
-import {
-  commitNothing,
-  createEachPlant,
-  createPlants,
-  type EachOutcome,
-  findPlants,
-  type PlantWrite,
-  toRowError
-} from './statements.ts'
+import type { PlantItem } from './repository.ts'
+import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
-
-/** A create as group commit takes it. */
-export interface PlantItem extends TracedItem, PlantWrite {}
 
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
 
-/** Makes the store over the database. Each statement has its part of the write deadline. */
-export function createSqlStore(database: Database, deadlineMs: number): Store<PlantItem, Stored> {
-  const limitMs = statementLimitMs(deadlineMs)
-
+/** Makes the store over the database. A statement may wait `limitMs` for a session, and take as long again. */
+export function createSqlStore(database: Database, limitMs: number): Store<PlantItem, Stored> {
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
-  function toResult(outcome: EachOutcome | undefined): 'created' | RowVerdict | undefined {
+  function toResult(outcome: sql.EachOutcome | undefined): 'created' | RowVerdict | undefined {
     if (outcome === undefined) return { kind: 'untried' }
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
-    const error = toRowError(outcome)
+    const error = sql.toRowError(outcome)
     database.reports.add(error)
     const { kind } = diagnose(error)
     return { kind: error.code === '57014' ? 'slow' : (ofOneRow[kind] ?? kind), error }
@@ -38,7 +24,10 @@ export function createSqlStore(database: Database, deadlineMs: number): Store<Pl
   return {
     insert: (rows, lockMs, signal) =>
       orVerdict(async () => {
-        const statement = createPlants(rows.map(itemOf), lockMs)
+        const statement = sql.createPlants(
+          rows.map(({ item }) => item),
+          lockMs
+        )
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
         // Of a request that has come twice, one has made the row, and the other is looked up.
@@ -47,11 +36,14 @@ export function createSqlStore(database: Database, deadlineMs: number): Store<Pl
 
     async insertEach(rows, eachLimitMs, signal) {
       const end = await orVerdict(async () => {
-        const statement = createEachPlant(rows.map(itemOf), eachLimitMs)
+        const statement = sql.createEachPlant(
+          rows.map(({ item }) => item),
+          eachLimitMs
+        )
         const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
         const results = sent as unknown as (typeof sent)[]
-        const outcomes: EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
+        const outcomes: sql.EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
         return rows.map((_, index) => toResult(outcomes[index]))
       })
       if (!('kind' in end)) return end
@@ -64,19 +56,15 @@ export function createSqlStore(database: Database, deadlineMs: number): Store<Pl
 
     find: (rows, _, signal) =>
       orVerdict(async () => {
-        const statement = findPlants(rows.map(({ item }) => item.id))
-        // The id is a number where the operator has made its column an integer.
-        type FoundRow = { id: string | number; write_id: string }
-        const stored = await database.run<FoundRow>(statement, limitMs, signal)
+        const statement = sql.findPlants(rows.map(({ item }) => item.id))
+        const stored = await database.run<{ id: string; write_id: string }>(statement, limitMs, signal)
         const found = new Map(stored.rows.map(({ id, write_id }) => [BigInt(id), write_id]))
         return rows.map(({ item, mayBeStored }) => outcomeOf(item.writeId, found.get(item.id), mayBeStored))
       }),
 
-    probe: () => database.run(commitNothing, limitMs).then(() => undefined, diagnose)
+    probe: () => database.run(sql.commitNothing, limitMs).then(() => undefined, diagnose)
   }
 }
-
-const itemOf = ({ item }: { item: PlantItem }) => item
 
 /** Turns a rejection into the verdict of all rows: a store's methods do not reject. */
 const orVerdict = (attempt: () => Promise<Results<Stored>>): Promise<Results<Stored> | Verdict> =>

@@ -50,7 +50,7 @@ const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 
 // Neither sends nor reads the content: a small request that names the id of a large plant would cost megabytes.
 const find = `
-  select plants.id, plants.write_id, ${waitForStandby}
+  select asked.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${lookupSettings}`
 
 // Inserts no row, but needs the same rights, and the same lock of the table, as an insert.

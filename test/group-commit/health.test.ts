@@ -2,14 +2,14 @@
 import t from 'tap'
 import { Health } from '../../src/group-commit/health.ts'
 import type { FailureKind } from '../../src/group-commit/types.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
+import { installVirtualTime } from '../support/virtual-time.ts'
 
 t.test('a pause lasts until a probe can write; a silent deadline in it is an outage', async (t) => {
-  const clock = createVirtualClock(() => 0)
+  const { moveTo, restore } = installVirtualTime(() => 0)
+  t.teardown(restore)
   const told: (boolean | string)[] = []
   let probed: FailureKind | undefined = 'away'
   const health = new Health({
-    clock,
     deadlineMs: 1_000,
     probe: async () => probed && { kind: probed },
     onOutage: (isDown) => told.push(isDown),
@@ -19,35 +19,36 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   t.notOk(health.isPaused, 'one that is lost says little')
   health.hasFailed({ kind: 'away' })
   health.hasServed(false)
-  await clock.moveTo(900)
+  await moveTo(900)
   t.strictSame([told, health.isPaused], [[], true], 'a late response ends no pause')
-  await clock.moveTo(3_000)
+  await moveTo(3_000)
   t.strictSame([told, health.isDown], [[true], true])
   probed = 'busy'
-  await clock.moveTo(10_000)
+  await moveTo(10_000)
   t.strictSame([told, health.isPaused], [[true, false], true], 'a locked table is away, and not down')
   probed = undefined
-  await clock.moveTo(11_000)
+  await moveTo(11_000)
   t.strictSame([told, health.isPaused], [[true, false, 'due'], false])
 })
 
 t.test('one wait for a probe at a time, whatever ends while one runs; none after the stop', async (t) => {
-  const clock = createVirtualClock(() => 0)
+  const { moveTo, restore } = installVirtualTime(() => 0)
+  t.teardown(restore)
   let probes = 0
   const probe = async () => {
     probes++
-    await new Promise<void>((resolve) => void clock.after(5, resolve))
+    await new Promise((resolve) => setTimeout(resolve, 5))
     return { kind: 'away' } as const
   }
-  const health = new Health({ clock, deadlineMs: 1_000, probe, onOutage() {}, onDue() {} })
+  const health = new Health({ deadlineMs: 1_000, probe, onOutage() {}, onDue() {} })
   health.hasFailed({ kind: 'away' })
-  await clock.moveTo(12)
+  await moveTo(12)
   health.hasServed(true)
   health.hasFailed({ kind: 'lost' })
-  await clock.moveTo(5_300)
+  await moveTo(5_300)
   health.stop()
   const before = probes
-  await clock.moveTo(10_000)
+  await moveTo(10_000)
   t.ok(before > 0)
   t.equal(probes, before)
 })

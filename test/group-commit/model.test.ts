@@ -7,7 +7,7 @@ import t from 'tap'
 import { Failure } from '../../src/failures.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
 import type { FailureKind, Limits, Results, Store, Verdict } from '../../src/group-commit/types.ts'
-import { createVirtualClock } from '../support/virtual-clock.ts'
+import { installVirtualTime } from '../support/virtual-time.ts'
 
 interface Plant {
   id: bigint
@@ -133,7 +133,6 @@ const calm = fc.record({
 const scenario = fc.oneof({ weight: 4, arbitrary: anything }, { weight: 1, arbitrary: calm })
 
 type Scenario = typeof scenario extends fc.Arbitrary<infer S> ? S : never
-type Clock = ReturnType<typeof createVirtualClock>
 type Rows = Parameters<Store<Plant, string>['insert']>[0]
 
 function check(condition: boolean, what: string): asserts condition {
@@ -141,15 +140,12 @@ function check(condition: boolean, what: string): asserts condition {
 }
 
 /** A table that is written as the scenario says. `onAttempt` gets the rows of each insert that begins. */
-function createStore(
-  { weathers, outage, locks, limits }: Scenario,
-  clock: Clock,
-  onAttempt: (row: Plant) => void
-) {
+function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (row: Plant) => void) {
   const table = new Map<bigint, Plant>()
   let attempts = 0
   let lastSignOfLife = Number.NEGATIVE_INFINITY
-  const isNow = ({ from, ms }: { from: number; ms: number }) => clock.now() >= from && clock.now() < from + ms
+  const isNow = ({ from, ms }: { from: number; ms: number }) =>
+    performance.now() >= from && performance.now() < from + ms
   const isAway = () => outage !== null && isNow(outage)
   const isLocked = ({ id }: Plant) => locks.some((lock) => lock.id === id && isNow(lock))
 
@@ -206,14 +202,14 @@ function createStore(
     const isEndless = way === 'insert' && plants.some(({ content }) => content === 'endless')
     await new Promise<void>((resolve) => {
       // What never ends is ended by the store's own limit, or cut off, unless the connection hangs as well.
-      clock.after(isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms, resolve)
-      signal.addEventListener('abort', () => clock.after(cancelMs, resolve))
+      setTimeout(resolve, isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms)
+      signal.addEventListener('abort', () => setTimeout(resolve, cancelMs))
     })
     if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
-    if (kind === 'late' && !isFind && !meet(plants, kind)) clock.after(lateMs, () => void plants.map(insert))
+    if (kind === 'late' && !isFind && !meet(plants, kind)) setTimeout(() => plants.map(insert), lateMs)
     if (kind === 'late') return fail('lost')
     const hasResult = !kind.endsWith('fter')
-    if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = clock.now()
+    if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = performance.now()
     const met = isFind ? undefined : meet(way === 'insert' ? plants : [], kind)
     if (met) return fail(met)
     if (isFind && kind === 'blind') return fail('lost')
@@ -231,9 +227,9 @@ function createStore(
   }
 
   async function probe(): Promise<Verdict | undefined> {
-    await new Promise<void>((resolve) => void clock.after(2, resolve))
+    await new Promise((resolve) => setTimeout(resolve, 2))
     if (isAway()) return { kind: 'away', error: new Error('away') }
-    lastSignOfLife = clock.now()
+    lastSignOfLife = performance.now()
     return undefined
   }
 
@@ -248,26 +244,28 @@ function createStore(
 }
 
 /** Plays a scenario to its end, and returns the calls and the table. */
-async function play(given: Scenario) {
-  let dice = 0
-  const clock = createVirtualClock(() => given.random[dice++ % given.random.length] as number)
+async function play(given: Scenario, { moveTo, endTurn }: ReturnType<typeof installVirtualTime>) {
   const calls: Call[] = []
-  const store = createStore(given, clock, ({ call }) => {
+  const store = createStore(given, ({ call }) => {
     ;(calls[call] as Call).wasTried = true
   })
-  const group = new GroupCommit<Plant, string>(store, given.limits, { clock })
+  const group = new GroupCommit<Plant, string>(store, given.limits, { onAttempt() {}, onOutage() {} })
 
   function submit({ id, bytes, key, content }: Scenario['arrivals'][number]) {
     const number = calls.length
     const plant = { id, bytes, call: number, writeId: key ?? `call ${number}`, content }
     const before = calls.filter(({ outcomes }) => outcomes.length === 0).length
-    const now = { at: clock.now(), lastSignOfLife: store.lastSignOfLife(), endedAt: Number.POSITIVE_INFINITY }
+    const now = {
+      at: performance.now(),
+      lastSignOfLife: store.lastSignOfLife(),
+      endedAt: Number.POSITIVE_INFINITY
+    }
     const call: Call = { ...now, plant, before, outcomes: [], wasTried: false }
     calls.push(call)
     const end = (outcome: string | Error) => {
       const told = outcome instanceof Failure ? outcome.name : outcome
       call.outcomes.push(told instanceof Error ? told.message : told)
-      call.endedAt = clock.now()
+      call.endedAt = performance.now()
     }
     const refusal = group.refusal(1)
     if (refusal) end(refusal)
@@ -275,14 +273,14 @@ async function play(given: Scenario) {
   }
 
   for (const arrival of given.arrivals) {
-    if (arrival.waitMs > 0) await clock.moveTo(clock.now() + arrival.waitMs)
+    if (arrival.waitMs > 0) await moveTo(performance.now() + arrival.waitMs)
     submit(arrival)
-    if (arrival.endsTurn) clock.endTurn()
+    if (arrival.endsTurn) endTurn()
   }
   const closed = group.close().then(() => true)
-  await clock.moveTo(clock.now() + given.limits.deadlineMs + 2 * cancelMs + closeMs)
+  await moveTo(performance.now() + given.limits.deadlineMs + 2 * cancelMs + closeMs)
   check(await Promise.race([closed, Promise.resolve(false)]), 'it closes after the last deadline')
-  await clock.moveTo(clock.now() + 10_000)
+  await moveTo(performance.now() + 10_000)
   return { calls, table: store.table }
 }
 
@@ -323,14 +321,16 @@ const numRuns = Number(process.env.MODEL_RUNS ?? 1_000)
 t.test(`each call gets its one true outcome by its deadline: MODEL_SEED=${seed}`, async (t) => {
   const seen: Record<string, number> = {}
   const property = fc.asyncProperty(scenario, async (given) => {
-    const { calls, table } = await play(given)
+    let dice = 0
+    const time = installVirtualTime(() => given.random[dice++ % given.random.length] as number)
+    const { calls, table } = await play(given, time).finally(time.restore)
     for (const call of calls) {
       judge(call, calls, table, given)
       const [outcome = ''] = call.outcomes
       seen[outcome] = (seen[outcome] ?? 0) + 1
     }
   })
-  await fc.assert(property, { seed, numRuns })
+  await fc.assert(property, { seed, numRuns, includeErrorInReport: true })
   t.comment(JSON.stringify(seen))
   const usual =
     'created duplicate conflict refused DeadlineExceeded OutcomeUnknown broken gone Overloaded Unavailable'

@@ -59,7 +59,7 @@ t.test(
       kinds.map((kind) => endingOf({ kind }, rows, isCutOff)).join()
     t.equal(endings(1, false), 'away,gone,lost,busy,broken,refused')
     t.equal(endings(2, false), 'away,gone,lost,failed,failed,failed')
-    t.equal(endings(1, true), 'failed,gone,lost,failed,broken,refused')
+    t.equal(endings(1, true), 'failed,gone,lost,failed,failed,failed')
     t.equal(endings(2, true), 'failed,gone,lost,failed,failed,failed')
   }
 )
