@@ -1,4 +1,5 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
+import { escapeLiteral } from 'pg'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -82,8 +83,8 @@ const insertEach = `
     context text;
   begin
     for asked in
-      select * from unnest(${elementsOf('write_id', 'uuid')}, ${Object.values(columns)
-        .map(({ name, type }) => elementsOf(name, type))
+      select * from unnest(${elementsOf('write_id', 'uuid')}, ${Object.entries(columns)
+        .map(([name, type]) => elementsOf(name, type))
         .join(', ')}) as asked (${writtenList})
     loop
       exit when outcomes <> '[]' and clock_timestamp() > began + soft_limit;
@@ -112,9 +113,6 @@ export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
   return { name: 'create plants', text: insert, values: [writeIds, ...plants, `${lockMs}ms`] }
 }
 
-/** Writes a text as a literal, whatever standard_conforming_strings is. */
-const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
-
 /**
  * Returns the statements, in one message and so in one transaction, that create plants one by one within a limit. The rows
  * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
@@ -131,7 +129,7 @@ export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) 
     ...Object.fromEntries(writtenColumns.map((name, index) => [own(name), lists[index] as string]))
   }
   const configs = Object.entries(made).map(
-    ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
+    ([name, value]) => `set_config('${name}', ${escapeLiteral(value)}, true)`
   )
   const lockMs = Math.ceil(limitMs / 2 / Math.max(1, writes.length))
   return {
