@@ -19,17 +19,12 @@ const synchronousCommit = `current_setting('synchronous_commit')`
 // The statement makes the settings itself, for its transaction: a pooler would lose those of a session, or share them. A
 // commit must wait for the disk and for a synchronous standby. If an operator cancels the latter wait, the only sign is a
 // warning, so warnings must be sent.
-const settings = (lockTimeout: string) => `
+const settings = `
   concat(
-    set_config('lock_timeout', ${lockTimeout}, true),
     set_config('client_min_messages', 'warning', true),
     set_config('synchronous_commit',
       case when ${synchronousCommit} in ('off', 'local') then 'on' else ${synchronousCommit} end, true)
   )`
-
-/** How long a statement that inserts no row may wait for a lock. It needs none that others hold for long. */
-const lookupLockMs = 25
-const lookupSettings = settings(`'${lookupLockMs}ms'`)
 
 /** The last parameter: $1 are the write ids, the next ones are the columns. */
 const lockTimeoutParameter = `$${Object.keys(columns).length + 2}`
@@ -41,7 +36,8 @@ const lockTimeoutParameter = `$${Object.keys(columns).length + 2}`
 const insert = `
   insert into plants (${writtenList})
   select ${writtenList}
-  from unnest($1::uuid[], ${castParameters(2)}) as new (${writtenList}), ${settings(lockTimeoutParameter)}
+  from unnest($1::uuid[], ${castParameters(2)}) as new (${writtenList}),
+    ${settings}, set_config('lock_timeout', ${lockTimeoutParameter}, true)
   where current_setting('array_nulls') = 'on'
   on conflict (id) do nothing returning write_id`
 
@@ -52,12 +48,12 @@ const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 // Neither sends nor reads the content: a small request that names the id of a large plant would cost megabytes.
 const find = `
   select asked.id, plants.write_id, ${waitForStandby}
-  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${lookupSettings}`
+  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings}`
 
 // Inserts no row, but needs the same rights, and the same lock of the table, as an insert.
 const insertNone = `
   insert into plants (${writtenList}) select ${writtenList} from plants limit 0 on conflict (id) do nothing`
-const insertNothing = `with none as (${insertNone}) select ${waitForStandby}, ${lookupSettings}`
+const insertNothing = `with none as (${insertNone}) select ${waitForStandby}, ${settings}`
 
 /** The lines that PostgreSQL adds to the context of an error of a row: the statement below, in one line, and its block. */
 const linesOfBlock = 2
@@ -106,24 +102,28 @@ const insertEach = `
     perform set_config('${own('outcomes')}', outcomes::text, true);
   end $block$`
 
-/** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a lock. */
-export function createPlants(writes: readonly PlantWrite[], lockMs: number) {
-  const writeIds = toArray(writes.map(({ writeId }) => writeId))
-  const plants = toArrayParameters(writes.map(({ plant }) => plant))
-  return { name: 'create plants', text: insert, values: [writeIds, ...plants, `${lockMs}ms`] }
-}
+/** Returns an array for each column that a create writes. */
+const listsOf = (writes: readonly PlantWrite[]) => [
+  toArray(writes.map(({ writeId }) => writeId)),
+  ...toArrayParameters(writes.map(({ plant }) => plant))
+]
+
+/** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a row's lock. */
+export const createPlants = (writes: readonly PlantWrite[], lockMs: number) => ({
+  name: 'create plants',
+  text: insert,
+  values: [...listsOf(writes), `${lockMs}ms`]
+})
 
 /**
  * Returns the statements, in one message and so in one transaction, that create plants one by one within a limit. The rows
  * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
  */
 export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) {
-  const lists = [
-    toArray(writes.map(({ writeId }) => writeId)),
-    ...toArrayParameters(writes.map(({ plant }) => plant))
-  ]
+  const lists = listsOf(writes)
   const made = {
     statement_timeout: `${limitMs}ms`,
+    lock_timeout: `${Math.ceil(limitMs / 2 / Math.max(1, writes.length))}ms`,
     array_nulls: 'on',
     [own('soft_limit')]: `${Math.ceil(limitMs / 2)}ms`,
     ...Object.fromEntries(writtenColumns.map((name, index) => [own(name), lists[index] as string]))
@@ -131,11 +131,10 @@ export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) 
   const configs = Object.entries(made).map(
     ([name, value]) => `set_config('${name}', ${escapeLiteral(value)}, true)`
   )
-  const lockMs = Math.ceil(limitMs / 2 / Math.max(1, writes.length))
   return {
     text: [
       // Near the wraparound of transaction ids this fails, for all rows. In the block, it would look like a row's fault.
-      `select pg_current_xact_id(), ${settings(`'${lockMs}ms'`)}, concat(${configs.join(', ')})`,
+      `select pg_current_xact_id(), ${settings}, concat(${configs.join(', ')})`,
       insertNone,
       insertEach,
       `select current_setting('${own('outcomes')}') as outcomes`
@@ -169,7 +168,7 @@ export const commitNothing = { name: 'commit nothing', text: insertNothing }
 
 /** Each statement without rows: all must succeed before the service serves. */
 export const samples = [
-  createPlants([], lookupLockMs),
+  createPlants([], 25),
   // A busy machine must not miss the limit.
   createEachPlant([], 5_000),
   findPlants([]),
