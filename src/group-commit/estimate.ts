@@ -13,7 +13,7 @@ const aloneMs = 25
 
 /**
  * Learns only from batches that were written together: a failure says nothing about the store's speed, and a row that has
- * failed before may be slow itself (Karn's algorithm, RFC 6298, section 3). Until then, nothing is expected to take long.
+ * failed before may be slow itself (Karn's algorithm, RFC 6298, section 3). At first, nothing is expected to take long.
  */
 export class Estimate {
   readonly #limits: Limits
@@ -26,7 +26,7 @@ export class Estimate {
     this.#limits = limits
   }
 
-  /** Returns how many batches rows are. One that is larger than a batch goes alone, and counts as several. */
+  /** Returns how many full batches these rows make. One that is larger than a batch goes alone, and counts as several. */
   #batches(rows: number, bytes: number) {
     return Math.max(rows / this.#limits.batchRows, bytes / this.#limits.batchBytes)
   }
@@ -42,7 +42,9 @@ export class Estimate {
 
   /** A batch was cut off. After one in each lane the time doubles: it may be too short for all (RFC 6298, section 5.5). */
   noteCutOff() {
-    this.#slowMs = Math.max(lockBoundsMs.shortest, this.#slowMs) * 2 ** (1 / this.#limits.lanes)
+    const raised = Math.max(lockBoundsMs.shortest, this.#slowMs) * 2 ** (1 / this.#limits.lanes)
+    // Up to an eighth of the deadline for a batch: behind many rows that never end, others would expire.
+    this.#slowMs = Math.max(this.#slowMs, Math.min(raised, this.#limits.deadlineMs / 32))
   }
 
   /** How long the lanes are expected to take for these rows and bytes, in ms. */
@@ -52,7 +54,7 @@ export class Estimate {
 
   /** After this time a batch is suspected of having a slow row, in ms. */
   get togetherMs(): number {
-    return Math.min(this.#limits.deadlineMs / 8, 4 * Math.max(lockBoundsMs.shortest, this.#slowMs))
+    return 4 * Math.max(lockBoundsMs.shortest, this.#slowMs)
   }
 
   /** How long a batch waits for a lock: as long as another replica's may hold it, or two replicas break each other's batches for ever. */
@@ -60,7 +62,7 @@ export class Estimate {
     return Math.ceil(Math.min(lockBoundsMs.longest, Math.max(lockBoundsMs.shortest, 2 * this.#slowMs)))
   }
 
-  /** The limit of a careful call, in ms: less than a third of the deadline, after which its statement is cancelled. */
+  /** The limit of a careful call, in ms. At a third of the deadline its session would cancel it, and the result be lost. */
   carefulMs(way: Way, rows: number, rests: number): number {
     const ms = isOfOne(way) ? aloneMs * 2 ** rests : carefulCostMs.call + carefulCostMs.row * rows
     return Math.ceil(Math.min(this.#limits.deadlineMs / 4, ms))

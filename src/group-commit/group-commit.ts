@@ -7,9 +7,9 @@ import type { FailureKind, Item, Limits, Results, Store, Verdict } from './types
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
 const mostOfDeadline = 0.8
-/** A bad row's error is held back nine times as long as finding it took: a client that repeats it slows others by a tenth at most. */
+/** A bad row's error is held back nine times the row's age: a client that repeats it spends a tenth of its time on failing others. */
 const errorDelayFactor = 9
-/** The part of its limit that a slow batch gets after the database has shown that it serves: both may have ended together. */
+/** The part of its limit that a slow batch gets after a probe has succeeded: a stall may have just ended for both. */
 const partAfterProbe = 1 / 4
 /** How often a close looks whether something is left, in ms. */
 const closeEveryMs = 10
@@ -74,7 +74,7 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /**
-   * Stores an item, unless it would be refused. By the deadline, resolves with the store's result once the item is durable, or
+   * Stores an item; ask `refusal` first. By the deadline, resolves with the store's result once the item is durable, or
    * rejects with the store's error for it, or with the Failure DeadlineExceeded or OutcomeUnknown.
    */
   submit(item: T): Promise<R> {
@@ -113,10 +113,9 @@ export class GroupCommit<T extends Item, R extends string> {
       }
   }
 
-  #enter(row: Row<T, R>, isFirst = false) {
+  #enter(row: Row<T, R>) {
     row.enter('waiting')
-    if (isFirst) this.#waiting[row.way].unshift(row)
-    else this.#waiting[row.way].push(row)
+    this.#waiting[row.way].push(row)
   }
 
   /** Removes and returns rows of a way for one attempt; none if none waits. */
@@ -153,8 +152,7 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#attempts--
     const ms = performance.now() - began
     const isCutOff = controller.signal.aborted
-    if (way === 'together' && isCutOff) this.#estimate.noteCutOff()
-    if ('kind' in end) this.#fail(rows, end, ms, isCutOff)
+    if ('kind' in end) this.#fail(way, rows, end, ms, isCutOff)
     else this.#apply(way, rows, end, ms)
     this.#start()
   }
@@ -179,20 +177,22 @@ export class GroupCommit<T extends Item, R extends string> {
     return () => clearTimeout(timer)
   }
 
-  #fail(rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
+  #fail(way: Way, rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
     this.#onAttempt(rows.length, ms, failure.kind)
-    this.#health.hasFailed(failure)
+    if (way === 'together' && isCutOff) this.#estimate.noteCutOff()
     const ending = endingOf(failure, rows.length, isCutOff)
+    // What was cut off while it waited for a session shows nothing.
+    if (ending === 'away' || failure.kind !== 'away') this.#health.hasFailed(failure)
     for (const row of rows) this.#proceed(row, ending, failure.error)
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
   #apply(way: Way, rows: Row<T, R>[], results: Results<R>, ms: number) {
     this.#onAttempt(rows.length, ms, isLookUp(way) ? 'found' : 'written')
-    // What has decided no row has committed nothing.
-    const isWritten = results.some((result) => typeof result === 'string' || result instanceof Error)
-    this.#health.hasServed(isWritten)
-    if (way === 'together' && isWritten) this.#estimate.learn(rows, ms)
+    // What has decided no row may have committed nothing.
+    const isCommitted = results.some((result) => typeof result === 'string' || result instanceof Error)
+    this.#health.hasServed(isCommitted)
+    if (way === 'together' && isCommitted) this.#estimate.learn(rows, ms)
     for (const [index, row] of rows.entries()) {
       const result = results[index]
       if (result === undefined) this.#proceed(row, 'absent')
@@ -206,7 +206,7 @@ export class GroupCommit<T extends Item, R extends string> {
     const [way, when] = row.record(ending, error) ?? []
     if (way === undefined) this.#failLate(row)
     else if (when === 'after its rest') this.#rest(row, backoffMs(row.rests), () => this.#enter(row))
-    else this.#enter(row, when === 'first')
+    else this.#enter(row)
   }
 
   /** Fails a row; with a delay if its data is at fault and others may have failed with it, so that its client cannot fail others all the time. */

@@ -10,7 +10,7 @@ const reminderMs = 60_000
 export const backoffMs = (earlier: number): number =>
   Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
 
-/** Nobody has processed the rows. A database that lacks a table, or where somebody holds a lock of it, responds. */
+/** No server that can write has answered. One that lacks a table, or where somebody holds a lock of it, has. */
 const isSilence = ({ kind }: Verdict) => kind === 'away' || kind === 'lost'
 
 interface Options {
@@ -25,11 +25,11 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. Only its methods assign its fields. */
 export class Health {
   readonly #options: Options
-  /** No attempt may begin: it is away, until a probe can write. */
+  /** No attempt may begin: it is away, until a probe can write or a commit succeeds. */
   isPaused = false
   /** It has been silent for the deadline: new rows would expire. */
   isDown = false
-  /** When the first attempt without a response failed; Infinity while something responds. */
+  /** When the first attempt without an answer failed; Infinity while something answers. */
   #silentSince = Number.POSITIVE_INFINITY
   #reportedAt = 0
   /** How many probes there were for a silence since something was written. */
@@ -57,12 +57,12 @@ export class Health {
     this.#probeLater()
   }
 
-  /** It has responded; `isWritten`: a commit has succeeded, which ends a pause. */
-  hasServed(isWritten: boolean) {
+  /** It has answered; `isCommitted`: a commit has succeeded, which ends a pause. */
+  hasServed(isCommitted: boolean) {
     this.#silentSince = Number.POSITIVE_INFINITY
     if (this.isDown) this.#options.onOutage(false)
     this.isDown = false
-    if (!isWritten) return
+    if (!isCommitted) return
     this.#probes = 0
     if (this.#timer) this.#resume()
   }
@@ -71,8 +71,7 @@ export class Health {
   probe(): Promise<Verdict | undefined> {
     this.#probing ??= this.#options.probe().then((failure) => {
       this.#probing = undefined
-      if (failure) this.hasFailed(failure)
-      else this.hasServed(false)
+      if (!failure || !isSilence(failure)) this.hasServed(false)
       return failure
     })
     return this.#probing
@@ -80,18 +79,17 @@ export class Health {
 
   /** Probes until it can write. */
   #probeLater() {
-    this.#timer ??= setTimeout(
-      async () => {
-        const timer = this.#timer
-        const failure = await this.probe()
-        if (this.#timer !== timer) return
-        // What is wrong for every row is told to each of them.
-        if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
-        this.stop()
-        this.#probeLater()
-      },
-      backoffMs(this.#probes++)
-    )
+    const probe = async () => {
+      const timer = this.#timer
+      const failure = await this.probe()
+      if (this.#timer !== timer) return
+      // What is wrong for every row is told to each of them.
+      if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
+      this.stop()
+      if (isSilence(failure)) this.hasFailed(failure)
+      else this.#probeLater()
+    }
+    this.#timer ??= setTimeout(probe, backoffMs(this.#probes++))
   }
 
   #resume() {

@@ -26,22 +26,23 @@ export const ways = Object.keys(lanes) as Way[]
 export const isOfOne = (way: Way) => way === 'alone' || way === 'patiently' || way === 'lookUpAlone'
 export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
 
-/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others (`failed`). */
+/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others or cut off (`failed`). */
 export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
 
 /**
- * Returns the ending for each row of an attempt that has failed as a whole. The failure of a single row is its verdict, unless
- * it was cut off: written together, it took too long.
+ * Returns the ending for each row of an attempt that has failed as a whole. These kinds hold for all rows; any other is a
+ * verdict about a single row, and says nothing about one of several. A cut-off says nothing: `away` is then one that had no
+ * session yet.
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
   if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
   return rows > 1 || isCutOff ? 'failed' : kind
 }
 
-/** The way of the next attempt: at the back of its rows, at the front, or once the row has rested. */
-export type Next = readonly [way: Way, when?: 'first' | 'after its rest']
+/** The way of the next attempt: at once, or when the row has rested. */
+export type Next = readonly [way: Way, when?: 'after its rest']
 
-/** What is left to try after a failure that says nothing about this row: each endangers fewer others. */
+/** What is left to try for a row that failed with others or was slow: each endangers fewer others. */
 const stepsDown: Record<Way, Next> = {
   together: ['carefully'],
   carefully: ['alone'],
@@ -57,7 +58,7 @@ type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'ref
 /** Returns what comes next; undefined if the row has failed. No failure is told of a row that may be stored: it is looked up. */
 export function next(row: Facts, ending: Ending): Next | undefined {
   const { way, mayBeStored } = row
-  if (ending === 'away' || ending === 'untried') return [way, 'first']
+  if (ending === 'away' || ending === 'untried') return [way]
   if (ending === 'failed' || ending === 'slow') return stepsDown[way]
   if (isLookUp(way)) return afterLookUp(row, ending)
   if (ending === 'busy') return ['again', 'after its rest']
@@ -67,13 +68,12 @@ export function next(row: Facts, ending: Ending): Next | undefined {
 }
 
 function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
-  const isLeftOut = isOfOne(insertWay) && !mayBeStored
+  const isLeftOut = insertWay !== 'together' && !mayBeStored
   if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
   return ending === 'busy' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
 }
 
-const missing =
-  'neither written nor found: a trigger returns null, array_nulls is off, or the look-up has failed'
+const missing = 'neither written nor found: a trigger returns null, or the look-up has failed'
 
 /** A submitted item: its state and what has happened to it, which only its methods assign. */
 export class Row<T extends Item, R> {

@@ -10,7 +10,7 @@ export interface Item {
 
 /** Why a statement has failed, for all its rows or, in a careful call, for one. */
 export type FailureKind =
-  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk. */
+  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk, a locked table. */
   | 'away'
   /** A table, a column, a function or a right is missing, for every row. */
   | 'gone'
@@ -29,7 +29,7 @@ export interface Verdict<Kind = FailureKind> {
   readonly error?: Error
 }
 
-/** Why a row of a careful call was not written: also because it took too long, or because the call ended before it. */
+/** Why a row of a careful call was not written: also because it took too long, or because the call ended before its turn. */
 export type RowVerdict = Verdict<FailureKind | 'slow' | 'untried'>
 
 /** For each row in order the caller's result, the caller's error, a verdict, or undefined: neither written nor found. */
@@ -48,7 +48,7 @@ export type Attempt<T extends Item, R> = (
 
 /** What the rows are written to. */
 export interface Store<T extends Item, R> {
-  /** Inserts the rows whose ids are free, in one durable transaction. The limit is for its wait for a lock. */
+  /** Inserts the rows whose ids are free, in one durable transaction. The limit is for its wait for the lock of a row. */
   readonly insert: Attempt<T, R>
   /** Inserts them one by one, in one durable transaction that keeps what succeeds. The limit is for all. */
   readonly insertEach: Attempt<T, R>

@@ -48,7 +48,7 @@ export function createSqlStore(database: Database, limitMs: number): Store<Plant
       })
       if (!('kind' in end)) return end
       const { code, where } = end.error as { code?: string; where?: string }
-      // Outside of functions it is the table that is locked, for all rows.
+      // It failed before the block: the table is locked, for all rows.
       if (code === '55P03' && where === undefined) return { ...end, kind: 'away' }
       // The limit can pass before the block has read the row, if that is long.
       return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : end
