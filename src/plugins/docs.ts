@@ -37,7 +37,7 @@ export default fp<{ basePath: string; hasPage: boolean }>(async (app, { basePath
         schemas
       }
     },
-    transform: ({ schema, url }) => ({ url, schema: { ...schema, ...ofCreate } })
+    transform: ({ schema, url }) => ({ url, schema: { ...schema, ...additions[`${schema?.operationId}`] } })
   })
   app.get('/openapi.json', async () => app.swagger())
   if (!hasPage) return
@@ -79,7 +79,7 @@ const json = (name: string, examples?: object) => ({
   content: { 'application/json': { schema: { $ref: `#/components/schemas/${name}` }, examples } }
 })
 
-/** What the schema of a create's route does not say: the failures, the header fields, and the names of the schemas. */
+/** What the schema of a create does not say: the failures, the header fields, and the names of the schemas. */
 const ofCreate = {
   body: json('NewPlant'),
   headers: { type: 'object', properties: { 'Idempotency-Key': field(aboutKey) } },
@@ -109,3 +109,6 @@ const ofCreate = {
     }
   }
 }
+
+/** By the operation's id. */
+const additions: Record<string, object> = { createPlant: ofCreate }
