@@ -1,6 +1,5 @@
 /** Promise 17, the probes: liveness and readiness for whoever asks; and promise 11, what they say while the service ends. */
 import t from 'tap'
-import { run } from '../support/process.ts'
 import { everyResponse, failure, type Reply, success } from '../support/responses.ts'
 import { send, startService } from '../support/service.ts'
 
@@ -42,21 +41,8 @@ const whileEnding: Case[] = [
   ['metrics GET /livez', alive]
 ]
 
-const ports = { PORT: new URL(urls['']).port, METRICS_PORT: new URL(urls['metrics ']).port }
-const healthcheck = (args: string[], env = {}) =>
-  run(t, 'src/commands/healthcheck.ts', { ...ports, ...env }, args)
-const healthy = { code: 0, stdout: '', stderr: '' }
-
 t.test('they need no token and no BASE_PATH, and have GET and HEAD', async (t) => {
   for (const [request, response] of usual) t.strictSame(await ask(request), response, request)
-})
-
-t.test('the command of a container: 0 if the probe is 200, else 1 and a line', async (t) => {
-  t.strictSame(await healthcheck([]), healthy, 'liveness, of the metrics')
-  t.strictSame(await healthcheck([], { METRICS_PORT: 'off' }), healthy, 'liveness, without metrics')
-  t.strictSame(await healthcheck(['/readyz']), healthy)
-  t.match(await healthcheck(['/plants']), { code: 1, stderr: /^plant-store: usage: / })
-  t.match(await healthcheck([], { METRICS_PORT: '1' }), { code: 1, stderr: /^plant-store: .*ECONNREFUSED/ })
 })
 
 t.test(
@@ -66,7 +52,5 @@ t.test(
     await service.output(/"shutting down"/)
     for (const [request, response] of whileEnding) t.strictSame(await ask(request), response, request)
     for (const id of [1, 2]) t.strictSame(await service.post({ id, name: 'n' }), success({ name: 'n' }))
-    const stderr = `plant-store: /readyz: ${isEnding.body}\n`
-    t.strictSame(await healthcheck(['/readyz']), { code: 1, stdout: '', stderr })
   }
 )
