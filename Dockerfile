@@ -1,4 +1,4 @@
-# The service's image. It also migrates (node dist/commands/migrate.js) and makes tokens (node dist/commands/create-token.js NAME).
+# The service's image. It also migrates (node dist/commands/migrate.js).
 ARG NODE_IMAGE=node:24.21.0-trixie-slim
 
 FROM ${NODE_IMAGE} AS build

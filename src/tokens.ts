@@ -1,5 +1,5 @@
-/** The bearer tokens: how they are written in the configuration or in a file, and how a new one is made. */
-import { hash, randomBytes } from 'node:crypto'
+/** The bearer tokens, as they are written in the configuration or in a file. */
+import { hash } from 'node:crypto'
 import { StartupFault } from './startup-fault.ts'
 
 /**
@@ -10,7 +10,6 @@ import { StartupFault } from './startup-fault.ts'
 export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
 const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
-const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
 
 /**
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
@@ -43,7 +42,8 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
   const caller = colon === -1 ? 'default' : entry.slice(0, colon)
   const secret = entry.slice(colon + 1)
   let digest = hash('sha256', secret)
-  if (!callerName.test(caller)) return badName
+  if (!callerName.test(caller))
+    return 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
   if (colon !== -1 && secret.startsWith('sha256:')) {
     digest = secret.slice('sha256:'.length).toLowerCase()
     if (!/^[0-9a-f]{64}$/.test(digest)) return 'must have 64 hex digits after "sha256:"'
@@ -55,16 +55,6 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
   if ((tokens.get(digest) ?? caller) !== caller) return 'repeats the secret of another name'
   tokens.set(digest, caller)
   return undefined
-}
-
-/**
- * Makes a token for a caller: a secret of 32 random bytes in base64url, and the entry that recognises it without
- * holding it. Throws a StartupFault for a bad name.
- */
-export function createToken(caller: string): { secret: string; entry: string } {
-  if (!callerName.test(caller)) throw new StartupFault([`the token ${badName}`])
-  const secret = randomBytes(32).toString('base64url')
-  return { secret, entry: `${caller}:sha256:${hash('sha256', secret)}` }
 }
 
 /** Returns whether a text has the form of a bearer token (RFC 6750, section 2.1). */
