@@ -9,11 +9,11 @@ import { createLogger } from './log.ts'
 import { databaseChecks } from './plants/checks.ts'
 import { reportStartupFault } from './startup-fault.ts'
 
-/** A terminal signals a whole group, and npm and `node --watch` forward it: within this time it is the same signal. */
-const sameSignalMs = 1_000
-const endingSignals = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
 /** A terminal that is closed sends SIGHUP. Elsewhere it asks services to read their files again, which this one does anyway. */
 const hasTerminal = isatty(0)
+const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
+/** With a listener, Node goes on after such a fault, which comes again at once and for ever. */
+const crashes = ['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'] as const
 
 try {
   const config = readConfig(process.env)
@@ -43,20 +43,21 @@ try {
   reportStartupFault(error)
 }
 
-/** Shuts down at the first signal, or at an uncaught error; a later signal ends the process at once. Times are in ms. */
+/** Shuts down at the first signal, or at an uncaught error. Times are in ms. */
 function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
-  /** When the shutdown began. */
-  let endsSince: number | undefined
-  const remaining = () => ({ connections: app.connections.size, requests: app.connections.pending })
+  let isEnding = false
   const { close } = closeWithGrace(
     {
       delay: limitMs,
       logger: app.log,
-      skip: [...endingSignals, 'SIGHUP'],
-      onTimeout: (limitMs) => app.log.fatal({ limitMs, ...remaining() }, 'shutdown timed out; exiting')
+      skip: [...endingSignals, ...crashes],
+      onTimeout: () => {
+        const { size: connections, pending: requests } = app.connections
+        app.log.fatal({ limitMs, connections, requests }, 'shutdown timed out; exiting')
+      }
     },
     async ({ err }) => {
-      endsSince = performance.now()
+      isEnding = true
       if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
       await app.announceShutdown(delayMs)
       await app.close()
@@ -64,14 +65,10 @@ function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
     }
   )
   const end = (signal: NodeJS.Signals) => {
-    if (endsSince === undefined) {
-      app.log.info({ signal }, 'shutting down')
-      void close()
-    } else if (performance.now() - endsSince > sameSignalMs) {
-      app.log.fatal({ signal, ...remaining() }, 'second signal; exiting now')
-      process.exit(1)
-    }
+    // npm passes on what a terminal has sent to both. The shutdown has a limit, so no later signal has to hurry it.
+    if (isEnding || (signal === 'SIGHUP' && !hasTerminal)) return
+    app.log.info({ signal }, 'shutting down')
+    close()
   }
   for (const signal of endingSignals) process.on(signal, end)
-  if (hasTerminal) process.on('SIGHUP', end)
 }
