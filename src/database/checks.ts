@@ -98,12 +98,10 @@ async function findMissing(options: DatabaseOptions, limitMs: number, checks: re
 const retryEveryMs = 500
 /** An attempt ends after this time at the latest, so that a server that does not respond is reported; and not before. */
 const attemptLimitsMs = { longest: 30_000, shortest: 1_000 }
-/** What is still missing is told again: whoever comes later looks at the last minutes of the log. */
-const reminderMs = 60_000
 
 /**
  * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
- * it lacks whenever that changes, and every minute. Throws a StartupFault with what it lacks after `timeoutMs`.
+ * it lacks whenever that changes. Throws a StartupFault with what it lacks after `timeoutMs`.
  */
 export async function waitForDatabase(
   current: () => DatabaseOptions | undefined,
@@ -113,18 +111,14 @@ export async function waitForDatabase(
 ) {
   const deadline = performance.now() + timeoutMs
   let told: string | undefined
-  let toldAt = 0
   for (let options = current(); options; options = current()) {
     const leftMs = Math.max(attemptLimitsMs.shortest, deadline - performance.now())
     const limitMs = Math.ceil(Math.min(attemptLimitsMs.longest, leftMs))
     const missing = await findMissing(options, limitMs, checks)
     if (missing === undefined) return
     if (performance.now() + retryEveryMs >= deadline) throw new StartupFault([missing])
-    if (missing !== told || performance.now() - toldAt >= reminderMs) {
-      tell(missing)
-      told = missing
-      toldAt = performance.now()
-    }
+    if (missing !== told) tell(missing)
+    told = missing
     await sleep(retryEveryMs)
   }
 }
