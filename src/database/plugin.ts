@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { addMetric } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
-import { StartupFault } from '../startup-fault.ts'
+import type { StartupFault } from '../startup-fault.ts'
 import { type Check, waitForDatabase } from './checks.ts'
 import { Database } from './database.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
@@ -43,10 +43,15 @@ export default fp<Options>(async (app, { url, checks }) => {
    */
   async function adopt(next: DatabaseOptions) {
     const current = () => (next === newest ? next : undefined)
-    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks.map(orMissing), (missing) =>
+    const tell = (missing: string) =>
       log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-    )
+    const waited = waitForDatabase(current, Number.POSITIVE_INFINITY, checks, tell)
+    const fault = await waited.catch((error: StartupFault) => error)
     if (next !== newest) return
+    if (fault) {
+      const { faults } = fault
+      return log.error({ faults }, 'DATABASE_URL_FILE has a URL that does not work; keeping the earlier one')
+    }
     database.replaceOptions(next)
     warnOfClearText(next, log)
     log.info('the connections are replaced by those of DATABASE_URL_FILE')
@@ -58,15 +63,6 @@ export default fp<Options>(async (app, { url, checks }) => {
   addMetric('database_url_file_error', help, isBroken)
   addDatabaseMetrics(database)
 })
-
-/** What keeps the service from starting keeps it only from using a new URL. */
-const orMissing =
-  (check: Check): Check =>
-  (...clients) =>
-    check(...clients).catch((error) => {
-      if (error instanceof StartupFault) return error.message
-      throw error
-    })
 
 function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBaseLogger) {
   const text = 'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'

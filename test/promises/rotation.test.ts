@@ -175,9 +175,14 @@ t.test('DATABASE_URL_FILE', async (t) => {
     const commit = `alter database ${new URL(next).pathname.slice(1)} set synchronous_commit`
     await query(next, `alter table plants set unlogged; ${commit} = off`)
     await writeFile(path, next)
-    const atStart = 'synchronous_commit must be remote_write, on or remote_apply; it is off'
-    await until('what ends a start is told', () => hasTried(atStart))
+    const told = () =>
+      linesOf(service, 'DATABASE_URL_FILE has a URL that does not work; keeping the earlier one')
+    const [line] = await until('what ends a start is told', told, ({ length }) => length > 0)
+    const fault = 'synchronous_commit must be remote_write, on or remote_apply; it is off'
+    t.strictSame([line?.level, line?.faults], [50, [fault]])
+    t.equal(await error(), 1)
     await query(next, `${commit} = on`)
+    await writeFile(path, `${next}?application_name=plant-store`)
     const reason = 'table plants loses plants in a crash: alter table plants set logged'
     await until('it is tried again', () => hasTried(reason))
     await load.succeed(creates)
