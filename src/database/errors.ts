@@ -84,18 +84,13 @@ function kindOf(error: unknown): FailureKind {
 const knownCodes =
   '0A000 22001 23502 23505 23514 25006 26000 28P01 40001 40P01 42501 42703 42804 42P01 42P05 53100 53200 53300 55P03 57014 57P01 58030 P0001 XX000'
 
-/** Triggers may raise any code: more than these count together. */
-const mostCodes = 64
-
-/** Counts what PostgreSQL has reported by SQLSTATE, beyond a number of codes as `other`. */
+/** Counts what PostgreSQL has reported, by SQLSTATE. */
 export class ReportCounts {
   readonly counts: Record<string, number> = Object.fromEntries(knownCodes.split(' ').map((code) => [code, 0]))
 
   /** Counts an error, or what it was caused by. */
   add(error: unknown): void {
     const code = codeOf(error) ?? codeOf((error as Error | undefined)?.cause)
-    if (code === undefined) return
-    const name = code in this.counts || Object.keys(this.counts).length < mostCodes ? code : 'other'
-    this.counts[name] = (this.counts[name] ?? 0) + 1
+    if (code !== undefined) this.counts[code] = (this.counts[code] ?? 0) + 1
   }
 }
