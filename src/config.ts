@@ -5,7 +5,7 @@ import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
 import { noticeMs } from './plugins/health.ts'
-import { findSecret, readSecret } from './secrets.ts'
+import { readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
 import { parseTokens } from './tokens.ts'
 
@@ -82,12 +82,11 @@ function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
 const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
-function readUrl(env: NodeJS.ProcessEnv, names: readonly string[], faults: string[]) {
-  const url = findSecret(env, names) ?? names.at(-1)
-  for (const name of Object.keys(env))
-    if (refusedVariables.test(name) && env[name] && env[name] !== 'disable')
+function readUrl(env: NodeJS.ProcessEnv, url: string, faults: string[]) {
+  for (const [name, text] of Object.entries(env))
+    if (refusedVariables.test(name) && text && text !== 'disable')
       faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)
-  return readSecret(env, names, parseDatabaseUrl, faults)
+  return readSecret(env, url, parseDatabaseUrl, faults)
 }
 
 /** The service's configuration: each setting by its own name, the secrets, and the limits that follow from the settings. */
@@ -97,8 +96,8 @@ export type Config = ReturnType<typeof readConfig>
 export function readConfig(env: NodeJS.ProcessEnv) {
   const faults: string[] = []
   const settings = readSettings(env, faults)
-  const database = readUrl(env, ['DATABASE_URL'], faults)
-  const tokens = readSecret(env, ['AUTH_TOKENS'], parseTokens, faults)
+  const database = readUrl(env, 'DATABASE_URL', faults)
+  const tokens = readSecret(env, 'AUTH_TOKENS', parseTokens, faults)
   if (!database || !tokens || faults.length > 0) throw new StartupFault(faults)
   return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens })
 }
@@ -139,7 +138,8 @@ function deriveLimits(settings: Settings) {
 export function readMigrationConfig(env: NodeJS.ProcessEnv) {
   const faults: string[] = []
   const { STARTUP_TIMEOUT_MS: startupTimeoutMs } = readSettings(env, faults)
-  const url = readUrl(env, ['MIGRATION_DATABASE_URL', 'DATABASE_URL'], faults)
+  const isOwn = env.MIGRATION_DATABASE_URL || env.MIGRATION_DATABASE_URL_FILE
+  const url = readUrl(env, isOwn ? 'MIGRATION_DATABASE_URL' : 'DATABASE_URL', faults)
   if (!url || faults.length > 0) throw new StartupFault(faults)
   return Object.freeze({ startupTimeoutMs, database: url.value })
 }

@@ -1,57 +1,50 @@
 /** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, unwatchFile, watchFile } from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
-/** What a secret says, and the file that it came from, if it came from one, with its text at the start. */
+/** What a secret says, its text, and the path of the file that it came from, if it came from one. */
 export interface Secret<T> {
   readonly value: T
-  readonly file: { readonly path: string; readonly text: string } | undefined
+  readonly text: string
+  readonly path: string | undefined
 }
 
-/** Returns the first of these names that is set, as NAME or by the file that NAME_FILE names. */
-export const findSecret = (env: NodeJS.ProcessEnv, names: readonly string[]) =>
-  names.find((name) => env[name] || env[`${name}_FILE`])
-
 /**
- * Reads the first of these secrets that is set; one is required. Returns undefined, and adds a line to `faults`, if none is
- * set or its text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
+ * Reads the secret NAME, or the file that NAME_FILE names. Returns undefined, and adds a line to `faults`, if none is set or its
+ * text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
  */
 export function readSecret<T>(
   env: NodeJS.ProcessEnv,
-  names: readonly string[],
+  name: string,
   parse: (text: string) => T,
   faults: string[]
 ): Secret<T> | undefined {
-  const name = findSecret(env, names)
-  if (name === undefined) {
-    faults.push(`${names.at(-1)} is required`)
-    return undefined
-  }
-  const path = env[`${name}_FILE`]
-  if (env[name] && path) faults.push(`${name} and ${name}_FILE must not both be set`)
-  const text = path ? readText(path) : `${env[name]}`
+  const path = env[`${name}_FILE`] || undefined
+  const variable = path ? `${name}_FILE` : name
   try {
-    if (text instanceof StartupFault) throw text
-    return { value: parse(text), file: path ? { path, text } : undefined }
+    if (path && env[name]) throw new StartupFault([`and ${name} must not both be set`])
+    if (!path && !env[name]) throw new StartupFault(['is required'])
+    const text = path ? readText(path) : `${env[name]}`
+    return { value: parse(text), text, path }
   } catch (error) {
-    const variable = path ? `${name}_FILE` : name
     faults.push(...(error as StartupFault).faults.map((fault) => `${variable} ${fault}`))
     return undefined
   }
 }
 
-/** Returns the text of a file, or why it cannot be read. */
-function readText(path: string): string | StartupFault {
+/** Returns the text of a file. Throws a StartupFault if it cannot be read. */
+function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch (error) {
-    return new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
+    throw new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
   }
 }
 
-/** How often the file is read. A text takes effect once two readings agree: half of a secret may be valid, too. */
-const readEveryMs = 250
+const lookEveryMs = 250
+/** The file is read when it has not changed for this time: half of a secret may be valid, too. */
+const settledMs = 500
 
 /**
  * Follows the file that the setting `name` names, if any, until the application closes. Passes each new text to `use`, which
@@ -59,25 +52,19 @@ const readEveryMs = 250
  */
 export function followSecret(
   name: string,
-  { file }: Secret<unknown>,
+  { text: first, path }: Secret<unknown>,
   app: FastifyInstance,
   use: (text: string) => void
 ): () => boolean {
-  /** What was read last; what was judged last; and whether that is broken, so that an earlier text stays in use. */
-  let seen = file?.text
-  let judged = file?.text
+  if (!path) return () => false
+  let newest = first
   let isBroken = false
-
-  function read(path: string) {
-    const found = readText(path)
-    const text = String(found)
-    const isNew = text === seen && text !== judged
-    seen = text
-    if (!isNew) return
-    judged = text
+  const read = () => {
     try {
-      if (found instanceof StartupFault) throw found
-      use(found)
+      const text = readText(path)
+      if (text === newest && !isBroken) return
+      newest = text
+      use(text)
       isBroken = false
       app.log.info(`${name} was read`)
     } catch (error) {
@@ -86,7 +73,12 @@ export function followSecret(
     }
   }
 
-  const timer = file && setInterval(() => read(file.path), readEveryMs).unref()
-  app.addHook('onClose', async () => clearInterval(timer))
+  // At first for what has changed since the start.
+  const timer = setTimeout(read, settledMs).unref()
+  watchFile(path, { interval: lookEveryMs, persistent: false }, () => timer.refresh())
+  app.addHook('onClose', async () => {
+    unwatchFile(path)
+    clearTimeout(timer)
+  })
   return () => isBroken
 }

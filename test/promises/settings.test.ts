@@ -100,7 +100,7 @@ const secrets: [title: string, env: Env, faults: string[]][] = [
     'DATABASE_URL beside its file, and a file that is a directory',
     { DATABASE_URL_FILE: file('url'), AUTH_TOKENS: '', AUTH_TOKENS_FILE: files },
     [
-      'DATABASE_URL and DATABASE_URL_FILE must not both be set',
+      'DATABASE_URL_FILE and DATABASE_URL must not both be set',
       'AUTH_TOKENS_FILE names a file that cannot be read (EISDIR)'
     ]
   ],
