@@ -7,11 +7,8 @@ import { createConnector, messageOf } from './connector.ts'
 import { isReported, readOnly } from './errors.ts'
 import type { DatabaseOptions } from './url.ts'
 
-/**
- * Resolves with what the database lacks, or with undefined. Rejects with a StartupFault for what waiting cannot fix. It gets
- * two sessions: only so does it show what a pooler shares between them.
- */
-export type Check = (client: pg.Client, other: pg.Client) => Promise<string | undefined>
+/** Resolves with what a session's database lacks, or with undefined. Rejects with a StartupFault for what waiting cannot fix. */
+export type Check = (client: pg.Client) => Promise<string | undefined>
 
 /** Settings, what each must match, and the rule that says so. */
 const rules: readonly [name: string, good: RegExp, rule: string][] = [
@@ -33,25 +30,23 @@ export const checkServer: Check = async (client) => {
 }
 
 /** Refuses a pooler that runs two sessions in one process of PostgreSQL: migrations would lose their locks there. */
-export const checkSession: Check = async (...clients) => {
-  const pids = new Set<number>()
-  for (const client of clients) pids.add((await client.query('select pg_backend_pid() as pid')).rows[0].pid)
-  if (pids.size === clients.length) return undefined
+export const checkSession: Check = async (client) => {
+  const { rows } = await client.query(`
+    select current_setting('plant_store.session', true) as earlier, set_config('plant_store.session', 'taken', false)`)
+  if (!rows[0].earlier) return undefined
   throw new StartupFault([
     'a pooler moves the session of the migrations between servers: set MIGRATION_DATABASE_URL to PostgreSQL itself'
   ])
 }
 
-/** Makes the check that these statements, which should write nothing, succeed in both sessions. PostgreSQL says what is missing. */
+/** Makes the check that these statements, which should write nothing, succeed. PostgreSQL says what is missing. */
 export const checkStatements =
   (statements: readonly pg.QueryConfig[]): Check =>
-  async (...clients) => {
+  async (client) => {
     try {
-      for (const client of clients) {
-        await client.query('begin')
-        for (const statement of statements) await client.query(statement)
-        await client.query('rollback')
-      }
+      await client.query('begin')
+      for (const statement of statements) await client.query(statement)
+      await client.query('rollback')
       return undefined
     } catch (error) {
       const { code = '', message } = error as pg.DatabaseError
@@ -71,16 +66,15 @@ export const checkStatements =
 async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
   const connect = createConnector(options)
   const clients: pg.Client[] = []
-  const open = async () => {
-    const client = await connect(limitMs, { query_timeout: limitMs })
-    clients.push(client)
-    return client
-  }
   try {
-    const [client, other] = [await open(), await open()]
-    for (const check of checks) {
-      const missing = await check(client, other)
-      if (missing !== undefined) return missing
+    // Only two sessions show what a pooler shares between them.
+    while (clients.length < 2) {
+      const client = await connect(limitMs, { query_timeout: limitMs })
+      clients.push(client)
+      for (const check of checks) {
+        const missing = await check(client)
+        if (missing !== undefined) return missing
+      }
     }
     return undefined
   } catch (error) {

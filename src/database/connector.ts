@@ -3,8 +3,6 @@ import pg from 'pg'
 import { readOnly } from './errors.ts'
 import type { DatabaseOptions } from './url.ts'
 
-/** The longest that one of several hosts may take to connect, so that one that does not respond leaves time for the others. */
-const longestOfSeveralMs = 5_000
 /** How often TCP probes an idle session, so that no firewall forgets it. */
 const keepAliveInitialDelayMillis = 10_000
 
@@ -17,8 +15,7 @@ export function createConnector(options: DatabaseOptions): Connector {
   let current = 0
 
   return async (limitMs, more) => {
-    const mostMs = Math.min(connectTimeoutMs || limitMs, hosts.length > 1 ? longestOfSeveralMs : limitMs)
-    const connectionTimeoutMillis = Math.ceil(Math.min(mostMs, limitMs / hosts.length))
+    const connectionTimeoutMillis = Math.ceil(Math.min(connectTimeoutMs || limitMs, limitMs / hosts.length))
     const failures: unknown[] = []
     const lines: string[] = []
     for (const _ of hosts) {
@@ -53,13 +50,6 @@ async function requireWritable(client: pg.Client, limitMs: number) {
   if (rows[0].transaction_read_only === 'on') throw new Error(readOnly)
 }
 
-const untrusted = /^(UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED|DEPTH_ZERO)/
-
 /** Returns an error's message, or its code: where a name has several addresses, Node's error has no message. */
-export function messageOf(error: unknown): string {
-  const { code = '', message } = error as NodeJS.ErrnoException
-  // Node's message names options of its command line.
-  if (untrusted.test(code))
-    return "the server's certificate is not trusted: name the authority that has signed it by sslrootcert"
-  return message || code
-}
+export const messageOf = (error: unknown): string =>
+  (error as Error).message || `${(error as NodeJS.ErrnoException).code}`

@@ -13,10 +13,8 @@ export class Database {
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
   #options: DatabaseOptions
   #connect: Connector
-  /** How often all sessions were replaced. Those from before end after their statements. */
-  #generation = 0
-  /** Those without a statement. */
-  readonly #free: Session[] = []
+  /** Those without a statement. When all are replaced, it is another list: sessions from before end after their statements. */
+  #free: Session[] = []
   #busy = 0
   /** How many statements wait for a session. */
   #waiting = 0
@@ -47,15 +45,16 @@ export class Database {
     limitMs: number,
     signal?: AbortSignal
   ): Promise<pg.QueryResult<Row>> {
-    let session = this.#free.pop()
-    for (; session?.hasEnded; session = this.#free.pop()) session.end()
+    const free = this.#free
+    let session = free.pop()
+    for (; session?.hasEnded; session = free.pop()) session.end()
     session ??= await this.#open(limitMs)
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.reports.add(error)
-    const isCurrent = session.generation === this.#generation
-    if (loss === 'nothing' && isCurrent) this.#free.push(session)
+    const isCurrent = free === this.#free
+    if (loss === 'nothing' && isCurrent) free.push(session)
     else session.end()
     // In a failover, each session will fail as this one did.
     if (loss === 'server' && isCurrent) {
@@ -67,10 +66,9 @@ export class Database {
   }
 
   async #open(limitMs: number): Promise<Session> {
-    const generation = this.#generation
     this.#waiting++
     try {
-      return new Session(await this.#connect(limitMs), generation)
+      return new Session(await this.#connect(limitMs))
     } catch (cause) {
       for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
       throw new NoConnection('there is no connection to the database', { cause })
@@ -88,7 +86,7 @@ export class Database {
 
   /** Ends the sessions, busy ones when their statements are over. A further statement opens a new one. */
   end(): void {
-    this.#generation++
-    for (const session of this.#free.splice(0)) session.end()
+    for (const session of this.#free) session.end()
+    this.#free = []
   }
 }

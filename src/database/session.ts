@@ -20,8 +20,6 @@ interface End {
 
 /** A session. Its client has connected. */
 export class Session {
-  /** How often all sessions had been replaced when it was opened. */
-  readonly generation: number
   readonly #client: pg.Client
   #hasEnded = false
   /** The commit of the statement was cancelled while it waited for a synchronous standby. */
@@ -29,9 +27,8 @@ export class Session {
   /** Called with whether the server is ready for another statement, or the session has ended. */
   #settle: (isReady: boolean) => void = () => {}
 
-  constructor(client: pg.Client, generation: number) {
+  constructor(client: pg.Client) {
     this.#client = client
-    this.generation = generation
     const lose = () => {
       this.#hasEnded = true
       this.#settle(false)

@@ -17,7 +17,6 @@ export interface DatabaseOptions extends pg.ClientConfig {
 }
 
 const anyText = /^[^\0]+$/s
-const portRule = 'an integer from 1 to 65535'
 
 /** Every parameter that a URL can have, what completes "must set NAME to …", and what a value must match. */
 const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegExp]>> = {
@@ -27,9 +26,7 @@ const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegE
   sslkey: ['a file'],
   channel_binding: ['prefer, and sslmode to verify-full', /^(disable|prefer)$/],
   host: ['a name, an address, or the directory of a Unix socket', /^[^\s,@]+$/],
-  port: [portRule, /^\d{1,5}$/],
-  user: ['a name'],
-  password: ['a text'],
+  port: ['an integer from 1 to 65535', /^\d{1,5}$/],
   application_name: ['a name'],
   connect_timeout: ['an integer from 0 to 999999', /^\d{1,6}$/],
   options: ['a text'],
@@ -38,11 +35,11 @@ const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegE
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
 const escapes =
-  'must write @, /, ?, # and & within its user, password and values as %40, %2F, %3F, %23 and %26'
+  'must write %, @, /, ?, # and & within its user, password and values as %25, %40, %2F, %3F, %23 and %26'
 
 const fault = (rule: string) => new StartupFault([rule])
 /** The parts: user and password, hosts, path, parameters, and a fragment, which no URL of a database has. */
-const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s
+const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#\s]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s
 
 /**
  * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above; of several hosts, only one that
@@ -51,16 +48,15 @@ const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))
 export function parseDatabaseUrl(url: string): DatabaseOptions {
   const [isUrl, credentials = '', list = '', path = '', query = '', rest] = parts.exec(url.trim()) ?? []
   if (isUrl === undefined) throw fault(form)
-  if (/%(00|(?![\da-f]{2}))/i.test(url)) throw fault('must write % as %25, and must not contain %00')
   // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
-  if (rest !== undefined || `${path}?${query}`.includes('@')) throw fault(escapes)
+  const isCut = rest !== undefined || `${path}?${query}`.includes('@')
+  if (isCut || /%(00|(?![\da-f]{2}))/i.test(url)) throw fault(escapes)
   const given = readParameters(query)
   const values: Values = Object.fromEntries(given)
-  const broken = rulesOf(values, credentials, list).find(([isBroken]) => isBroken)
-  if (broken) throw fault(broken[1])
+  checkTogether(values, list)
   const all = list.split(',').map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
   const hosts = all.map(({ host, port }) => ({ host: host ?? '', port: Number(port || 5432) }))
-  if (!hosts.every(({ port }) => port > 0 && port <= 65_535)) throw fault(`must set port to ${portRule}`)
+  if (!hosts.every(({ host, port }) => host && port > 0 && port <= 65_535)) throw fault(form)
   const [{ user = '', password = '', database, ssl, options }] = all as [ReturnType<typeof parse>]
   // Node takes an empty file for none, and would trust every public authority.
   if (typeof ssl === 'object' && ssl.ca !== undefined && !ssl.ca.includes('-----BEGIN '))
@@ -88,8 +84,6 @@ function readParameters(query: string): URLSearchParams {
   const given = new URLSearchParams(query.replaceAll('+', '%2B'))
   for (const [name, value] of given) {
     const [rule, pattern = anyText] = (Object.hasOwn(parameters, name) && parameters[name]) || []
-    // After a password, an unknown name may be a part of it: do not show it.
-    if (!rule && given.has('password')) throw fault(escapes)
     if (!rule) throw fault(`has the unknown parameter ${name}; docs/configuration.md lists the known ones`)
     if (given.getAll(name).length > 1) throw fault(`must not set ${name} twice`)
     if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
@@ -97,23 +91,14 @@ function readParameters(query: string): URLSearchParams {
   return given
 }
 
-/** What the parts of a URL must be together, in the order in which a fault is looked for. */
-function rulesOf(values: Values, credentials: string, list: string): [isBroken: boolean, rule: string][] {
-  const { sslmode, sslrootcert, sslcert, sslkey, host, port } = values
-  const isList = list.includes(',')
-  const isOff = sslmode === 'disable' || !(sslmode || sslrootcert || sslcert || sslkey)
-  const hasOther = list.split(',').includes('') || host !== undefined || port !== undefined
-  return [
-    [!(host || list), 'must name a host, such as db:5432, or ?host= with the directory of a Unix socket'],
-    // Without @, the password would be read as a port.
-    [!credentials && list !== '' && host !== undefined, 'must have @ after user and password'],
-    [/\s/.test(list), form],
-    [isList && hasOther, 'must list its hosts before the path, such as host1:5432,host2:5432'],
-    [isList && values.target_session_attrs === 'any', 'must set target_session_attrs to read-write'],
-    [!isOff && /^(\/|%2f)/i.test(host ?? list), 'must set sslmode to disable or omit it, for a Unix socket'],
-    [sslmode === 'verify-ca' && !sslrootcert, 'must set sslrootcert for sslmode=verify-ca'],
-    [!sslcert !== !sslkey, 'must set both sslcert and sslkey, or neither']
-  ]
+function checkTogether({ sslmode, sslrootcert, sslcert, sslkey, ...others }: Values, list: string) {
+  // Without @, a user and a password are read as a host and a port.
+  if (list && (others.host || others.port))
+    throw fault('must not set host or port beside a host before the path')
+  if (list.includes(',') && others.target_session_attrs === 'any')
+    throw fault('must set target_session_attrs to read-write')
+  if (sslmode === 'verify-ca' && !sslrootcert) throw fault('must set sslrootcert for sslmode=verify-ca')
+  if (!sslcert !== !sslkey) throw fault('must set both sslcert and sslkey, or neither')
 }
 
 /** Parses the URL of one host. The library reads the files that the parameters name. */
