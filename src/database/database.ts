@@ -10,8 +10,9 @@ import type { DatabaseOptions } from './url.ts'
 export class Database {
   /** What PostgreSQL has reported, by SQLSTATE. */
   readonly reports = new ReportCounts()
+  /** Of the sessions that are opened from now on; `replaceOptions` changes them. */
+  options: DatabaseOptions
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
-  #options: DatabaseOptions
   #connect: Connector
   /** Those without a statement. When all are replaced, it is another list: sessions from before end after their statements. */
   #free: Session[] = []
@@ -20,14 +21,9 @@ export class Database {
   #waiting = 0
 
   constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
+    this.options = options
     this.#log = log
-    this.#options = options
     this.#connect = createConnector(options)
-  }
-
-  /** The options of sessions that are opened from now on. */
-  get options(): DatabaseOptions {
-    return this.#options
   }
 
   /** The sessions without a statement, those that are being opened or run one, and the statements that wait for a session. */
@@ -79,7 +75,7 @@ export class Database {
 
   /** Replaces all sessions by ones with these options. */
   replaceOptions(next: DatabaseOptions): void {
-    this.#options = next
+    this.options = next
     this.#connect = createConnector(next)
     this.end()
   }

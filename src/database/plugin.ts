@@ -43,15 +43,12 @@ export default fp<Options>(async (app, { url, checks }) => {
    */
   async function adopt(next: DatabaseOptions) {
     const current = () => (next === newest ? next : undefined)
-    const tell = (missing: string) =>
+    const fault = await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, (missing) =>
       log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-    const waited = waitForDatabase(current, Number.POSITIVE_INFINITY, checks, tell)
-    const fault = await waited.catch((error: StartupFault) => error)
+    ).catch((error: StartupFault) => error)
     if (next !== newest) return
-    if (fault) {
-      const { faults } = fault
-      return log.error({ faults }, 'DATABASE_URL_FILE has a URL that does not work; keeping the earlier one')
-    }
+    if (fault)
+      return log.error({ faults: fault.faults }, 'DATABASE_URL_FILE does not work; the earlier URL stays')
     database.replaceOptions(next)
     warnOfClearText(next, log)
     log.info('the connections are replaced by those of DATABASE_URL_FILE')

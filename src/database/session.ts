@@ -20,8 +20,9 @@ interface End {
 
 /** A session. Its client has connected. */
 export class Session {
+  /** It has ended, and cannot be used again. */
+  hasEnded = false
   readonly #client: pg.Client
-  #hasEnded = false
   /** The commit of the statement was cancelled while it waited for a synchronous standby. */
   #isUnreplicated = false
   /** Called with whether the server is ready for another statement, or the session has ended. */
@@ -30,7 +31,7 @@ export class Session {
   constructor(client: pg.Client) {
     this.#client = client
     const lose = () => {
-      this.#hasEnded = true
+      this.hasEnded = true
       this.#settle(false)
     }
     client.on('drain', () => this.#settle(true))
@@ -40,11 +41,6 @@ export class Session {
     client.on('notice', ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') this.#isUnreplicated = true
     })
-  }
-
-  /** It has ended, and cannot be used again. */
-  get hasEnded(): boolean {
-    return this.#hasEnded
   }
 
   /** Ends it. Not awaited: a server that stands still would keep its caller waiting. */

@@ -175,8 +175,7 @@ t.test('DATABASE_URL_FILE', async (t) => {
     const commit = `alter database ${new URL(next).pathname.slice(1)} set synchronous_commit`
     await query(next, `alter table plants set unlogged; ${commit} = off`)
     await writeFile(path, next)
-    const told = () =>
-      linesOf(service, 'DATABASE_URL_FILE has a URL that does not work; keeping the earlier one')
+    const told = () => linesOf(service, 'DATABASE_URL_FILE does not work; the earlier URL stays')
     const [line] = await until('what ends a start is told', told, ({ length }) => length > 0)
     const fault = 'synchronous_commit must be remote_write, on or remote_apply; it is off'
     t.strictSame([line?.level, line?.faults], [50, [fault]])
