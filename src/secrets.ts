@@ -26,6 +26,7 @@ export function readSecret<T>(
     if (path && env[name]) throw new StartupFault([`and ${name} must not both be set`])
     if (!path && !env[name]) throw new StartupFault(['is required'])
     const text = path ? readText(path) : `${env[name]}`
+    if (text instanceof StartupFault) throw text
     return { value: parse(text), text, path }
   } catch (error) {
     faults.push(...(error as StartupFault).faults.map((fault) => `${variable} ${fault}`))
@@ -33,12 +34,12 @@ export function readSecret<T>(
   }
 }
 
-/** Returns the text of a file. Throws a StartupFault if it cannot be read. */
-function readText(path: string): string {
+/** Returns the text of a file, or why it cannot be read. */
+function readText(path: string): string | StartupFault {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch (error) {
-    throw new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
+    return new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
   }
 }
 
@@ -48,37 +49,43 @@ const settledMs = 500
 
 /**
  * Follows the file that the setting `name` names, if any, until the application closes. Passes each new text to `use`, which
- * throws a StartupFault to keep the earlier text. Returns a function that tells whether the file is broken now.
+ * throws a StartupFault to keep the earlier text, and ends when the text is in use or no longer the newest. Returns a function
+ * that tells whether the newest text is not in use.
  */
 export function followSecret(
   name: string,
   { text: first, path }: Secret<unknown>,
   app: FastifyInstance,
-  use: (text: string) => void
+  use: (text: string, isNewest: () => boolean) => void | Promise<void>
 ): () => boolean {
   if (!path) return () => false
-  let newest = first
+  let newest: string | undefined = first
   let isBroken = false
-  const read = () => {
+  const read = async () => {
+    const found = readText(path)
+    const text = String(found)
+    const isNewest = () => text === newest
+    if (isNewest()) return
+    newest = text
+    isBroken = true
     try {
-      const text = readText(path)
-      if (text === newest && !isBroken) return
-      newest = text
-      use(text)
+      if (found instanceof StartupFault) throw found
+      await use(found, isNewest)
+      if (!isNewest()) return
       isBroken = false
       app.log.info(`${name} was read`)
     } catch (error) {
-      isBroken = true
-      app.log.error({ faults: (error as StartupFault).faults }, `${name} is broken; keeping the earlier text`)
+      const { faults } = error as StartupFault
+      if (isNewest()) app.log.error({ faults }, `${name} is broken; keeping the earlier text`)
     }
   }
-
   // At first for what has changed since the start.
   const timer = setTimeout(read, settledMs).unref()
   watchFile(path, { interval: lookEveryMs, persistent: false }, () => timer.refresh())
   app.addHook('onClose', async () => {
     unwatchFile(path)
     clearTimeout(timer)
+    newest = undefined
   })
   return () => isBroken
 }

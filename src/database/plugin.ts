@@ -3,7 +3,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { addMetric } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
-import type { StartupFault } from '../startup-fault.ts'
 import { type Check, waitForDatabase } from './checks.ts'
 import { Database } from './database.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
@@ -21,43 +20,25 @@ interface Options {
 }
 
 export default fp<Options>(async (app, { url, checks }) => {
-  const { log } = app
-  const database = new Database(url.value, log)
-  warnOfClearText(url.value, log)
-  let newest = url.value
-
-  // Hooks of onClose run from the last to the first, so the file is not followed any more.
-  app.addHook('onClose', async () => {
-    newest = database.options
-    database.end()
-  })
-
-  const isFileBroken = followSecret('DATABASE_URL_FILE', url, app, (text) => {
-    newest = parseDatabaseUrl(text)
-    void adopt(newest)
-  })
-
-  /**
-   * Uses a new URL once its database passes the checks, unless a newer one comes first. So a password may change in the
-   * file or in the database first, and a wrong one never replaces a right one.
-   */
-  async function adopt(next: DatabaseOptions) {
-    const current = () => (next === newest ? next : undefined)
-    const fault = await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, (missing) =>
-      log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-    ).catch((error: StartupFault) => error)
-    if (next !== newest) return
-    if (fault)
-      return log.error({ faults: fault.faults }, 'DATABASE_URL_FILE does not work; the earlier URL stays')
-    database.replaceOptions(next)
-    warnOfClearText(next, log)
-    log.info('the connections are replaced by those of DATABASE_URL_FILE')
-  }
-
+  const database = new Database(url.value, app.log)
+  warnOfClearText(url.value, app.log)
   app.decorate('database', database)
-  const isBroken = () => +(isFileBroken() || newest !== database.options)
+  app.addHook('onClose', async () => database.end())
+
+  // A new URL is used once its database passes the checks. So a password may change in the file or in the database first, and
+  // a wrong one never replaces a right one.
+  const isBroken = followSecret('DATABASE_URL_FILE', url, app, async (text, isNewest) => {
+    const next = parseDatabaseUrl(text)
+    const current = () => (isNewest() ? next : undefined)
+    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, (missing) =>
+      app.log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
+    )
+    if (!isNewest()) return
+    database.replaceOptions(next)
+    warnOfClearText(next, app.log)
+  })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
-  addMetric('database_url_file_error', help, isBroken)
+  addMetric('database_url_file_error', help, () => +isBroken())
   addDatabaseMetrics(database)
 })
 
