@@ -1,5 +1,4 @@
 /** The application's database: its metrics, and a URL that may come from a file and change there. */
-import type { FastifyBaseLogger } from 'fastify'
 import fp from 'fastify-plugin'
 import { addMetric } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
@@ -21,7 +20,6 @@ interface Options {
 
 export default fp<Options>(async (app, { url, checks }) => {
   const database = new Database(url.value, app.log)
-  warnOfClearText(url.value, app.log)
   app.decorate('database', database)
   app.addHook('onClose', async () => database.end())
 
@@ -33,19 +31,12 @@ export default fp<Options>(async (app, { url, checks }) => {
     await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, (missing) =>
       app.log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
     )
-    if (!isNewest()) return
-    database.replaceOptions(next)
-    warnOfClearText(next, app.log)
+    if (isNewest()) database.replaceOptions(next)
   })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
   addMetric('database_url_file_error', help, () => +isBroken())
   addDatabaseMetrics(database)
 })
-
-function warnOfClearText({ exposedHost: host }: DatabaseOptions, log: FastifyBaseLogger) {
-  const text = 'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'
-  if (host !== undefined) log.warn({ host }, text)
-}
 
 function addDatabaseMetrics(database: Database) {
   const waiting = 'Statements that wait for a connection to the database'

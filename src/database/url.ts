@@ -12,8 +12,6 @@ export interface DatabaseOptions extends pg.ClientConfig {
   readonly isReadWrite: boolean
   /** How long each host may take to connect, in ms; 0 for no limit of its own. */
   readonly connectTimeoutMs: number
-  /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
-  readonly exposedHost: string | undefined
 }
 
 const anyText = /^[^\0]+$/s
@@ -72,8 +70,7 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
     application_name: values.application_name ?? 'plant-store',
     enableChannelBinding: values.channel_binding === 'prefer',
     connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
-    isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? ''),
-    exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal(host))?.host
+    isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? '')
   }
 }
 
@@ -111,5 +108,3 @@ function tryParse(url: string) {
     throw fault(code && path ? `has a parameter whose file cannot be read: ${message}` : form)
   }
 }
-
-const isLocal = (host: string) => host.startsWith('/') || /^(localhost|127\.[\d.]+|::1)$/i.test(host)
