@@ -41,11 +41,7 @@ const levels = 'fatal, error, warn, info, debug, trace or silent'
 const Settings = Type.Object({
   HOST: address('0.0.0.0'),
   PORT: integer(3000, 0, maximumPort),
-  BASE_PATH: text(
-    '',
-    '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
-    'empty or a path such as /v1, without a slash at its end'
-  ),
+  BASE_PATH: text('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
   DOCS: text('on', '^(on|off)$', 'on or off'),
   METRICS_HOST: address('127.0.0.1'),
   METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: maximumPort }), Type.Literal('off')], {

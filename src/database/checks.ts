@@ -90,8 +90,9 @@ async function findMissing(options: DatabaseOptions, limitMs: number, checks: re
 
 /** Not shorter: PostgreSQL logs each attempt with a wrong password. */
 const retryEveryMs = 500
-/** An attempt ends after this time at the latest, so that a server that does not respond is reported; and not before. */
-const attemptLimitsMs = { longest: 30_000, shortest: 1_000 }
+/** How long an attempt may take, so that a server that does not respond is reported: the rest of the time, within these. */
+const longestAttemptMs = 30_000
+const shortestAttemptMs = 1_000
 
 /**
  * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
@@ -106,9 +107,8 @@ export async function waitForDatabase(
   const deadline = performance.now() + timeoutMs
   let told: string | undefined
   for (let options = current(); options; options = current()) {
-    const leftMs = Math.max(attemptLimitsMs.shortest, deadline - performance.now())
-    const limitMs = Math.ceil(Math.min(attemptLimitsMs.longest, leftMs))
-    const missing = await findMissing(options, limitMs, checks)
+    const limitMs = Math.min(longestAttemptMs, Math.max(shortestAttemptMs, deadline - performance.now()))
+    const missing = await findMissing(options, Math.ceil(limitMs), checks)
     if (missing === undefined) return
     if (performance.now() + retryEveryMs >= deadline) throw new StartupFault([missing])
     if (missing !== told) tell(missing)

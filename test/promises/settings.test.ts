@@ -28,7 +28,7 @@ const settings: [name: string, refused: string[], rule: string, taken: string[]]
   [
     'BASE_PATH',
     ['v1', '/v1/', '//v1', '/:id'],
-    'empty or a path such as /v1, without a slash at its end',
+    'empty or a path such as /v1, not /v1/',
     ['', '/v1', '/~me/_x-1.2']
   ],
   ['DOCS', ['true', 'ON', '0'], 'on or off', ['on', 'off', '']],
