@@ -98,23 +98,20 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens })
 }
 
-/** The longest time for a request's header, in ms. */
-const headersTimeoutMs = 10_000
-
 function deriveLimits(settings: Settings) {
   const { METRICS_HOST: host, METRICS_PORT: port, WRITE_DEADLINE_MS: deadlineMs } = settings
-  const headersMs = Math.min(headersTimeoutMs, settings.REQUEST_TIMEOUT_MS)
+  const headersTimeoutMs = Math.min(10_000, settings.REQUEST_TIMEOUT_MS)
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
-    headersTimeoutMs: headersMs,
+    headersTimeoutMs,
     /** For bodies that are arriving. */
     bodyMemoryBytes: Math.max(2 ** 26, 2 * settings.BODY_LIMIT_BYTES),
     // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
     // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
     shutdownTimeoutMs: Math.min(
       maximumMs,
-      settings.SHUTDOWN_DELAY_MS + noticeMs + headersMs + deadlineMs + lastStatementMs
+      settings.SHUTDOWN_DELAY_MS + noticeMs + headersTimeoutMs + deadlineMs + lastStatementMs
     ),
     /** Undefined where the metrics are off. */
     metrics: port === 'off' ? undefined : { host, port },

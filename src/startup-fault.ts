@@ -12,7 +12,8 @@ export class StartupFault extends Error {
 
 /** Writes what was thrown at the start to standard error, as plain text, and makes the process exit with code 1. */
 export function reportStartupFault(thrown: unknown): void {
-  const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown)]
+  // A library's message may have a stack.
+  const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown).split('\n', 1)[0]]
   for (const fault of faults) process.stderr.write(`plant-store: ${fault}\n`)
   process.exitCode = 1
 }
