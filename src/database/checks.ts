@@ -102,7 +102,7 @@ export async function waitForDatabase(
   current: () => DatabaseOptions | undefined,
   timeoutMs: number,
   checks: readonly Check[],
-  tell: (missing: string) => void = () => {}
+  tell: (missing: string) => void
 ) {
   const deadline = performance.now() + timeoutMs
   let told: string | undefined
