@@ -32,7 +32,7 @@ const read: [url: string, options: object][] = [
   ['postgres://a@%2Frun%2Fpg/plants', { host: '/run/pg', port: 5432, database: 'plants' }],
   ['postgres:///plants?host=other.test&port=7', { host: 'other.test', port: 7 }],
   [by('application_name=a+b&options=-c%20x.y%3D1'), { application_name: 'a+b', options: '-c x.y=1' }],
-  [by('connect_timeout=3'), { connectTimeoutMs: 3_000, application_name: 'plant-store' }],
+  [by('connect_timeout=3'), { connectionTimeoutMillis: 3_000, application_name: 'plant-store' }],
   [
     'postgres://gardener:th,y@me@a:1,b,[::1]:3/plants?target_session_attrs=read-write',
     {

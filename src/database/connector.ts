@@ -11,11 +11,11 @@ export type Connector = (limitMs: number, more?: pg.ClientConfig) => Promise<pg.
 
 /** Makes a connector, which begins with the host that it was at last, and goes on to the next if that fails. */
 export function createConnector(options: DatabaseOptions): Connector {
-  const { hosts, connectTimeoutMs } = options
+  const { hosts, connectionTimeoutMillis: ownLimitMs } = options
   let current = 0
 
   return async (limitMs, more) => {
-    const connectionTimeoutMillis = Math.ceil(Math.min(connectTimeoutMs || limitMs, limitMs / hosts.length))
+    const connectionTimeoutMillis = Math.ceil(Math.min(ownLimitMs || limitMs, limitMs / hosts.length))
     const failures: unknown[] = []
     const lines: string[] = []
     for (const _ of hosts) {

@@ -3,9 +3,7 @@ import type { DatabaseError } from 'pg'
 import type { FailureKind, Verdict } from '../group-commit/types.ts'
 
 /** Thrown when no session is available: no statement was sent. */
-export class NoConnection extends Error {
-  override readonly name = 'NoConnection'
-}
+export class NoConnection extends Error {}
 
 /** What is said of a server that refuses writes: a standby, or one that an operator has made read-only. */
 export const readOnly = 'the database is read-only'

@@ -10,8 +10,6 @@ export interface DatabaseOptions extends pg.ClientConfig {
   readonly hosts: readonly { host: string; port: number }[]
   /** Accepts only a server that accepts writes. */
   readonly isReadWrite: boolean
-  /** How long each host may take to connect, in ms; 0 for no limit of its own. */
-  readonly connectTimeoutMs: number
 }
 
 const anyText = /^[^\0]+$/s
@@ -69,7 +67,7 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
     ...(options !== undefined && { options }),
     application_name: values.application_name ?? 'plant-store',
     enableChannelBinding: values.channel_binding === 'prefer',
-    connectTimeoutMs: Number(values.connect_timeout ?? 0) * 1_000,
+    connectionTimeoutMillis: Number(values.connect_timeout ?? 0) * 1_000,
     isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? '')
   }
 }
