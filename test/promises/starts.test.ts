@@ -9,7 +9,7 @@ import { freePort } from '../support/postgres/embedded-postgres.ts'
 import { migrateFile, serverFile, start } from '../support/process.ts'
 import { type Env, hidden, refuses, type Says, saysMissing } from '../support/refusal.ts'
 import { failure, success } from '../support/responses.ts'
-import { post, send, startService, token } from '../support/service.ts'
+import { linesOf, post, send, startService, token } from '../support/service.ts'
 
 const nowhere = `postgres://gardener:${hidden}@127.0.0.1:1/plants`
 const noServer = 'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
@@ -76,10 +76,21 @@ const awaited: [title: string, sql: string, missing: RegExp][] = [
     'revoke select on plants from ROLE; grant insert on plants to ROLE',
     /permission denied|select .* on public.plants/
   ],
-  ['unlogged', 'grant select on plants to ROLE; alter table plants set unlogged', /plants.*logged/],
+  [
+    'no policy',
+    'grant select on plants to ROLE; alter table plants enable row level security',
+    /row security of plants refuses every create/
+  ],
+  [
+    'a key that is checked late',
+    `alter table plants disable row level security, drop constraint plants_pkey,
+     add constraint plants_pkey primary key (id) deferrable`,
+    /the unique rule plants_pkey of plants is deferrable/
+  ],
   [
     'a column is absent',
-    'alter table plants set logged; alter table plants rename tag to label',
+    `alter table plants drop constraint plants_pkey, add constraint plants_pkey primary key (id);
+     alter table plants rename tag to label`,
     /does not fit this release.*: column "tag" .*does not exist$/
   ],
   [
@@ -145,6 +156,18 @@ t.test('HOST and METRICS_HOST of :: serve IPv4 and IPv6', { skip }, async (t) =>
     const { status } = await send(`http://${address}:${new URL(metricsUrl()).port}/metrics`, {})
     t.equal(status, 200, address)
   }
+})
+
+t.test('clear text to another machine is warned of, unless the URL asks for it', async (t) => {
+  // An address of documentation (RFC 5737), which is nowhere.
+  const url = `postgres://gardener:${hidden}@192.0.2.1/plants`
+  const env = { ...service, STARTUP_TIMEOUT_MS: '1' }
+  const warning = (log: string) =>
+    linesOf(log).filter(({ msg, host, level }) => level === 40 && /not encrypted/.test(msg) && host)
+  const fromService = await refuses(t, serverFile, { ...env, DATABASE_URL: url }, /192\.0\.2\.1|timeout/)
+  t.match(warning(fromService), [{ host: '192.0.2.1' }])
+  const asked = { ...env, DATABASE_URL: `${url}?sslmode=disable` }
+  t.strictSame(warning(await refuses(t, serverFile, asked, /./)), [])
 })
 
 /** Makes a database, changed by a statement. */
