@@ -17,7 +17,7 @@ import type { Tracing } from './tracing.ts'
 /** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes. */
 const keepAliveTimeout = 620_000
 
-/** Builds the application. It does not listen yet, and connects to the database with its first request. */
+/** Builds the application. It becomes ready, and can listen, once the database serves. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
   const { BASE_PATH: basePath, BODY_LIMIT_BYTES: bodyLimitBytes, bodyMemoryBytes, tokens, write } = config
   const limits = {
@@ -31,7 +31,11 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(database, { url: config.database, checks: databaseChecks })
+  await app.register(database, {
+    url: config.database,
+    checks: databaseChecks,
+    startupTimeoutMs: config.STARTUP_TIMEOUT_MS
+  })
   await app.register(plantRepository, { write, tracing })
   await app.register(plants, { basePath, bodyLimitBytes, bodyMemoryBytes })
   await app.register(telemetry)

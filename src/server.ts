@@ -1,12 +1,10 @@
-/** The process: reads the environment, waits for the database, listens, and ends on a signal. */
+/** The process: reads the environment, listens once the database serves, and ends on a signal. */
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config.ts'
-import { waitForDatabase } from './database/checks.ts'
 import { createLogger } from './log.ts'
-import { databaseChecks } from './plants/checks.ts'
 import { reportStartupFault } from './startup-fault.ts'
 
 /** A terminal that is closed sends SIGHUP. Elsewhere it asks services to read their files again, which this one does anyway. */
@@ -22,13 +20,6 @@ try {
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   if (!hasTerminal) process.on('SIGHUP', () => {})
   try {
-    await waitForDatabase(
-      // Read anew each time: the file of the URL may change meanwhile.
-      () => app.database.options,
-      config.STARTUP_TIMEOUT_MS,
-      databaseChecks,
-      (missing) => logger.warn({ missing }, 'waiting for the database')
-    )
     // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those
     // clients hang.
     await app.listen({ host: config.HOST, port: config.PORT, backlog: config.MAX_CONNECTIONS })

@@ -24,6 +24,7 @@ export class Database {
     this.options = options
     this.#log = log
     this.#connect = createConnector(options)
+    this.#warnOfClearText()
   }
 
   /** The sessions without a statement, those that are being opened or run one, and the statements that wait for a session. */
@@ -77,7 +78,15 @@ export class Database {
   replaceOptions(next: DatabaseOptions): void {
     this.options = next
     this.#connect = createConnector(next)
+    this.#warnOfClearText()
     this.end()
+  }
+
+  #warnOfClearText() {
+    const { exposedHost: host } = this.options
+    const text =
+      'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'
+    if (host !== undefined) this.#log.warn({ host }, text)
   }
 
   /** Ends the sessions, busy ones when their statements are over. A further statement opens a new one. */

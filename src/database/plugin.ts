@@ -14,14 +14,26 @@ declare module 'fastify' {
 
 interface Options {
   url: Secret<DatabaseOptions>
-  /** What the database of a new URL must pass before it is used. */
+  /** What a database must pass before it is used. */
   checks: readonly Check[]
+  /** How long the start waits for that, in ms. */
+  startupTimeoutMs: number
 }
 
-export default fp<Options>(async (app, { url, checks }) => {
-  const database = new Database(url.value, app.log)
+export default fp<Options>(async (app, { url, checks, startupTimeoutMs }) => {
+  const { log } = app
+  const database = new Database(url.value, log)
   app.decorate('database', database)
   app.addHook('onClose', async () => database.end())
+  // Before the application listens. The options are read anew each time: the file of the URL may change meanwhile.
+  app.addHook('onReady', async () => {
+    await waitForDatabase(
+      () => database.options,
+      startupTimeoutMs,
+      checks,
+      (missing) => log.warn({ missing }, 'waiting for the database')
+    )
+  })
 
   // A new URL is used once its database passes the checks. So a password may change in the file or in the database first, and
   // a wrong one never replaces a right one.
@@ -29,7 +41,7 @@ export default fp<Options>(async (app, { url, checks }) => {
     const next = parseDatabaseUrl(text)
     const current = () => (isNewest() ? next : undefined)
     await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, (missing) =>
-      app.log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
+      log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
     )
     if (isNewest()) database.replaceOptions(next)
   })
