@@ -1,9 +1,7 @@
 /** The application: its plugins in the order in which a request meets them. Production and tests build the same one. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
-import database from './database/plugin.ts'
 import { createBareApp } from './http/bare-app.ts'
-import { databaseChecks } from './plants/checks.ts'
 import plantRepository from './plants/plugin.ts'
 import plants from './plants/route.ts'
 import schema from './plants/schema.ts'
@@ -20,6 +18,7 @@ const keepAliveTimeout = 620_000
 /** Builds the application. It becomes ready, and can listen, once the database serves. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
   const { BASE_PATH: basePath, BODY_LIMIT_BYTES: bodyLimitBytes, bodyMemoryBytes, tokens, write } = config
+  const { database: url, STARTUP_TIMEOUT_MS: startupTimeoutMs } = config
   const limits = {
     headersTimeout: config.headersTimeoutMs,
     requestTimeout: config.REQUEST_TIMEOUT_MS,
@@ -31,12 +30,7 @@ export async function buildApp(config: Config, logger: FastifyBaseLogger, tracin
   await app.register(auth, { tokens, perSecond: config.RATE_LIMIT })
   await app.register(health)
   await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(database, {
-    url: config.database,
-    checks: databaseChecks,
-    startupTimeoutMs: config.STARTUP_TIMEOUT_MS
-  })
-  await app.register(plantRepository, { write, tracing })
+  await app.register(plantRepository, { url, startupTimeoutMs, write, tracing })
   await app.register(plants, { basePath, bodyLimitBytes, bodyMemoryBytes })
   await app.register(telemetry)
   app.rejectOtherMethods()

@@ -12,7 +12,8 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
+/** The URL of the database, and what is asked of it. */
+export interface DatabaseSettings {
   url: Secret<DatabaseOptions>
   /** What a database must pass before it is used. */
   checks: readonly Check[]
@@ -20,7 +21,7 @@ interface Options {
   startupTimeoutMs: number
 }
 
-export default fp<Options>(async (app, { url, checks, startupTimeoutMs }) => {
+export default fp<DatabaseSettings>(async (app, { url, checks, startupTimeoutMs }) => {
   const { log } = app
   const database = new Database(url.value, log)
   app.decorate('database', database)

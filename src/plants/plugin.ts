@@ -1,11 +1,13 @@
-/** The application's repository of plants, and its metrics: the attempts, and what waits. */
+/** The application's repository of plants over its store, and its metrics: the attempts, and what waits. */
 import { Histogram } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
+import database, { type DatabaseSettings } from '../database/plugin.ts'
 import { statementLimitMs } from '../database/session.ts'
 import { type AttemptOutcome, GroupCommit } from '../group-commit/group-commit.ts'
 import type { Limits } from '../group-commit/types.ts'
 import { addMetric, prefix } from '../metrics.ts'
 import type { Tracing } from '../tracing.ts'
+import { databaseChecks } from './checks.ts'
 import { PlantRepository } from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
 
@@ -15,7 +17,7 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
+interface Options extends Pick<DatabaseSettings, 'url' | 'startupTimeoutMs'> {
   /** `queueRows`: the plants that wait for their outcome, or whose response is not taken. A large one counts as several. */
   write: Limits & { readonly queueRows: number }
   tracing?: Tracing | undefined
@@ -24,7 +26,8 @@ interface Options {
 const downMessage =
   'the database has been unreachable for the write deadline; refusing creates until it is back'
 
-export default fp<Options>(async (app, { write, tracing }) => {
+export default fp<Options>(async (app, { url, startupTimeoutMs, write, tracing }) => {
+  await app.register(database, { url, startupTimeoutMs, checks: databaseChecks })
   const store = createSqlStore(app.database, statementLimitMs(write.deadlineMs))
   const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, write, {
     onAttempt: measureAttempts(),
