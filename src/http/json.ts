@@ -1,4 +1,5 @@
 /** Parses JSON with exact integers, and limits how many values it has. */
+import { isUtf8 } from 'node:buffer'
 import type { TObject } from '@sinclair/typebox'
 import { Failure } from '../failures.ts'
 
@@ -12,53 +13,48 @@ export const maximumValues = 2_000
 const mayBeRounded = /\d[.eE]/
 
 /**
- * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member of the outermost object with format int64 in the schema
- * that is mathematically an integer of up to 19 digits becomes a bigint, however it is spelled (1.0 and 1e3 count); any
- * other number stays as JSON.parse returns it. Throws a SyntaxError, or a Failure for too many values.
+ * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member with the name of a field of format int64 that is
+ * mathematically an integer in the range of an int64 becomes a bigint, however it is spelled (1.0 and 1e3 count); any other
+ * number stays as JSON.parse returns it. Throws a Failure.
  */
 export function createJsonReader({ properties }: TObject): (body: Buffer) => unknown {
   const names = Object.keys(properties).filter((name) => properties[name]?.format === 'int64')
+  // Also below the outermost object, where the schema has no members.
+  const revive = (name: string, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' && names.includes(name)
+      ? (toInteger(context?.source ?? '', value) ?? value)
+      : value
   return (body) => {
+    if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
     // Each value has a byte of its own.
     if (body.length > maximumValues) limitValues(body)
     const text = body.toString()
-    const value = JSON.parse(text)
-    for (const name of names) {
-      const number = value?.[name]
-      if (typeof number !== 'number') continue
-      const isExact = Number.isSafeInteger(number) && !mayBeRounded.test(text)
-      value[name] = (isExact ? BigInt(number) : toInteger(findSource(text, name))) ?? number
+    try {
+      const value = JSON.parse(text)
+      for (const name of names) {
+        const number = value?.[name]
+        if (typeof number !== 'number') continue
+        if (!Number.isSafeInteger(number) || mayBeRounded.test(text)) return JSON.parse(text, revive)
+        value[name] = BigInt(number)
+      }
+      return value
+    } catch {
+      throw new Failure('MalformedBody')
     }
-    return value
   }
 }
 
-type Reviver = (this: object, key: string, value: unknown, context: { source?: string }) => unknown
-
-/** Returns how the number is written that a member of the outermost object has. */
-function findSource(text: string, name: string): string {
-  const sources = new Map<object, string>()
-  const note: Reviver = function (key, value, { source }) {
-    if (key === name && source !== undefined) sources.set(this, source)
-    return value
-  }
-  const outermost = JSON.parse(text, note as Parameters<typeof JSON.parse>[1])
-  return sources.get(outermost) as string
-}
-
-const jsonNumber = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
-
-/** Returns the value of a JSON number; undefined for a fraction, and for more digits than the largest int64 has. */
-function toInteger(source: string): bigint | undefined {
-  const [, sign, whole = '', fraction = '', power] = jsonNumber.exec(source) as RegExpExecArray
-  // The comments show what becomes of 0.01250e6.
-  const digits = (whole + fraction).replace(/^0+/, '') // 1250
-  let end = digits.length
-  while (digits[end - 1] === '0') end-- // 3
-  if (end === 0) return 0n
-  const zeros = Number(power ?? 0) - fraction.length + digits.length - end // 6 - 5 + 4 - 3
-  if (zeros < 0 || end + zeros > 19) return undefined
-  return BigInt(sign + digits.slice(0, end) + '0'.repeat(zeros)) // 12500
+/** Returns the value of a JSON number, which JSON.parse rounds to `number`; undefined for a fraction, and beyond an int64. */
+function toInteger(source: string, number: number): bigint | undefined {
+  // What is left has its point in its digits, or at most 19 places behind them.
+  if (!Number.isInteger(number) || Math.abs(number) > 2 ** 63) return undefined
+  const [mantissa = '', power = '0'] = source.split(/e/i)
+  const [whole = '', fraction = ''] = mantissa.split('.')
+  const digits = whole + fraction
+  if (number === 0) return /[1-9]/.test(digits) ? undefined : 0n
+  const point = whole.length + Number(power)
+  if (/[1-9]/.test(digits.slice(point))) return undefined
+  return BigInt(digits.slice(0, point).padEnd(point, '0'))
 }
 
 const [quote, comma, backslash, openArray, openObject] = Buffer.from('",\\[{')
