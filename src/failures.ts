@@ -78,13 +78,19 @@ export class Failure extends Error {
   }
 }
 
+/** What a status code of Fastify or of a plugin means, if it is the client's fault: 416 is a bad range of a file of the docs. */
+const byStatusCode: Record<number, FailureName> = {
+  400: 'MalformedRequest',
+  413: 'BodyTooLarge',
+  415: 'UnsupportedMediaType',
+  416: 'MalformedRequest'
+}
+
 /** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. */
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
-  const { code, statusCode } = Object(thrown) as { code?: unknown; statusCode?: number }
-  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new Failure('UnsupportedMediaType', { cause: thrown })
-  // Such as a range of a file of the docs' page that is not in it.
-  return new Failure(statusCode === 416 ? 'MalformedRequest' : 'Internal', { cause: thrown })
+  const { statusCode = 500 } = Object(thrown) as { statusCode?: number }
+  return new Failure(byStatusCode[statusCode] ?? 'Internal', { cause: thrown })
 }
 
 /**

@@ -1,5 +1,6 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
 import type { IncomingMessage } from 'node:http'
+import { finished } from 'node:stream'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -105,9 +106,9 @@ function addHooks(app: FastifyInstance) {
     // Decided here, since Fastify would read the body before it calls a handler.
     done(new Failure(request.url === malformed ? 'MalformedRequest' : 'NotFound'))
   })
-  app.addHook('preParsing', ({ raw }, reply, _, done) => {
+  app.addHook('preParsing', ({ raw, connection }, reply, _, done) => {
     if (awaits100(raw)) reply.raw.writeContinue()
-    done()
+    done(connection?.failureOf(raw))
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw, connection } = request
@@ -122,11 +123,7 @@ function addHooks(app: FastifyInstance) {
     if (isLast || reply.hasHeader('connection')) reply.header('connection', mayGoOn ? 'keep-alive' : 'close')
     // Node closes after such a response, or after one to a client that asks for it: the body must have arrived.
     if (mayGoOn || raw.complete || connection?.failureOf(raw) || awaits100(raw)) return done(null, payload)
-    const send = () => {
-      raw.off('end', send).off('cut off', send)
-      done(null, payload)
-    }
-    raw.on('end', send).on('cut off', send)
+    finished(raw, () => done(null, payload))
   })
 }
 

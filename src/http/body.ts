@@ -1,24 +1,21 @@
-/** Reads a request's body whole, within its caller's share of the memory for bodies, and parses it. */
-import { isUtf8 } from 'node:buffer'
+/** A request's body: what its header says about it, and its caller's share of the memory for bodies. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { MIMEType } from 'node:util'
 import type { TObject } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyInstance, preParsingHookHandler } from 'fastify'
 import { Failure } from '../failures.ts'
-import type { Shares } from '../shares.ts'
+import { Shares } from '../shares.ts'
 import { createJsonReader } from './json.ts'
 
 const json = 'application/json'
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
-const malformed = (message?: string) => new Failure('MalformedBody', message ? { message } : {})
-const overBudget = () => new Failure('Overloaded', { message: 'too many request bodies are being received' })
-
 /** Returns the first failure of what a request's header says about its body. */
 export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
   const { 'content-type': type = '', 'content-length': length = '0' } = headers
-  if (length === '0' && headers['transfer-encoding'] === undefined) return malformed('a body is required')
+  if (length === '0' && headers['transfer-encoding'] === undefined)
+    return new Failure('MalformedBody', { message: 'a body is required' })
   const typeFailure = type === json ? undefined : checkType(type)
   if (typeFailure) return typeFailure
   if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
@@ -38,56 +35,40 @@ function checkType(type: string): Failure | undefined {
   }
 }
 
-type Done = (error: Error | null, body?: unknown) => void
-
 /**
- * Returns a function that reads a request's body: JSON of a schema, whose members of format int64 are exact. `bodies` is the
- * memory for all bodies that are arriving at the same time, `limitBytes` the most of one body.
+ * Makes the application read bodies whole, as JSON of a schema, whose members of format int64 are exact. Returns the hook of
+ * the routes that have one. `memoryBytes` are for all bodies that are arriving at the same time, `limitBytes` for one body.
  */
-export function createBodyReader(schema: TObject, bodies: Shares, limitBytes: number) {
+export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: number, limitBytes: number) {
+  const bodies = new Shares(memoryBytes)
   const read = createJsonReader(schema)
-  return ({ raw, caller, connection }: FastifyRequest, _payload: unknown, done: Done) => {
+  app.removeAllContentTypeParsers()
+  const options = { parseAs: 'buffer', bodyLimit: limitBytes } as const
+  app.addContentTypeParser<Buffer>(json, options, (_, body, done) => done(null, read(body)))
+  const holdBody: preParsingHookHandler = ({ raw, caller }, _reply, _payload, done) => {
     const announced = Number(raw.headers['content-length'])
-    const chunks: Buffer[] = []
     let length = 0
     let held = 0
-
     function onData(chunk: Buffer) {
       length += chunk.length
-      if (length > limitBytes) return end(new Failure('BodyTooLarge'))
+      // Fastify refuses it, and drops the rest.
+      if (length > limitBytes) return release()
       // A body that comes in one piece is parsed at once, and so never held. The length of a chunked one is not known.
-      if (chunk.length !== announced) {
-        const bytes = chunk.length + chunkBytes
-        if (!bodies.take(caller, bytes)) return end(overBudget())
-        held += bytes
-      }
-      chunks.push(chunk)
+      if (chunk.length === announced) return
+      const bytes = chunk.length + chunkBytes
+      if (bodies.take(caller, bytes)) held += bytes
+      else
+        raw.emit(
+          'error',
+          new Failure('Overloaded', { message: 'too many request bodies are being received' })
+        )
     }
-
-    function onEnd() {
-      // From now on, `close` does not mean that the client has gone.
-      raw.off('close', onClose)
-      const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
-      if (!isUtf8(bytes)) return end(malformed('the body is not valid UTF-8'))
-      let value: unknown
-      try {
-        value = read(bytes)
-      } catch (error) {
-        return end(error instanceof Failure ? error : malformed())
-      }
-      end(null, value)
-    }
-
-    const onClose = () => end(new Failure('MalformedRequest'))
-
-    function end(error: Failure | null, value?: unknown) {
-      raw.off('data', onData).off('end', onEnd).off('close', onClose).off('cut off', end)
+    function release() {
+      raw.off('data', onData).off('end', release).off('error', release)
       bodies.release(caller, held)
-      done(error, value)
     }
-
-    const failure = connection?.failureOf(raw)
-    if (failure) return done(failure)
-    raw.on('data', onData).on('end', onEnd).on('close', onClose).on('cut off', end)
+    raw.on('data', onData).on('end', release).on('error', release)
+    done()
   }
+  return holdBody
 }

@@ -43,8 +43,6 @@ export class Connection {
   #newest: IncomingMessage | undefined = undefined
   /** What cut the newest request off while its body arrived. */
   #cutOffBy: Failure | undefined = undefined
-  /** What is written after the pending responses. */
-  #refusal: Failure | undefined = undefined
 
   constructor(socket: Socket, server: Server, isExcess: boolean) {
     this.socket = socket
@@ -72,11 +70,6 @@ export class Connection {
     return this.#newest?.complete === false
   }
 
-  /** Its client is to send something, or nothing more; no response is being made or sent. */
-  get isWaiting(): boolean {
-    return this.pending === 0 || (this.pending === 1 && this.#isArriving)
-  }
-
   /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
   failureOf(request: IncomingMessage): Failure | undefined {
     return this.#newest === request ? this.#cutOffBy : undefined
@@ -86,11 +79,8 @@ export class Connection {
   receive(request: IncomingMessage, response: ServerResponse): boolean {
     if (this.#isOver || this.socket.destroyed) return false
     this.#newest = request
-    this.#cutOffBy = undefined
     // What follows such a request is no request, or Node drops it.
     this.#isOver = this.isExcess || request.headers.upgrade !== undefined || isFramingFaulty(request)
-    // Before Node's own listener, which ends the socket of a client that has half-closed.
-    response.prependOnceListener('finish', () => this.pending === 1 && this.#writeRefusal())
     response.once('close', () => {
       this.#responses.delete(response)
       if (this.#isOver) this.#finish()
@@ -108,7 +98,7 @@ export class Connection {
 
   /** Decides whether the response to this request is the connection's last; `mustEnd` makes it so. */
   endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
-    if (this.#newest !== request || this.#refusal) return false
+    if (this.#newest !== request) return false
     // After a response that says close, Node closes: the client must have sent all of its request, or lose the response.
     if (!request.complete && !mustEnd && !this.#cutOffBy) return false
     if (mustEnd || this.socket.readableEnded) this.#isOver = true
@@ -122,31 +112,35 @@ export class Connection {
   refuse(failure: Failure): void {
     if (this.#isOver && !this.#isArriving) return
     this.#isOver = true
-    // Its response may have been sent: then there is none to come.
     if (this.#isArriving) {
       this.#cutOffBy = failure
-      this.#newest?.emit('cut off', failure)
-    } else this.#refusal = failure
+      // Its response may have been sent: then there is none to come.
+      this.#newest?.emit('error', failure)
+    } else {
+      // The response to it is not the last.
+      this.#newest = undefined
+      const last = [...this.#responses].at(-1)
+      // Before Node's own listener, which ends the socket of a client that has half-closed.
+      if (last) last.prependOnceListener('finish', () => this.#write(failure))
+      else this.#write(failure)
+    }
     this.#finish()
   }
 
-  #writeRefusal() {
-    const failure = this.#refusal
-    this.#refusal = undefined
-    if (!failure || !this.socket.writable) return
+  #write(failure: Failure) {
+    if (!this.socket.writable) return
     const requestId = randomUUID()
     this.socket.write(formatResponse(failure, requestId))
     this.#server.emit('rejected', failure, { requestId, client: this.#client })
   }
 
   /**
-   * When nothing is pending, writes the refusal, if there is one, and half-closes. What still comes is read and dropped for a
-   * while: a socket that is closed with unread bytes is reset, and its client can lose the response.
+   * Half-closes when nothing is pending. What still comes is read and dropped for a while: a socket that is closed with unread
+   * bytes is reset, and its client can lose the response.
    */
   #finish() {
     const { socket } = this
     if (this.pending > 0 || socket.destroyed || socket.writableEnded) return
-    this.#writeRefusal()
     socket.end()
     socket.resume()
     setTimeout(() => socket.destroy(), lingerMs).unref()
@@ -219,16 +213,9 @@ export class Connections extends Map<Socket, Connection> {
     // also end connections whose responses are not sent whole.
     await new Promise(setImmediate)
     TcpServer.prototype.close.call(server)
-    for (const began = performance.now(); this.size > 0; await sleep(checkEveryMs)) {
-      const ms = performance.now() - began
-      const waiting = [...this.values()].filter(({ isWaiting }) => isWaiting)
+    server.requestTimeout = server.headersTimeout
+    for (; this.size > 0; await sleep(checkEveryMs))
       // Node would take one that has a response to send for idle.
-      if (waiting.length === this.size) server.closeIdleConnections()
-      for (const connection of waiting) {
-        const { socket } = connection
-        if (socket.bytesRead === 0) ms > lingerMs && socket.destroy()
-        else if (ms > this.#limits.headersTimeout) connection.refuse(new Failure('RequestTimeout'))
-      }
-    }
+      if (this.pending === 0) server.closeIdleConnections()
   }
 }

@@ -3,9 +3,8 @@ import type { Static } from '@sinclair/typebox'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { Failure } from '../failures.ts'
-import { checkBodyHeader, createBodyReader } from '../http/body.ts'
+import { checkBodyHeader, readBodies } from '../http/body.ts'
 import { parseIdempotencyKey } from '../http/head.ts'
-import { Shares } from '../shares.ts'
 import { NewPlant, Plant } from './schema.ts'
 
 declare module 'fastify' {
@@ -55,12 +54,10 @@ export default fp<Options>(async (app, { basePath, bodyLimitBytes, bodyMemoryByt
 
   app.decorateRequest('apiPath', undefined)
   app.decorateRequest('idempotencyKey', undefined)
-  app.removeAllContentTypeParsers()
-  const bodies = new Shares(bodyMemoryBytes)
-  app.addContentTypeParser('application/json', createBodyReader(NewPlant, bodies, bodyLimitBytes))
+  const holdBody = readBodies(app, NewPlant, bodyMemoryBytes, bodyLimitBytes)
   app.post<{ Body: Static<typeof NewPlant> }>(
     path,
-    { schema, onRequest: [app.authenticate, decide] },
+    { schema, onRequest: [app.authenticate, decide], preParsing: holdBody },
     ({ body, caller, idempotencyKey }, reply) =>
       app.plants.create(body, caller, idempotencyKey).then(({ stored, release }) => {
         if (reply.raw.closed) release()
