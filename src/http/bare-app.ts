@@ -1,5 +1,6 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { finished } from 'node:stream'
 import Fastify, {
   type FastifyBaseLogger,
@@ -10,7 +11,7 @@ import Fastify, {
   LogController
 } from 'fastify'
 import { Failure, toFailure, toResponse } from '../failures.ts'
-import { type Connection, type ConnectionLimits, Connections } from './connections.ts'
+import { type ConnectionLimits, Connections } from './connections.ts'
 import { checkHead, identifyRequest } from './head.ts'
 import { addMethods } from './methods.ts'
 import { responseHeaders } from './raw-response.ts'
@@ -21,10 +22,8 @@ declare module 'fastify' {
     connections: Connections
   }
   interface FastifyRequest {
-    /** The failure that was sent; null for a success. */
+    /** The failure that is sent; null for a success. One that a hook of onRequest sets is sent before the body is read. */
     failure: Failure | null
-    /** Its connection; undefined for an injected request. */
-    connection: Connection | undefined
   }
 }
 
@@ -38,9 +37,9 @@ export async function createBareApp(
   limits: ConnectionLimits,
   first?: FastifyPluginAsync
 ) {
-  const connections = new Connections(limits)
+  const connections = new Connections()
   const app: FastifyInstance = Fastify({
-    serverFactory: (handle) => connections.createServer(handle),
+    serverFactory: (handle) => connections.createServer(handle, limits),
     clientErrorHandler: (error, socket) => connections.refuseUnreadable(error, socket),
     return503OnClosing: false,
     // It would end the close, too, which takes as long as a request may.
@@ -90,13 +89,11 @@ const awaits100 = ({ headers, httpVersion }: IncomingMessage) => !!headers.expec
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
   app.decorateRequest('failure', null)
-  app.decorateRequest('connection', undefined)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
-    request.connection = app.connections.get(raw.socket)
     reply.raw.on('close', () => {
       const isSent = reply.raw.writableFinished
-      if (isSent && (request.failure || !request.caller)) app.connections.backpressure.recordRefusal(request)
+      if (isSent && (request.failure || !request.caller)) recordRefusal(raw.socket)
       app.server.emit('replied', reply, isSent)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
@@ -106,12 +103,18 @@ function addHooks(app: FastifyInstance) {
     // Decided here, since Fastify would read the body before it calls a handler.
     done(new Failure(request.url === malformed ? 'MalformedRequest' : 'NotFound'))
   })
-  app.addHook('preParsing', ({ raw, connection }, reply, _, done) => {
+  app.addHook('preParsing', ({ raw, caller, failure }, reply, _, done) => {
+    const connection = app.connections.get(raw.socket)
+    // Here for all routes with a token: behind what they find in the header, before what they cannot do now.
+    if (caller && connection?.isExcess)
+      return done(new Failure('Overloaded', { message: 'too many connections' }))
+    if (failure) return done(failure)
     if (awaits100(raw)) reply.raw.writeContinue()
-    done(connection?.failureOf(raw))
+    done(raw.complete ? undefined : connection?.cutOffBy)
   })
   app.addHook('onSend', (request, reply, payload, done) => {
-    const { raw, connection } = request
+    const { raw } = request
+    const connection = app.connections.get(raw.socket)
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes, which cost more.
     if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
     // Reads and drops the rest of a refused body: on a connection that is closed with unread bytes the response can be lost.
@@ -122,9 +125,37 @@ function addHooks(app: FastifyInstance) {
     // Fastify itself asks to close after a refused body. Without this field, Node adds it.
     if (isLast || reply.hasHeader('connection')) reply.header('connection', mayGoOn ? 'keep-alive' : 'close')
     // Node closes after such a response, or after one to a client that asks for it: the body must have arrived.
-    if (mayGoOn || raw.complete || connection?.failureOf(raw) || awaits100(raw)) return done(null, payload)
-    finished(raw, () => done(null, payload))
+    if (mayGoOn || raw.complete || connection?.cutOffBy || awaits100(raw)) done(null, payload)
+    else finished(raw, () => done(null, payload))
   })
+}
+
+/**
+ * How many refusals, or responses that belong to no operation, one turn of the event loop sends before their connections
+ * wait. libuv ends a turn only when fewer than a thousand connections have something to read: clients that send again at
+ * once would keep timers, the database's responses and new batches waiting for seconds.
+ */
+const refusalsPerTurn = 32
+/** How many this turn has sent. */
+let refusals = 0
+/** The connections that wait, in the order in which they resume. */
+const waiting = new Set<Socket>()
+
+/** Records such a response, which was sent. The next request of its connection may have to wait. */
+function recordRefusal(socket: Socket) {
+  if (++refusals === 1 && waiting.size === 0) setImmediate(endTurn)
+  if (refusals > refusalsPerTurn) waiting.add(socket.pause())
+}
+
+function endTurn() {
+  // A turn that has sent more, as to a pipeline, is followed by one that resumes a single connection.
+  const count = refusals > refusalsPerTurn ? 1 : refusalsPerTurn
+  refusals = 0
+  for (const socket of [...waiting].slice(0, count)) {
+    waiting.delete(socket)
+    socket.resume()
+  }
+  if (waiting.size > 0) setImmediate(endTurn)
 }
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */

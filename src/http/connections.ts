@@ -5,8 +5,7 @@ import { createServer, METHODS } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Failure } from '../failures.ts'
-import { Backpressure } from './backpressure.ts'
-import { maximumFields } from './head.ts'
+import { checkCoding, maximumFields } from './head.ts'
 import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
 /** Limits of a server's connections: Node's own time-outs, in ms, and after how many a further one is refused. */
@@ -19,33 +18,27 @@ export type ConnectionLimits = Record<
 const spareConnections = 128
 /** How often Node and the shutdown look for clients that are late. */
 const checkEveryMs = 250
-/** How long the client of an ended connection has to close it, and one that has sent nothing to begin, at a shutdown. */
+/** How long the client of an ended connection has to close it. */
 const lingerMs = 3_000
-
-/** Returns whether the end of a request, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
-function isFramingFaulty({ headers, httpVersion }: IncomingMessage) {
-  const { 'transfer-encoding': coding } = headers
-  return coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')
-}
 
 /** An open connection. */
 export class Connection {
-  readonly socket: Socket
   /** It came beyond the limit: its first response refuses it, and is its last. */
   readonly isExcess: boolean
+  /** The responses that are not complete. */
+  readonly responses = new Set<ServerResponse>()
+  /** What cut its newest request off while the body arrived: the rest of it does not come. */
+  cutOffBy: Failure | undefined = undefined
+  readonly #socket: Socket
   readonly #server: Server
   readonly #client: string | undefined
-  /** The responses that are not complete. */
-  readonly #responses = new Set<ServerResponse>()
   /** No further request of it is answered. */
   #isOver = false
   /** The request that came last. */
   #newest: IncomingMessage | undefined = undefined
-  /** What cut the newest request off while its body arrived. */
-  #cutOffBy: Failure | undefined = undefined
 
   constructor(socket: Socket, server: Server, isExcess: boolean) {
-    this.socket = socket
+    this.#socket = socket
     this.isExcess = isExcess
     this.#server = server
     // After a socket has closed, Node knows its address only if it was read before.
@@ -56,13 +49,8 @@ export class Connection {
     socket.on('end', () => this.#isArriving && this.refuse(new Failure('MalformedRequest')))
     // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
     socket.on('close', () => {
-      for (const response of this.#responses) response.destroy()
+      for (const response of this.responses) response.destroy()
     })
-  }
-
-  /** How many of its requests have no complete response. */
-  get pending(): number {
-    return this.#responses.size
   }
 
   /** The body of its newest request is still arriving. */
@@ -70,29 +58,18 @@ export class Connection {
     return this.#newest?.complete === false
   }
 
-  /** Returns the failure that cut this request off, if one did: the rest of it does not come. */
-  failureOf(request: IncomingMessage): Failure | undefined {
-    return this.#newest === request ? this.#cutOffBy : undefined
-  }
-
   /** Records a request. Returns false for one behind the connection's last, which is none (RFC 9112, section 9.6). */
   receive(request: IncomingMessage, response: ServerResponse): boolean {
-    if (this.#isOver || this.socket.destroyed) return false
+    if (this.#isOver || this.#socket.destroyed) return false
     this.#newest = request
     // What follows such a request is no request, or Node drops it.
-    this.#isOver = this.isExcess || request.headers.upgrade !== undefined || isFramingFaulty(request)
+    const isLast = !response.shouldKeepAlive || request.headers.upgrade !== undefined
+    this.#isOver = this.isExcess || isLast || checkCoding(request) !== undefined
     response.once('close', () => {
-      this.#responses.delete(response)
+      this.responses.delete(response)
       if (this.#isOver) this.#finish()
     })
-    this.#responses.add(response)
-    return true
-  }
-
-  /** Pauses reading, and returns true; or returns false, since Node reads a body to its end, and this class the last bytes. */
-  pause(): boolean {
-    if (this.#isArriving || this.#isOver) return false
-    this.socket.pause()
+    this.responses.add(response)
     return true
   }
 
@@ -100,8 +77,8 @@ export class Connection {
   endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request) return false
     // After a response that says close, Node closes: the client must have sent all of its request, or lose the response.
-    if (!request.complete && !mustEnd && !this.#cutOffBy) return false
-    if (mustEnd || this.socket.readableEnded) this.#isOver = true
+    if (!request.complete && !mustEnd && !this.cutOffBy) return false
+    if (mustEnd || this.#socket.readableEnded) this.#isOver = true
     return this.#isOver
   }
 
@@ -113,25 +90,24 @@ export class Connection {
     if (this.#isOver && !this.#isArriving) return
     this.#isOver = true
     if (this.#isArriving) {
-      this.#cutOffBy = failure
+      this.cutOffBy = failure
       // Its response may have been sent: then there is none to come.
       this.#newest?.emit('error', failure)
     } else {
-      // The response to it is not the last.
+      // No response to a request is the last.
       this.#newest = undefined
-      const last = [...this.#responses].at(-1)
+      const write = () => {
+        if (!this.#socket.writable) return
+        const requestId = randomUUID()
+        this.#socket.write(formatResponse(failure, requestId))
+        this.#server.emit('rejected', failure, { requestId, client: this.#client })
+      }
+      const last = [...this.responses].at(-1)
       // Before Node's own listener, which ends the socket of a client that has half-closed.
-      if (last) last.prependOnceListener('finish', () => this.#write(failure))
-      else this.#write(failure)
+      if (last) last.prependOnceListener('finish', write)
+      else write()
     }
     this.#finish()
-  }
-
-  #write(failure: Failure) {
-    if (!this.socket.writable) return
-    const requestId = randomUUID()
-    this.socket.write(formatResponse(failure, requestId))
-    this.#server.emit('rejected', failure, { requestId, client: this.#client })
   }
 
   /**
@@ -139,8 +115,8 @@ export class Connection {
    * bytes is reset, and its client can lose the response.
    */
   #finish() {
-    const { socket } = this
-    if (this.pending > 0 || socket.destroyed || socket.writableEnded) return
+    const socket = this.#socket
+    if (this.responses.size > 0 || socket.destroyed || socket.writableEnded) return
     socket.end()
     socket.resume()
     setTimeout(() => socket.destroy(), lingerMs).unref()
@@ -149,38 +125,27 @@ export class Connection {
 
 /** The open connections of a server, which emits `rejected` with a failure that was written without Fastify, and its origin. */
 export class Connections extends Map<Socket, Connection> {
-  readonly backpressure = new Backpressure()
-  readonly #limits: ConnectionLimits
   /** Each response ends its connection, as far as its request has arrived. */
   isLeaving = false
 
-  constructor(limits: ConnectionLimits) {
-    super()
-    this.#limits = limits
-  }
-
   /** How many responses are not completely sent. */
   get pending(): number {
-    return [...this.values()].reduce((sum, { pending }) => sum + pending, 0)
+    return [...this.values()].reduce((sum, { responses }) => sum + responses.size, 0)
   }
 
   /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
-  createServer(handle: RequestListener): Server {
+  createServer(handle: RequestListener, { maxConnections, ...timeouts }: ConnectionLimits): Server {
     const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
-    const server = createServer({ ...options, ...this.#limits })
-    server.maxConnections = this.#limits.maxConnections + spareConnections
+    const server = createServer({ ...options, ...timeouts })
+    server.maxConnections = maxConnections + spareConnections
     // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
     // many are noticed.
     server.maxHeadersCount = maximumFields + 1
     // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
     Object.assign(server, { httpAllowHalfOpen: true })
     server.on('connection', (socket: Socket) => {
-      const connection = new Connection(socket, server, this.size >= this.#limits.maxConnections)
-      this.set(socket, connection)
-      socket.on('close', () => {
-        this.delete(socket)
-        this.backpressure.remove(connection)
-      })
+      this.set(socket, new Connection(socket, server, this.size >= maxConnections))
+      socket.on('close', () => this.delete(socket))
     })
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
       server.on(event, (request: IncomingMessage, response: ServerResponse) => {
@@ -196,10 +161,9 @@ export class Connections extends Map<Socket, Connection> {
 
   /** Refuses what Node's parser cannot read, or what did not arrive in time. */
   refuseUnreadable(error: ParserError, socket: Socket): void {
-    // A client that has gone, or has never sent anything, gets no response.
-    if (error.code === 'ECONNRESET' || socket.bytesRead === 0) socket.destroy()
-    // Bytes after the connection's last request are none.
-    else if (error.code !== 'HPE_CLOSED_CONNECTION') this.get(socket)?.refuse(toParserFailure(error))
+    // A client that has never sent anything gets no response.
+    if (socket.bytesRead === 0) socket.destroy()
+    else this.get(socket)?.refuse(toParserFailure(error))
   }
 
   /**
@@ -208,9 +172,9 @@ export class Connections extends Map<Socket, Connection> {
    */
   async drain(server: Server): Promise<void> {
     this.isLeaving = true
-    this.backpressure.resume()
     // What has reached the process is accepted and read before it stops listening. Node's own `close` of an HTTP server would
-    // also end connections whose responses are not sent whole.
+    // also end connections whose responses are not sent whole, and look for late clients no more.
+    for (const socket of this.keys()) socket.resume()
     await new Promise(setImmediate)
     TcpServer.prototype.close.call(server)
     server.requestTimeout = server.headersTimeout

@@ -17,20 +17,27 @@ export function checkHead(request: IncomingMessage): Failure | undefined {
   const { rawHeaders, headers, httpVersion } = request
   // Node's parser accepts 0.9 and 2.0, too.
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return new Failure('VersionNotSupported')
-  if (rawHeaders.length > 2 * maximumFields) return tooManyFields()
+  if (rawHeaders.length > 2 * maximumFields)
+    return new Failure('HeadersTooLarge', {
+      message: `the request has more than ${maximumFields} header fields`
+    })
   // Fewer names than fields: `headers` has each name once.
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
   const repeated = isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
   if (repeated) return malformed(`the header field ${repeated} is repeated`)
   if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host))
     return malformed('the header field host is missing or malformed')
-  const { 'transfer-encoding': coding, expect = '100-continue' } = headers
-  if (coding !== undefined && httpVersion === '1.0')
-    return malformed('HTTP/1.0 does not define Transfer-Encoding')
-  if (coding !== undefined && coding.toLowerCase() !== 'chunked')
-    return new Failure('TransferCodingNotSupported')
-  if (expect.toLowerCase() !== '100-continue') return new Failure('ExpectationFailed')
-  return undefined
+  const { expect = '100-continue' } = headers
+  const isExpected = expect.toLowerCase() === '100-continue'
+  return checkCoding(request) ?? (isExpected ? undefined : new Failure('ExpectationFailed'))
+}
+
+/** Returns the failure of a request whose end, and so anything after it, cannot be trusted (RFC 9112, section 6.1). */
+export function checkCoding({ headers, httpVersion }: IncomingMessage): Failure | undefined {
+  const { 'transfer-encoding': coding } = headers
+  if (coding === undefined) return undefined
+  if (httpVersion === '1.0') return malformed('HTTP/1.0 does not define Transfer-Encoding')
+  return coding.toLowerCase() === 'chunked' ? undefined : new Failure('TransferCodingNotSupported')
 }
 
 /** A string in quotes, in which only quotes and backslashes are escaped (RFC 9651, section 3.3.3). */
@@ -50,8 +57,6 @@ export function parseIdempotencyKey(value: string | undefined): string | undefin
 }
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })
-const tooManyFields = () =>
-  new Failure('HeadersTooLarge', { message: `the request has more than ${maximumFields} header fields` })
 
 const requestId = /^[A-Za-z0-9._-]{1,128}$/
 /** Addresses, separated by commas, with ports and brackets: the log gets nothing else that a client may have sent in this field. */

@@ -38,8 +38,8 @@ export function addMethods(app: FastifyInstance) {
   })
   // A CONNECT names no path, and Node has no response for it.
   app.server.on('connect', (_, socket: Socket) => {
-    const ofApi = routes.filter(({ isApi }) => isApi)
-    app.connections.get(socket)?.refuse(rejection(ofApi.map(({ method }) => method)))
+    const own = routes.flatMap(({ method, isApi }) => (isApi ? method : []))
+    app.connections.get(socket)?.refuse(rejection(own))
   })
 }
 

@@ -2,7 +2,6 @@
 import type { Static } from '@sinclair/typebox'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { Failure } from '../failures.ts'
 import { checkBodyHeader, readBodies } from '../http/body.ts'
 import { parseIdempotencyKey } from '../http/head.ts'
 import { NewPlant, Plant } from './schema.ts'
@@ -38,18 +37,14 @@ export default fp<Options>(async (app, { basePath, bodyLimitBytes, bodyMemoryByt
   const path = `${basePath}/plants`
   // The first failure, in the order of the contract. One hook: Fastify's step between two costs more than most checks.
   const decide: onRequestHookHandler = (request, _, done) => {
-    const { headers, connection, caller } = request
+    const { headers, caller } = request
     request.apiPath = path
     // 1. The Idempotency-Key: this throws its failure.
     request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
-    done(
-      // 2. What the header says about the body.
-      checkBodyHeader(headers, bodyLimitBytes) ??
-        // 3. A connection beyond the limit.
-        (connection?.isExcess ? new Failure('Overloaded', { message: 'too many connections' }) : undefined) ??
-        // 4. What no create can do now.
-        app.plants.refusalFor(caller)
-    )
+    // 3. What no create can do now: sent behind the refusal of a connection beyond the limit, which all routes share.
+    request.failure = app.plants.refusalFor(caller) ?? null
+    // 2. What the header says about the body.
+    done(checkBodyHeader(headers, bodyLimitBytes))
   }
 
   app.decorateRequest('apiPath', undefined)
