@@ -1,5 +1,4 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import { escapeLiteral } from 'pg'
 import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
@@ -115,6 +114,9 @@ export const createPlants = (writes: readonly PlantWrite[], lockMs: number) => (
   values: [...listsOf(writes), `${lockMs}ms`]
 })
 
+/** Writes a text as a literal, whatever standard_conforming_strings is. */
+const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
+
 /**
  * Returns the statements, in one message and so in one transaction, that create plants one by one within a limit. The rows
  * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
@@ -129,7 +131,7 @@ export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) 
     ...Object.fromEntries(writtenColumns.map((name, index) => [own(name), lists[index] as string]))
   }
   const configs = Object.entries(made).map(
-    ([name, value]) => `set_config('${name}', ${escapeLiteral(value)}, true)`
+    ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
   )
   return {
     text: [
