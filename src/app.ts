@@ -12,28 +12,17 @@ import health from './plugins/health.ts'
 import telemetry from './plugins/telemetry.ts'
 import type { Tracing } from './tracing.ts'
 
-/** Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes. */
-const keepAliveTimeout = 620_000
-
 /** Builds the application. It becomes ready, and can listen, once the database serves. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
-  const { BASE_PATH: basePath, BODY_LIMIT_BYTES: bodyLimitBytes, bodyMemoryBytes, tokens, write } = config
-  const { database: url, STARTUP_TIMEOUT_MS: startupTimeoutMs } = config
-  const limits = {
-    headersTimeout: config.headersTimeoutMs,
-    requestTimeout: config.REQUEST_TIMEOUT_MS,
-    maxConnections: config.MAX_CONNECTIONS,
-    keepAliveTimeout
-  }
-  const app = await createBareApp(logger, limits, tracing?.requests)
+  const app = await createBareApp(logger, config.connections, tracing?.requests)
   await app.register(schema)
-  await app.register(auth, { tokens, perSecond: config.RATE_LIMIT })
+  await app.register(auth, config)
   await app.register(health)
-  await app.register(docs, { basePath, hasPage: config.DOCS === 'on' })
-  await app.register(plantRepository, { url, startupTimeoutMs, write, tracing })
-  await app.register(plants, { basePath, bodyLimitBytes, bodyMemoryBytes })
+  await app.register(docs, config)
+  await app.register(plantRepository, { ...config, tracing })
+  await app.register(plants, config)
   await app.register(telemetry)
   app.rejectOtherMethods()
-  await app.register(admin, { listen: config.metrics })
+  await app.register(admin, config)
   return app
 }

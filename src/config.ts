@@ -4,7 +4,6 @@ import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
-import { noticeMs } from './plugins/health.ts'
 import { readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
 import { parseTokens } from './tokens.ts'
@@ -74,6 +73,9 @@ function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
   return Object.fromEntries(entries)
 }
 
+/** How long every response is its connection's last before the server closes, unless no connection is left. */
+export const noticeMs = 1_500
+
 /** Variables by which libpq changes how every session is opened. The service does not read them, so that they are faults. */
 const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
@@ -104,7 +106,14 @@ function deriveLimits(settings: Settings) {
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
-    headersTimeoutMs,
+    /** Of connections, by the names of Node's own. */
+    connections: {
+      headersTimeout: headersTimeoutMs,
+      requestTimeout: settings.REQUEST_TIMEOUT_MS,
+      // Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes.
+      keepAliveTimeout: 620_000,
+      maxConnections: settings.MAX_CONNECTIONS
+    },
     /** For bodies that are arriving. */
     bodyMemoryBytes: Math.max(2 ** 26, 2 * settings.BODY_LIMIT_BYTES),
     // Within this time, every create gets its response and every statement ends. After the delay and the notice the server

@@ -1,7 +1,7 @@
 /** Promise 18: a plant that waits holds its fields alone, so that its bytes are counted. */
 import { fastify } from 'fastify'
 import t from 'tap'
-import { createJsonReader } from '../src/http/json.ts'
+import { createJsonReader } from '../src/http/body.ts'
 import schema, { NewPlant } from '../src/plants/schema.ts'
 
 t.test('a checked body has no member but its fields, whatever the others are called', async (t) => {

@@ -1,5 +1,5 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
-import type { IncomingMessage } from 'node:http'
+import { type IncomingMessage, METHODS } from 'node:http'
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream'
 import Fastify, {
@@ -11,15 +11,17 @@ import Fastify, {
   LogController
 } from 'fastify'
 import { Failure, toFailure, toResponse } from '../failures.ts'
-import { type ConnectionLimits, Connections } from './connections.ts'
+import { type ConnectionLimits, Connections, responseHeaders } from './connections.ts'
 import { checkHead, identifyRequest } from './head.ts'
-import { addMethods } from './methods.ts'
-import { responseHeaders } from './raw-response.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
     /** The open connections of its server. */
     connections: Connections
+    /** All routes but those that reject other methods. `isApi`: it has a tag, and is in the document and the alerts. */
+    routes: { method: string; url: string; isApi: boolean }[]
+    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
+    rejectOtherMethods(): void
   }
   interface FastifyRequest {
     /** The failure that is sent; null for a success. One that a hook of onRequest sets is sent before the body is read. */
@@ -93,7 +95,7 @@ function addHooks(app: FastifyInstance) {
     const { raw } = request
     reply.raw.on('close', () => {
       const isSent = reply.raw.writableFinished
-      if (isSent && (request.failure || !request.caller)) recordRefusal(raw.socket)
+      if (isSent && (request.failure || !request.caller)) rest(raw.socket)
       app.server.emit('replied', reply, isSent)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
@@ -130,32 +132,46 @@ function addHooks(app: FastifyInstance) {
   })
 }
 
-/**
- * How many refusals, or responses that belong to no operation, one turn of the event loop sends before their connections
- * wait. libuv ends a turn only when fewer than a thousand connections have something to read: clients that send again at
- * once would keep timers, the database's responses and new batches waiting for seconds.
- */
-const refusalsPerTurn = 32
-/** How many this turn has sent. */
-let refusals = 0
-/** The connections that wait, in the order in which they resume. */
-const waiting = new Set<Socket>()
-
-/** Records such a response, which was sent. The next request of its connection may have to wait. */
-function recordRefusal(socket: Socket) {
-  if (++refusals === 1 && waiting.size === 0) setImmediate(endTurn)
-  if (refusals > refusalsPerTurn) waiting.add(socket.pause())
+/** Adds the list of routes, and what rejects other methods, CONNECT among them. */
+function addMethods(app: FastifyInstance) {
+  const routes: FastifyInstance['routes'] = []
+  app.decorate('routes', routes)
+  app.addHook('onRoute', ({ method, url, schema }) => {
+    // Routes that reject have a list of methods.
+    if (typeof method === 'string') routes.push({ method, url, isApi: schema?.tags !== undefined })
+  })
+  // Node's parser knows more methods than Fastify has routes for.
+  for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
+    app.addHttpMethod(method)
+  app.decorate('rejectOtherMethods', () => {
+    for (const url of new Set(routes.map((route) => route.url))) {
+      // Asked of Fastify: it does not report each route of a plugin's root, such as /docs/.
+      const own = app.supportedMethods.filter((method) => app.hasRoute({ method, url }))
+      const others = app.supportedMethods.filter((method) => !own.includes(method))
+      const reject = () => {
+        throw rejection(own)
+      }
+      // In onRequest, so that the method is refused before Fastify reads the body.
+      app.route({ method: others, url, onRequest: reject, handler: reject })
+    }
+  })
+  // A CONNECT names no path, and Node has no response for it.
+  app.server.on('connect', (_, socket: Socket) => {
+    const own = routes.flatMap(({ method, isApi }) => (isApi ? method : []))
+    app.connections.get(socket)?.refuse(rejection(own))
+  })
 }
 
-function endTurn() {
-  // A turn that has sent more, as to a pipeline, is followed by one that resumes a single connection.
-  const count = refusals > refusalsPerTurn ? 1 : refusalsPerTurn
-  refusals = 0
-  for (const socket of [...waiting].slice(0, count)) {
-    waiting.delete(socket)
-    socket.resume()
-  }
-  if (waiting.size > 0) setImmediate(endTurn)
+const rejection = (allowed: string[]) =>
+  new Failure('MethodNotAllowed', { headers: { allow: [...new Set(allowed)].sort().join(', ') } })
+
+/**
+ * Reads no further request of a connection in this turn of the event loop. Clients that are refused and send again at once would
+ * not let libuv end the turn: timers, the database's responses and new batches would wait for seconds.
+ */
+function rest(socket: Socket) {
+  socket.pause()
+  setImmediate(() => socket.resume())
 }
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */

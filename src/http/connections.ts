@@ -4,9 +4,8 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createServer, METHODS } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Failure } from '../failures.ts'
+import { Failure, type FailureName, toResponse } from '../failures.ts'
 import { checkCoding, maximumFields } from './head.ts'
-import { formatResponse, type ParserError, toParserFailure } from './raw-response.ts'
 
 /** Limits of a server's connections: Node's own time-outs, in ms, and after how many a further one is refused. */
 export type ConnectionLimits = Record<
@@ -31,7 +30,6 @@ export class Connection {
   cutOffBy: Failure | undefined = undefined
   readonly #socket: Socket
   readonly #server: Server
-  readonly #client: string | undefined
   /** No further request of it is answered. */
   #isOver = false
   /** The request that came last. */
@@ -42,7 +40,7 @@ export class Connection {
     this.isExcess = isExcess
     this.#server = server
     // After a socket has closed, Node knows its address only if it was read before.
-    this.#client = socket.remoteAddress
+    void socket.remoteAddress
     // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
     socket.on('error', () => {})
     // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
@@ -100,7 +98,7 @@ export class Connection {
         if (!this.#socket.writable) return
         const requestId = randomUUID()
         this.#socket.write(formatResponse(failure, requestId))
-        this.#server.emit('rejected', failure, { requestId, client: this.#client })
+        this.#server.emit('rejected', failure, { requestId, client: this.#socket.remoteAddress })
       }
       const last = [...this.responses].at(-1)
       // Before Node's own listener, which ends the socket of a client that has half-closed.
@@ -182,4 +180,51 @@ export class Connections extends Map<Socket, Connection> {
       // Node would take one that has a response to send for idle.
       if (this.pending === 0) server.closeIdleConnections()
   }
+}
+
+/**
+ * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
+ * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
+ */
+export const responseHeaders = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff'
+}
+
+/** An error of Node's parser. */
+type ParserError = NodeJS.ErrnoException & { reason?: string }
+
+/** The parser's error codes that have a failure of their own. All others mean a malformed request. */
+const byParserCode: Record<string, FailureName> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
+  HPE_HEADER_OVERFLOW: 'HeadersTooLarge',
+  HPE_INVALID_VERSION: 'VersionNotSupported',
+  HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
+}
+/** The reason of an error whose code is HPE_INVALID_VERSION as well, although the line end is at fault, such as a bare LF. */
+const noLineEnd = 'Expected CRLF after version'
+
+/** Returns the failure for an error of Node's parser. */
+function toParserFailure({ code = '', reason }: ParserError): Failure {
+  if (reason !== noLineEnd) return new Failure(byParserCode[code] ?? 'MalformedRequest')
+  const message = 'the request line must end with the HTTP version and CRLF'
+  return new Failure('MalformedRequest', { message })
+}
+
+/** Returns the whole response to a request that Fastify does not see (RFC 9112, section 4). */
+function formatResponse(failure: Failure, requestId: string): string {
+  const { status, headers, body } = toResponse(failure)
+  const fields = {
+    'x-request-id': requestId,
+    ...responseHeaders,
+    ...headers,
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    date: new Date().toUTCString(),
+    connection: 'close'
+  }
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
 }

@@ -13,58 +13,50 @@ import { deriveWriteId, type Stored } from './write-id.ts'
 /** A create as group commit takes it. */
 export interface PlantItem extends TracedItem, PlantWrite {}
 
-/** A create that has succeeded. */
-export interface Created {
-  readonly stored: Stored
-  /** Call it once, when the response no longer holds the plant's texts: until then, the plant has its room. */
-  release(): void
-}
-
 /** The bytes of a plant that count as one. */
 const bytesOfRow = 4_096
 
 /** Where plants are stored. */
-export class PlantRepository {
-  readonly #groupCommit: GroupCommit<PlantItem, Stored>
-  readonly #queueRows: number
-  readonly #queue: Shares
-  readonly #tracing: Tracing | undefined
+export type PlantRepository = ReturnType<typeof createRepository>
 
-  /** `queueRows`: plants that wait for their outcome, or whose response is not taken. A large one counts as several. */
-  constructor(groupCommit: GroupCommit<PlantItem, Stored>, queueRows: number, tracing: Tracing | undefined) {
-    this.#groupCommit = groupCommit
-    this.#queueRows = queueRows
-    this.#queue = new Shares(queueRows)
-    this.#tracing = tracing
+/** `queueRows`: plants that wait for their outcome, or whose response is not taken. A large one counts as several. */
+export function createRepository(
+  groupCommit: GroupCommit<PlantItem, Stored>,
+  queueRows: number,
+  tracing: Tracing | undefined
+) {
+  const queue = new Shares(queueRows)
+
+  /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, or undefined. */
+  function refusalFor(caller: string): Failure | undefined {
+    const reason = groupCommit.refusal(queue.portion(caller))
+    if (reason) return new Failure(reason)
+    return queue.fits(caller, 1) ? undefined : new Failure('Overloaded')
   }
 
   /**
    * Stores a plant; `key` is its Idempotency-Key. When the promise resolves, it is durable. Rejects, by the write deadline, with
    * the Failure DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown or Internal.
+   * Call `release` once, when the response no longer holds the plant's texts: until then, the plant has its room.
    */
-  async create(plant: NewPlant, caller: string, key: string | undefined): Promise<Created> {
-    const refusal = this.refusalFor(caller)
+  async function create(plant: NewPlant, caller: string, key: string | undefined) {
+    const refusal = refusalFor(caller)
     if (refusal) throw refusal
     const bytes = countBytes(plant)
-    const rows = Math.min(this.#queueRows, Math.ceil(bytes / bytesOfRow))
-    if (!this.#queue.take(caller, rows)) throw new Failure('Overloaded')
-    const release = () => this.#queue.release(caller, rows)
+    const rows = Math.min(queueRows, Math.ceil(bytes / bytesOfRow))
+    if (!queue.take(caller, rows)) throw new Failure('Overloaded')
+    const release = () => queue.release(caller, rows)
     const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, writeContent(plant))
-    const item = { id: plant.id, plant, writeId, bytes, span: this.#tracing?.activeSpan() }
+    const item = { id: plant.id, plant, writeId, bytes, span: tracing?.activeSpan() }
     try {
-      return { stored: await this.#groupCommit.submit(item), release }
+      return { stored: await groupCommit.submit(item), release }
     } catch (error) {
       release()
       throw toFailure(error as Error)
     }
   }
 
-  /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, or undefined. */
-  refusalFor(caller: string): Failure | undefined {
-    const reason = this.#groupCommit.refusal(this.#queue.portion(caller))
-    if (reason) return new Failure(reason)
-    return this.#queue.fits(caller, 1) ? undefined : new Failure('Overloaded')
-  }
+  return { create, refusalFor }
 }
 
 function toFailure(error: Error): Failure {

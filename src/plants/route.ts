@@ -2,25 +2,10 @@
 import type { Static } from '@sinclair/typebox'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config.ts'
 import { checkBodyHeader, readBodies } from '../http/body.ts'
 import { parseIdempotencyKey } from '../http/head.ts'
 import { NewPlant, Plant } from './schema.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The path of its route, for a create: to ask Fastify for it costs more. */
-    apiPath: string | undefined
-    idempotencyKey: string | undefined
-  }
-}
-
-interface Options {
-  /** The path in front of `/plants`. */
-  basePath: string
-  bodyLimitBytes: number
-  /** The budget of the bodies that are arriving at the same time. */
-  bodyMemoryBytes: number
-}
 
 const schema = {
   operationId: 'createPlant',
@@ -33,33 +18,31 @@ Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library t
   response: { 200: Plant }
 }
 
-export default fp<Options>(async (app, { basePath, bodyLimitBytes, bodyMemoryBytes }) => {
-  const path = `${basePath}/plants`
+export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryBytes }) => {
   // The first failure, in the order of the contract. One hook: Fastify's step between two costs more than most checks.
   const decide: onRequestHookHandler = (request, _, done) => {
     const { headers, caller } = request
-    request.apiPath = path
     // 1. The Idempotency-Key: this throws its failure.
-    request.idempotencyKey = parseIdempotencyKey(headers['idempotency-key'] as string)
+    parseIdempotencyKey(headers['idempotency-key'] as string)
     // 3. What no create can do now: sent behind the refusal of a connection beyond the limit, which all routes share.
     request.failure = app.plants.refusalFor(caller) ?? null
     // 2. What the header says about the body.
-    done(checkBodyHeader(headers, bodyLimitBytes))
+    done(checkBodyHeader(headers, BODY_LIMIT_BYTES))
   }
 
-  app.decorateRequest('apiPath', undefined)
-  app.decorateRequest('idempotencyKey', undefined)
-  const holdBody = readBodies(app, NewPlant, bodyMemoryBytes, bodyLimitBytes)
+  const holdBody = readBodies(app, NewPlant, bodyMemoryBytes, BODY_LIMIT_BYTES)
   app.post<{ Body: Static<typeof NewPlant> }>(
-    path,
+    `${BASE_PATH}/plants`,
     { schema, onRequest: [app.authenticate, decide], preParsing: holdBody },
-    ({ body, caller, idempotencyKey }, reply) =>
-      app.plants.create(body, caller, idempotencyKey).then(({ stored, release }) => {
-        if (reply.raw.closed) release()
-        else reply.raw.on('close', release)
-        if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-        // The response's schema is Plant: it leaves out the id, and the check has dropped unknown properties.
-        return body
-      })
+    ({ body, caller, headers }, reply) =>
+      app.plants
+        .create(body, caller, parseIdempotencyKey(headers['idempotency-key'] as string))
+        .then(({ stored, release }) => {
+          if (reply.raw.closed) release()
+          else reply.raw.on('close', release)
+          if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
+          // The response's schema is Plant: it leaves out the id, and the check has dropped unknown properties.
+          return body
+        })
   )
 })

@@ -1,22 +1,14 @@
 /** A second, small application with a listener of its own: /metrics and /livez. Its failures follow the contract, too. */
 import { register } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
+import type { Config } from '../config.ts'
 import { createBareApp } from '../http/bare-app.ts'
 import { addProcessMetrics } from '../metrics.ts'
 
-/** In ms, and short: a scrape's request is one small packet. */
-const limits = {
-  headersTimeout: 5_000,
-  requestTimeout: 5_000,
-  keepAliveTimeout: 72_000,
-  maxConnections: 100
-}
-
-/** `listen` is undefined for no listener. */
-export default fp<{ listen: { host: string; port: number } | undefined }>(async (app, { listen }) => {
+export default fp<Config>(async (app, { connections, metrics: listen }) => {
   if (!listen) return
   addProcessMetrics()
-  const admin = await createBareApp(app.log, limits)
+  const admin = await createBareApp(app.log, { ...connections, maxConnections: 100 })
   admin.get('/livez', () => ({ status: 'alive' }))
   admin.get('/metrics', (_, reply) => {
     reply.type(register.contentType)

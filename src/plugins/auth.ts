@@ -3,10 +3,11 @@ import bearerAuth from '@fastify/bearer-auth'
 import rateLimit from '@fastify/rate-limit'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Config } from '../config.ts'
 import { Failure, type FailureName } from '../failures.ts'
 import { addMetric } from '../metrics.ts'
-import { followSecret, type Secret } from '../secrets.ts'
-import { type FindCaller, isTokenShaped, parseTokens } from '../tokens.ts'
+import { followSecret } from '../secrets.ts'
+import { isTokenShaped, parseTokens } from '../tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -19,14 +20,7 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  /** If they came from a file, it is followed. */
-  tokens: Secret<FindCaller>
-  /** How many requests a second each caller may make in this process; 0 is no limit. */
-  perSecond: number
-}
-
-export default fp<Options>(async (app, { tokens, perSecond }) => {
+export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
   let findCaller = tokens.value
   const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
     findCaller = parseTokens(text)

@@ -2,8 +2,9 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import fp from 'fastify-plugin'
+import type { Config } from '../config.ts'
 import { catalogue, Failure, type FailureName, toResponse } from '../failures.ts'
-import { maximumValues } from '../http/json.ts'
+import { maximumValues } from '../http/body.ts'
 import { version } from '../metrics.ts'
 import { ErrorBody, kinds, NewPlant, Plant } from '../plants/schema.ts'
 
@@ -21,8 +22,7 @@ A body has at most ${maximumValues} values: itself, and each member and element 
 const schemas: Record<string, object> = { NewPlant, Plant, Error: ErrorBody }
 const aboutBearer = 'An access token: `Authorization: Bearer <token>`'
 
-/** `basePath` is in front of the paths of the interface; `hasPage`: whether the page for people is served. */
-export default fp<{ basePath: string; hasPage: boolean }>(async (app, { basePath, hasPage }) => {
+export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
   await app.register(swagger, {
     // What has no tag is not part of the interface, such as a probe.
     hideUntagged: true,
@@ -40,7 +40,7 @@ export default fp<{ basePath: string; hasPage: boolean }>(async (app, { basePath
     transform: ({ schema, url }) => ({ url, schema: { ...schema, ...additions[`${schema?.operationId}`] } })
   })
   app.get('/openapi.json', async () => app.swagger())
-  if (!hasPage) return
+  if (page === 'off') return
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: policy,
@@ -65,7 +65,7 @@ const failures = {
 /** All failures that a create can meet. */
 const examples = Object.fromEntries(
   Object.entries(failures).map(([name, failure]) => {
-    const value: ErrorBody = JSON.parse(toResponse(failure).body)
+    const value = JSON.parse(toResponse(failure).body)
     return [name, { summary: `${value.error}: ${value.message}`, value }]
   })
 )

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
+import { noticeMs } from '../config.ts'
 import { Failure } from '../failures.ts'
 
 declare module 'fastify' {
@@ -14,8 +15,6 @@ declare module 'fastify' {
   }
 }
 
-/** How long every response is its connection's last before the server closes, unless no connection is left. */
-export const noticeMs = 1_500
 const checkEveryMs = 50
 
 export default fp(async (app) => {

@@ -83,7 +83,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
     requestId: id,
     traceId: findTraceId(headers),
     method,
-    route: request.apiPath ?? request.routeOptions.url,
+    route: request.routeOptions.url,
     caller: caller || undefined,
     failure: failure?.error ?? 0,
     errorName: failure?.name,
