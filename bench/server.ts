@@ -76,7 +76,7 @@ export async function startServer(program: Program, databaseUrl: string, directo
   const output = await open(log, 'a')
   await output.truncate()
   const { PATH } = process.env
-  const settings = { NODE_ENV: 'production', HOST: '127.0.0.1', PORT: '0', METRICS_PORT: 'off' }
+  const settings = { NODE_ENV: 'production', HOST: '127.0.0.1', PORT: '0', METRICS_PORT: '0' }
   const secrets = { DATABASE_URL: databaseUrl, AUTH_TOKENS: `bench:${token}`, AUTH_TOKEN: token }
   const stdio: StdioOptions = ['ignore', output.fd, output.fd]
   const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...secrets }, stdio })

@@ -61,7 +61,7 @@ function serve() {
   const args = ['--watch', '--watch-preserve-output', 'src/server.ts']
   service = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
   const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
-  let metrics: string | undefined
+  let metrics = ''
   let greeted = false
   createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {
     // No change to a file mends a first start that failed: the watcher would wait for one.
@@ -71,7 +71,7 @@ function serve() {
       return
     }
     log.write(`${line}\n`)
-    metrics ??= /"msg":"Metrics at ([^"]+)"/.exec(line)?.[1]
+    metrics ||= /"msg":"Metrics at ([^"]+)"/.exec(line)?.[1] ?? ''
     const [, address] = /"msg":"Server listening at ([^"]+)"/.exec(line) ?? []
     if (address === undefined || greeted) return
     greeted = true
@@ -79,7 +79,7 @@ function serve() {
   })
 }
 
-function greet(address: string, metrics = '(METRICS_PORT=off)') {
+function greet(address: string, metrics: string) {
   const plant = `{"id":${Date.now()},"name":"Monstera","tag":"tropical"}`
   process.stdout.write(`
   reference ${env.DOCS === 'off' ? '(DOCS=off)' : `${address}/docs`}

@@ -43,10 +43,7 @@ const Settings = Type.Object({
   BASE_PATH: text('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
   DOCS: text('on', '^(on|off)$', 'on or off'),
   METRICS_HOST: address('127.0.0.1'),
-  METRICS_PORT: Type.Union([Type.Integer({ minimum: 0, maximum: maximumPort }), Type.Literal('off')], {
-    default: 9464,
-    description: `an integer from 0 to ${maximumPort}, or off`
-  }),
+  METRICS_PORT: integer(9464, 0, maximumPort),
   LOG_LEVEL: text('info', `^(${levels.replace(/, | or /g, '|')})$`, levels),
   RATE_LIMIT: integer(0, 0, 1e6),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30),
@@ -101,7 +98,7 @@ export function readConfig(env: NodeJS.ProcessEnv) {
 }
 
 function deriveLimits(settings: Settings) {
-  const { METRICS_HOST: host, METRICS_PORT: port, WRITE_DEADLINE_MS: deadlineMs } = settings
+  const { WRITE_DEADLINE_MS: deadlineMs } = settings
   const headersTimeoutMs = Math.min(10_000, settings.REQUEST_TIMEOUT_MS)
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
@@ -122,8 +119,6 @@ function deriveLimits(settings: Settings) {
       maximumMs,
       settings.SHUTDOWN_DELAY_MS + noticeMs + headersTimeoutMs + deadlineMs + lastStatementMs
     ),
-    /** Undefined where the metrics are off. */
-    metrics: port === 'off' ? undefined : { host, port },
     write: {
       deadlineMs,
       lanes: settings.WRITE_LANES,

@@ -1,5 +1,7 @@
 /** The log: JSON lines by pino, without anything that a client sent or PostgreSQL quoted. */
+import { Counter } from '@prometheus-io/client'
 import { type Logger, pino } from 'pino'
+import { prefix } from './metrics.ts'
 
 /** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
 const fieldsOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
@@ -40,9 +42,11 @@ const stream = pino.destination({
 // The handler of pino would stop the log for ever once its reader has gone.
 stream.removeAllListeners('error').on('error', () => {})
 
-/** How many lines were lost. */
-export let lostLines = 0
-stream.on('drop', () => lostLines++)
+const lostLines = new Counter({
+  name: `${prefix}log_lines_lost_total`,
+  help: 'Lines of the log that were lost: standard output could not be written'
+})
+stream.on('drop', () => lostLines.inc())
 
 /** Writes a line, which has its end. */
 export const writeLine = (line: string) => {

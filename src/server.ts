@@ -9,7 +9,6 @@ import { reportStartupFault } from './startup-fault.ts'
 
 /** A terminal that is closed sends SIGHUP. Elsewhere it asks services to read their files again, which this one does anyway. */
 const hasTerminal = isatty(0)
-const endingSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 /** With a listener, Node goes on after such a fault, which comes again at once and for ever. */
 const crashes = ['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'] as const
 
@@ -36,30 +35,18 @@ try {
 
 /** Shuts down at the first signal, or at an uncaught error. Times are in ms. */
 function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
-  let isEnding = false
-  const { close } = closeWithGrace(
-    {
-      delay: limitMs,
-      logger: app.log,
-      skip: [...endingSignals, ...crashes],
-      onTimeout: () => {
-        const { size: connections, pending: requests } = app.connections
-        app.log.fatal({ limitMs, connections, requests }, 'shutdown timed out; exiting')
-      }
-    },
-    async ({ err }) => {
-      isEnding = true
-      if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
-      await app.announceShutdown(delayMs)
-      await app.close()
-      app.log.info('shut down')
-    }
-  )
-  const end = (signal: NodeJS.Signals) => {
-    // npm passes on what a terminal has sent to both. The shutdown has a limit, so no later signal has to hurry it.
-    if (isEnding || (signal === 'SIGHUP' && !hasTerminal)) return
-    app.log.info({ signal }, 'shutting down')
-    close()
+  const onTimeout = () => {
+    const { size: connections, pending: requests } = app.connections
+    app.log.fatal({ limitMs, connections, requests }, 'shutdown timed out; exiting')
   }
-  for (const signal of endingSignals) process.on(signal, end)
+  const skip = hasTerminal ? [...crashes] : ['SIGHUP' as const, ...crashes]
+  closeWithGrace({ delay: limitMs, logger: app.log, skip, onTimeout }, async ({ err, signal }) => {
+    // npm passes on what a terminal has sent to both. The shutdown has a limit, so no later signal has to hurry it.
+    for (const later of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.removeAllListeners(later).on(later, () => {})
+    if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
+    else app.log.info({ signal }, 'shutting down')
+    await app.announceShutdown(delayMs)
+    await app.close()
+    app.log.info('shut down')
+  })
 }

@@ -37,7 +37,6 @@ const read: [url: string, options: object][] = [
     'postgres://gardener:th,y@me@a:1,b,[::1]:3/plants?target_session_attrs=read-write',
     {
       password: 'th,y@me',
-      isReadWrite: true,
       hosts: [
         { host: 'a', port: 1 },
         { host: 'b', port: 5432 },
@@ -45,9 +44,8 @@ const read: [url: string, options: object][] = [
       ]
     }
   ],
-  ['postgres://a,b/plants', { isReadWrite: true }],
-  [by('target_session_attrs=primary'), { isReadWrite: true }],
-  [by('target_session_attrs=any'), { isReadWrite: false, hosts: [{ host: 'db.test', port: 5433 }] }],
+  [by('target_session_attrs=primary'), {}],
+  [by('target_session_attrs=any'), { hosts: [{ host: 'db.test', port: 5433 }] }],
   // TLS.
   [by(''), { ssl: false }],
   [by('sslmode=disable'), { ssl: false }],

@@ -28,7 +28,7 @@ export function createConnector(options: DatabaseOptions): Connector {
       client.on('error', () => {})
       try {
         await client.connect()
-        if (options.isReadWrite) await requireWritable(client, endsAt - performance.now())
+        if (hosts.length > 1) await requireWritable(client, endsAt - performance.now())
         return client
       } catch (error) {
         // Not awaited: a server that refuses a session may keep its socket open.

@@ -2,14 +2,12 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type pg from 'pg'
 import { type Connector, createConnector } from './connector.ts'
-import { NoConnection, ReportCounts } from './errors.ts'
+import { countReport, NoConnection } from './errors.ts'
 import { Session } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
 /** One database. It opens as many sessions as it is asked to run statements at a time. */
 export class Database {
-  /** What PostgreSQL has reported, by SQLSTATE. */
-  readonly reports = new ReportCounts()
   /** Of the sessions that are opened from now on; `replaceOptions` changes them. */
   options: DatabaseOptions
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
@@ -30,7 +28,7 @@ export class Database {
   /** The sessions without a statement, those that are being opened or run one, and the statements that wait for a session. */
   get state() {
     const idle = this.#free.filter(({ hasEnded }) => !hasEnded).length
-    return { sessions: { idle, busy: this.#busy + this.#waiting }, waiting: this.#waiting }
+    return { idle, busy: this.#busy + this.#waiting, waiting: this.#waiting }
   }
 
   /**
@@ -49,7 +47,7 @@ export class Database {
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
-    this.reports.add(error)
+    countReport(error)
     const isCurrent = free === this.#free
     if (loss === 'nothing' && isCurrent) free.push(session)
     else session.end()
@@ -67,7 +65,7 @@ export class Database {
     try {
       return new Session(await this.#connect(limitMs))
     } catch (cause) {
-      for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.reports.add(each)
+      for (const each of cause instanceof AggregateError ? cause.errors : [cause]) countReport(each)
       throw new NoConnection('there is no connection to the database', { cause })
     } finally {
       this.#waiting--

@@ -1,6 +1,8 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
+import { Counter } from '@prometheus-io/client'
 import type { DatabaseError } from 'pg'
 import type { FailureKind, Verdict } from '../group-commit/types.ts'
+import { prefix } from '../metrics.ts'
 
 /** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {}
@@ -78,17 +80,18 @@ function kindOf(error: unknown): FailureKind {
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 
+const reports = new Counter({
+  name: `${prefix}database_errors_total`,
+  help: 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several',
+  labelNames: ['sqlstate']
+})
 /** Codes that operators meet, in docs/monitoring.md. Prometheus must see each at 0 first, to notice its first increase. */
 const knownCodes =
   '0A000 22001 23502 23505 23514 25006 26000 28P01 40001 40P01 42501 42703 42804 42P01 42P05 53100 53200 53300 55P03 57014 57P01 58030 P0001 XX000'
+for (const sqlstate of knownCodes.split(' ')) reports.inc({ sqlstate }, 0)
 
-/** Counts what PostgreSQL has reported, by SQLSTATE. */
-export class ReportCounts {
-  readonly counts: Record<string, number> = Object.fromEntries(knownCodes.split(' ').map((code) => [code, 0]))
-
-  /** Counts an error, or what it was caused by. */
-  add(error: unknown): void {
-    const code = codeOf(error) ?? codeOf((error as Error | undefined)?.cause)
-    if (code !== undefined) this.counts[code] = (this.counts[code] ?? 0) + 1
-  }
+/** Counts an error that PostgreSQL has reported, or what it was caused by. */
+export function countReport(error: unknown): void {
+  const sqlstate = codeOf(error) ?? codeOf((error as Error | undefined)?.cause)
+  if (sqlstate !== undefined) reports.inc({ sqlstate })
 }

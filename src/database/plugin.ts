@@ -1,6 +1,7 @@
 /** The application's database: its metrics, and a URL that may come from a file and change there. */
+import { Gauge } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
-import { addMetric } from '../metrics.ts'
+import { addGauge, prefix } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
 import { type Check, waitForDatabase } from './checks.ts'
 import { Database } from './database.ts'
@@ -47,16 +48,20 @@ export default fp<DatabaseSettings>(async (app, { url, checks, startupTimeoutMs 
     if (isNewest()) database.replaceOptions(next)
   })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
-  addMetric('database_url_file_error', help, () => +isBroken())
-  addDatabaseMetrics(database)
+  addGauge('database_url_file_error', help, () => +isBroken())
+  addGauge(
+    'pool_waiting',
+    'Statements that wait for a connection to the database',
+    () => database.state.waiting
+  )
+  const sessions = new Gauge({
+    name: `${prefix}pool_connections`,
+    help: 'Connections to the database; busy ones are being opened or run a statement',
+    labelNames: ['state'],
+    collect() {
+      const { idle, busy } = database.state
+      sessions.set({ state: 'idle' }, idle)
+      sessions.set({ state: 'busy' }, busy)
+    }
+  })
 })
-
-function addDatabaseMetrics(database: Database) {
-  const waiting = 'Statements that wait for a connection to the database'
-  addMetric('pool_waiting', waiting, () => database.state.waiting)
-  const byState = 'Connections to the database; busy ones are being opened or run a statement'
-  addMetric('pool_connections', byState, () => database.state.sessions, 'state')
-  const errors =
-    'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several'
-  addMetric('database_errors_total', errors, () => database.reports.counts, 'sqlstate')
-}

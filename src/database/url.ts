@@ -8,8 +8,6 @@ import { StartupFault } from '../startup-fault.ts'
 export interface DatabaseOptions extends pg.ClientConfig {
   /** All hosts, in the order in which they are tried. */
   readonly hosts: readonly { host: string; port: number }[]
-  /** Accepts only a server that accepts writes. */
-  readonly isReadWrite: boolean
   /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
   readonly exposedHost: string | undefined
 }
@@ -70,7 +68,6 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
     application_name: values.application_name ?? 'plant-store',
     enableChannelBinding: values.channel_binding === 'prefer',
     connectionTimeoutMillis: Number(values.connect_timeout ?? 0) * 1_000,
-    isReadWrite: hosts.length > 1 || /read-write|primary/.test(values.target_session_attrs ?? ''),
     exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal.test(host))?.host
   }
 }

@@ -6,7 +6,7 @@ import { type Check, checkServer, checkStatements } from '../database/checks.ts'
 import database from '../database/plugin.ts'
 import { statementLimitMs } from '../database/session.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
-import { addMetric, prefix } from '../metrics.ts'
+import { addGauge, prefix } from '../metrics.ts'
 import type { Tracing } from '../tracing.ts'
 import { createRepository, type PlantRepository } from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
@@ -62,11 +62,11 @@ export default fp<Options>(async (app, config) => {
       isDown ? app.log.error({ cause }, downMessage) : app.log.info('the database is back')
   })
   app.decorate('plants', createRepository(groupCommit, write.queueRows, tracing))
-  addMetric('queue_rows', 'Plants that wait for their outcome', () => groupCommit.load.rows)
+  addGauge('queue_rows', 'Plants that wait for their outcome', () => groupCommit.load.rows)
   const waitHelp = 'Expected wait of a new plant'
-  addMetric('queue_expected_seconds', waitHelp, () => groupCommit.load.expectedMs / 1000)
+  addGauge('queue_expected_seconds', waitHelp, () => groupCommit.load.expectedMs / 1000)
   const awayHelp = '1 while creates are refused because the database is unreachable'
-  addMetric('database_away', awayHelp, () => +groupCommit.load.databaseDown)
+  addGauge('database_away', awayHelp, () => +groupCommit.load.databaseDown)
   // Hooks of onClose run from the last to the first, so the sessions end after the group commit.
   app.addHook('onClose', () => groupCommit.close())
 })

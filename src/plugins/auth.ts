@@ -5,7 +5,7 @@ import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { Failure, type FailureName } from '../failures.ts'
-import { addMetric } from '../metrics.ts'
+import { addGauge } from '../metrics.ts'
 import { followSecret } from '../secrets.ts'
 import { isTokenShaped, parseTokens } from '../tokens.ts'
 
@@ -25,7 +25,7 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
   const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
     findCaller = parseTokens(text)
   })
-  addMetric('tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())
+  addGauge('tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())
   app.decorateRequest('caller', '')
   await app.register(bearerAuth, {
     addHook: false,

@@ -6,15 +6,15 @@ import type { Logger } from 'pino'
 import type { Failure } from '../failures.ts'
 import { findForwardedFor, findTraceId } from '../http/head.ts'
 import { writeLine } from '../log.ts'
-import { addMetric, prefix } from '../metrics.ts'
+import { addGauge, prefix } from '../metrics.ts'
 
 /** Register it after the routes of the interface. */
 export default fp(async (app) => {
   const { connections, routes, server } = app
   const logger = app.log as Logger
   const inFlight = 'Requests that have no complete response yet'
-  addMetric('http_requests_in_flight', inFlight, () => connections.pending)
-  addMetric('http_connections', 'Open connections of clients', () => connections.size)
+  addGauge('http_requests_in_flight', inFlight, () => connections.pending)
+  addGauge('http_connections', 'Open connections of clients', () => connections.size)
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",

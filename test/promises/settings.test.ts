@@ -19,12 +19,7 @@ const settings: [name: string, refused: string[], rule: string, taken: string[]]
   ['HOST', ['localhost', '127.1', '[::1]', '127.0.0.1:80'], address, ['', '::1', '10.1.2.3']],
   ['METRICS_HOST', ['plants.test', ' ::1', 'fe80::1%eth0'], address, ['::', '2001:db8::1', '']],
   ['PORT', ['-1', '65536', '1e3', 'http'], 'an integer from 0 to 65535', ['0', '65535', '']],
-  [
-    'METRICS_PORT',
-    ['on', '65536', 'OFF', '0x50'],
-    'an integer from 0 to 65535, or off',
-    ['off', '65535', '0']
-  ],
+  ['METRICS_PORT', ['on', '65536', 'OFF', '0x50'], 'an integer from 0 to 65535', ['65535', '0']],
   [
     'BASE_PATH',
     ['v1', '/v1/', '//v1', '/:id'],

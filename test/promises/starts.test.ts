@@ -38,7 +38,7 @@ const refused: [title: string, env: (t: Test) => Promise<Env>, says: Says][] = [
   ],
   [
     'a PORT that is taken',
-    async (t) => ({ ...(await withDatabase(t)), METRICS_PORT: 'off', PORT: await takePort(t) }),
+    async (t) => ({ ...(await withDatabase(t)), PORT: await takePort(t) }),
     /EADDRINUSE.* 127\.0\.0\.1:\d+/
   ],
   [

@@ -24,7 +24,7 @@ export async function refuses(t: Test, file: string, env: Env, says: Says, args:
   t.equal(code, 1)
   if (says instanceof RegExp) t.ok(lines.length === 1 && says.test(`${lines}`), `${stderr} is ${says}`)
   else t.strictSame(lines.sort(), says.map((fault) => `plant-store: ${fault}`).sort())
-  t.notMatch(stdout, /listening at|Metrics at/)
+  t.notMatch(stdout, /Server listening at/)
   const secrets = (env.AUTH_TOKENS ?? '').split(/[,:]/).filter((part) => part.length > 10)
   for (const secret of [hidden, ...secrets])
     t.notOk((stdout + stderr).includes(secret), `${secret} is not shown`)

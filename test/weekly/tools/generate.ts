@@ -1,4 +1,5 @@
 /** generated/plants.ts: what openapi-typescript makes of the document, with the option that docs/clients.md names. */
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import openapiTS, { astToString } from 'openapi-typescript'
 import ts from 'typescript'
@@ -8,8 +9,13 @@ import { createLogger } from '../../../src/log.ts'
 
 const directory = `${import.meta.dirname}/generated`
 mkdirSync(directory, { recursive: true })
-const nowhere = { DATABASE_URL: 'postgres://nobody@127.0.0.1/none', AUTH_TOKENS: 'nobody:0123456789abcdef' }
-const app = await buildApp(readConfig({ ...nowhere, METRICS_PORT: 'off' }), createLogger('silent'))
+const env = {
+  DATABASE_URL: process.env.TEST_DATABASE_URL,
+  AUTH_TOKENS: 'nobody:0123456789abcdef',
+  METRICS_PORT: '0'
+}
+execFileSync(process.execPath, ['src/commands/migrate.ts'], { env })
+const app = await buildApp(readConfig(env), createLogger('silent'))
 await app.ready()
 const types = await openapiTS(JSON.stringify(app.swagger()), {
   transform: ({ format }) =>
