@@ -96,7 +96,8 @@ const shortestAttemptMs = 1_000
 
 /**
  * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
- * it lacks whenever that changes. Throws a StartupFault with what it lacks after `timeoutMs`.
+ * it lacks whenever that changes. Throws a StartupFault with what it lacks after `timeoutMs`, or for what waiting cannot fix,
+ * unless it waits for ever.
  */
 export async function waitForDatabase(
   current: () => DatabaseOptions | undefined,
@@ -108,7 +109,10 @@ export async function waitForDatabase(
   let told: string | undefined
   for (let options = current(); options; options = current()) {
     const limitMs = Math.min(longestAttemptMs, Math.max(shortestAttemptMs, deadline - performance.now()))
-    const missing = await findMissing(options, Math.ceil(limitMs), checks)
+    const missing = await findMissing(options, Math.ceil(limitMs), checks).catch((fault: StartupFault) => {
+      if (timeoutMs < Number.POSITIVE_INFINITY) throw fault
+      return fault.message
+    })
     if (missing === undefined) return
     if (performance.now() + retryEveryMs >= deadline) throw new StartupFault([missing])
     if (missing !== told) tell(missing)

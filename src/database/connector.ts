@@ -3,6 +3,8 @@ import pg from 'pg'
 import { readOnly } from './errors.ts'
 import type { DatabaseOptions } from './url.ts'
 
+/** The longest that one of several hosts may take to connect, so that one that does not respond leaves time for the others. */
+const longestOfSeveralMs = 5_000
 /** How often TCP probes an idle session, so that no firewall forgets it. */
 const keepAliveInitialDelayMillis = 10_000
 
@@ -15,7 +17,8 @@ export function createConnector(options: DatabaseOptions): Connector {
   let current = 0
 
   return async (limitMs, more) => {
-    const connectionTimeoutMillis = Math.ceil(Math.min(ownLimitMs || limitMs, limitMs / hosts.length))
+    const mostMs = hosts.length > 1 ? Math.min(longestOfSeveralMs, limitMs / hosts.length) : limitMs
+    const connectionTimeoutMillis = Math.ceil(Math.min(ownLimitMs || mostMs, mostMs))
     const failures: unknown[] = []
     const lines: string[] = []
     for (const _ of hosts) {

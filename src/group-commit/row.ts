@@ -68,7 +68,7 @@ export function next(row: Facts, ending: Ending): Next | undefined {
 }
 
 function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
-  const isLeftOut = insertWay !== 'together' && !mayBeStored
+  const isLeftOut = isOfOne(insertWay) && !mayBeStored
   if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
   return ending === 'busy' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
 }

@@ -11,6 +11,7 @@ import Fastify, {
   LogController
 } from 'fastify'
 import { Failure, toFailure, toResponse } from '../failures.ts'
+import { createBackpressure } from './backpressure.ts'
 import { type ConnectionLimits, Connections, responseHeaders } from './connections.ts'
 import { checkHead, identifyRequest } from './head.ts'
 
@@ -90,12 +91,13 @@ const awaits100 = ({ headers, httpVersion }: IncomingMessage) => !!headers.expec
 
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
+  const recordRefusal = createBackpressure()
   app.decorateRequest('failure', null)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     reply.raw.on('close', () => {
       const isSent = reply.raw.writableFinished
-      if (isSent && (request.failure || !request.caller)) rest(raw.socket)
+      if (isSent && (request.failure || !request.caller)) recordRefusal(raw)
       app.server.emit('replied', reply, isSent)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
@@ -164,15 +166,6 @@ function addMethods(app: FastifyInstance) {
 
 const rejection = (allowed: string[]) =>
   new Failure('MethodNotAllowed', { headers: { allow: [...new Set(allowed)].sort().join(', ') } })
-
-/**
- * Reads no further request of a connection in this turn of the event loop. Clients that are refused and send again at once would
- * not let libuv end the turn: timers, the database's responses and new batches would wait for seconds.
- */
-function rest(socket: Socket) {
-  socket.pause()
-  setImmediate(() => socket.resume())
-}
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {

@@ -175,7 +175,8 @@ export class Connections extends Map<Socket, Connection> {
     for (const socket of this.keys()) socket.resume()
     await new Promise(setImmediate)
     TcpServer.prototype.close.call(server)
-    server.requestTimeout = server.headersTimeout
+    // From now on, not from the beginning of a request: then Node's next look ends all that are incomplete.
+    setTimeout(() => Object.assign(server, { requestTimeout: 1 }), server.headersTimeout).unref()
     for (; this.size > 0; await sleep(checkEveryMs))
       // Node would take one that has a response to send for idle.
       if (this.pending === 0) server.closeIdleConnections()

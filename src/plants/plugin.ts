@@ -20,9 +20,12 @@ declare module 'fastify' {
 
 type Options = Config & { tracing?: Tracing | undefined }
 
-// Only a row would meet these.
+// Only a crash, or a row, would meet these.
 const selectFaults = `
-  select format('the unique rule %I of plants is deferrable, so that no create can use it', conname) as fault
+  select format('table %s loses plants in a crash: alter table %1$s set logged', oid::regclass) as fault
+  from pg_class where oid = to_regclass('plants') and relpersistence <> 'p'
+  union all
+  select format('the unique rule %I of plants is deferrable, so that no create can use it', conname)
   from pg_constraint where conrelid = to_regclass('plants') and contype in ('p', 'u') and condeferrable
   union all
   select 'row security of plants refuses every create: add a policy for insert, or give the role bypassrls'

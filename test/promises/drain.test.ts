@@ -186,7 +186,7 @@ t.test('SIGTERM: connections that are kept alive and idle are ended without a re
 
 // A terminal signals a group, and npm passes the signal on.
 t.test('further signals do not cut the shutdown off', async (t) => {
-  const service = await startService(t, { SHUTDOWN_DELAY_MS: '3000' })
+  const service = await startService(t, { SHUTDOWN_DELAY_MS: '6000' })
   service.kill('SIGINT')
   service.kill('SIGINT')
   const isNotReady = async () => (await send(`${service.url}/readyz`, { method: 'GET' })).status !== 200
