@@ -12,7 +12,7 @@ receive)
   pg_receivewal --slot=backup --create-slot --if-not-exists
   exec pg_receivewal --slot=backup --synchronous --directory=/backup/wal ;;
 base)
-  rm -rf /backup/.new
+  rm -rf /backup/.new && mkdir -p /backup/base
   pg_basebackup --pgdata=/backup/.new --checkpoint=fast
   pg_verifybackup --quiet /backup/.new
   cp /run/secrets/tokens /backup/tokens

@@ -1,5 +1,5 @@
 /** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
-import { type IncomingMessage, METHODS } from 'node:http'
+import { type IncomingMessage, METHODS, maxHeaderSize } from 'node:http'
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream'
 import Fastify, {
@@ -52,7 +52,9 @@ export async function createBareApp(
     // A child logger for each request would cost more than the line of a success, which is written without one.
     childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
-    rewriteUrl: ({ url = '' }) => toRoutable(url)
+    rewriteUrl: ({ url = '' }) => toRoutable(url),
+    // To a longer parameter of a path, Fastify would respond by itself.
+    routerOptions: { maxParamLength: maxHeaderSize }
   })
   if (first) await app.register(first)
   app.decorate('connections', connections)
