@@ -93,12 +93,12 @@ function greet(address: string, metrics: string) {
 `)
 }
 
-/** Takes the first configured token that is not a digest, or makes one that the next run finds again. */
+/** Takes the first configured token in clear text, or makes one that the next run finds again. */
 async function chooseToken(): Promise<string | undefined> {
   if (env.AUTH_TOKENS_FILE) return undefined
   if (env.AUTH_TOKENS) {
-    const plain = env.AUTH_TOKENS.split(',').find((entry) => !entry.includes(':sha256:'))
-    return plain?.split(':').at(-1)?.trim()
+    const entries = env.AUTH_TOKENS.split(',').map((entry) => entry.trim().split(':'))
+    return entries.find(({ length }) => length <= 2)?.at(-1)
   }
   const file = join(directory, 'token')
   const made = await readFile(file, 'utf8').catch(async () => {
