@@ -103,7 +103,7 @@ function deriveLimits(settings: Settings) {
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
-    /** Of connections, by the names of Node's own. */
+    /** Node's own time-outs of connections, in ms, and after how many a further one is refused. */
     connections: {
       headersTimeout: headersTimeoutMs,
       requestTimeout: settings.REQUEST_TIMEOUT_MS,

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../startup-fault.ts'
-import { cancelStatement } from './cancel.ts'
 import { createConnector, messageOf } from './connector.ts'
 import { isReported, readOnly } from './errors.ts'
+import { cancelStatement } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
 /** Resolves with what a session's database lacks, or with undefined. Rejects with a StartupFault for what waiting cannot fix. */

@@ -10,9 +10,10 @@ import Fastify, {
   type FastifyRequest,
   LogController
 } from 'fastify'
+import type { Config } from '../config.ts'
 import { Failure, toFailure, toResponse } from '../failures.ts'
 import { createBackpressure } from './backpressure.ts'
-import { type ConnectionLimits, Connections, responseHeaders } from './connections.ts'
+import { Connections, responseHeaders } from './connections.ts'
 import { checkHead, identifyRequest } from './head.ts'
 
 declare module 'fastify' {
@@ -37,7 +38,7 @@ declare module 'fastify' {
  */
 export async function createBareApp(
   logger: FastifyBaseLogger,
-  limits: ConnectionLimits,
+  limits: Config['connections'],
   first?: FastifyPluginAsync
 ) {
   const connections = new Connections()

@@ -4,14 +4,9 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createServer, METHODS } from 'node:http'
 import { type Socket, Server as TcpServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from '../config.ts'
 import { Failure, type FailureName, toResponse } from '../failures.ts'
 import { checkCoding, maximumFields } from './head.ts'
-
-/** Limits of a server's connections: Node's own time-outs, in ms, and after how many a further one is refused. */
-export type ConnectionLimits = Record<
-  'headersTimeout' | 'requestTimeout' | 'keepAliveTimeout' | 'maxConnections',
-  number
->
 
 /** How many connections in excess get their refusal; Node drops further ones. */
 const spareConnections = 128
@@ -132,7 +127,7 @@ export class Connections extends Map<Socket, Connection> {
   }
 
   /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
-  createServer(handle: RequestListener, { maxConnections, ...timeouts }: ConnectionLimits): Server {
+  createServer(handle: RequestListener, { maxConnections, ...timeouts }: Config['connections']): Server {
     const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
     const server = createServer({ ...options, ...timeouts })
     server.maxConnections = maxConnections + spareConnections
