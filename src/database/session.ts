@@ -110,8 +110,10 @@ const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
 /** A server that has not accepted the request after this time will not. */
 const requestLimitMs = 5_000
 
-/** Asks PostgreSQL to cancel what a session is running (its manual, "Canceling Requests in Progress"): as libpq 17 does, at its
- * address and with its TLS. It may come too late. */
+/**
+ * Asks PostgreSQL to cancel what a session is running (its manual, "Canceling Requests in Progress"): as libpq 17 does, at its
+ * address and with its TLS. It may come too late.
+ */
 export function cancelStatement(client: pg.Client): void {
   const { processID, secretKey } = client as unknown as Secrets
   const { host, port, ssl, connection } = client
