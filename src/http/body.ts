@@ -11,6 +11,9 @@ const json = 'application/json'
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
+/** A body of so few bytes is not counted: to listen to it costs more than it can hold, 32 KiB in chunks of one byte. */
+const smallBytes = 128
+
 /** Returns the first failure of what a request's header says about its body. */
 export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
   const { 'content-type': type = '', 'content-length': length = '0' } = headers
@@ -47,6 +50,7 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
   app.addContentTypeParser<Buffer>(json, options, (_, body, done) => done(null, read(body)))
   const holdBody: preParsingHookHandler = ({ raw, caller }, _reply, _payload, done) => {
     const announced = Number(raw.headers['content-length'])
+    if (announced <= smallBytes) return done()
     let length = 0
     let held = 0
     function onData(chunk: Buffer) {
