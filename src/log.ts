@@ -5,8 +5,10 @@ import { prefix } from './metrics.ts'
 
 /** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
 const fieldsOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
-/** The function that failed, in the last line of a report's context; a statement before it may quote any text. */
-const failedIn = /(?:^|\n)PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
+/** The function that has raised an error, in the first line of its context. */
+const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
+/** The function whose statement has failed, in the last line; a statement before it may quote any text. */
+const calledBy = /\nPL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
 
 /** Describes an error for the log: its type, these fields, or those of a report, and its causes. */
 function describe(error: unknown, fields: string[]): object {
@@ -17,7 +19,8 @@ function describe(error: unknown, fields: string[]): object {
     // A code that is a number says nothing, such as the 23 of an AbortSignal's TimeoutError.
     if (typeof value === 'string') described[name] = value
   }
-  described.function = failedIn.exec(String(Reflect.get(error, 'where')))?.[1]
+  const where = String(Reflect.get(error, 'where'))
+  described.function = (raisedBy.exec(where) ?? calledBy.exec(where))?.[1]
   if (error.cause !== undefined) described.cause = describe(error.cause, fields)
   return described
 }

@@ -94,6 +94,12 @@ t.test('each request leaves one line with these fields', async (t) => {
   t.match(line, { ...failed(500, 'Internal'), level: 50, msg: 'internal error' })
   t.match(line.err, { stack: /\S/, cause: { code: 'XX000', function: 'rule' } }, 'an unexpected error')
   await drop()
+  const helper = `create function helper() returns void language plpgsql as 'begin raise exception ''hush''; end'`
+  await service.rows(helper)
+  const dropOuter = await addTrigger(t, service.databaseUrl, 'perform helper();')
+  const { line: inner } = await ask({ id: 6, name: 'n' })
+  t.match(inner, { cause: { code: 'P0001', function: 'helper' } }, 'the function that has raised it')
+  await dropOuter()
 })
 
 t.test('bytes that are no request, and a client that leaves, have a line', async (t) => {
