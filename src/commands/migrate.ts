@@ -15,13 +15,12 @@ const retryAfterMs = 1_000
 
 try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])
+  const say = (line: string) => process.stderr.write(`plant-store: ${line}\n`)
   const { database, startupTimeoutMs } = readMigrationConfig(process.env)
-  await waitForDatabase(
-    () => database,
-    startupTimeoutMs,
-    [checkServer, checkSession],
-    (missing) => process.stderr.write(`plant-store: waiting: ${missing}\n`)
-  )
+  const { exposedHost: host } = database
+  if (host !== undefined) say(`the connection to ${host} is not encrypted: add an sslmode to the URL`)
+  const tell = (missing: string) => say(`waiting: ${missing}`)
+  await waitForDatabase(() => database, startupTimeoutMs, [checkServer, checkSession], tell)
   const names = await migrate(database, startupTimeoutMs)
   process.stdout.write(names[0] ? `migrated: ${names.join(', ')}\n` : 'nothing to migrate\n')
 } catch (error) {

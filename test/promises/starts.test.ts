@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { listen } from '../support/listen.ts'
 import { createDatabase, createRole, migrate, query } from '../support/postgres/database.ts'
 import { freePort } from '../support/postgres/embedded-postgres.ts'
-import { migrateFile, serverFile, start } from '../support/process.ts'
+import { migrateFile, run, serverFile, start } from '../support/process.ts'
 import { type Env, hidden, refuses, type Says, saysMissing } from '../support/refusal.ts'
 import { failure, success } from '../support/responses.ts'
 import { linesOf, post, send, startService, token } from '../support/service.ts'
@@ -167,6 +167,8 @@ t.test('clear text to another machine is warned of, unless the URL asks for it',
     linesOf(log).filter(({ msg, host, level }) => level === 40 && /not encrypted/.test(msg) && host)
   const fromService = await refuses(t, serverFile, { ...env, DATABASE_URL: url }, /192\.0\.2\.1|timeout/)
   t.match(warning(fromService), [{ host: '192.0.2.1' }])
+  const fromMigrations = await run(t, migrateFile, { ...env, DATABASE_URL: url })
+  t.match(fromMigrations.stderr, /^plant-store: the connection to 192\.0\.2\.1 is not encrypted/)
   const asked = { ...env, DATABASE_URL: `${url}?sslmode=disable` }
   t.strictSame(warning(await refuses(t, serverFile, asked, /./)), [])
 })
