@@ -24,10 +24,11 @@ export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryB
     const { headers, caller } = request
     // 1. The Idempotency-Key: this throws its failure.
     parseIdempotencyKey(headers['idempotency-key'] as string)
-    // 3. What no create can do now: sent behind the refusal of a connection beyond the limit, which all routes share.
-    request.failure = app.plants.refusalFor(caller) ?? null
     // 2. What the header says about the body.
-    done(checkBodyHeader(headers, BODY_LIMIT_BYTES))
+    const failure = checkBodyHeader(headers, BODY_LIMIT_BYTES)
+    // 3. What no create can do now: sent behind the refusal of a connection beyond the limit, which all routes share.
+    if (!failure) request.failure = app.plants.refusalFor(caller) ?? null
+    done(failure)
   }
 
   const holdBody = readBodies(app, NewPlant, bodyMemoryBytes, BODY_LIMIT_BYTES)
