@@ -70,9 +70,6 @@ function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
   return Object.fromEntries(entries)
 }
 
-/** How long every response is its connection's last before the server closes, unless no connection is left. */
-export const noticeMs = 1_500
-
 /** Variables by which libpq changes how every session is opened. The service does not read them, so that they are faults. */
 const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
@@ -96,6 +93,9 @@ export function readConfig(env: NodeJS.ProcessEnv) {
   if (!database || !tokens || faults.length > 0) throw new StartupFault(faults)
   return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens })
 }
+
+/** How long every response is its connection's last before the server closes, unless no connection is left. */
+export const noticeMs = 1_500
 
 function deriveLimits(settings: Settings) {
   const { WRITE_DEADLINE_MS: deadlineMs } = settings

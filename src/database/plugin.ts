@@ -13,8 +13,7 @@ declare module 'fastify' {
   }
 }
 
-/** The URL of the database, and what is asked of it. */
-export interface DatabaseSettings {
+interface Options {
   url: Secret<DatabaseOptions>
   /** What a database must pass before it is used. */
   checks: readonly Check[]
@@ -22,7 +21,7 @@ export interface DatabaseSettings {
   startupTimeoutMs: number
 }
 
-export default fp<DatabaseSettings>(async (app, { url, checks, startupTimeoutMs }) => {
+export default fp<Options>(async (app, { url, checks, startupTimeoutMs }) => {
   const { log } = app
   const database = new Database(url.value, log)
   app.decorate('database', database)

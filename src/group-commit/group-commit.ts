@@ -15,7 +15,7 @@ const partAfterProbe = 1 / 4
 const closeEveryMs = 10
 
 /** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
-export type AttemptOutcome = 'written' | 'found' | FailureKind
+type AttemptOutcome = 'written' | 'found' | FailureKind
 
 interface Options {
   /** Called when an attempt has ended, with its number of rows and its time in ms. */

@@ -40,7 +40,7 @@ export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): En
 }
 
 /** The way of the next attempt: at once, or when the row has rested. */
-export type Next = readonly [way: Way, when?: 'after its rest']
+type Next = readonly [way: Way, when?: 'after its rest']
 
 /** What is left to try for a row that failed with others or was slow: each endangers fewer others. */
 const stepsDown: Record<Way, Next> = {
