@@ -9,38 +9,17 @@ export const columns = {
 } satisfies Record<keyof NewPlant, string>
 const fields = Object.keys(columns) as (keyof NewPlant)[]
 
-/** The names of all columns as SQL lists them. */
-export const columnNames = fields.join(', ')
-
-/** Writes the parameters of all columns as SQL lists them, from number `first` on: `$2::text[]`. */
-export const castParameters = (first: number): string =>
-  fields.map((field, index) => `$${first + index}::${columns[field]}[]`).join(', ')
+const toText = (value: NewPlant[keyof NewPlant]) =>
+  typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : `${value}`
 
 /**
- * Writes an array literal (PostgreSQL manual, "Array Input and Output Syntax"), which is one parameter for a whole column.
- * The elements are in quotes already, unless they need none, as numbers and UUIDs.
+ * Serialises a plant's content, for its write id, which stored rows have: the text of a plant must never change, nor does a
+ * new optional field change it for plants without it.
  */
-export const toArray = (elements: readonly string[]): string => `{${elements.join(',')}}`
-
-const special = /["\\]/
-const specials = /["\\]/g
-
-/** Writes the value of a field as an element. */
-function toElement(value: NewPlant[keyof NewPlant]): string {
-  if (value === undefined) return 'NULL'
-  if (typeof value !== 'string') return String(value)
-  return special.test(value) ? `"${value.replace(specials, '\\$&')}"` : `"${value}"`
-}
-
-/** Returns the parameters for several plants: an array for each column. */
-export const toArrayParameters = (plants: readonly NewPlant[]): string[] =>
-  fields.map((field) => toArray(plants.map((plant) => toElement(plant[field]))))
-
-/** Serialises a plant's content, for its write id. A new optional field does not change the text of plants without it. */
 export const writeContent = (plant: NewPlant): string =>
   fields
     .filter((field) => plant[field] !== undefined)
-    .map((field) => `${field}:${toElement(plant[field])}`)
+    .map((field) => `${field}:${toText(plant[field])}`)
     .join()
 
 /** The bytes that a row counts for besides its texts: its ids, values of a fixed size, and its objects in memory. */

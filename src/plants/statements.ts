@@ -1,5 +1,5 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import { castParameters, columnNames, columns, toArray, toArrayParameters } from './columns.ts'
+import { columns } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 
 /** A plant, and the id of its write, which identifies a repeat. */
@@ -8,10 +8,14 @@ export interface PlantWrite {
   readonly writeId: string
 }
 
-/** The columns that a create writes, as SQL lists them. */
-const writtenList = `write_id, ${columnNames}`
 /** The columns that a create writes. */
-export const writtenColumns = writtenList.split(', ')
+export const writtenColumns = ['write_id', ...Object.keys(columns)]
+const writtenList = writtenColumns.join(', ')
+/** Returns the rows of a JSON text. */
+const rowsOf = (json: string) => {
+  const types = Object.entries({ write_id: 'uuid', ...columns }).map(([name, type]) => `${name} ${type}`)
+  return `json_to_recordset(${json}::json) as asked (${types.join(', ')})`
+}
 
 const synchronousCommit = `current_setting('synchronous_commit')`
 
@@ -25,19 +29,12 @@ const settings = `
       case when ${synchronousCommit} in ('off', 'local') then 'on' else ${synchronousCommit} end, true)
   )`
 
-/** The last parameter: $1 are the write ids, the next ones are the columns. */
-const lockTimeoutParameter = `$${Object.keys(columns).length + 2}`
-
 // Returns which writes were made, even if a trigger has changed the id. PostgreSQL's own count is of no use: Citus counts
 // all rows that were sent, even those whose id is taken (citusdata/citus#3377).
-//
-// With array_nulls off, an absent tag would become the text NULL. Then no row is inserted.
 const insert = `
   insert into plants (${writtenList})
   select ${writtenList}
-  from unnest($1::uuid[], ${castParameters(2)}) as new (${writtenList}),
-    ${settings}, set_config('lock_timeout', ${lockTimeoutParameter}, true)
-  where current_setting('array_nulls') = 'on'
+  from ${rowsOf('$1')}, ${settings}, set_config('lock_timeout', $2, true)
   on conflict (id) do nothing returning write_id`
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. A message in
@@ -59,7 +56,6 @@ const linesOfBlock = 2
 const insertOne = `insert into plants (${writtenList}) values (${writtenList.replaceAll(/\w+/g, 'asked.$&')}) on conflict (id) do nothing returning write_id into made`
 
 const own = (name: string) => `plant_store.${name}`
-const elementsOf = (name: string, type: string) => `current_setting('${own(name)}')::${type}[]`
 
 // Inserts rows one by one, each in a subtransaction, and notes what has become of it. A cancel is caught, too: then the row is
 // the one that took too long, and the rows before it are committed. As statement_timeout acts once, no row comes after it.
@@ -78,9 +74,7 @@ const insertEach = `
     context text;
   begin
     for asked in
-      select * from unnest(${elementsOf('write_id', 'uuid')}, ${Object.entries(columns)
-        .map(([name, type]) => elementsOf(name, type))
-        .join(', ')}) as asked (${writtenList})
+      select * from ${rowsOf(`current_setting('${own('rows')}')`)}
     loop
       exit when outcomes <> '[]' and clock_timestamp() > began + soft_limit;
       begin
@@ -101,17 +95,14 @@ const insertEach = `
     perform set_config('${own('outcomes')}', outcomes::text, true);
   end $block$`
 
-/** Returns an array for each column that a create writes. */
-const listsOf = (writes: readonly PlantWrite[]) => [
-  toArray(writes.map(({ writeId }) => writeId)),
-  ...toArrayParameters(writes.map(({ plant }) => plant))
-]
+const toJson = (writes: readonly PlantWrite[]) =>
+  JSON.stringify(writes.map(({ plant, writeId }) => ({ ...plant, id: `${plant.id}`, write_id: writeId })))
 
 /** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a row's lock. */
 export const createPlants = (writes: readonly PlantWrite[], lockMs: number) => ({
   name: 'create plants',
   text: insert,
-  values: [...listsOf(writes), `${lockMs}ms`]
+  values: [toJson(writes), `${lockMs}ms`]
 })
 
 /** Writes a text as a literal, whatever standard_conforming_strings is. */
@@ -122,13 +113,11 @@ const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
  * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
  */
 export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) {
-  const lists = listsOf(writes)
   const made = {
     statement_timeout: `${limitMs}ms`,
     lock_timeout: `${Math.ceil(limitMs / 2 / Math.max(1, writes.length))}ms`,
-    array_nulls: 'on',
     [own('soft_limit')]: `${Math.ceil(limitMs / 2)}ms`,
-    ...Object.fromEntries(writtenColumns.map((name, index) => [own(name), lists[index] as string]))
+    [own('rows')]: toJson(writes)
   }
   const configs = Object.entries(made).map(
     ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
@@ -162,7 +151,7 @@ export function toRowError({ context = '', ...report }: Exclude<EachOutcome, boo
 export const findPlants = (ids: readonly bigint[]) => ({
   name: 'find plants',
   text: find,
-  values: [toArray(ids.map(String))]
+  values: [ids.map(String)]
 })
 
 /** Commits as a create does, without a plant. */
