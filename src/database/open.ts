@@ -1,39 +1,26 @@
 /** The application's database: its metrics, and a URL that may come from a file and change there. */
 import { Gauge } from '@prometheus-io/client'
-import fp from 'fastify-plugin'
+import type { FastifyInstance } from 'fastify'
 import { addGauge, prefix } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
 import { type Check, waitForDatabase } from './checks.ts'
 import { Database } from './database.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    database: Database
-  }
-}
-
-interface Options {
-  url: Secret<DatabaseOptions>
-  /** What a database must pass before it is used. */
-  checks: readonly Check[]
-  /** How long the start waits for that, in ms. */
-  startupTimeoutMs: number
-}
-
-export default fp<Options>(async (app, { url, checks, startupTimeoutMs }) => {
+/** Opens the database of a URL for the application, whose start waits up to `timeoutMs` until it passes the checks. */
+export function openDatabase(
+  app: FastifyInstance,
+  url: Secret<DatabaseOptions>,
+  checks: readonly Check[],
+  timeoutMs: number
+): Database {
   const { log } = app
   const database = new Database(url.value, log)
-  app.decorate('database', database)
   app.addHook('onClose', async () => database.end())
   // Before the application listens. The options are read anew each time: the file of the URL may change meanwhile.
   app.addHook('onReady', async () => {
-    await waitForDatabase(
-      () => database.options,
-      startupTimeoutMs,
-      checks,
-      (missing) => log.warn({ missing }, 'waiting for the database')
-    )
+    const tell = (missing: string) => log.warn({ missing }, 'waiting for the database')
+    await waitForDatabase(() => database.options, timeoutMs, checks, tell)
   })
 
   // A new URL is used once its database passes the checks. So a password may change in the file or in the database first, and
@@ -41,9 +28,9 @@ export default fp<Options>(async (app, { url, checks, startupTimeoutMs }) => {
   const isBroken = followSecret('DATABASE_URL_FILE', url, app, async (text, isNewest) => {
     const next = parseDatabaseUrl(text)
     const current = () => (isNewest() ? next : undefined)
-    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, (missing) =>
+    const tell = (missing: string) =>
       log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-    )
+    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, tell)
     if (isNewest()) database.replaceOptions(next)
   })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
@@ -63,4 +50,5 @@ export default fp<Options>(async (app, { url, checks, startupTimeoutMs }) => {
       sessions.set({ state: 'busy' }, busy)
     }
   })
-})
+  return database
+}

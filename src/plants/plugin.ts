@@ -3,7 +3,7 @@ import { Histogram } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { type Check, checkServer, checkStatements } from '../database/checks.ts'
-import database from '../database/plugin.ts'
+import { openDatabase } from '../database/open.ts'
 import { statementLimitMs } from '../database/session.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
 import { addGauge, prefix } from '../metrics.ts'
@@ -20,12 +20,9 @@ declare module 'fastify' {
 
 type Options = Config & { tracing?: Tracing | undefined }
 
-// Only a crash, or a row, would meet these.
+// Only a row would meet these.
 const selectFaults = `
-  select format('table %s loses plants in a crash: alter table %1$s set logged', oid::regclass) as fault
-  from pg_class where oid = to_regclass('plants') and relpersistence <> 'p'
-  union all
-  select format('the unique rule %I of plants is deferrable, so that no create can use it', conname)
+  select format('the unique rule %I of plants is deferrable, so that no create can use it', conname) as fault
   from pg_constraint where conrelid = to_regclass('plants') and contype in ('p', 'u') and condeferrable
   union all
   select 'row security of plants refuses every create: add a policy for insert, or give the role bypassrls'
@@ -42,8 +39,8 @@ const downMessage =
   'the database has been unreachable for the write deadline; refusing creates until it is back'
 
 export default fp<Options>(async (app, config) => {
-  const { write, tracing, database: url, STARTUP_TIMEOUT_MS: startupTimeoutMs } = config
-  await app.register(database, { url, startupTimeoutMs, checks: databaseChecks })
+  const { write, tracing } = config
+  const database = openDatabase(app, config.database, databaseChecks, config.STARTUP_TIMEOUT_MS)
   const rowsOfBatches = new Histogram({
     name: `${prefix}batch_rows`,
     help: 'Plants in a transaction that was committed',
@@ -55,7 +52,7 @@ export default fp<Options>(async (app, config) => {
     labelNames: ['outcome'],
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
   })
-  const store = createSqlStore(app.database, statementLimitMs(write.deadlineMs))
+  const store = createSqlStore(database, statementLimitMs(write.deadlineMs))
   const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, write, {
     onAttempt: (rows, ms, outcome) => {
       durations.observe({ outcome }, ms / 1000)
