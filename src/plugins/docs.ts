@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import { catalogue, Failure, type FailureName, toResponse } from '../failures.ts'
 import { maximumValues } from '../http/body.ts'
 import { version } from '../metrics.ts'
-import { ErrorBody, kinds, NewPlant, Plant } from '../plants/schema.ts'
+import { ErrorBody, NewPlant, Plant } from '../plants/schema.ts'
 
 /** Of the page. Nothing inline, and nothing of another origin; only icons may be data URLs, as in Swagger UI's style sheet. */
 const policy =
@@ -52,63 +52,59 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
 
 const aboutKey =
   '1 to 255 visible ASCII characters of your choice; in quotes if it has a comma, a quote or a space. With it, the same request can be sent any number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
-const aboutFailures = `The request failed: \`error\` is the HTTP status code that would name the failure best. Another path gets ${catalogue.NotFound[0]}, another method ${catalogue.MethodNotAllowed[0]}.`
+const aboutOutcome =
+  'With 429, 500 and 503: this request has stored nothing (none), or may have stored the plant (unknown). An earlier attempt may have stored it all the same.'
+const aboutId = "The request's own, or one that the service made. The log has it too."
 
-/** What only other paths and other methods can meet. */
-const ofOthers = ['NotFound', 'MethodNotAllowed', 'NotReady']
-const names = (Object.keys(catalogue) as FailureName[]).filter((name) => !ofOthers.includes(name))
-const failures = {
-  ...Object.fromEntries(names.map((name) => [name, new Failure(name)])),
-  InvalidPlant: new Failure('InvalidPlant', { message: `id must be ${kinds.Int64[0]}` }),
-  MissingField: new Failure('InvalidPlant', { message: 'name is required' })
-}
-/** All failures that a create can meet. */
+/** All failures: what only other paths and methods can meet, too. */
 const examples = Object.fromEntries(
-  Object.entries(failures).map(([name, failure]) => {
+  (Object.keys(catalogue) as FailureName[]).map((name) => {
+    const failure = new Failure(name, name === 'InvalidPlant' ? { message: 'name is required' } : {})
     const value = JSON.parse(toResponse(failure).body)
     return [name, { summary: `${value.error}: ${value.message}`, value }]
   })
 )
 
-/** Describes a header field. */
-const field = (description: string) => ({ type: 'string', description })
-const requestId = field("The request's own, or one that the service made. The log has it too.")
+/** Describes header fields. */
+const fields = (about: Record<string, string>) =>
+  Object.fromEntries(
+    Object.entries(about).map(([name, description]) => [name, { type: 'string', description }])
+  )
 
 /** Describes a body by the name of its schema. */
 const json = (name: string, examples?: object) => ({
   content: { 'application/json': { schema: { $ref: `#/components/schemas/${name}` }, examples } }
 })
 
-/** What the schema of a create does not say: the failures, the header fields, and the names of the schemas. */
-const ofCreate = {
-  body: json('NewPlant'),
-  headers: { type: 'object', properties: { 'Idempotency-Key': field(aboutKey) } },
-  response: {
-    200: {
-      ...json('Plant'),
-      description: Plant.description,
-      headers: {
-        'X-Request-Id': requestId,
-        'Idempotent-Replayed': field(
-          'true: an earlier request with this Idempotency-Key had stored the plant.'
-        )
-      }
-    },
-    400: {
-      ...json('Error', examples),
-      description: aboutFailures,
-      headers: {
-        'X-Request-Id': requestId,
-        'Error-Name': field('The name of what failed: that of the example.'),
-        'Write-Outcome': field(
-          'With 429, 500 and 503: this request has stored nothing (none), or may have stored the plant (unknown). An earlier attempt may have stored it all the same.'
-        ),
-        'Retry-After': field('With 429 and 503: seconds to wait before the next attempt.'),
-        'WWW-Authenticate': field('With 401: the challenge of RFC 6750, section 3.')
-      }
+/** The failure response of every operation. */
+const failed = {
+  ...json('Error', examples),
+  description:
+    'The request failed: `error` is the HTTP status code that would name the failure best, and `Error-Name` the example.',
+  headers: fields({
+    'X-Request-Id': aboutId,
+    'Error-Name': 'The name of what failed.',
+    'Write-Outcome': aboutOutcome,
+    'Retry-After': 'With 429 and 503: seconds to wait before the next attempt.',
+    'WWW-Authenticate': 'With 401: the challenge of RFC 6750, section 3.'
+  })
+}
+
+/** By the operation's id, what its schema does not say: failures, header fields, and the names of the schemas. */
+const additions: Record<string, object> = {
+  createPlant: {
+    body: json('NewPlant'),
+    headers: { type: 'object', properties: fields({ 'Idempotency-Key': aboutKey }) },
+    response: {
+      200: {
+        ...json('Plant'),
+        description: Plant.description,
+        headers: fields({
+          'X-Request-Id': aboutId,
+          'Idempotent-Replayed': 'true: an earlier request with this Idempotency-Key had stored the plant.'
+        })
+      },
+      400: failed
     }
   }
 }
-
-/** By the operation's id. */
-const additions: Record<string, object> = { createPlant: ofCreate }
