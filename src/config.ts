@@ -1,6 +1,5 @@
 /** The settings: read once from the environment, checked, and frozen with the limits that follow from them. */
-import { isIP } from 'node:net'
-import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
@@ -20,19 +19,12 @@ const integer = (fallback: number, minimum: number, maximum: number) =>
 const maximumMs = 2 ** 31 - 1
 const maximumPort = 65_535
 
-// A zone cannot stand in a URL.
-FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
-
-/** Given a name, Fastify opens one server per address, and only one would keep the contract. */
-const address = (fallback: string) =>
-  Type.String({
-    default: fallback,
-    format: 'address',
-    description: 'an IP address such as 127.0.0.1 or ::1; a name such as localhost can stand for several'
-  })
-
 const text = (fallback: string, pattern: string, description: string) =>
   Type.String({ default: fallback, pattern, description })
+
+/** For `localhost`, Fastify opens one server per address, and only one would keep the contract. */
+const address = (fallback: string) =>
+  text(fallback, '^([0-9.]+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)$', 'an IP address such as 127.0.0.1 or ::1')
 
 const levels = 'fatal, error, warn, info, debug, trace or silent'
 
