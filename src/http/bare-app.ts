@@ -12,7 +12,6 @@ import Fastify, {
 } from 'fastify'
 import type { Config } from '../config.ts'
 import { Failure, toFailure, toResponse } from '../failures.ts'
-import { createBackpressure } from './backpressure.ts'
 import { Connections, responseHeaders } from './connections.ts'
 import { checkHead, identifyRequest } from './head.ts'
 
@@ -20,13 +19,13 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The open connections of its server. */
     connections: Connections
-    /** All routes but those that reject other methods. `isApi`: it has a tag, and is in the document and the alerts. */
+    /** All routes but those that reject other methods. `isApi`: it has a tag, and so is in the document. */
     routes: { method: string; url: string; isApi: boolean }[]
     /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
     rejectOtherMethods(): void
   }
   interface FastifyRequest {
-    /** The failure that is sent; null for a success. One that a hook of onRequest sets is sent before the body is read. */
+    /** The failure that is sent; null for a success. */
     failure: Failure | null
   }
 }
@@ -94,13 +93,13 @@ const awaits100 = ({ headers, httpVersion }: IncomingMessage) => !!headers.expec
 
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
-  const recordRefusal = createBackpressure()
+  const waitForTurn = createTurns()
   app.decorateRequest('failure', null)
   app.addHook('onRequest', (request, reply, done) => {
     const { raw } = request
     reply.raw.on('close', () => {
       const isSent = reply.raw.writableFinished
-      if (isSent && (request.failure || !request.caller)) recordRefusal(raw)
+      if (isSent && (request.failure || !request.caller)) waitForTurn(raw)
       app.server.emit('replied', reply, isSent)
     })
     // Set before anything can refuse the request, so that every response has them. A handler can replace them.
@@ -110,14 +109,9 @@ function addHooks(app: FastifyInstance) {
     // Decided here, since Fastify would read the body before it calls a handler.
     done(new Failure(request.url === malformed ? 'MalformedRequest' : 'NotFound'))
   })
-  app.addHook('preParsing', ({ raw, caller, failure }, reply, _, done) => {
-    const connection = app.connections.get(raw.socket)
-    // Here for all routes with a token: behind what they find in the header, before what they cannot do now.
-    if (caller && connection?.isExcess)
-      return done(new Failure('Overloaded', { message: 'too many connections' }))
-    if (failure) return done(failure)
+  app.addHook('preParsing', ({ raw }, reply, _, done) => {
     if (awaits100(raw)) reply.raw.writeContinue()
-    done(raw.complete ? undefined : connection?.cutOffBy)
+    done(raw.complete ? undefined : app.connections.get(raw.socket)?.cutOffBy)
   })
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw } = request
@@ -135,6 +129,30 @@ function addHooks(app: FastifyInstance) {
     if (mayGoOn || raw.complete || connection?.cutOffBy || awaits100(raw)) done(null, payload)
     else finished(raw, () => done(null, payload))
   })
+}
+
+/**
+ * How many connections may send again in each turn of the event loop, after a refusal or a response that belongs to no
+ * operation. libuv ends a turn only when fewer than a thousand connections have something to read: clients that send again at
+ * once would keep timers, the database's responses and new batches waiting for seconds.
+ */
+const perTurn = 32
+
+/** Returns a function that makes the connection of such a request wait for its turn. */
+function createTurns(): (request: IncomingMessage) => void {
+  const waiting: Socket[] = []
+  const resumeSome = () => {
+    for (const socket of waiting.splice(0, perTurn)) socket.resume()
+    if (waiting.length > 0) setImmediate(resumeSome)
+  }
+  return (request) => {
+    const wait = () => {
+      if (waiting.push(request.socket.pause()) === 1) setImmediate(resumeSome)
+    }
+    // Until a refused body has arrived completely, Node would resume the socket.
+    if (request.complete) wait()
+    else request.once('end', wait)
+  }
 }
 
 /** Adds the list of routes, and what rejects other methods, CONNECT among them. */

@@ -11,6 +11,8 @@ const json = 'application/json'
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
+const tooManyBodies = 'too many request bodies are being received'
+
 /** A body of so few bytes is not counted: to listen to it costs more than it can hold, 32 KiB in chunks of one byte. */
 const smallBytes = 128
 
@@ -51,27 +53,17 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
   const holdBody: preParsingHookHandler = ({ raw, caller }, _reply, _payload, done) => {
     const announced = Number(raw.headers['content-length'])
     if (announced <= smallBytes) return done()
-    let length = 0
+    let arrived = 0
     let held = 0
-    function onData(chunk: Buffer) {
-      length += chunk.length
-      // Fastify refuses it, and drops the rest.
-      if (length > limitBytes) return release()
-      // A body that comes in one piece is parsed at once, and so never held. The length of a chunked one is not known.
-      if (chunk.length === announced) return
-      const bytes = chunk.length + chunkBytes
+    raw.on('data', ({ length }: Buffer) => {
+      arrived += length
+      // A body that comes in one piece is parsed at once, and so never held. Of one beyond the limit, Fastify drops the rest.
+      if (length === announced || arrived > limitBytes) return
+      const bytes = length + chunkBytes
       if (bodies.take(caller, bytes)) held += bytes
-      else
-        raw.emit(
-          'error',
-          new Failure('Overloaded', { message: 'too many request bodies are being received' })
-        )
-    }
-    function release() {
-      raw.off('data', onData).off('end', release).off('error', release)
-      bodies.release(caller, held)
-    }
-    raw.on('data', onData).on('end', release).on('error', release)
+      else raw.emit('error', new Failure('Overloaded', { message: tooManyBodies }))
+    })
+    raw.on('close', () => bodies.release(caller, held))
     done()
   }
   return holdBody

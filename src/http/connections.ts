@@ -8,8 +8,6 @@ import type { Config } from '../config.ts'
 import { Failure, type FailureName, toResponse } from '../failures.ts'
 import { checkCoding, maximumFields } from './head.ts'
 
-/** How many connections in excess get their refusal; Node drops further ones. */
-const spareConnections = 128
 /** How often Node and the shutdown look for clients that are late. */
 const checkEveryMs = 250
 /** How long the client of an ended connection has to close it. */
@@ -17,8 +15,6 @@ const lingerMs = 3_000
 
 /** An open connection. */
 export class Connection {
-  /** It came beyond the limit: its first response refuses it, and is its last. */
-  readonly isExcess: boolean
   /** The responses that are not complete. */
   readonly responses = new Set<ServerResponse>()
   /** What cut its newest request off while the body arrived: the rest of it does not come. */
@@ -30,9 +26,8 @@ export class Connection {
   /** The request that came last. */
   #newest: IncomingMessage | undefined = undefined
 
-  constructor(socket: Socket, server: Server, isExcess: boolean) {
+  constructor(socket: Socket, server: Server) {
     this.#socket = socket
-    this.isExcess = isExcess
     this.#server = server
     // After a socket has closed, Node knows its address only if it was read before.
     void socket.remoteAddress
@@ -57,7 +52,7 @@ export class Connection {
     this.#newest = request
     // What follows such a request is no request, or Node drops it.
     const isLast = !response.shouldKeepAlive || request.headers.upgrade !== undefined
-    this.#isOver = this.isExcess || isLast || checkCoding(request) !== undefined
+    this.#isOver = isLast || checkCoding(request) !== undefined
     response.once('close', () => {
       this.responses.delete(response)
       if (this.#isOver) this.#finish()
@@ -130,14 +125,14 @@ export class Connections extends Map<Socket, Connection> {
   createServer(handle: RequestListener, { maxConnections, ...timeouts }: Config['connections']): Server {
     const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
     const server = createServer({ ...options, ...timeouts })
-    server.maxConnections = maxConnections + spareConnections
+    server.maxConnections = maxConnections
     // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
     // many are noticed.
     server.maxHeadersCount = maximumFields + 1
     // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
     Object.assign(server, { httpAllowHalfOpen: true })
     server.on('connection', (socket: Socket) => {
-      this.set(socket, new Connection(socket, server, this.size >= maxConnections))
+      this.set(socket, new Connection(socket, server))
       socket.on('close', () => this.delete(socket))
     })
     for (const event of ['request', 'checkContinue', 'checkExpectation'])

@@ -19,7 +19,7 @@ const bytesOfRow = 4_096
 /** Where plants are stored. */
 export type PlantRepository = ReturnType<typeof createRepository>
 
-/** `queueRows`: plants that wait for their outcome, or whose response is not taken. A large one counts as several. */
+/** `queueRows`: plants that wait for their outcome. A large one counts as several. */
 export function createRepository(
   groupCommit: GroupCommit<PlantItem, Stored>,
   queueRows: number,
@@ -37,7 +37,6 @@ export function createRepository(
   /**
    * Stores a plant; `key` is its Idempotency-Key. When the promise resolves, it is durable. Rejects, by the write deadline, with
    * the Failure DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown or Internal.
-   * Call `release` once, when the response no longer holds the plant's texts: until then, the plant has its room.
    */
   async function create(plant: NewPlant, caller: string, key: string | undefined) {
     const refusal = refusalFor(caller)
@@ -45,14 +44,14 @@ export function createRepository(
     const bytes = countBytes(plant)
     const rows = Math.min(queueRows, Math.ceil(bytes / bytesOfRow))
     if (!queue.take(caller, rows)) throw new Failure('Overloaded')
-    const release = () => queue.release(caller, rows)
     const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, writeContent(plant))
     const item = { id: plant.id, plant, writeId, bytes, span: tracing?.activeSpan() }
     try {
-      return { stored: await groupCommit.submit(item), release }
+      return await groupCommit.submit(item)
     } catch (error) {
-      release()
       throw toFailure(error as Error)
+    } finally {
+      queue.release(caller, rows)
     }
   }
 

@@ -26,9 +26,8 @@ export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryB
     parseIdempotencyKey(headers['idempotency-key'] as string)
     // 2. What the header says about the body.
     const failure = checkBodyHeader(headers, BODY_LIMIT_BYTES)
-    // 3. What no create can do now: sent behind the refusal of a connection beyond the limit, which all routes share.
-    if (!failure) request.failure = app.plants.refusalFor(caller) ?? null
-    done(failure)
+    // 3. What no create can do now.
+    done(failure ?? app.plants.refusalFor(caller))
   }
 
   const holdBody = readBodies(app, NewPlant, bodyMemoryBytes, BODY_LIMIT_BYTES)
@@ -38,9 +37,7 @@ export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryB
     ({ body, caller, headers }, reply) =>
       app.plants
         .create(body, caller, parseIdempotencyKey(headers['idempotency-key'] as string))
-        .then(({ stored, release }) => {
-          if (reply.raw.closed) release()
-          else reply.raw.on('close', release)
+        .then((stored) => {
           if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
           // The response's schema is Plant: it leaves out the id, and the check has dropped unknown properties.
           return body

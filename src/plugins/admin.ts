@@ -1,19 +1,11 @@
 /** A second, small application with a listener of its own: /metrics and /livez. Its failures follow the contract, too. */
-import { collectDefaultMetrics, Gauge, register } from '@prometheus-io/client'
+import { collectDefaultMetrics, register } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { createBareApp } from '../http/bare-app.ts'
-import { prefix, version } from '../metrics.ts'
 
 export default fp<Config>(async (app, { connections, METRICS_HOST: host, METRICS_PORT: port }) => {
   collectDefaultMetrics()
-  const versions = { version, node_version: process.versions.node }
-  const build = {
-    name: `${prefix}build_info`,
-    help: 'Always 1: what runs',
-    labelNames: Object.keys(versions)
-  }
-  new Gauge(build).set(versions, 1)
   const admin = await createBareApp(app.log, { ...connections, maxConnections: 100 })
   admin.get('/livez', () => ({ status: 'alive' }))
   admin.get('/metrics', (_, reply) => {

@@ -23,15 +23,12 @@ export default fp(async (app) => {
   const durations = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
     help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
-    labelNames: ['route', 'interface', 'method', 'failure'],
+    labelNames: ['route', 'method', 'failure'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   })
-  const ofApi = new Set<string>()
-  for (const { url: route, method } of routes.filter(({ isApi }) => isApi)) {
-    ofApi.add(route)
-    // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
-    for (const failure of [0, 500, 503]) durations.zero({ route, interface: 'true', method, failure })
-  }
+  // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
+  for (const { url: route, method } of routes.filter(({ isApi }) => isApi))
+    for (const failure of [0, 500, 503]) durations.zero({ route, method, failure })
   // There is no request to measure.
   server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
     requests.inc({ caller: noCaller, result: errorName })
@@ -42,8 +39,7 @@ export default fp(async (app) => {
     const { caller = noCaller, route = 'unknown', failure, errorName = 'Success', durationMs } = line
     const method = methods.has(line.method) ? line.method : 'other'
     requests.inc({ caller, result: isSent ? errorName : 'ClientLeft' })
-    if (isSent)
-      durations.observe({ route, interface: `${ofApi.has(route)}`, method, failure }, durationMs / 1_000)
+    if (isSent) durations.observe({ route, method, failure }, durationMs / 1_000)
     logReply(logger, line, reply.request.failure, isSent)
   })
 })
