@@ -17,7 +17,6 @@ const integer = (fallback: number, minimum: number, maximum: number) =>
 
 /** The longest time that Node's timers can wait, in ms. */
 const maximumMs = 2 ** 31 - 1
-const maximumPort = 65_535
 
 const text = (fallback: string, pattern: string, description: string) =>
   Type.String({ default: fallback, pattern, description })
@@ -31,11 +30,11 @@ const levels = 'fatal, error, warn, info, debug, trace or silent'
 /** The settings that are no secrets; docs/configuration.md says what each is for. `description` completes "NAME must be …". */
 const Settings = Type.Object({
   HOST: address('0.0.0.0'),
-  PORT: integer(3000, 0, maximumPort),
+  PORT: integer(3000, 0, 65_535),
   BASE_PATH: text('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
   DOCS: text('on', '^(on|off)$', 'on or off'),
   METRICS_HOST: address('127.0.0.1'),
-  METRICS_PORT: integer(9464, 0, maximumPort),
+  METRICS_PORT: integer(9464, 0, 65_535),
   LOG_LEVEL: text('info', `^(${levels.replace(/, | or /g, '|')})$`, levels),
   RATE_LIMIT: integer(0, 0, 1e6),
   BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 30),

@@ -54,10 +54,7 @@ interface Details {
   outcome?: 'none' | undefined
 }
 
-/**
- * A failure of the catalogue. It may be thrown anywhere; the error handler sends it. Its cause is for the log alone. It has no
- * stack: name and cause say enough, and in an outage there are thousands a second.
- */
+/** A failure of the catalogue, thrown anywhere. Its cause is for the log. It has no stack: an outage makes thousands a second. */
 export class Failure extends Error {
   override readonly name: FailureName
   readonly error: number
@@ -90,13 +87,12 @@ const byStatusCode: Record<number, FailureName> = {
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
   const { statusCode = 500 } = Object(thrown) as { statusCode?: number }
-  return new Failure(byStatusCode[statusCode] ?? 'Internal', { cause: thrown })
+  const name = byStatusCode[statusCode]
+  // The message of such an error can quote what the client has sent.
+  return name ? new Failure(name) : new Failure('Internal', { cause: thrown })
 }
 
-/**
- * Returns the interface's response for a failure: status 400, its header fields, and a JSON body of shape Error. No other
- * function maps a failure to a response.
- */
+/** Returns the interface's response for a failure. No other function makes one. */
 export function toResponse({ name, error, message, headers, outcome }: Failure) {
   // By the catalogue: an Internal that has stored nothing is the operator's to solve, and says no more.
   const isLater = catalogue[name][2] === 'none'

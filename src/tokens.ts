@@ -25,15 +25,8 @@ export function parseTokens(text: string): FindCaller {
   })
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
-  /** The callers of the secrets that were found valid, in clear text: to hash a secret again costs more than its log line. */
-  const known = new Map<string, string>()
-  // The time of a look-up reveals nothing of a secret: V8 compares two texts only if their hashes are equal, which a random
-  // number of this process decides, and nobody can choose a secret by its digest.
-  return (token) => {
-    const caller = known.get(token) ?? tokens.get(hash('sha256', token))
-    if (caller !== undefined) known.set(token, caller)
-    return caller
-  }
+  // The time of a look-up reveals nothing of a secret: nobody can choose one by its digest.
+  return (token) => tokens.get(hash('sha256', token))
 }
 
 /** Adds the token of an entry, or returns what is wrong with it. */

@@ -3,10 +3,13 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { deriveWriteId, keyPartOf, outcomeOf } from '../src/plants/write-id.ts'
 
-const content = 'content'
+const content = { id: 7n, name: 'é,😀' }
+const other = { ...content, tag: '' }
 
 t.test('a write id is the same in each release: rows have it for ever', async (t) => {
-  t.equal(deriveWriteId('tester', 'a', content), '44250f53-7313-8ce6-ab9e-2356a112eff6')
+  t.equal(deriveWriteId('tester', 'a', content), '44250f53-7313-8406-a126-e0a56d9b7e04')
+  const special = { id: -1n, name: 'a"\\b', tag: '' }
+  t.equal(deriveWriteId('tester', 'a', special), '44250f53-7313-8c67-ab8b-92cad7e19723')
 })
 
 /** Pairs that would be the same text without their lengths. */
@@ -23,7 +26,7 @@ const pairs: [caller: string, key: string][] = [
 t.test('another caller, key or content has another id, which shows whose key it is', async (t) => {
   const ids = pairs.map(([caller, key]) => [
     deriveWriteId(caller, key, content),
-    deriveWriteId(caller, key, 'other')
+    deriveWriteId(caller, key, other)
   ])
   const groups = [...ids, [randomUUID()], [randomUUID()]]
   const keyOf = (id: string) => keyPartOf(id) ?? id
@@ -44,7 +47,7 @@ const outcomes: [title: string, create: string, found: string | undefined, ...st
   ['no row', own, undefined, 'none', 'none'],
   ['its own row', own, own, 'replayed', 'created'],
   ['its own row, without a key', unkeyed, unkeyed, 'created', 'created'],
-  ['its key with other content', own, rowOf('tester', 'a', 'other'), 'ReusedKey', 'ReusedKey'],
+  ['its key with other content', own, rowOf('tester', 'a', other), 'ReusedKey', 'ReusedKey'],
   ['another key', own, rowOf('tester', 'b'), 'DuplicatePlant', 'DuplicatePlant'],
   ['the key of another caller', own, rowOf('other', 'a'), 'DuplicatePlant', 'DuplicatePlant'],
   ['a row without a key', own, randomUUID(), 'DuplicatePlant', 'DuplicatePlant'],

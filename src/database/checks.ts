@@ -59,10 +59,7 @@ export const checkStatements =
     }
   }
 
-/**
- * Connects and runs the checks, each query within `limitMs`. Resolves with the first thing that is missing, or with
- * undefined. Rejects with a StartupFault for what waiting cannot fix.
- */
+/** Connects and runs the checks. Resolves with the first thing that is missing, if any; rejects for what waiting cannot fix. */
 async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
   const connect = createConnector(options)
   const clients: pg.Client[] = []

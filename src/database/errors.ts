@@ -85,10 +85,6 @@ const reports = new Counter({
   help: 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several',
   labelNames: ['sqlstate']
 })
-/** Codes that operators meet, in docs/monitoring.md. Prometheus must see each at 0 first, to notice its first increase. */
-const knownCodes =
-  '0A000 22001 23502 23505 23514 25006 26000 28P01 40001 40P01 42501 42703 42804 42P01 42P05 53100 53200 53300 55P03 57014 57P01 58030 P0001 XX000'
-for (const sqlstate of knownCodes.split(' ')) reports.inc({ sqlstate }, 0)
 
 /** Counts an error that PostgreSQL has reported, or what it was caused by. */
 export function countReport(error: unknown): void {

@@ -35,11 +35,8 @@ export function openDatabase(
   })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
   addGauge('database_url_file_error', help, () => +isBroken())
-  addGauge(
-    'pool_waiting',
-    'Statements that wait for a connection to the database',
-    () => database.state.waiting
-  )
+  const waitHelp = 'Statements that wait for a connection to the database'
+  addGauge('pool_waiting', waitHelp, () => database.state.waiting)
   const sessions = new Gauge({
     name: `${prefix}pool_connections`,
     help: 'Connections to the database; busy ones are being opened or run a statement',

@@ -49,10 +49,7 @@ export class Session {
     void this.#client.end()
   }
 
-  /**
-   * Runs a statement. When it takes longer than the limit, or the signal aborts, PostgreSQL is asked to cancel it. A server
-   * that does not react within a second counts as lost.
-   */
+  /** Runs a statement. Beyond the limit, or when the signal aborts, it is cancelled; a server that does not react is lost. */
   async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
     if (signal?.aborted) return { error: new NoConnection('no connection was open in time'), loss: 'nothing' }
     let graceTimer: NodeJS.Timeout | undefined

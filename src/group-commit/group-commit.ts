@@ -165,10 +165,7 @@ export class GroupCommit<T extends Item, R extends string> {
     return this.#store.insertEach(rows, limitMs, signal)
   }
 
-  /**
-   * Cuts off a batch that takes too long, once a probe has succeeded: then the batch is slow, and not the database. A stall of
-   * the database is no reason for cancel requests. Returns a function that ends the watch.
-   */
+  /** Cuts off a batch that takes too long, once a probe has shown that the database is not slow. Returns what ends the watch. */
   #watchSlow(cutOff: () => void) {
     const limitMs = this.#estimate.togetherMs
     let timer = setTimeout(async () => {

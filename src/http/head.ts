@@ -45,10 +45,7 @@ const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 /** Many clients send a key without quotes: visible ASCII, without commas, since these separate repeated fields. */
 const bareKey = /^[\x21\x23-\x2b\x2d-\x7e]+$/
 
-/**
- * Reads an Idempotency-Key. With quotes (IETF draft "The Idempotency-Key HTTP Header Field") or without, it is the same key.
- * Returns undefined if there is none. Throws a Failure for an empty, malformed or too long one.
- */
+/** Reads an Idempotency-Key (IETF draft of this name), with quotes or without; undefined without one. Throws a Failure. */
 export function parseIdempotencyKey(value: string | undefined): string | undefined {
   if (value === undefined) return undefined
   const key = quotedKey.exec(value)?.[1]?.replace(/\\(.)/g, '$1') ?? bareKey.exec(value)?.[0] ?? ''

@@ -5,7 +5,6 @@ import { Failure } from '../failures.ts'
 import type { GroupCommit } from '../group-commit/group-commit.ts'
 import { Shares } from '../shares.ts'
 import type { TracedItem, Tracing } from '../tracing.ts'
-import { countBytes, writeContent } from './columns.ts'
 import type { NewPlant } from './schema.ts'
 import { type PlantWrite, writtenColumns } from './statements.ts'
 import { deriveWriteId, type Stored } from './write-id.ts'
@@ -15,6 +14,13 @@ export interface PlantItem extends TracedItem, PlantWrite {}
 
 /** The bytes of a plant that count as one. */
 const bytesOfRow = 4_096
+
+/** The bytes that a plant counts for: its texts as UTF-16, its ids, and its objects in memory. */
+const countBytes = (plant: NewPlant) =>
+  Object.values(plant).reduce<number>(
+    (sum, value) => sum + 2 * (typeof value === 'string' ? value.length : 0),
+    64
+  )
 
 /** Where plants are stored. */
 export type PlantRepository = ReturnType<typeof createRepository>
@@ -44,7 +50,7 @@ export function createRepository(
     const bytes = countBytes(plant)
     const rows = Math.min(queueRows, Math.ceil(bytes / bytesOfRow))
     if (!queue.take(caller, rows)) throw new Failure('Overloaded')
-    const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, writeContent(plant))
+    const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, plant)
     const item = { id: plant.id, plant, writeId, bytes, span: tracing?.activeSpan() }
     try {
       return await groupCommit.submit(item)

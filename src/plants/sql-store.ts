@@ -9,6 +9,8 @@ import { outcomeOf, type Stored } from './write-id.ts'
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
 
+const itemsOf = (rows: readonly { readonly item: PlantItem }[]) => rows.map(({ item }) => item)
+
 /** Makes the store over the database. A statement may wait `limitMs` for a session, and take as long again. */
 export function createSqlStore(database: Database, limitMs: number): Store<PlantItem, Stored> {
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
@@ -24,10 +26,7 @@ export function createSqlStore(database: Database, limitMs: number): Store<Plant
   return {
     insert: (rows, lockMs, signal) =>
       orVerdict(async () => {
-        const statement = sql.createPlants(
-          rows.map(({ item }) => item),
-          lockMs
-        )
+        const statement = sql.createPlants(itemsOf(rows), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
         // Of a request that has come twice, one has made the row, and the other is looked up.
@@ -36,10 +35,7 @@ export function createSqlStore(database: Database, limitMs: number): Store<Plant
 
     async insertEach(rows, eachLimitMs, signal) {
       const end = await orVerdict(async () => {
-        const statement = sql.createEachPlant(
-          rows.map(({ item }) => item),
-          eachLimitMs
-        )
+        const statement = sql.createEachPlant(itemsOf(rows), eachLimitMs)
         const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
         const results = sent as unknown as (typeof sent)[]

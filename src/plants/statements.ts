@@ -1,6 +1,6 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
-import { columns } from './columns.ts'
-import type { NewPlant } from './schema.ts'
+import { Kind } from '@sinclair/typebox'
+import { type kinds, NewPlant } from './schema.ts'
 
 /** A plant, and the id of its write, which identifies a repeat. */
 export interface PlantWrite {
@@ -8,14 +8,15 @@ export interface PlantWrite {
   readonly writeId: string
 }
 
+/** The SQL types of the columns: each field has one of its name, which may be null if the field is optional. */
+const types: Record<keyof typeof kinds, string> = { Int64: 'bigint', Text: 'text' }
+const fields = Object.entries(NewPlant.properties).map(([name, field]) => `${name} ${types[field[Kind]]}`)
+const columns = ['write_id uuid', ...fields]
 /** The columns that a create writes. */
-export const writtenColumns = ['write_id', ...Object.keys(columns)]
+export const writtenColumns = columns.map((column) => column.replace(/ .*/, ''))
 const writtenList = writtenColumns.join(', ')
 /** Returns the rows of a JSON text. */
-const rowsOf = (json: string) => {
-  const types = Object.entries({ write_id: 'uuid', ...columns }).map(([name, type]) => `${name} ${type}`)
-  return `json_to_recordset(${json}::json) as asked (${types.join(', ')})`
-}
+const rowsOf = (json: string) => `json_to_recordset(${json}::json) as asked (${columns.join(', ')})`
 
 const synchronousCommit = `current_setting('synchronous_commit')`
 

@@ -1,8 +1,4 @@
-/**
- * The probes of an orchestrator or a balancer, and the beginning of a shutdown, which they tell. No probe queries the
- * database: all replicas share it, and an outage of it would take all of them out of service at once
- * (docs/decisions.md).
- */
+/** The probes of an orchestrator or a balancer, which never query the database (docs/decisions.md), and how a shutdown begins. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import fp from 'fastify-plugin'
 import { noticeMs } from '../config.ts'

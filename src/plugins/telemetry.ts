@@ -60,15 +60,12 @@ function logReply(logger: Logger, line: Line, failure: Failure | null, isSent: b
   else if (!failure) logger.debug(line, 'responded')
   else if (failure.error === 500) logger.error({ ...line, err: failure }, failure.message)
   else if (failure.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
-  else logger.info({ ...line, cause: reportOf(failure) }, failure.message)
+  else logger.info({ ...line, cause: failure.cause }, failure.message)
 }
 
 /** Writes the line of a success as pino would, whose generic serialisation takes several times as long. */
 const writeSuccess = (line: Line) =>
   writeLine(`{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`)
-
-/** Returns a cause that PostgreSQL has reported: the operator must find the rule. Others can quote what a client sent. */
-const reportOf = ({ cause }: Failure) => (cause instanceof Error && 'severity' in cause ? cause : undefined)
 
 type Line = ReturnType<typeof describe>
 
