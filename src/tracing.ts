@@ -106,9 +106,9 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
       return end
     }
   return {
+    ...store,
     insert: traced('write plants', store.insert),
     insertEach: traced('write plants', store.insertEach),
-    find: traced('find plants', store.find),
-    probe: store.probe
+    find: traced('find plants', store.find)
   }
 }

@@ -11,6 +11,8 @@ const json = 'application/json'
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
+/** A body of so few bytes is not counted: to listen to it costs more than it can hold. */
+const smallBytes = 128
 const tooManyBodies = 'too many request bodies are being received'
 
 /** Returns the first failure of what a request's header says about its body. */
@@ -49,6 +51,7 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
   app.addContentTypeParser<Buffer>(json, options, (_, body, done) => done(null, read(body)))
   const holdBody: preParsingHookHandler = ({ raw, caller }, _reply, _payload, done) => {
     const announced = Number(raw.headers['content-length'])
+    if (announced <= smallBytes) return done()
     let arrived = 0
     let held = 0
     raw.on('data', ({ length }: Buffer) => {

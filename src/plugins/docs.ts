@@ -18,8 +18,6 @@ const description = `An acknowledged plant is durable, and a request that is sen
 Every response is status 200 with a plant, or status 400 with \`{"error": …, "message": …}\`.
 
 A body has at most ${maximumValues} values: itself, and each member and element at any depth; with more it gets MalformedBody. Unknown properties are ignored.`
-/** By their names in the document. */
-const schemas: Record<string, object> = { NewPlant, Plant, Error: ErrorBody }
 const aboutBearer = 'An access token: `Authorization: Bearer <token>`'
 
 export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
@@ -34,7 +32,7 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
       tags: [{ name: 'plants', description: 'The plants of the store' }],
       components: {
         securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: aboutBearer } },
-        schemas
+        schemas: { NewPlant, Plant, Error: ErrorBody } as Record<string, object>
       }
     },
     transform: ({ schema, url }) => ({ url, schema: { ...schema, ...additions[`${schema?.operationId}`] } })
