@@ -5,13 +5,15 @@ const worthAnotherTry = new Set([408, 429, 500, 503])
 
 /** Creates a plant, whose id is a number or a BigInt. Throws with `writeOutcome`, that of all attempts together. */
 async function createPlant({ id, ...rest }, key) {
+  const url = new URL(PLANTS_URL)
   const request = {
     method: 'POST',
-    headers: {
+    // Throws at once for what no header field can hold.
+    headers: new Headers({
       Authorization: `Bearer ${PLANTS_TOKEN}`,
       'Content-Type': 'application/json',
       'Idempotency-Key': key
-    },
+    }),
     body: JSON.stringify({ id: JSON.rawJSON(id), ...rest })
   }
   const end = Date.now() + PLANTS_RETRY_SECONDS * 1000
@@ -21,7 +23,7 @@ async function createPlant({ id, ...rest }, key) {
     let isFinal = false
     let seconds = Math.random() * spread
     try {
-      const response = await fetch(PLANTS_URL, { ...request, signal: AbortSignal.timeout(30_000) })
+      const response = await fetch(url, { ...request, signal: AbortSignal.timeout(30_000) })
       const body = await response.json()
       if (response.status === 200 && body.name !== undefined) return body
       // Anything else is a proxy's.

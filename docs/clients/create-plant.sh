@@ -1,6 +1,8 @@
 #!/bin/sh
 # Creates a plant with curl, by the rules of ../clients.md.
 
+: "${PLANTS_URL:?}" "${PLANTS_TOKEN:?}"
+
 create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2 if the plant may be
   end=$(($(date +%s) + ${PLANTS_RETRY_SECONDS:-120})) outcome=none spread=1
   while
