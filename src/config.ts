@@ -1,5 +1,6 @@
 /** The settings: read once from the environment, checked, and frozen with the limits that follow from them. */
-import { type Static, Type } from '@sinclair/typebox'
+import { isIP } from 'node:net'
+import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
@@ -21,9 +22,10 @@ const maximumMs = 2 ** 31 - 1
 const text = (fallback: string, pattern: string, description: string) =>
   Type.String({ default: fallback, pattern, description })
 
-/** For `localhost`, Fastify opens one server per address, and only one would keep the contract. */
+// For a name, Fastify may open a server per address, and only one would keep the contract. A zone cannot stand in a URL.
+FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
 const address = (fallback: string) =>
-  text(fallback, '^([0-9.]+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)$', 'an IP address such as 127.0.0.1 or ::1')
+  Type.String({ default: fallback, format: 'address', description: 'an IP address such as 127.0.0.1 or ::1' })
 
 const levels = 'fatal, error, warn, info, debug, trace or silent'
 
@@ -94,7 +96,7 @@ function deriveLimits(settings: Settings) {
   // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
-    /** Node's own time-outs of connections, in ms, and after how many a further one is refused. */
+    /** Node's own time-outs of connections, in ms, and after how many a further one is closed. */
     connections: {
       headersTimeout: headersTimeoutMs,
       requestTimeout: settings.REQUEST_TIMEOUT_MS,

@@ -3,10 +3,7 @@
 /** What a create that fails has stored: nothing, or perhaps its plant. */
 export type Outcome = 'none' | 'unknown'
 
-/**
- * The catalogue: the number in the body, an int32, which is the HTTP status code that would name the failure best; the
- * message, which a failure may replace by a more exact one; and what was stored, where that is not evident.
- */
+/** The catalogue: the number in the body; the message, which a more exact one may replace; what was stored, if not evident. */
 export const catalogue = {
   MalformedRequest: [400, 'the request is malformed'],
   MalformedKey: [

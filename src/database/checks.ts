@@ -88,8 +88,7 @@ async function findMissing(options: DatabaseOptions, limitMs: number, checks: re
 /** Not shorter: PostgreSQL logs each attempt with a wrong password. */
 const retryEveryMs = 500
 /** How long an attempt may take, so that a server that does not respond is reported: the rest of the time, within these. */
-const longestAttemptMs = 30_000
-const shortestAttemptMs = 1_000
+const attemptMs = { shortest: 1_000, longest: 30_000 }
 
 /**
  * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
@@ -105,7 +104,7 @@ export async function waitForDatabase(
   const deadline = performance.now() + timeoutMs
   let told: string | undefined
   for (let options = current(); options; options = current()) {
-    const limitMs = Math.min(longestAttemptMs, Math.max(shortestAttemptMs, deadline - performance.now()))
+    const limitMs = Math.min(attemptMs.longest, Math.max(attemptMs.shortest, deadline - performance.now()))
     const missing = await findMissing(options, Math.ceil(limitMs), checks).catch((fault: StartupFault) => {
       if (timeoutMs < Number.POSITIVE_INFINITY) throw fault
       return fault.message

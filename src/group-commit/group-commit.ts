@@ -14,12 +14,9 @@ const partAfterProbe = 1 / 4
 /** How often a close looks whether something is left, in ms. */
 const closeEveryMs = 10
 
-/** How an attempt ended: an insert or a look-up that succeeded, or why it has failed. */
-type AttemptOutcome = 'written' | 'found' | FailureKind
-
 interface Options {
-  /** Called when an attempt has ended, with its number of rows and its time in ms. */
-  readonly onAttempt: (rows: number, ms: number, outcome: AttemptOutcome) => void
+  /** Called when an attempt has ended: with an insert or a look-up that succeeded, or why it has failed. */
+  readonly onAttempt: (rows: number, ms: number, outcome: 'written' | 'found' | FailureKind) => void
   /** Called when the database is down, each minute while it is, and when it is back. */
   readonly onOutage: (databaseDown: boolean, cause?: unknown) => void
 }

@@ -147,6 +147,8 @@ function createTurns(): (request: IncomingMessage) => void {
   }
   return (request) => {
     const wait = () => {
+      // It waits already, as with a pipeline.
+      if (request.socket.isPaused()) return
       if (waiting.push(request.socket.pause()) === 1) setImmediate(resumeSome)
     }
     // Until a refused body has arrived completely, Node would resume the socket.

@@ -54,15 +54,21 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
     if (announced <= smallBytes) return done()
     let arrived = 0
     let held = 0
-    raw.on('data', ({ length }: Buffer) => {
+    const onData = ({ length }: Buffer) => {
       arrived += length
-      // A body that comes in one piece is parsed at once, and so never held. Of one beyond the limit, Fastify drops the rest.
-      if (length === announced || arrived > limitBytes) return
+      // Fastify refuses it, and drops the rest.
+      if (arrived > limitBytes) return release()
+      // A body that comes in one piece is parsed at once, and so never held.
+      if (length === announced) return
       const bytes = length + chunkBytes
       if (bodies.take(caller, bytes)) held += bytes
       else raw.emit('error', new Failure('Overloaded', { message: tooManyBodies }))
-    })
-    raw.on('close', () => bodies.release(caller, held))
+    }
+    const release = () => {
+      raw.off('data', onData).off('end', release).off('error', release)
+      bodies.release(caller, held)
+    }
+    raw.on('data', onData).on('end', release).on('error', release)
     done()
   }
   return holdBody
@@ -73,6 +79,9 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
  * Without it, 1 MiB of values would stop the process for up to 250 ms, and each level takes memory.
  */
 export const maximumValues = 2_000
+
+/** Of all others, JSON.parse gives the integers exactly. */
+const mayBeRounded = /\d[.eE]|\d{16}/
 
 /**
  * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member with the name of a field of format int64 that is
@@ -88,10 +97,13 @@ export function createJsonReader({ properties }: TObject): (body: Buffer) => unk
       : value
   return (body) => {
     if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
-    // Each value has a byte of its own.
-    if (body.length > maximumValues) limitValues(body)
+    limitValues(body)
+    const text = body.toString()
     try {
-      return JSON.parse(body.toString(), revive)
+      if (mayBeRounded.test(text)) return JSON.parse(text, revive)
+      const value = JSON.parse(text)
+      for (const name of names) if (typeof value?.[name] === 'number') value[name] = BigInt(value[name])
+      return value
     } catch {
       throw new Failure('MalformedBody')
     }
@@ -100,7 +112,6 @@ export function createJsonReader({ properties }: TObject): (body: Buffer) => unk
 
 /** Returns the value of a JSON number, which JSON.parse rounds to `number`; undefined for a fraction, and beyond an int64. */
 function toInteger(source: string, number: number): bigint | undefined {
-  if (Number.isSafeInteger(number) && /^-?\d+$/.test(source)) return BigInt(number)
   // What is left has its point in its digits, or at most 19 places behind them.
   if (!Number.isInteger(number) || Math.abs(number) > 2 ** 63) return undefined
   const [mantissa = '', power = '0'] = source.split(/e/i)

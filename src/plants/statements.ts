@@ -10,11 +10,11 @@ export interface PlantWrite {
 
 /** The SQL types of the columns: each field has one of its name, which may be null if the field is optional. */
 const types: Record<keyof typeof kinds, string> = { Int64: 'bigint', Text: 'text' }
-const fields = Object.entries(NewPlant.properties).map(([name, field]) => `${name} ${types[field[Kind]]}`)
-const columns = ['write_id uuid', ...fields]
+const fields = Object.entries(NewPlant.properties)
+const columns = ['"write_id" uuid', ...fields.map(([name, field]) => `"${name}" ${types[field[Kind]]}`)]
 /** The columns that a create writes. */
-export const writtenColumns = columns.map((column) => column.replace(/ .*/, ''))
-const writtenList = writtenColumns.join(', ')
+export const writtenColumns = ['write_id', ...fields.map(([name]) => name)]
+const writtenList = writtenColumns.map((name) => `"${name}"`).join(', ')
 /** Returns the rows of a JSON text. */
 const rowsOf = (json: string) => `json_to_recordset(${json}::json) as asked (${columns.join(', ')})`
 
@@ -54,7 +54,7 @@ const insertNothing = `with none as (${insertNone}) select ${waitForStandby}, ${
 
 /** The lines that PostgreSQL adds to the context of an error of a row: the statement below, in one line, and its block. */
 const linesOfBlock = 2
-const insertOne = `insert into plants (${writtenList}) values (${writtenList.replaceAll(/\w+/g, 'asked.$&')}) on conflict (id) do nothing returning write_id into made`
+const insertOne = `insert into plants (${writtenList}) values (${writtenList.replaceAll(/"\w+"/g, 'asked.$&')}) on conflict (id) do nothing returning write_id into made`
 
 const own = (name: string) => `plant_store.${name}`
 
@@ -97,7 +97,10 @@ const insertEach = `
   end $block$`
 
 const toJson = (writes: readonly PlantWrite[]) =>
-  JSON.stringify(writes.map(({ plant, writeId }) => ({ ...plant, id: `${plant.id}`, write_id: writeId })))
+  JSON.stringify(
+    writes.map(({ plant, writeId }) => ({ ...plant, write_id: writeId })),
+    (_, value) => (typeof value === 'bigint' ? `${value}` : value)
+  )
 
 /** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a row's lock. */
 export const createPlants = (writes: readonly PlantWrite[], lockMs: number) => ({

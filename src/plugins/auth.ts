@@ -65,8 +65,7 @@ function toAuthFailure(authorization = ''): Failure {
   const fail = (name: FailureName, code = '') =>
     new Failure(name, { headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` } })
   if (scheme.toLowerCase() !== 'bearer') return fail('MissingToken')
-  const isShaped = isTokenShaped(rest.join(' ').trim())
-  return isShaped
+  return isTokenShaped(rest.join(' ').trim())
     ? fail('InvalidToken', ', error="invalid_token"')
     : fail('MalformedToken', ', error="invalid_request"')
 }

@@ -11,8 +11,6 @@ declare module 'fastify' {
   }
 }
 
-const checkEveryMs = 50
-
 export default fp(async (app) => {
   let isShuttingDown = false
   app.get('/livez', () => ({ status: 'alive' }))
@@ -27,6 +25,6 @@ export default fp(async (app) => {
     await sleep(delayMs)
     connections.isLeaving = true
     const end = performance.now() + noticeMs
-    while (connections.size > 0 && performance.now() < end) await sleep(checkEveryMs)
+    while (connections.size > 0 && performance.now() < end) await sleep(50)
   })
 })

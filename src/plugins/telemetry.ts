@@ -44,8 +44,7 @@ export default fp(async (app) => {
   })
 })
 
-/** No token can have a name with brackets. */
-const noCaller = '(none)'
+const noCaller = '(none)' // no token can have a name with brackets
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])

@@ -155,6 +155,23 @@ const toReply = (response: Awaited<ReturnType<Client['responses']>>[number] | un
   body: response?.body ?? ''
 })
 
+t.test('bodies that are refused before their end leave their room', async (t) => {
+  const service = await start(t, { BODY_LIMIT_BYTES: String(4 * mebibyte) })
+  const { spaces, begin } = framings['in chunks']
+  for (const [name, rest] of Object.entries({ MalformedRequest: 'z\r\n', BodyTooLarge: spaces }))
+    for (let times = 0; times < 16; times++) {
+      const client = await open(t, service.url)
+      client.send(begin('{'))
+      client.socket.write(spaces)
+      client.socket.write(rest)
+      const [response] = await client.responses()
+      t.equal(response?.headers['error-name'], name)
+      client.socket.destroy()
+    }
+  const name = 'n'.repeat(mebibyte)
+  t.strictSame(await send(service, name).done, success({ name }))
+})
+
 t.test('connections beyond MAX_CONNECTIONS', async (t) => {
   const limit = 4
   const service = await start(t, { MAX_CONNECTIONS: String(limit) })

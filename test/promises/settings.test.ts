@@ -16,8 +16,8 @@ const positive = 'an integer from 1 to 2147483647'
 
 /** Each setting: values that are refused, its rule, and values that are taken. */
 const settings: [name: string, refused: string[], rule: string, taken: string[]][] = [
-  ['HOST', ['localhost', '0x7f.1', '[::1]', '127.0.0.1:80'], address, ['', '::1', '10.1.2.3']],
-  ['METRICS_HOST', ['plants.test', ' ::1', 'fe80::1%eth0'], address, ['::', '2001:db8::1', '']],
+  ['HOST', ['localhost', '127.1', '[::1]', '127.0.0.1:80'], address, ['', '::1', '10.1.2.3']],
+  ['METRICS_HOST', ['plants.test', '999.1.1.1', 'fe80::1%eth0'], address, ['::', '2001:db8::1', '']],
   ['PORT', ['-1', '65536', '1e3', 'http'], 'an integer from 0 to 65535', ['0', '65535', '']],
   ['METRICS_PORT', ['on', '65536', 'OFF', '0x50'], 'an integer from 0 to 65535', ['65535', '0']],
   [
