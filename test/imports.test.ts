@@ -2,6 +2,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, normalize } from 'node:path'
 import t from 'tap'
+import { samples } from '../src/plants/statements.ts'
 
 const root = join(import.meta.dirname, '..')
 const exclude = ['**/node_modules/**', 'bench/peers/**', '**/generated/**']
@@ -60,6 +61,22 @@ t.test('each statement of plants is checked before the service serves', async (t
   t.ok(names.includes('findPlants'))
   for (const name of names) t.ok(new RegExp(`\\b${name}\\b`).test(samples), `samples: ${name}`)
 })
+
+t.test(
+  'each statement waits for the disk and the standby; each route with a token is in the document',
+  async (t) => {
+    for (const { text } of samples) {
+      t.match(text, /set_config\('synchronous_commit'/)
+      // Only a commit that writes waits.
+      t.match(text, /insert into plants \(.*\)\s+select .*\s+from json|do \$block\$|pg_logical_emit_message/)
+    }
+    for (const file of globSync('src/**/*.ts', { cwd: root })) {
+      const source = readFileSync(join(root, file), 'utf8')
+      const count = (pattern: RegExp) => source.match(pattern)?.length ?? 0
+      t.equal(count(/\bapp\.authenticate\b/g), file.endsWith('docs.ts') ? 0 : count(/\btags: \[/g), file)
+    }
+  }
+)
 
 t.test('docs/promises.md names each file of test/promises', async (t) => {
   const page = readFileSync(join(root, 'docs/promises.md'), 'utf8')

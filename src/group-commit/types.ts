@@ -24,13 +24,13 @@ export type FailureKind =
   | 'refused'
 
 /** Why an attempt has failed as a whole. */
-export interface Verdict<Kind = FailureKind> {
-  readonly kind: Kind
-  readonly error?: Error
+export interface Verdict {
+  readonly kind: FailureKind
+  readonly error: Error
 }
 
 /** Why a row of a careful call was not written: also because it took too long, or because the call ended before its turn. */
-export type RowVerdict = Verdict<FailureKind | 'slow' | 'untried'>
+export type RowVerdict = Verdict | { readonly kind: 'slow' | 'untried'; readonly error?: Error }
 
 /** For each row in order the caller's result, the caller's error, a verdict, or undefined: neither written nor found. */
 export type Results<R> = readonly (R | Error | RowVerdict | undefined)[]

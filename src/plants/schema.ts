@@ -28,7 +28,7 @@ for (const [kind, [, isGood]] of Object.entries(kinds)) TypeRegistry.Set(kind, (
 /** Without a kind and a description, the message of a bad value would have no rule, and the document neither. */
 type Field<T> = TUnsafe<T> & { [Kind]: keyof typeof kinds; description: string }
 
-const field = <T>(kind: keyof typeof kinds, about: string, type: object) =>
+const field = <T>(kind: keyof typeof kinds, about: string, type: { type: string; format?: string }) =>
   Type.Unsafe<T>({ [Kind]: kind, description: `${about}: ${kinds[kind][0]}`, ...type }) as Field<T>
 const Int64 = (about: string) => field<bigint>('Int64', about, { type: 'integer', format: 'int64' })
 const Text = (about: string) => field<string>('Text', about, { type: 'string' })

@@ -52,7 +52,8 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
     verify(request, reply, (error) => {
       // What fails while a token's caller is looked up is no fault of the token.
       const isOfToken = (error as { code?: string } | undefined)?.code?.startsWith('FST_BEARER_AUTH')
-      if (error) done(isOfToken ? toAuthFailure(request.headers.authorization) : error)
+      if (isOfToken) done(toAuthFailure(request.headers.authorization))
+      else if (error) done(new Failure('Internal', { cause: error, outcome: 'none' }))
       else if (checkRate === undefined) done()
       else checkRate.call(app, request, reply).then(() => done(), done)
     })

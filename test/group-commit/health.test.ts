@@ -11,13 +11,13 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   let probed: FailureKind | undefined = 'away'
   const health = new Health({
     deadlineMs: 1_000,
-    probe: async () => probed && { kind: probed },
+    probe: async () => probed && { kind: probed, error: new Error(probed) },
     onOutage: (isDown) => told.push(isDown),
     onDue: () => told.push('due')
   })
-  health.hasFailed({ kind: 'lost' })
+  health.hasFailed({ kind: 'lost', error: new Error('lost') })
   t.notOk(health.isPaused, 'one that is lost says little')
-  health.hasFailed({ kind: 'away' })
+  health.hasFailed({ kind: 'away', error: new Error('away') })
   health.hasServed(false)
   await moveTo(900)
   t.strictSame([told, health.isPaused], [[], true], 'a late response ends no pause')
@@ -38,13 +38,13 @@ t.test('one wait for a probe at a time, whatever ends while one runs; none after
   const probe = async () => {
     probes++
     await new Promise((resolve) => setTimeout(resolve, 5))
-    return { kind: 'away' } as const
+    return { kind: 'away', error: new Error('away') } as const
   }
   const health = new Health({ deadlineMs: 1_000, probe, onOutage() {}, onDue() {} })
-  health.hasFailed({ kind: 'away' })
+  health.hasFailed({ kind: 'away', error: new Error('away') })
   await moveTo(12)
   health.hasServed(true)
-  health.hasFailed({ kind: 'lost' })
+  health.hasFailed({ kind: 'lost', error: new Error('lost') })
   await moveTo(5_300)
   health.stop()
   const before = probes

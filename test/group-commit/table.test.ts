@@ -54,7 +54,7 @@ t.test(
   async (t) => {
     const kinds = ['away', 'gone', 'lost', 'busy', 'broken', 'refused'] as const
     const endings = (rows: number, isCutOff: boolean) =>
-      kinds.map((kind) => endingOf({ kind }, rows, isCutOff)).join()
+      kinds.map((kind) => endingOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
     t.equal(endings(1, false), 'away,gone,lost,busy,broken,refused')
     t.equal(endings(2, false), 'away,gone,lost,failed,failed,failed')
     t.equal(endings(1, true), 'failed,gone,lost,failed,failed,failed')

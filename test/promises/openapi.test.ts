@@ -16,7 +16,9 @@ t.test('every operation of the document needs a token, and lists the failures', 
     for (const method of Object.keys(paths[path])) {
       const reply = await get(`/v1${path.replaceAll(/{\w+}/g, '1')}`, method.toUpperCase())
       t.strictSame(reply, failure('MissingToken'), `${method} ${path}`)
-      t.match(paths[path][method].responses[400].content, { 'application/json': { examples: Object } }, path)
+      const { responses } = paths[path][method]
+      t.match(responses[400].content, { 'application/json': { examples: Object } }, path)
+      t.match(responses[200].content, { 'application/json': { schema: { $ref: String } } }, path)
     }
 })
 

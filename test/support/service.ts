@@ -61,7 +61,11 @@ export async function startService(
     ...env
   }
   const running = start(t, serverFile, settings, options)
-  const [, url = ''] = await running.output(/Server listening at (http:[^"]+)/)
+  const [text, url] = await running.output(
+    /Server listening at (http:[^"]+)|"[^"]*does not fit this release.*/
+  )
+  // It would wait for a migration.
+  if (url === undefined) throw new Error(text)
   const metricsUrl = () => /"Metrics at ([^"]+)"/.exec(running.text())?.[1] ?? ''
   return {
     ...running,
