@@ -3,9 +3,8 @@ import { hash } from 'node:crypto'
 import { StartupFault } from './startup-fault.ts'
 
 /**
- * Returns the caller of a bearer token; undefined if the token is not valid now. It is awaited, so that another kind of token
- * may ask elsewhere. A caller is 1 to 64 letters, digits, ".", "_" or "-", as the log writes it as it is. Callers must be few:
- * rates, budgets and metrics keep something for each.
+ * Returns the caller of a bearer token, if it is valid now. It is awaited: another kind of token may ask elsewhere. A caller is 1
+ * to 64 letters, digits, ".", "_" or "-". Callers must be few: rates, budgets and metrics keep something for each.
  */
 export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
@@ -25,8 +24,13 @@ export function parseTokens(text: string): FindCaller {
   })
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
-  // The time of a look-up reveals nothing of a secret: nobody can choose one by its digest.
-  return (token) => tokens.get(hash('sha256', token))
+  /** Of the secrets that were found valid, in clear text: to hash one again costs more than its log line. */
+  const known = new Map<string, string>()
+  return (token) => {
+    const caller = known.get(token) ?? tokens.get(hash('sha256', token))
+    if (caller !== undefined) known.set(token, caller)
+    return caller
+  }
 }
 
 /** Adds the token of an entry, or returns what is wrong with it. */

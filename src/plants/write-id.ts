@@ -33,10 +33,7 @@ export function deriveWriteId(caller: string, key: string, plant: NewPlant): str
 /** Returns the part of a write id that depends on the caller and the key alone; undefined for a random one, whose version is 4. */
 export const keyPartOf = (writeId: string): string | undefined => /^.{8}-.{4}-8/.exec(writeId)?.[0]
 
-/**
- * Returns what became of a create that has inserted no row. `found` is the write id of the row that has its id, if there is
- * one; `mayBeStored` is whether an earlier attempt at this create may have written it.
- */
+/** Returns what became of a create that has inserted no row; `found` is the write id of the row with its id, if there is one. */
 export function outcomeOf(writeId: string, found: string | undefined, mayBeStored: boolean) {
   if (found === undefined) return undefined
   const keyPart = keyPartOf(writeId)
