@@ -24,7 +24,7 @@ export function parseTokens(text: string): FindCaller {
   })
   if (entries.length === 0) faults.push('must hold at least one token')
   if (faults.length > 0) throw new StartupFault(faults)
-  /** Of the secrets that were found valid, in clear text: to hash one again costs more than its log line. */
+  /** Of the secrets that were found valid, in clear text: to hash one again costs as much as its log line. */
   const known = new Map<string, string>()
   return (token) => {
     const caller = known.get(token) ?? tokens.get(hash('sha256', token))

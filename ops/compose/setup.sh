@@ -66,11 +66,11 @@ case $mode in
 '' | --rotate | --certificate) exit 0 ;;
 --tokens)
   given=$(cat)
-  ! echo "$given" | grep -qvE '^[A-Za-z0-9._-]+:sha256:[0-9a-f]{64}$' || fail 'each line must be name:sha256:<64 hex digits>'
+  ! echo "$given" | grep -qvE '^[A-Za-z0-9._-]{1,64}:sha256:[0-9a-f]{64}$' || fail 'each line must be name:sha256:<64 hex digits>'
   echo "$given" | put api/tokens && exit 0
   ;;
 --revoke)
-  grep -q "^${2-}:" api/tokens || fail "'${2-}' has no token"
+  cut -d : -f 1 api/tokens | grep -qxF -e "${2-}" || fail "'${2-}' has no token"
   awk -F : -v name="$2" '$1 != name' api/tokens | put api/tokens
   # The service needs an entry.
   [ -s api/tokens ] || echo "nobody:sha256:$(openssl rand -hex 32)" | put api/tokens

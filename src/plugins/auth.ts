@@ -51,7 +51,7 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
   app.decorate('authenticate', (request, reply, done) => {
     verify(request, reply, (error) => {
       // What fails while a token's caller is looked up is no fault of the token.
-      const isOfToken = (error as { code?: string } | undefined)?.code?.startsWith('FST_BEARER_AUTH')
+      const isOfToken = String(Object(error).code).startsWith('FST_BEARER_AUTH')
       if (isOfToken) done(toAuthFailure(request.headers.authorization))
       else if (error) done(new Failure('Internal', { cause: error, outcome: 'none' }))
       else if (checkRate === undefined) done()
