@@ -80,7 +80,7 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
  */
 export const maximumValues = 2_000
 
-/** Of all others, JSON.parse gives the integers exactly. */
+/** A text that may have a number that JSON.parse rounds: a fraction, an exponent, or 16 digits. */
 const mayBeRounded = /\d[.eE]|\d{16}/
 
 /**
