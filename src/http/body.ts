@@ -80,8 +80,8 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
  */
 export const maximumValues = 2_000
 
-/** A text that may have a number that JSON.parse rounds: a fraction, an exponent, or 16 digits. */
-const mayBeRounded = /\d[.eE]|\d{16}/
+/** A text that may have a number that JSON.parse rounds: a fraction, an exponent, or an integer beyond 2^53, 9,007,199,254,740,992. */
+const mayBeRounded = /\d[.eE]|9\d{15}|\d{17}/
 
 /**
  * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member with the name of a field of format int64 that is
