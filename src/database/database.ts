@@ -13,9 +13,9 @@ import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 /** One database. It opens as many sessions as it is asked to run statements at a time. */
 export class Database {
   /** Of the sessions that are opened from now on; `replaceOptions` changes them. */
-  options: DatabaseOptions
+  options!: DatabaseOptions
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
-  #connect: Connector
+  #connect!: Connector
   /** Those without a statement. When all are replaced, it is another list: sessions from before end after their statements. */
   #free: Session[] = []
   #busy = 0
@@ -23,10 +23,8 @@ export class Database {
   #waiting = 0
 
   constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
-    this.options = options
     this.#log = log
-    this.#connect = createConnector(options)
-    this.#warnOfClearText()
+    this.replaceOptions(options)
   }
 
   /** The sessions without a statement, those that are being opened or run one, and the statements that wait for a session. */
@@ -80,15 +78,11 @@ export class Database {
   replaceOptions(next: DatabaseOptions): void {
     this.options = next
     this.#connect = createConnector(next)
-    this.#warnOfClearText()
-    this.end()
-  }
-
-  #warnOfClearText() {
-    const { exposedHost: host } = this.options
+    const { exposedHost: host } = next
     const text =
       'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'
     if (host !== undefined) this.#log.warn({ host }, text)
+    this.end()
   }
 
   /** Ends the sessions, busy ones when their statements are over. A further statement opens a new one. */

@@ -80,8 +80,8 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
  */
 export const maximumValues = 2_000
 
-/** A text that may have a number that JSON.parse rounds: a fraction, an exponent, or an integer beyond 2^53, 9,007,199,254,740,992. */
-const mayBeRounded = /\d[.eE]|9\d{15}|\d{17}/
+/** A number that may be written with a fraction or an exponent: JSON.parse can round it to an integer. */
+const mayBeRounded = /\d[.eE]/
 
 /**
  * Returns a function that parses a JSON text (RFC 8259) in UTF-8. A member with the name of a field of format int64 that is
@@ -97,12 +97,14 @@ export function createJsonReader({ properties }: TObject): (body: Buffer) => unk
       : value
   return (body) => {
     if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
-    limitValues(body)
+    if (body.length > maximumValues) limitValues(body) // each value has a byte of its own
     const text = body.toString()
     try {
-      if (mayBeRounded.test(text)) return JSON.parse(text, revive)
       const value = JSON.parse(text)
-      for (const name of names) if (typeof value?.[name] === 'number') value[name] = BigInt(value[name])
+      const numbers = names.filter((name) => typeof value?.[name] === 'number')
+      const areExact = numbers.every((name) => Number.isSafeInteger(value[name])) && !mayBeRounded.test(text)
+      if (!areExact) return JSON.parse(text, revive)
+      for (const name of numbers) value[name] = BigInt(value[name])
       return value
     } catch {
       throw new Failure('MalformedBody')

@@ -6,17 +6,20 @@ import type { GroupCommit } from '../group-commit/group-commit.ts'
 import { Shares } from '../shares.ts'
 import type { TracedItem, Tracing } from '../tracing.ts'
 import type { NewPlant } from './schema.ts'
-import { type PlantWrite, writtenColumns } from './statements.ts'
+import { type PlantRow, writtenColumns } from './statements.ts'
 import { deriveWriteId, type Stored } from './write-id.ts'
 
 /** A create as group commit takes it. */
-export interface PlantItem extends TracedItem, PlantWrite {}
+export interface PlantItem extends TracedItem {
+  readonly row: PlantRow
+}
 
 /** The bytes of a plant that count as one. */
 const bytesOfRow = 4_096
 
-/** The bytes that a plant counts for: its texts as UTF-16, its ids, and its objects in memory. */
-const countBytes = (plant: NewPlant) => 64 + 2 * Object.values(plant).join('').length
+/** The bytes that a plant counts for: its texts as UTF-16, and 80 for all else in memory. */
+const countBytes = (plant: NewPlant) => Object.values(plant).reduce<number>(addText, 80)
+const addText = (sum: number, value: unknown) => sum + (typeof value === 'string' ? 2 * value.length : 0)
 
 /** Where plants are stored. */
 export type PlantRepository = ReturnType<typeof createRepository>
@@ -46,8 +49,8 @@ export function createRepository(
     const bytes = countBytes(plant)
     const rows = Math.min(queueRows, Math.ceil(bytes / bytesOfRow))
     if (!queue.take(caller, rows)) throw new Failure('Overloaded')
-    const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, plant)
-    const item = { id: plant.id, plant, writeId, bytes, span: tracing?.activeSpan() }
+    const write_id = key === undefined ? randomUUID() : deriveWriteId(caller, key, plant)
+    const item = { id: plant.id, row: { ...plant, write_id }, bytes, span: tracing?.activeSpan() }
     try {
       return await groupCommit.submit(item)
     } catch (error) {

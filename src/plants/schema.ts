@@ -69,14 +69,17 @@ export default fp(async (app) => {
     const checker = TypeCompiler.Compile(schema as typeof NewPlant)
     return (body: unknown) =>
       checker.Check(body)
-        ? { value: pickFields(schema as typeof NewPlant, body) }
+        ? { value: dropUnknown(schema as typeof NewPlant, body) }
         : { error: toFailure(checker.Errors(body).First() as ValueError) }
   })
 })
 
 /** TypeBox's Value.Clean would keep a member that is called as one of Object.prototype, such as `constructor`. */
-const pickFields = ({ properties }: TObject, body: object) =>
-  Object.fromEntries(Object.entries(body).filter(([name]) => Object.hasOwn(properties, name)))
+function dropUnknown({ properties }: TObject, body: object) {
+  for (const name of Object.keys(body))
+    if (!Object.hasOwn(properties, name)) Reflect.deleteProperty(body, name)
+  return body
+}
 
 /** Names the field and its rule. */
 function toFailure({ type, path, schema }: ValueError): Failure {

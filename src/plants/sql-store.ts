@@ -9,7 +9,7 @@ import { outcomeOf, type Stored } from './write-id.ts'
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
 
-const itemsOf = (rows: readonly { readonly item: PlantItem }[]) => rows.map(({ item }) => item)
+const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)
 
 /** Makes the store over the database. A statement may wait `limitMs` for a session, and take as long again. */
 export function createSqlStore(database: Database, limitMs: number): Store<PlantItem, Stored> {
@@ -26,16 +26,16 @@ export function createSqlStore(database: Database, limitMs: number): Store<Plant
   return {
     insert: (rows, lockMs, signal) =>
       orVerdict(async () => {
-        const statement = sql.createPlants(itemsOf(rows), lockMs)
+        const statement = sql.createPlants(rowsOf(rows), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
         // Of a request that has come twice, one has made the row, and the other is looked up.
-        return rows.map(({ item }) => (made.delete(item.writeId) ? 'created' : undefined))
+        return rows.map(({ item }) => (made.delete(item.row.write_id) ? 'created' : undefined))
       }),
 
     async insertEach(rows, eachLimitMs, signal) {
       const end = await orVerdict(async () => {
-        const statement = sql.createEachPlant(itemsOf(rows), eachLimitMs)
+        const statement = sql.createEachPlant(rowsOf(rows), eachLimitMs)
         const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
         const results = sent as unknown as (typeof sent)[]
@@ -55,7 +55,9 @@ export function createSqlStore(database: Database, limitMs: number): Store<Plant
         const statement = sql.findPlants(rows.map(({ item }) => item.id))
         const stored = await database.run<{ id: string; write_id: string }>(statement, limitMs, signal)
         const found = new Map(stored.rows.map(({ id, write_id }) => [BigInt(id), write_id]))
-        return rows.map(({ item, mayBeStored }) => outcomeOf(item.writeId, found.get(item.id), mayBeStored))
+        return rows.map(({ item: { id, row }, mayBeStored }) =>
+          outcomeOf(row.write_id, found.get(id), mayBeStored)
+        )
       }),
 
     probe: () => database.run(sql.commitNothing, limitMs).then(() => undefined, diagnose)

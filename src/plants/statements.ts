@@ -2,21 +2,16 @@
 import { Kind } from '@sinclair/typebox'
 import { type kinds, NewPlant } from './schema.ts'
 
-/** A plant, and the id of its write, which identifies a repeat. */
-export interface PlantWrite {
-  readonly plant: NewPlant
-  readonly writeId: string
-}
+/** A row of the table: a plant, and the id of its write, which identifies a repeat. */
+export type PlantRow = NewPlant & { readonly write_id: string }
 
 /** The SQL types of the columns: each field has one of its name, which may be null if the field is optional. */
-const types: Record<keyof typeof kinds, string> = { Int64: 'bigint', Text: 'text' }
-const fields = Object.entries(NewPlant.properties)
-const columns = ['"write_id" uuid', ...fields.map(([name, field]) => `"${name}" ${types[field[Kind]]}`)]
+const typeOf: Record<keyof typeof kinds, string> = { Int64: 'bigint', Text: 'text' }
+const columns = Object.entries(NewPlant.properties).map(([name, field]) => [name, typeOf[field[Kind]]])
+columns.push(['write_id', 'uuid'])
 /** The columns that a create writes. */
-export const writtenColumns = ['write_id', ...fields.map(([name]) => name)]
+export const writtenColumns = columns.map(([name]) => name)
 const writtenList = writtenColumns.map((name) => `"${name}"`).join(', ')
-/** Returns the rows of a JSON text. */
-const rowsOf = (json: string) => `json_to_recordset(${json}::json) as asked (${columns.join(', ')})`
 
 const synchronousCommit = `current_setting('synchronous_commit')`
 
@@ -32,10 +27,14 @@ const settings = `
 
 // Returns which writes were made, even if a trigger has changed the id. PostgreSQL's own count is of no use: Citus counts
 // all rows that were sent, even those whose id is taken (citusdata/citus#3377).
+//
+// With array_nulls off, an absent tag would become the text NULL. Then no row is inserted.
 const insert = `
   insert into plants (${writtenList})
   select ${writtenList}
-  from ${rowsOf('$1')}, ${settings}, set_config('lock_timeout', $2, true)
+  from unnest(${columns.map(([, type], index) => `$${index + 2}::${type}[]`)}) as asked (${writtenList}),
+    ${settings}, set_config('lock_timeout', $1, true)
+  where current_setting('array_nulls') = 'on'
   on conflict (id) do nothing returning write_id`
 
 // A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. A message in
@@ -75,7 +74,8 @@ const insertEach = `
     context text;
   begin
     for asked in
-      select * from ${rowsOf(`current_setting('${own('rows')}')`)}
+      select * from json_to_recordset(current_setting('${own('rows')}')::json)
+        as asked (${columns.map(([name, type]) => `"${name}" ${type}`)})
     loop
       exit when outcomes <> '[]' and clock_timestamp() > began + soft_limit;
       begin
@@ -96,17 +96,11 @@ const insertEach = `
     perform set_config('${own('outcomes')}', outcomes::text, true);
   end $block$`
 
-const toJson = (writes: readonly PlantWrite[]) =>
-  JSON.stringify(
-    writes.map(({ plant, writeId }) => ({ ...plant, write_id: writeId })),
-    (_, value) => (typeof value === 'bigint' ? `${value}` : value)
-  )
-
 /** Returns the statement that creates plants. It returns the ids of the writes that were made; it waits `lockMs` for a row's lock. */
-export const createPlants = (writes: readonly PlantWrite[], lockMs: number) => ({
+export const createPlants = (rows: readonly PlantRow[], lockMs: number) => ({
   name: 'create plants',
   text: insert,
-  values: [toJson(writes), `${lockMs}ms`]
+  values: [`${lockMs}ms`, ...writtenColumns.map((name) => rows.map((row) => row[name as keyof PlantRow]))]
 })
 
 /** Writes a text as a literal, whatever standard_conforming_strings is. */
@@ -116,12 +110,12 @@ const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
  * Returns the statements, in one message and so in one transaction, that create plants one by one within a limit. The rows
  * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
  */
-export function createEachPlant(writes: readonly PlantWrite[], limitMs: number) {
+export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
   const made = {
     statement_timeout: `${limitMs}ms`,
-    lock_timeout: `${Math.ceil(limitMs / 2 / Math.max(1, writes.length))}ms`,
+    lock_timeout: `${Math.ceil(limitMs / 2 / Math.max(1, rows.length))}ms`,
     [own('soft_limit')]: `${Math.ceil(limitMs / 2)}ms`,
-    [own('rows')]: toJson(writes)
+    [own('rows')]: JSON.stringify(rows, (_, value) => (typeof value === 'bigint' ? `${value}` : value))
   }
   const configs = Object.entries(made).map(
     ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
@@ -155,7 +149,7 @@ export function toRowError({ context = '', ...report }: Exclude<EachOutcome, boo
 export const findPlants = (ids: readonly bigint[]) => ({
   name: 'find plants',
   text: find,
-  values: [ids.map(String)]
+  values: [ids]
 })
 
 /** Commits as a create does, without a plant. */
