@@ -68,7 +68,10 @@ t.test(
     for (const { text } of samples) {
       t.match(text, /set_config\('synchronous_commit'/)
       // Only a commit that writes waits.
-      t.match(text, /insert into plants \(.*\)\s+select .*\s+from json|do \$block\$|pg_logical_emit_message/)
+      t.match(
+        text,
+        /insert into plants \(.*\)\s+select .*\s+from unnest|do \$block\$|pg_logical_emit_message/
+      )
     }
     for (const file of globSync('src/**/*.ts', { cwd: root })) {
       const source = readFileSync(join(root, file), 'utf8')
