@@ -17,7 +17,7 @@ export interface PlantItem extends TracedItem {
 /** The bytes of a plant that count as one. */
 const bytesOfRow = 4_096
 
-/** The bytes that a plant counts for: its texts as UTF-16, and 80 for all else in memory. */
+/** The bytes that a plant counts for: its texts as UTF-16, and 80 for its ids. */
 const countBytes = (plant: NewPlant) => Object.values(plant).reduce<number>(addText, 80)
 const addText = (sum: number, value: unknown) => sum + (typeof value === 'string' ? 2 * value.length : 0)
 

@@ -28,7 +28,7 @@ const settings = `
 // Returns which writes were made, even if a trigger has changed the id. PostgreSQL's own count is of no use: Citus counts
 // all rows that were sent, even those whose id is taken (citusdata/citus#3377).
 //
-// With array_nulls off, an absent tag would become the text NULL. Then no row is inserted.
+// With array_nulls off, an absent tag would become the text NULL. Then a careful call, whose rows are JSON, inserts the rows.
 const insert = `
   insert into plants (${writtenList})
   select ${writtenList}
