@@ -1,5 +1,4 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
-import { randomUUID } from 'node:crypto'
 import { breaksRule } from '../database/errors.ts'
 import { Failure } from '../failures.ts'
 import type { GroupCommit } from '../group-commit/group-commit.ts'
@@ -7,7 +6,7 @@ import { Shares } from '../shares.ts'
 import type { TracedItem, Tracing } from '../tracing.ts'
 import type { NewPlant } from './schema.ts'
 import { type PlantRow, writtenColumns } from './statements.ts'
-import { deriveWriteId, type Stored } from './write-id.ts'
+import type { Stored } from './write-id.ts'
 
 /** A create as group commit takes it. */
 export interface PlantItem extends TracedItem {
@@ -40,17 +39,16 @@ export function createRepository(
   }
 
   /**
-   * Stores a plant; `key` is its Idempotency-Key. When the promise resolves, it is durable. Rejects, by the write deadline, with
-   * the Failure DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown or Internal.
+   * Stores a plant by a write with this id. When the promise resolves, it is durable. Rejects, by the write deadline, with the
+   * Failure DuplicatePlant, ReusedKey, RefusedPlant, Overloaded, Unavailable, DeadlineExceeded, OutcomeUnknown or Internal.
    */
-  async function create(plant: NewPlant, caller: string, key: string | undefined) {
+  async function create(plant: NewPlant, caller: string, writeId: string) {
     const refusal = refusalFor(caller)
     if (refusal) throw refusal
     const bytes = countBytes(plant)
     const rows = Math.min(queueRows, Math.ceil(bytes / bytesOfRow))
     if (!queue.take(caller, rows)) throw new Failure('Overloaded')
-    const write_id = key === undefined ? randomUUID() : deriveWriteId(caller, key, plant)
-    const item = { id: plant.id, row: { ...plant, write_id }, bytes, span: tracing?.activeSpan() }
+    const item = { id: plant.id, row: { ...plant, write_id: writeId }, bytes, span: tracing?.activeSpan() }
     try {
       return await groupCommit.submit(item)
     } catch (error) {

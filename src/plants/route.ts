@@ -1,11 +1,13 @@
 /** POST /plants. What a request's header decides is decided before any of its body is read. */
+import { randomUUID } from 'node:crypto'
 import type { Static } from '@sinclair/typebox'
 import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { checkBodyHeader, readBodies } from '../http/body.ts'
 import { parseIdempotencyKey } from '../http/head.ts'
-import { NewPlant, Plant } from './schema.ts'
+import { dropUnknown, NewPlant, Plant } from './schema.ts'
+import { contentOf, deriveWriteId } from './write-id.ts'
 
 const schema = {
   operationId: 'createPlant',
@@ -34,13 +36,18 @@ export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryB
   app.post<{ Body: Static<typeof NewPlant> }>(
     `${BASE_PATH}/plants`,
     { schema, onRequest: [app.authenticate, decide], preParsing: holdBody },
-    ({ body, caller, headers }, reply) =>
-      app.plants
-        .create(body, caller, parseIdempotencyKey(headers['idempotency-key'] as string))
-        .then((stored) => {
-          if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-          // The response's schema is Plant: it leaves out the id, and the check has dropped unknown properties.
-          return body
-        })
+    (request, reply) => {
+      const { body, caller, headers, bodyText } = request
+      const key = parseIdempotencyKey(headers['idempotency-key'] as string)
+      const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, contentOf(body, bodyText))
+      // A create may wait for seconds, and thousands may wait: keep the plant alone.
+      request.bodyText = ''
+      dropUnknown(NewPlant, body)
+      return app.plants.create(body, caller, writeId).then((stored) => {
+        if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
+        // The schema of the response is Plant, so that it leaves out the id.
+        return body
+      })
+    }
   )
 })

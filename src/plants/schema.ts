@@ -63,22 +63,22 @@ export const ErrorBody = Type.Object(
 )
 export type ErrorBody = Static<typeof ErrorBody>
 
-/** Checks bodies by TypeBox, which coerces nothing, and drops unknown properties: what waits holds nothing else. */
+/** Checks bodies by TypeBox, which coerces nothing. */
 export default fp(async (app) => {
   app.setValidatorCompiler(({ schema }) => {
     const checker = TypeCompiler.Compile(schema as typeof NewPlant)
     return (body: unknown) =>
-      checker.Check(body)
-        ? { value: dropUnknown(schema as typeof NewPlant, body) }
-        : { error: toFailure(checker.Errors(body).First() as ValueError) }
+      checker.Check(body) ? { value: body } : { error: toFailure(checker.Errors(body).First() as ValueError) }
   })
 })
 
-/** TypeBox's Value.Clean would keep a member that is called as one of Object.prototype, such as `constructor`. */
-function dropUnknown({ properties }: TObject, body: object) {
+/**
+ * Removes the members of a body that its schema does not have. TypeBox's Value.Clean would keep one that is called as a member
+ * of Object.prototype, such as `constructor`.
+ */
+export function dropUnknown({ properties }: TObject, body: object): void {
   for (const name of Object.keys(body))
     if (!Object.hasOwn(properties, name)) Reflect.deleteProperty(body, name)
-  return body
 }
 
 /** Names the field and its rule. */

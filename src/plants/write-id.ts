@@ -1,31 +1,43 @@
 /** Write ids: each row stores the id of the create that wrote it (docs/decisions.md). Without an Idempotency-Key it is random. */
 import { hash } from 'node:crypto'
 import { Failure } from '../failures.ts'
-import { NewPlant } from './schema.ts'
+import { toCanonicalJson } from '../http/json.ts'
+import type { NewPlant } from './schema.ts'
 
 /** How a create succeeded: it stored the plant, or an earlier request with its Idempotency-Key did. */
 export type Stored = 'created' | 'replayed'
 
-const fields = Object.keys(NewPlant.properties) as (keyof NewPlant)[]
+/**
+ * The members that a content begins with, in this form. Stored rows have ids of it, so neither the list nor the form may ever
+ * change: a field that a plant gains later is one of the other members, which is what an earlier release took it for.
+ */
+const firstMembers = ['id', 'name', 'tag'] as const
 
 const toLiteral = (value: unknown) =>
   typeof value === 'string' ? `"${value.replaceAll(/["\\]/g, '\\$&')}"` : value
 
-/** Writes a plant as text. Stored rows have ids of it, so it must never change, nor with a new optional field of other plants. */
-const toText = (plant: NewPlant) =>
-  fields
-    .filter((field) => plant[field] !== undefined)
-    .map((field) => `${field}:${toLiteral(plant[field])}`)
+/**
+ * Returns what a create with an Idempotency-Key sends, as text: equal for bodies that mean the same. Other members count
+ * whether this release knows them or not: while two releases serve one table, both must take a request for the same one.
+ * `body` has passed the check of a NewPlant, with all of its members; `text` is its JSON.
+ */
+export function contentOf(body: NewPlant, text: string): string {
+  const first = firstMembers
+    .filter((name) => body[name] !== undefined)
+    .map((name) => `${name}:${toLiteral(body[name])}`)
     .join()
+  const hasOthers = Object.keys(body).some((name) => !firstMembers.some((known) => known === name))
+  return hasOthers ? `${first},${toCanonicalJson(text)}` : first
+}
 
 /**
  * Returns the write id of a create with an Idempotency-Key: the same for the same caller, key and content. A UUID of
  * version 8 (RFC 9562, section 5.8): 48 bits of a hash of the caller and the key, then 72 bits of a hash of all three.
  */
-export function deriveWriteId(caller: string, key: string, plant: NewPlant): string {
+export function deriveWriteId(caller: string, key: string, content: string): string {
   // With the lengths: without them, a longer caller and a shorter key could give the same text.
   const keyed = hash('sha256', `${caller.length}:${caller}${key.length}:${key}`)
-  const whole = hash('sha256', keyed + toText(plant))
+  const whole = hash('sha256', keyed + content)
   const digits = `${keyed.slice(0, 12)}8${whole.slice(0, 3)}a${whole.slice(3, 18)}`
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }

@@ -4,7 +4,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { catalogue, Failure, type FailureName, toResponse } from '../failures.ts'
-import { maximumValues } from '../http/body.ts'
+import { maximumValues } from '../http/json.ts'
 import { version } from '../metrics.ts'
 import { ErrorBody, NewPlant, Plant } from '../plants/schema.ts'
 

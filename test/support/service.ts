@@ -43,13 +43,13 @@ export interface Service extends Running {
 }
 
 /**
- * Starts the service on a free port; `env` adds to its settings or replaces them. Resolves when it listens; it is killed at
+ * Starts the service, or another release's `file`, on a free port; `env` adds to its settings or replaces them. Resolves when it listens; it is killed at
  * teardown.
  */
 export async function startService(
   t: Teardown,
   env: Record<string, string> = {},
-  options?: { flags?: string[] }
+  { file = serverFile, ...options }: { file?: string; flags?: string[] } = {}
 ): Promise<Service> {
   const databaseUrl = env.DATABASE_URL ?? (await createDatabase(t))
   const settings = {
@@ -60,7 +60,7 @@ export async function startService(
     ...patientSettings,
     ...env
   }
-  const running = start(t, serverFile, settings, options)
+  const running = start(t, file, settings, options)
   const [text, url] = await running.output(
     /Server listening at (http:[^"]+)|"[^"]*does not fit this release.*/
   )
