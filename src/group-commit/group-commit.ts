@@ -11,6 +11,11 @@ const mostOfDeadline = 0.8
 const errorDelayFactor = 9
 /** The part of its limit that a slow batch gets after a probe has succeeded: a stall may have just ended for both. */
 const partAfterProbe = 1 / 4
+/**
+ * How long before its deadline the last attempt at a single row ends, in ms, or a tenth of a short deadline. Its verdict then
+ * arrives in time, and the client is told that nothing was stored, not that the outcome is unknown.
+ */
+const verdictMs = 100
 /** How often a close looks whether something is left, in ms. */
 const closeEveryMs = 10
 
@@ -158,8 +163,20 @@ export class GroupCommit<T extends Item, R extends string> {
     const { lockMs } = this.#estimate
     if (way === 'together') return this.#store.insert(rows, lockMs, signal)
     if (isLookUp(way)) return this.#store.find(rows, lockMs, signal)
-    const limitMs = this.#estimate.carefulMs(way, rows.length, rows[0]?.rests ?? 0)
-    return this.#store.insertEach(rows, limitMs, signal)
+    return this.#store.insertEach(rows, this.#carefulMs(way, rows), signal)
+  }
+
+  /** Returns the limit of a careful call, in ms from 1. */
+  #carefulMs(way: Way, rows: Row<T, R>[]): number {
+    const [first] = rows as [Row<T, R>]
+    const limitMs = this.#estimate.carefulMs(way, rows.length, first.rests)
+    return isOfOne(way) ? Math.max(1, Math.min(limitMs, this.#leftMs(first))) : limitMs
+  }
+
+  /** Returns how long a last attempt at a single row may take, in ms; 0 or less if there is no time for one. */
+  #leftMs({ deadline }: Row<T, R>): number {
+    const marginMs = Math.min(verdictMs, this.#limits.deadlineMs / 10)
+    return Math.floor(deadline - performance.now() - marginMs)
   }
 
   /** Cuts off a batch that takes too long, once a probe has shown that the database is not slow. Returns what ends the watch. */
@@ -199,8 +216,14 @@ export class GroupCommit<T extends Item, R extends string> {
     if (row.state === 'done') return
     const [way, when] = row.record(ending, error) ?? []
     if (way === undefined) this.#failLate(row)
-    else if (when === 'after its rest') this.#rest(row, backoffMs(row.rests), () => this.#enter(row))
+    else if (when === 'after its rest') this.#rest(row, backoffMs(row.rests), () => this.#retry(row))
     else this.#enter(row)
+  }
+
+  /** Tries a row again that has rested, if there is time for a verdict. Otherwise it rests until its deadline. */
+  #retry(row: Row<T, R>) {
+    const needsVerdict = isOfOne(row.way) && !isLookUp(row.way)
+    if (!needsVerdict || this.#leftMs(row) > 0) this.#enter(row)
   }
 
   /** Fails a row; with a delay if its data is at fault and others may have failed with it, so that its client cannot fail others all the time. */

@@ -73,7 +73,8 @@ function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: En
   return ending === 'busy' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
 }
 
-const missing = 'neither written nor found: a trigger returns null, or the look-up has failed'
+const missing =
+  'neither written nor found: a trigger returns null, row security hides the row, or the look-up has failed'
 
 /** A submitted item: its state and what has happened to it, which only its methods assign. */
 export class Row<T extends Item, R> {
