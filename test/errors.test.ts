@@ -16,7 +16,7 @@ const codes: [codes: string, own: string, ofTrigger: string][] = [
 ]
 /** Errors whose code alone would say something else. */
 const others: [title: string, error: object, kind: string][] = [
-  ['a row that a policy refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'refused'],
+  ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'broken'],
   ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'gone'],
   ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'away'],
   ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'busy'],
@@ -49,5 +49,35 @@ t.test('which errors are a broken rule', async (t) => {
   t.notOk(breaksRule(report('23514', { where: inside, constraint: 'rule' })), 'a check of another table')
   t.notOk(breaksRule(report('22012', { where: where.replace('RAISE', 'assignment') })), 'an expression')
   for (const code of ['42P01', '42501', 'XX000', '55P03']) t.notOk(breaksRule(report(code)), code)
-  t.ok(breaksRule(report('42501', { routine: 'ExecWithCheckOptions' })), 'a policy')
+  t.notOk(breaksRule(report('42501', { routine: 'ExecWithCheckOptions' })), 'row security')
+})
+
+/** The line of a RAISE in PostgreSQL's languages (its plpgsql-18.mo files). */
+const raises = [
+  'PL/pgSQL function rule() line 1 at RAISE',
+  'PL/pgSQL-Funktion rule() Zeile 1 bei RAISE',
+  'función PL/pgSQL rule() en la línea 1 en RAISE',
+  'PL/pgSQL関数rule()の1行目 - RAISE',
+  'PL/pgSQL ფუნქცია rule() ხაზზე 1 RAISE-სთან',
+  'PL/pgSQL 함수 "rule()" 의 1번째 RAISE',
+  'функция PL/pgSQL rule(), строка 1, оператор RAISE',
+  'rule() PL/pgSQL fonksiyonu, 1. satır, RAISE içinde',
+  '在RAISE的第1行的PL/pgSQL函数rule()'
+]
+
+/** First lines of what a trigger does not raise. */
+const faults = [
+  'PL/pgSQL function rule() line 1 at assignment',
+  'PL/pgSQL function "RAISE"() line 1 at assignment',
+  'PL/pgSQL function x."a RAISE"() line 1 at SQL statement',
+  `SQL statement "insert into notes values ('a RAISE b')"`,
+  'unnamed portal with a RAISE'
+]
+
+t.test('what a trigger raises with the code of a check is a broken rule, in any language', async (t) => {
+  for (const where of raises) t.ok(breaksRule(report('23514', { where: `${where}\nmore` })), where)
+  for (const where of faults) {
+    t.notOk(breaksRule(report('23514', { where: `${where}\n${raises[0]}` })), where)
+    t.ok(breaksRule(report('23514', { where, routine: 'exec_stmt_raise' })), 'the routine tells')
+  }
 })

@@ -1,9 +1,9 @@
 /** The process that migrates the database to the schema that this build needs. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { runner } from 'node-pg-migrate'
+import { PG_MIGRATE_LOCK_ID, runner } from 'node-pg-migrate'
 import { readMigrationConfig } from '../config.ts'
-import { checkServer, checkSession, waitForDatabase } from '../database/checks.ts'
+import { checkServer, waitForDatabase } from '../database/checks.ts'
 import { createConnector } from '../database/connector.ts'
 import type { DatabaseOptions } from '../database/url.ts'
 import { reportStartupFault, StartupFault } from '../startup-fault.ts'
@@ -20,14 +20,17 @@ try {
   const { exposedHost: host } = database
   if (host !== undefined) say(`the connection to ${host} is not encrypted: add an sslmode to the URL`)
   const tell = (missing: string) => say(`waiting: ${missing}`)
-  await waitForDatabase(() => database, startupTimeoutMs, [checkServer, checkSession], tell)
+  await waitForDatabase(() => database, startupTimeoutMs, [checkServer], tell)
   const names = await migrate(database, startupTimeoutMs)
   process.stdout.write(names[0] ? `migrated: ${names.join(', ')}\n` : 'nothing to migrate\n')
 } catch (error) {
   reportStartupFault(error)
 }
 
-/** Applies every migration that is missing, and returns their names. Waits for locks for up to `timeoutMs`. */
+/**
+ * Applies every migration that is missing, and returns their names. Waits for locks for up to `timeoutMs`. All that it sets and
+ * locks belongs to one transaction: a pooler may run the next one in another session, and keep this one for somebody else.
+ */
 async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<string[]> {
   const deadline = performance.now() + timeoutMs
   const client = await createConnector(database)(timeoutMs)
@@ -36,20 +39,26 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
     dir: fileURLToPath(new URL('../../migrations', import.meta.url)),
     direction: 'up' as const,
     migrationsTable: 'migrations',
+    // Its own transaction becomes a part of ours, which its commit or rollback ends.
     singleTransaction: true,
-    advisoryLockMode: 'wait' as const,
+    // Its own lock would be the session's. Ours has the same number, so that an earlier release waits for it, too.
+    noLock: true,
     log: () => {}
   }
   try {
-    // This limits the wait for node-pg-migrate's advisory lock, too, which has no time-out of its own.
-    await client.query(`set lock_timeout = ${lockLimitMs}`)
     for (;;)
       try {
-        return (await runner(options)).map(({ name }) => name)
+        await client.query('begin')
+        await client.query(`set local lock_timeout = ${lockLimitMs}`)
+        await client.query(`select pg_advisory_xact_lock(${PG_MIGRATE_LOCK_ID})`)
+        const done = await runner(options)
+        await client.query('commit') // Where nothing was missing, nothing has ended the transaction.
+        return done.map(({ name }) => name)
       } catch (error) {
         if ((error as { code?: string }).code !== '55P03') throw error
         if (performance.now() > deadline)
           throw new StartupFault(['another migration or transaction on the table holds a lock for too long'])
+        await client.query('rollback')
         await sleep(retryAfterMs)
       }
   } finally {

@@ -16,7 +16,9 @@ const rules: readonly [name: string, good: RegExp, rule: string][] = [
   // In another, PostgreSQL cannot store every name unchanged.
   ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"],
   // A commit must wait for the disk, and for a synchronous standby where there is one.
-  ['synchronous_commit', /^(?!off$|local$)/, 'synchronous_commit must be remote_write, on or remote_apply']
+  ['synchronous_commit', /^(?!off$|local$)/, 'synchronous_commit must be remote_write, on or remote_apply'],
+  // Where it is off, an absent tag would be stored as the text NULL.
+  ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
 /** Checks the settings, and that the server accepts writes. Only a standby is waited for: settings do not change. */
@@ -29,14 +31,21 @@ export const checkServer: Check = async (client) => {
   return found.at(-1) === 'on' ? readOnly : undefined
 }
 
-/** Refuses a pooler that runs two sessions in one process of PostgreSQL: migrations would lose their locks there. */
-export const checkSession: Check = async (client) => {
-  const { rows } = await client.query(`
-    select current_setting('plant_store.session', true) as earlier, set_config('plant_store.session', 'taken', false)`)
-  if (!rows[0].earlier) return undefined
-  throw new StartupFault([
-    'a pooler moves the session of the migrations between servers: set MIGRATION_DATABASE_URL to PostgreSQL itself'
-  ])
+/**
+ * Makes a check that finds nothing missing, but calls `warn` once, with names of settings with which a crash of the database's
+ * machine loses or damages plants. Development and tests may want them, as they are fast.
+ */
+export function warnOfCrashes(warn: (settings: string[]) => void): Check {
+  let isTold = false
+  return async (client) => {
+    const text = `
+      select array_agg(name order by name) as names from pg_settings
+      where name in ('fsync', 'full_page_writes') and setting = 'off'`
+    const { names } = (await client.query(text)).rows[0]
+    if (names && !isTold) warn(names)
+    isTold ||= names !== null
+    return undefined
+  }
 }
 
 /** Makes the check that these statements, which should write nothing, succeed. PostgreSQL says what is missing. */

@@ -24,10 +24,10 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   // a tsquery; an I/O error, a damaged page, a bug.
   [/^(23502|42|58|XX)/, 'broken']
 ]
-/** Errors whose code means something else as a rule: a stale plan (0A000), and a row that a policy refuses (42501). */
+/** Errors whose code means something else as a rule: a stale plan (0A000), and a row that row security refuses (42501). */
 const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
   RevalidateCachedQuery: 'away',
-  ExecWithCheckOptions: 'refused'
+  ExecWithCheckOptions: 'broken'
 }
 /** What these kinds become in a function, such as a trigger's: one row has caused the error, and others may succeed. */
 const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
@@ -38,8 +38,11 @@ const workerFiles =
 const dataClasses = /^(22|23|44|54)/
 /** A trigger (38, P0), and the classes that the SQL standard leaves to authors: those from 6 to 9 and from I to Z but P and X. */
 const authorsClasses = /^(38|P0|[6-9I-OQ-WYZ])/
-/** The first line of the context of what a trigger raises on purpose. Of a statement that fails in it, that is the statement. */
-const onPurpose = /^[^\n]* RAISE(\n|$)/
+/**
+ * The first line of the context of what a trigger raises on purpose, in any of PostgreSQL's languages. Where a statement of the
+ * trigger has failed, the first line has that statement.
+ */
+const raisedOnPurpose = /^(?=[^\n]*PL\/pgSQL)[^\n]*[^\w"$.]RAISE(?![\w"$(])/
 
 type Report = Partial<DatabaseError>
 
@@ -54,15 +57,21 @@ export const isReported = (error: unknown): boolean => codeOf(error) !== undefin
 
 /**
  * Returns whether a row breaks a rule: one of the table, or of a trigger that raises it on purpose. What else fails in a trigger
- * is its author's fault, as in a statement about another table; so is a partition that nobody has made, which has no constraint.
+ * is its author's fault, as in a statement about another table.
  */
 export function breaksRule(error: unknown): boolean {
-  const { where, routine, constraint } = error as Report
+  const { where, routine } = error as Report
   const code = codeOf(error) ?? ''
   if (authorsClasses.test(code)) return true
-  if (where !== undefined) return dataClasses.test(code) && onPurpose.test(where)
-  if (code === '23514' && constraint === undefined) return false
-  return dataClasses.test(code) || routine === 'ExecWithCheckOptions'
+  if (!dataClasses.test(code) || lacksPartition(error)) return false
+  // The error of a row in a careful call has no routine, so the text must tell.
+  return where === undefined || routine === 'exec_stmt_raise' || raisedOnPurpose.test(where)
+}
+
+/** Returns whether the table is partitioned, and nobody has made the partition for a row. */
+export function lacksPartition(error: unknown): boolean {
+  const { where, constraint } = error as Report
+  return codeOf(error) === '23514' && constraint === undefined && where === undefined
 }
 
 /** Returns what an error means for the rows of its statement. */

@@ -2,7 +2,7 @@
 import { Histogram } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
-import { type Check, checkServer, checkStatements } from '../database/checks.ts'
+import { type Check, checkServer, checkStatements, warnOfCrashes } from '../database/checks.ts'
 import { openDatabase } from '../database/database.ts'
 import { statementLimitMs } from '../database/session.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
@@ -20,27 +20,40 @@ declare module 'fastify' {
 
 type Options = Config & { tracing?: Tracing | undefined }
 
-// Only a row would meet these.
+// Only a row would meet these, or a crash.
 const selectFaults = `
   select format('the unique rule %I of plants is deferrable, so that no create can use it', conname) as fault
   from pg_constraint where conrelid = to_regclass('plants') and contype in ('p', 'u') and condeferrable
   union all
-  select 'row security of plants refuses every create: add a policy for insert, or give the role bypassrls'
+  select format('the table %s is unlogged, so that a crash empties it: run alter table %1$s set logged', oid::regclass)
+  from pg_class where relkind = 'r' and relpersistence = 'u' and (
+    oid = to_regclass('plants') or oid in (select relid from pg_partition_tree(to_regclass('plants')))
+  )
+  union all
+  select format('row security of plants refuses every create, as no policy lets this role %s: '
+    'add policies for insert and for select, or give the role bypassrls', command)
+  from (values ('insert', 'a'), ('select', 'r')) as needed (command, letter)
   where row_security_active('plants') and not exists (
-    select from pg_policy where polrelid = to_regclass('plants') and polcmd in ('a', '*')
+    select from pg_policy where polrelid = to_regclass('plants') and polpermissive and polcmd::text in ('*', letter)
+      and exists (
+        select from unnest(polroles) as role
+        where case when role = 0 then true else pg_has_role(role, 'usage') end
+      )
   )`
 
 const checkTable: Check = async (client) => (await client.query(selectFaults)).rows[0]?.fault
 
-/** What the database must pass before the service uses it, in the order in which an operator would mend it. */
-const databaseChecks = [checkServer, checkStatements(samples), checkTable]
-
+const crashMessage =
+  'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; leave them off only for development and tests'
 const downMessage =
   'the database has been unreachable for the write deadline; refusing creates until it is back'
 
 export default fp<Options>(async (app, config) => {
   const { write, tracing } = config
-  const database = openDatabase(app, config.database, databaseChecks, config.STARTUP_TIMEOUT_MS)
+  const warn = (settings: string[]) => app.log.warn({ settings }, crashMessage)
+  // In the order in which an operator would mend what they find.
+  const checks = [checkServer, checkStatements(samples), checkTable, warnOfCrashes(warn)]
+  const database = openDatabase(app, config.database, checks, config.STARTUP_TIMEOUT_MS)
   const rowsOfBatches = new Histogram({
     name: `${prefix}batch_rows`,
     help: 'Plants in a transaction that was committed',

@@ -1,5 +1,5 @@
 /** The repository that the route sees: one create per call, written with others in one transaction. */
-import { breaksRule } from '../database/errors.ts'
+import { breaksRule, lacksPartition } from '../database/errors.ts'
 import { Failure } from '../failures.ts'
 import type { GroupCommit } from '../group-commit/group-commit.ts'
 import { Shares } from '../shares.ts'
@@ -63,10 +63,15 @@ export function createRepository(
 
 function toFailure(error: Error): Failure {
   if (error instanceof Failure) return error
-  const { code, column } = error as { code?: string; column?: string }
+  const { code, column, where } = error as { code?: string; column?: string; where?: string }
   // A column that the service does not write is required: the operator's fault. One without `column` comes from a domain.
   const isUnwritten = code === '23502' && column !== undefined && !writtenColumns.includes(column)
   if (breaksRule(error) && !isUnwritten) return new Failure('RefusedPlant', { cause: error })
+  // These reports say what is wrong only in a message, which the log leaves out, as it may quote a row.
+  let cause = error
+  if (lacksPartition(error)) cause = new Error('the table has no partition for the id', { cause })
+  else if (code === '42501' && where === undefined)
+    cause = new Error('row security refuses the row, or a right is missing', { cause })
   // Group commit gives an error that is no Failure only if every attempt at the row was rolled back.
-  return new Failure('Internal', { cause: error, outcome: 'none' })
+  return new Failure('Internal', { cause, outcome: 'none' })
 }

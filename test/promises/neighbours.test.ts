@@ -2,11 +2,18 @@
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createRole, lockTable, openSession, query, untilBlocked } from '../support/postgres/database.ts'
+import {
+  createDatabase,
+  createRole,
+  lockTable,
+  openSession,
+  query,
+  untilBlocked
+} from '../support/postgres/database.ts'
 import { isOldest } from '../support/postgres/embedded-postgres.ts'
 import { type Server, startServer } from '../support/postgres/server.ts'
-import { failure, type Reply, success } from '../support/responses.ts'
-import { type Service, startService } from '../support/service.ts'
+import { failure, type Reply, replay, success } from '../support/responses.ts'
+import { keyed, type Service, startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 /** How many good creates come together with a bad one: half of them before it. */
@@ -144,7 +151,7 @@ const table: Record<string, Case> = {
   'a check: 422': told(named('checked'), refused),
   'no value where the table requires one: 422': told({ id: ++lastId, name: 'without a tag' }, refused),
   'a unique name that is taken: 422': told(named('unique'), refused),
-  'a policy: 422': told(named('of a policy'), refused),
+  'row security that refuses it: 500': told(named('of a policy'), internal),
   'a deferred constraint: 422': told(named('deferred'), refused),
   'a trigger that raises: 422': told(named('raises'), refused),
   'a trigger that raises a class of its own: 422': told(named('raises a class of its own'), refused),
@@ -298,9 +305,82 @@ t.test(
     t.match(await own.post({ id: 1, name: 'n' }), success({ name: 'n' }))
     t.match(await own.post({ id: 1_000, name: 'n' }), internal)
     const line = await until('it is logged', () => own.log().find(({ level }) => level === 50))
-    t.match(JSON.stringify(line), /"errorName":"Internal".*"table":"plants"/)
+    t.match(
+      JSON.stringify(line),
+      /"errorName":"Internal".*"the table has no partition for the id".*"table":"plants"/
+    )
   }
 )
+
+/** Triggers that fail for a statement that has inserted no rows, or too many. */
+const expectRows = `
+  create table audit (total numeric not null, rows int not null);
+  create function audit() returns trigger language plpgsql as $$ begin
+    insert into audit select sum(id), count(*) from added; return null; end $$;
+  create function expect() returns trigger language plpgsql as $$ begin
+    if (select count(*) from added) not between 1 and 1000 then raise 'a statement without rows'; end if;
+    return null; end $$;
+  create trigger audit after insert on plants referencing new table as added
+    for each statement execute function audit();
+  create trigger expect after insert on plants referencing new table as added
+    for each statement execute function expect();
+  create function early() returns trigger language plpgsql as $$ begin
+    insert into early default values; return null; end $$;
+  create table early (at timestamptz not null default now());
+  create trigger early before insert on plants for each statement execute function early();
+  alter table plants add constraint checked check (name <> 'checked') not valid`
+
+t.test('triggers for each statement that expect rows: nothing but a plant fires them', async (t) => {
+  const url = await createDatabase(t)
+  await query(url, expectRows)
+  const own = await startService(t, { DATABASE_URL: url })
+  t.strictSame(await query(url, 'select from early'), [], 'the start fires none')
+  const plants = Array.from({ length: neighbours }, good)
+  const bad = named('checked')
+  const replies = send(own, plants.toSpliced(neighbours / 2, 0, bad))
+  const [ofBad] = replies.splice(neighbours / 2, 1)
+  for (const reply of await Promise.all(replies)) t.match(reply, { status: 200 })
+  t.strictSame(await ofBad, refused)
+  const holder = await lockTable(t, url)
+  const later = send(own, [good(), good()])
+  await untilBlocked(url)
+  await holder.query('rollback')
+  for (const reply of await Promise.all(later)) t.match(reply, { status: 200 })
+  const [{ rows }] = await query(url, 'select sum(rows)::int as rows from audit')
+  t.equal(rows, neighbours + 2)
+  t.strictSame(await query(url, 'select from audit where rows = 0'), [])
+  t.strictSame(await own.post(plants[0]), duplicate, 'a taken id is taken, although the trigger raises')
+})
+
+t.test("row security that is switched on while the service serves is never the client's fault", async (t) => {
+  const url = await createDatabase(t)
+  const role = await createRole(t, url, 'secret')
+  const asRole = Object.assign(new URL(url), { username: role.name, password: 'secret' })
+  const own = await startService(t, { DATABASE_URL: asRole.href })
+  const plant = good()
+  const stored = success({ name: plant.name, tag: 'green' })
+  t.strictSame(await own.post(plant, keyed('a')), stored)
+  /** What an operator adds, and what the log then says. */
+  const steps: [sql: string, says: RegExp][] = [
+    ['alter table plants enable row level security', /row security refuses the row/],
+    ['create policy may_insert on plants for insert with check (true)', /row security/],
+    [`create policy may_read on plants for select using (id <> ${plant.id})`, /row security/]
+  ]
+  for (const [sql, says] of steps) {
+    await query(url, sql)
+    const before = own.log().length
+    t.strictSame(await own.post(plant, keyed('a')), internal, sql)
+    const line = await until('it is logged', () =>
+      own
+        .log()
+        .slice(before)
+        .find(({ level }) => level === 50)
+    )
+    t.match(JSON.stringify(line), says)
+  }
+  await query(url, 'alter policy may_read on plants using (true)')
+  t.strictSame(await own.post(plant, keyed('a')), replay({ name: plant.name, tag: 'green' }))
+})
 
 t.test('a long plant whose id was locked for a while is stored', async (t) => {
   const service = await startService(t, { BODY_LIMIT_BYTES: String(2 ** 25) })

@@ -4,8 +4,9 @@ import { connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import t, { type Test } from 'tap'
 import { listen } from '../support/listen.ts'
-import { createDatabase, createRole, migrate, query } from '../support/postgres/database.ts'
+import { createDatabase, createRole, migrate, query, setServer } from '../support/postgres/database.ts'
 import { freePort } from '../support/postgres/embedded-postgres.ts'
+import { startServer } from '../support/postgres/server.ts'
 import { migrateFile, run, serverFile, start } from '../support/process.ts'
 import { type Env, hidden, refuses, type Says, saysMissing } from '../support/refusal.ts'
 import { failure, success } from '../support/responses.ts'
@@ -30,6 +31,11 @@ const refused: [title: string, env: (t: Test) => Promise<Env>, says: Says][] = [
     'synchronous_commit=off',
     (t) => withDatabase(t, 'alter database NAME set synchronous_commit = off'),
     ['synchronous_commit must be remote_write, on or remote_apply; it is off']
+  ],
+  [
+    'array_nulls=off',
+    (t) => withDatabase(t, 'alter database NAME set array_nulls = off'),
+    ['array_nulls must be on; it is off']
   ],
   [
     'PostgreSQL 14',
@@ -79,12 +85,43 @@ const awaited: [title: string, sql: string, missing: RegExp][] = [
   [
     'no policy',
     'grant select on plants to ROLE; alter table plants enable row level security',
-    /row security of plants refuses every create/
+    /row security of plants refuses every create, as no policy lets this role (insert|select)/
+  ],
+  [
+    'no policy for select',
+    'create policy may_insert on plants for insert with check (true)',
+    /row security of plants refuses every create, as no policy lets this role select/
+  ],
+  [
+    'a policy for select that is for others',
+    'create role "other_ROLE"; create policy may_read on plants for select to "other_ROLE" using (true)',
+    /as no policy lets this role select/
+  ],
+  [
+    'a policy for insert that only restricts',
+    `drop policy may_read on plants; drop role "other_ROLE"; drop policy may_insert on plants;
+     create policy may_read on plants for select to ROLE using (true);
+     create policy restricts on plants as restrictive for insert with check (true)`,
+    /as no policy lets this role insert/
+  ],
+  [
+    'an unlogged table',
+    'alter table plants disable row level security, set unlogged',
+    /the table plants is unlogged, so that a crash empties it: run alter table plants set logged/
+  ],
+  [
+    'an unlogged partition',
+    `alter table plants rename to "Part";
+     create table plants (like "Part" including all) partition by range (id);
+     alter table plants attach partition "Part" for values from (1) to (9);
+     grant select, insert on plants to ROLE`,
+    /the table "Part" is unlogged, so that a crash empties it: run alter table "Part" set logged/
   ],
   [
     'a key that is checked late',
-    `alter table plants disable row level security, drop constraint plants_pkey,
-     add constraint plants_pkey primary key (id) deferrable`,
+    `alter table plants detach partition "Part"; drop table plants; alter table "Part" rename to plants;
+     alter table plants set logged;
+     alter table plants drop constraint plants_pkey, add constraint plants_pkey primary key (id) deferrable`,
     /the unique rule plants_pkey of plants is deferrable/
   ],
   [
@@ -138,6 +175,15 @@ t.test('a service waits for its database, says what is missing, and serves only 
   const [, address] = await running.output(/Server listening at (http:[^"]+)/)
   t.strictSame(await post(`${address}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
   t.notMatch(running.text(), hidden)
+})
+
+t.test('fsync=off: the service starts, and warns once of what a crash would cost', async (t) => {
+  const server = await startServer(t)
+  for (const name of ['fsync', 'full_page_writes']) await setServer(server.url, name, 'off')
+  const running = await startService(t, { DATABASE_URL: server.url })
+  const warnings = running.log().filter(({ settings }) => settings)
+  t.match(warnings, [{ level: 40, settings: ['fsync', 'full_page_writes'] }])
+  t.equal(warnings.length, 1)
 })
 
 t.test('the migrations say what they wait for, and give up', async (t) => {

@@ -206,19 +206,6 @@ t.test('a name of a megabyte comes back', async (t) => {
   t.pass()
 })
 
-t.test('with array_nulls off, no field that is absent is stored as the text NULL', async (t) => {
-  const url = `${service.databaseUrl}?options=-c%20array_nulls%3Doff`
-  const other = await startService(t, { DATABASE_URL: url })
-  await service.rows('truncate plants')
-  const [plant, tagged] = [{ name: 'NULL' }, { name: 'n', tag: 'NULL' }]
-  const replies = await Promise.all([other.post({ id: 1, ...plant }), other.post({ id: 2, ...tagged })])
-  t.strictSame(replies, [success(plant), success(tagged)])
-  t.strictSame(await service.rows('select name, tag from plants order by id'), [
-    { name: 'NULL', tag: null },
-    tagged
-  ])
-})
-
 t.test('the tests know every field of the interface', async (t) => {
   const { body } = await send(`${service.url}/openapi.json`, { method: 'GET' })
   const { properties, required } = JSON.parse(body).components.schemas.NewPlant
