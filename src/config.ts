@@ -68,6 +68,8 @@ const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
 function readUrl(env: NodeJS.ProcessEnv, url: string, faults: string[]) {
+  // It makes the driver look for another one when it is imported.
+  if (env.NODE_PG_FORCE_NATIVE) faults.push('NODE_PG_FORCE_NATIVE is not read: unset it')
   for (const [name, text] of Object.entries(env))
     if (refusedVariables.test(name) && text && text !== 'disable')
       faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)

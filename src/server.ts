@@ -2,7 +2,6 @@
 import { isatty } from 'node:tty'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
-import { buildApp } from './app.ts'
 import { isTracingOn, readConfig } from './config.ts'
 import { createLogger } from './log.ts'
 import { reportStartupFault } from './startup-fault.ts'
@@ -14,6 +13,8 @@ const crashes = ['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'] as const
 
 try {
   const config = readConfig(process.env)
+  // Not before: a variable that the driver reads when it is imported is a fault.
+  const { buildApp } = await import('./app.ts')
   const logger = createLogger(config.LOG_LEVEL)
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))

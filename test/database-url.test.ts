@@ -3,14 +3,23 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parseDatabaseUrl } from '../src/database/url.ts'
 import { StartupFault } from '../src/startup-fault.ts'
+import { type Certificate, createCertificate } from './support/postgres/certificates.ts'
 
-const pem = '-----BEGIN '
+const [authority, own, plus] = ['authority', 'own', 'plus'].map((name) => createCertificate(name)) as [
+  Certificate,
+  Certificate,
+  Certificate
+]
 const directory = t.testdir({
-  'ca.pem': `${pem}authority`,
-  'own.pem': `${pem}own`,
-  'own.key': `${pem}key`,
-  'a+b.pem': `${pem}plus`,
-  'empty.pem': ''
+  'ca.pem': `A comment\n${authority.cert}${plus.cert}`,
+  'own.pem': own.cert,
+  'own.key': own.key,
+  'a+b.pem': plus.cert,
+  'empty.pem': '',
+  'cut.pem': authority.cert + plus.cert.slice(0, 200),
+  'secret.pem': 'thyme',
+  'cut.key': own.key.slice(0, 100),
+  'other.key': plus.key
 })
 const file = (name: string) => join(directory, name)
 const ca = `sslrootcert=${file('ca.pem')}`
@@ -18,8 +27,8 @@ const client = `sslcert=${file('own.pem')}&sslkey=${file('own.key')}`
 /** A URL with these parameters. */
 const by = (query: string) => `postgres://gardener:thyme@db.test:5433/plants?${query}`
 const basics = { user: 'gardener', password: 'thyme', host: 'db.test', port: 5433, database: 'plants' }
-const verified = { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: undefined }
-const anyName = { rejectUnauthorized: true, ca: `${pem}authority`, checkServerIdentity: Function }
+const verified = { rejectUnauthorized: true, ca: /A comment[\s\S]*-----END/, checkServerIdentity: undefined }
+const anyName = { ...verified, checkServerIdentity: Function }
 
 const read: [url: string, options: object][] = [
   ['postgres://gardener:thyme@db.test:5433/plants', basics],
@@ -47,17 +56,17 @@ const read: [url: string, options: object][] = [
   [by('target_session_attrs=primary'), {}],
   [by('target_session_attrs=any'), { hosts: [{ host: 'db.test', port: 5433 }] }],
   // TLS.
-  [by(''), { ssl: false }],
-  [by('sslmode=disable'), { ssl: false }],
-  [by(`sslmode=disable&${ca}`), { ssl: false }],
-  [by('sslmode=require'), { ssl: { rejectUnauthorized: false } }],
-  [by('sslmode=verify-full'), { ssl: { rejectUnauthorized: true, checkServerIdentity: undefined } }],
-  [by(`sslmode=verify-full&${ca}`), { ssl: verified }],
-  [by(ca), { ssl: verified }],
-  [by(`sslmode=require&${ca}`), { ssl: anyName }],
-  [by(`sslmode=verify-ca&${ca}`), { ssl: anyName }],
-  [by(`sslrootcert=${file('a+b.pem')}`), { ssl: { ca: `${pem}plus` } }],
-  [by(client), { ssl: { rejectUnauthorized: true, cert: `${pem}own`, key: `${pem}key` } }],
+  [by(''), { tls: undefined }],
+  [by('sslmode=disable'), { tls: undefined }],
+  [by(`sslmode=disable&${ca}`), { tls: undefined }],
+  [by('sslmode=require'), { tls: { rejectUnauthorized: false } }],
+  [by('sslmode=verify-full'), { tls: { rejectUnauthorized: true, checkServerIdentity: undefined } }],
+  [by(`sslmode=verify-full&${ca}`), { tls: verified }],
+  [by(ca), { tls: verified }],
+  [by(`sslmode=require&${ca}`), { tls: anyName }],
+  [by(`sslmode=verify-ca&${ca}`), { tls: anyName }],
+  [by(`sslrootcert=${file('a+b.pem')}`), { tls: { ca: plus.cert } }],
+  [by(client), { tls: { rejectUnauthorized: true, cert: own.cert, key: own.key } }],
   [by('channel_binding=prefer'), { enableChannelBinding: true }],
   [by('channel_binding=disable'), { enableChannelBinding: false }]
 ]
@@ -65,7 +74,7 @@ const read: [url: string, options: object][] = [
 for (const [url, options] of read)
   t.test(`${url.replaceAll(directory, '')} is read`, async (t) => {
     const found = parseDatabaseUrl(url)
-    t.match({ ...found, ...found.hosts[0] }, options)
+    t.match({ ...found, ...found.hosts[0], tls: found.readTls() }, options)
   })
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
@@ -109,7 +118,18 @@ const refused: [named: string, ...urls: string[]][] = [
   ['must set sslrootcert to a file; without it', by('sslmode=verify-full&sslrootcert=system')],
   ['must set both sslcert and sslkey', by(`sslcert=${file('own.pem')}`)],
   ["open '/absent/ca.pem'", by('sslmode=verify-full&sslrootcert=/absent/ca.pem')],
-  [`open '${file('empty.pem')}'`, by(`sslrootcert=${file('empty.pem')}`)],
+  ...['empty.pem', 'cut.pem', 'secret.pem', 'own.key'].flatMap((name): [string, string][] => [
+    [`cannot be read: '${file(name)}' has no valid certificate`, by(`sslrootcert=${file(name)}`)],
+    [`'${file(name)}' has no valid certificate`, by(`sslcert=${file(name)}&sslkey=${file('own.key')}`)]
+  ]),
+  ...['empty.pem', 'cut.key', 'secret.pem', 'own.pem'].map((name): [string, string] => [
+    `cannot be read: '${file(name)}' has no valid key`,
+    by(`sslcert=${file('own.pem')}&sslkey=${file(name)}`)
+  ]),
+  [
+    `'${file('other.key')}' is not the key of '${file('own.pem')}'`,
+    by(`sslcert=${file('own.pem')}&sslkey=${file('other.key')}`)
+  ],
   [
     'must set channel_binding to prefer, and sslmode to verify-full',
     ...['channel_binding=yes', 'sslmode=require&channel_binding=require'].map(by)

@@ -1,10 +1,7 @@
 /** The process that migrates the database to the schema that this build needs. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { PG_MIGRATE_LOCK_ID, runner } from 'node-pg-migrate'
 import { readMigrationConfig } from '../config.ts'
-import { checkServer, waitForDatabase } from '../database/checks.ts'
-import { createConnector } from '../database/connector.ts'
 import type { DatabaseOptions } from '../database/url.ts'
 import { reportStartupFault, StartupFault } from '../startup-fault.ts'
 
@@ -17,6 +14,8 @@ try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])
   const say = (line: string) => process.stderr.write(`plant-store: ${line}\n`)
   const { database, startupTimeoutMs } = readMigrationConfig(process.env)
+  // Not before: a variable that the driver reads when it is imported is a fault.
+  const { checkServer, waitForDatabase } = await import('../database/checks.ts')
   const { exposedHost: host } = database
   if (host !== undefined) say(`the connection to ${host} is not encrypted: add an sslmode to the URL`)
   const tell = (missing: string) => say(`waiting: ${missing}`)
@@ -33,6 +32,8 @@ try {
  */
 async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<string[]> {
   const deadline = performance.now() + timeoutMs
+  const { createConnector } = await import('../database/connector.ts')
+  const { PG_MIGRATE_LOCK_ID, runner } = await import('node-pg-migrate')
   const client = await createConnector(database)(timeoutMs)
   const options = {
     dbClient: client,

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../startup-fault.ts'
+import type { Client } from './client.ts'
 import { createConnector, messageOf } from './connector.ts'
 import { isReported, readOnly } from './errors.ts'
-import { cancelStatement } from './session.ts'
 import type { DatabaseOptions } from './url.ts'
 
 /** Resolves with what a session's database lacks, or with undefined. Rejects with a StartupFault for what waiting cannot fix. */
@@ -71,7 +71,7 @@ export const checkStatements =
 /** Connects and runs the checks. Resolves with the first thing that is missing, if any; rejects for what waiting cannot fix. */
 async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
   const connect = createConnector(options)
-  const clients: pg.Client[] = []
+  const clients: Client[] = []
   try {
     // Only two sessions show what a pooler shares between them.
     while (clients.length < 2) {
@@ -86,7 +86,7 @@ async function findMissing(options: DatabaseOptions, limitMs: number, checks: re
   } catch (error) {
     if (error instanceof StartupFault) throw error
     // A statement that waits, for a lock perhaps, would outlive its session.
-    if (!isReported(error)) for (const client of clients) cancelStatement(client)
+    if (!isReported(error)) for (const client of clients) client.cancelStatement()
     return `the database cannot be ${clients[0] ? 'checked' : 'reached'}: ${messageOf(error)}`
   } finally {
     // Not awaited: a stalled server would keep end() waiting.

@@ -1,56 +1,78 @@
 /** Opening a session on the host that serves (PostgreSQL manual, libpq, "Specifying Multiple Hosts"). */
-import pg from 'pg'
+import type pg from 'pg'
+import type { Check } from './checks.ts'
+import { Client } from './client.ts'
 import { readOnly } from './errors.ts'
+import { expire, openSocket, type Target } from './socket.ts'
 import type { DatabaseOptions } from './url.ts'
 
 /** The longest that one of several hosts may take to connect, so that one that does not respond leaves time for the others. */
 const longestOfSeveralMs = 5_000
-/** How often TCP probes an idle session, so that no firewall forgets it. */
-const keepAliveInitialDelayMillis = 10_000
 
 /** Opens a session; several hosts share the limit equally. Rejects with the error of the only host, or with those of all. */
-export type Connector = (limitMs: number, more?: pg.ClientConfig) => Promise<pg.Client>
+export type Connector = (limitMs: number, more?: pg.ClientConfig) => Promise<Client>
 
-/** Makes a connector, which begins with the host that it was at last, and goes on to the next if that fails. */
-export function createConnector(options: DatabaseOptions): Connector {
+const checkWritable: Check = async (client) => {
+  const { rows } = await client.query('show transaction_read_only')
+  return rows[0].transaction_read_only === 'on' ? readOnly : undefined
+}
+
+/**
+ * Makes a connector, which begins with the host that it was at last, and goes on to the next if that fails. A session that does
+ * not pass the checks has failed.
+ */
+export function createConnector(
+  options: DatabaseOptions,
+  checks: readonly Check[] = options.hosts.length > 1 ? [checkWritable] : []
+): Connector {
   const { hosts, connectionTimeoutMillis: ownLimitMs } = options
   let current = 0
 
   return async (limitMs, more) => {
     const mostMs = hosts.length > 1 ? Math.min(longestOfSeveralMs, limitMs / hosts.length) : limitMs
-    const connectionTimeoutMillis = Math.ceil(Math.min(ownLimitMs || mostMs, mostMs))
+    const hostLimitMs = Math.ceil(Math.min(ownLimitMs || mostMs, mostMs))
     const failures: unknown[] = []
     const lines: string[] = []
     for (const _ of hosts) {
       const tried = current
-      const endsAt = performance.now() + connectionTimeoutMillis
-      const { host, port } = hosts[tried] as (typeof hosts)[number]
-      const target = { host, port, connectionTimeoutMillis, keepAlive: true, keepAliveInitialDelayMillis }
-      const client = new pg.Client({ ...options, ...more, ...target })
-      // Without a listener, an error before its user listens would end the process.
-      client.on('error', () => {})
+      const target = hosts[tried] as Target
       try {
-        await client.connect()
-        if (hosts.length > 1) await requireWritable(client, endsAt - performance.now())
-        return client
+        return await open({ ...options, ...more }, target, hostLimitMs, checks)
       } catch (error) {
-        // Not awaited: a server that refuses a session may keep its socket open.
-        void client.end()
         // Another session may have moved on already, to a host that serves.
         if (current === tried) current = (tried + 1) % hosts.length
         failures.push(error)
-        lines.push(`${host}:${port} ${messageOf(error)}`)
+        lines.push(`${target.host}:${target.port} ${messageOf(error)}`)
       }
     }
     throw failures.length === 1 ? failures[0] : new AggregateError(failures, lines.join('; '))
   }
 }
 
-/** A pooler may accept a session whose server is away, so the query has a limit, too. */
-async function requireWritable(client: pg.Client, limitMs: number) {
-  const query = { text: 'show transaction_read_only', query_timeout: Math.max(1, limitMs) }
-  const { rows } = await client.query(query as pg.QueryConfig)
-  if (rows[0].transaction_read_only === 'on') throw new Error(readOnly)
+/** Opens a session on one host. A pooler may accept one whose server is away, so the limit is for the checks, too. */
+async function open(
+  options: DatabaseOptions & pg.ClientConfig,
+  target: Target,
+  limitMs: number,
+  checks: readonly Check[]
+): Promise<Client> {
+  const endsAt = performance.now() + limitMs
+  const socket = await openSocket(target, options.readTls(), limitMs)
+  const client = new Client(socket, target, options)
+  const timer = setTimeout(() => expire(socket), endsAt - performance.now())
+  try {
+    await client.connect()
+    for (const check of checks) {
+      const missing = await check(client)
+      if (missing !== undefined) throw new Error(missing)
+    }
+    return client
+  } catch (error) {
+    client.abandon()
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 /** Returns an error's message, or its code: where a name has several addresses, Node's error has no message. */

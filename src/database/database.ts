@@ -15,6 +15,7 @@ export class Database {
   /** Of the sessions that are opened from now on; `replaceOptions` changes them. */
   options!: DatabaseOptions
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
+  readonly #sessionChecks: readonly Check[]
   #connect!: Connector
   /** Those without a statement. When all are replaced, it is another list: sessions from before end after their statements. */
   #free: Session[] = []
@@ -22,8 +23,14 @@ export class Database {
   /** How many statements wait for a session. */
   #waiting = 0
 
-  constructor(options: DatabaseOptions, log: Pick<FastifyBaseLogger, 'warn'>) {
+  /** Each session must pass the checks before it is used: what was right at the start can change. */
+  constructor(
+    options: DatabaseOptions,
+    sessionChecks: readonly Check[],
+    log: Pick<FastifyBaseLogger, 'warn'>
+  ) {
     this.#log = log
+    this.#sessionChecks = sessionChecks
     this.replaceOptions(options)
   }
 
@@ -77,7 +84,7 @@ export class Database {
   /** Replaces all sessions by ones with these options. */
   replaceOptions(next: DatabaseOptions): void {
     this.options = next
-    this.#connect = createConnector(next)
+    this.#connect = createConnector(next, this.#sessionChecks)
     const { exposedHost: host } = next
     const text =
       'connections to the database are not encrypted: add an sslmode to its URL, or sslmode=disable'
@@ -92,20 +99,28 @@ export class Database {
   }
 }
 
+/** What a database must pass, in the order in which an operator would mend it. */
+export interface DatabaseChecks {
+  /** Before it is used at all: at the start, and behind a new URL. */
+  readonly start: readonly Check[]
+  /** In each new session. They delay it, so they should be quick. */
+  readonly session: readonly Check[]
+}
+
 /** Opens the database of a URL for the application, whose start waits up to `timeoutMs` until it passes the checks. */
 export function openDatabase(
   app: FastifyInstance,
   url: Secret<DatabaseOptions>,
-  checks: readonly Check[],
+  checks: DatabaseChecks,
   timeoutMs: number
 ): Database {
   const { log } = app
-  const database = new Database(url.value, log)
+  const database = new Database(url.value, checks.session, log)
   app.addHook('onClose', async () => database.end())
   // Before the application listens. The options are read anew each time: the file of the URL may change meanwhile.
   app.addHook('onReady', async () => {
     const tell = (missing: string) => log.warn({ missing }, 'waiting for the database')
-    await waitForDatabase(() => database.options, timeoutMs, checks, tell)
+    await waitForDatabase(() => database.options, timeoutMs, checks.start, tell)
   })
 
   // A new URL is used once its database passes the checks. So a password may change in the file or in the database first, and
@@ -115,7 +130,7 @@ export function openDatabase(
     const current = () => (isNewest() ? next : undefined)
     const tell = (missing: string) =>
       log.warn({ missing }, 'DATABASE_URL_FILE has a URL that does not work yet')
-    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks, tell)
+    await waitForDatabase(current, Number.POSITIVE_INFINITY, checks.start, tell)
     if (isNewest()) database.replaceOptions(next)
   })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'

@@ -1,8 +1,7 @@
 /** A session of the database: runs one statement at a time within a limit, and says whether its result can be trusted. */
-import { connect, isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls'
 import type pg from 'pg'
+import type { Client } from './client.ts'
 import { diagnose, isReported, NoConnection } from './errors.ts'
 
 /** How long PostgreSQL may take to end a statement after a request to cancel it. */
@@ -23,13 +22,13 @@ interface End {
 export class Session {
   /** It has ended, and cannot be used again. */
   hasEnded = false
-  readonly #client: pg.Client
+  readonly #client: Client
   /** The commit of the statement was cancelled while it waited for a synchronous standby. */
   #isUnreplicated = false
   /** Called with whether the server is ready for another statement, or the session has ended. */
   #settle: (isReady: boolean) => void = () => {}
 
-  constructor(client: pg.Client) {
+  constructor(client: Client) {
     this.#client = client
     const lose = () => {
       this.hasEnded = true
@@ -59,7 +58,7 @@ export class Session {
     const cancel = () => {
       // If the result was read in the turn in which the time was up, a request would cancel the next statement.
       if (isOver || graceTimer) return
-      cancelStatement(this.#client)
+      this.#client.cancelStatement()
       // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
       graceTimer = setTimeout(() => setImmediate(giveUp), cancelGraceMs)
     }
@@ -96,41 +95,4 @@ async function judge(cause: unknown, ready: Promise<boolean>): Promise<End> {
   // The next session may reach a server that accepts writes, and has no stale statement or plan.
   if (isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
   return { error: new Error('the session has ended', { cause }), loss: 'server' }
-}
-
-/** What the server has sent for cancel requests, which the driver's types leave out (docs/decisions.md). */
-type Secrets = { processID: number; secretKey: number }
-
-/** The length and the code of both requests (PostgreSQL manual, "Message Formats"). */
-const cancelHead = Buffer.from('0000001004d2162e', 'hex')
-const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
-/** A server that has not accepted the request after this time will not. */
-const requestLimitMs = 5_000
-
-/**
- * Asks PostgreSQL to cancel what a session is running (its manual, "Canceling Requests in Progress"): as libpq 17 does, at its
- * address and with its TLS. It may come too late.
- */
-export function cancelStatement(client: pg.Client): void {
-  const { processID, secretKey } = client as unknown as Secrets
-  const { host, port, ssl, connection } = client
-  const request = Buffer.concat([cancelHead, Buffer.alloc(8)])
-  request.writeInt32BE(processID, 8)
-  request.writeInt32BE(secretKey, 12)
-  // The name may stand for another server by now.
-  const { remoteAddress = host } = (connection.stream ?? {}) as { remoteAddress?: string }
-  const socket = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, remoteAddress)
-  const ignore = () => {} // If the server cannot be reached, the statement fails, too.
-  socket.on('error', ignore)
-  socket.setTimeout(requestLimitMs, () => socket.destroy())
-  if (!ssl) return void socket.end(request).resume()
-  socket.write(tlsRequest)
-  socket.once('data', (answer) => {
-    if (answer.toString() !== 'S') return socket.destroy()
-    const options = ssl as unknown as TlsOptions
-    const name = isIP(host) ? {} : { servername: host }
-    // `key` by name: the driver makes it non-enumerable.
-    const encrypted = connectTls({ socket, host, ...options, key: options.key as string, ...name })
-    return encrypted.on('error', ignore).end(request).resume()
-  })
 }

@@ -3,6 +3,7 @@ import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
 import { parse } from 'pg-connection-string'
 import { StartupFault } from '../startup-fault.ts'
+import { readTls, tlsParameters } from './tls.ts'
 
 /** Where and how to open sessions: the driver's options for a client, and those of connector.ts. */
 export interface DatabaseOptions extends pg.ClientConfig {
@@ -10,6 +11,8 @@ export interface DatabaseOptions extends pg.ClientConfig {
   readonly hosts: readonly { host: string; port: number }[]
   /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
   readonly exposedHost: string | undefined
+  /** Reads the files of the URL anew; returns the options of TLS, or undefined for none. Throws an Error that names the file. */
+  readonly readTls: () => ConnectionOptions | undefined
 }
 
 const anyText = /^[^\0]+$/s
@@ -50,25 +53,25 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
   const given = readParameters(query)
   const values: Values = Object.fromEntries(given)
   checkTogether(values, list)
+  const tls = new URLSearchParams([...given].filter(([name]) => tlsParameters.includes(name)))
+  const isEncrypted = tryReadTls(tls) !== undefined
+  for (const name of tlsParameters) given.delete(name)
   const all = list.split(',').map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
   const hosts = all.map(({ host, port }) => ({ host: host ?? '', port: Number(port || 5432) }))
   if (!hosts.every(({ host, port }) => host && port > 0 && port <= 65_535)) throw fault(form)
-  const [{ user = '', password = '', database, ssl, options }] = all as [ReturnType<typeof parse>]
-  // Node takes an empty file for none, and would trust every public authority.
-  if (typeof ssl === 'object' && ssl.ca !== undefined && !ssl.ca.includes('-----BEGIN '))
-    throw fault(`has a parameter whose file cannot be read: no PEM, open '${values.sslrootcert}'`)
+  const [{ user = '', password = '', database, options }] = all as [ReturnType<typeof parse>]
   return {
     user,
     password,
     hosts,
     database: database ?? '',
-    // False for none: with undefined, the driver would ask the environment, which would change the first default, too.
-    ssl: typeof ssl === 'object' && { rejectUnauthorized: true, ...(ssl as ConnectionOptions) },
+    readTls: () => readTls(tls),
     ...(options !== undefined && { options }),
     application_name: values.application_name ?? 'plant-store',
     enableChannelBinding: values.channel_binding === 'prefer',
     connectionTimeoutMillis: Number(values.connect_timeout ?? 0) * 1_000,
-    exposedHost: values.sslmode || ssl ? undefined : hosts.find(({ host }) => !isLocal.test(host))?.host
+    exposedHost:
+      values.sslmode || isEncrypted ? undefined : hosts.find(({ host }) => !isLocal.test(host))?.host
   }
 }
 
@@ -98,13 +101,20 @@ function checkTogether({ sslmode, sslrootcert, sslcert, sslkey, ...others }: Val
   if (!sslcert !== !sslkey) throw fault('must set both sslcert and sslkey, or neither')
 }
 
-/** Parses the URL of one host. The library reads the files that the parameters name. */
+/** Parses the URL of one host. */
 function tryParse(url: string) {
   try {
     return parse(url, { useLibpqCompat: true })
+  } catch {
+    // Not the library's message: it could quote the URL.
+    throw fault(form)
+  }
+}
+
+function tryReadTls(parameters: URLSearchParams) {
+  try {
+    return readTls(parameters)
   } catch (error) {
-    const { code, path, message } = error as NodeJS.ErrnoException
-    // No other message: it could quote the URL.
-    throw fault(code && path ? `has a parameter whose file cannot be read: ${message}` : form)
+    throw fault(`has a parameter whose file cannot be read: ${(error as Error).message}`)
   }
 }

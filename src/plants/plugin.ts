@@ -45,14 +45,18 @@ const checkTable: Check = async (client) => (await client.query(selectFaults)).r
 
 const crashMessage =
   'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; leave them off only for development and tests'
+
 const downMessage =
   'the database has been unreachable for the write deadline; refusing creates until it is back'
 
 export default fp<Options>(async (app, config) => {
   const { write, tracing } = config
   const warn = (settings: string[]) => app.log.warn({ settings }, crashMessage)
-  // In the order in which an operator would mend what they find.
-  const checks = [checkServer, checkStatements(samples), checkTable, warnOfCrashes(warn)]
+  const checks = {
+    // In the order in which an operator would mend what they find.
+    start: [checkServer, checkStatements(samples), checkTable, warnOfCrashes(warn)],
+    session: [checkServer, checkTable]
+  }
   const database = openDatabase(app, config.database, checks, config.STARTUP_TIMEOUT_MS)
   const rowsOfBatches = new Histogram({
     name: `${prefix}batch_rows`,

@@ -80,7 +80,7 @@ const refused: [host: Host, query: string, line: RegExp][] = [
   ],
   ['localhost', 'sslmode=verify-full', /unable to verify the first certificate|self-signed certificate/],
   ['localhost', `sslmode=require&${wrong}`, /unable to verify the first certificate|self-signed certificate/],
-  ['a server without TLS', 'sslmode=require', /does not support SSL/],
+  ['a server without TLS', 'sslmode=require', /does not support TLS/],
   ['standby', 'target_session_attrs=read-write', /read-only/]
 ]
 const shown = (text: string) => text.replaceAll(`${directory}/`, '') || 'no parameter'

@@ -1,0 +1,44 @@
+/** The options of TLS that a URL's parameters ask for, with the files of certificates and keys that they name. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import type { ConnectionOptions } from 'node:tls'
+import { parse } from 'pg-connection-string'
+
+/** The parameters of a URL that are about TLS. */
+export const tlsParameters = ['sslmode', 'sslrootcert', 'sslcert', 'sslkey']
+
+const certificates = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?(?:-----END [^\n]*|$)/gs
+
+/**
+ * Reads the files that these parameters name; returns undefined where they ask for no TLS. Called for each session, as libpq
+ * does, so that files can be renewed. Throws an Error that names the file, and holds nothing of what is in it.
+ */
+export function readTls(parameters: URLSearchParams): ConnectionOptions | undefined {
+  const { ssl } = parse(`postgres://host/?${parameters}`, { useLibpqCompat: true })
+  if (typeof ssl !== 'object') return undefined
+  const { ca, cert, key } = ssl
+  const [caFile, certFile, keyFile] = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => parameters.get(name))
+  if (ca !== undefined && !areCertificates(ca)) throw new Error(`'${caFile}' has no valid certificate`)
+  if (typeof cert === 'string' && !areCertificates(cert))
+    throw new Error(`'${certFile}' has no valid certificate`)
+  const ownKey = key === undefined ? undefined : tryTo(() => createPrivateKey(key))
+  if (key !== undefined && !ownKey) throw new Error(`'${keyFile}' has no valid key`)
+  // While they are renewed, one file may be newer than the other.
+  if (cert && ownKey && !new X509Certificate(cert).checkPrivateKey(ownKey))
+    throw new Error(`'${keyFile}' is not the key of '${certFile}'`)
+  return { rejectUnauthorized: true, ...(ssl as ConnectionOptions) }
+}
+
+/** Node takes an empty text for all public authorities, and passes over a certificate that is broken or cut off. */
+function areCertificates(text: string): boolean {
+  const found = text.match(certificates) ?? []
+  return found.length > 0 && found.every((certificate) => tryTo(() => new X509Certificate(certificate)))
+}
+
+/** Returns what a function returns, or undefined where it throws. */
+function tryTo<T>(run: () => T): T | undefined {
+  try {
+    return run()
+  } catch {
+    return undefined
+  }
+}
