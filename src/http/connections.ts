@@ -65,7 +65,7 @@ export class Connection {
   endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
     if (this.#newest !== request) return false
     // After a response that says close, Node closes: the client must have sent all of its request, or lose the response.
-    if (!request.complete && !mustEnd && !this.cutOffBy) return false
+    if (!request.complete && !mustEnd && !this.#isOver) return false
     if (mustEnd || this.#socket.readableEnded) this.#isOver = true
     return this.#isOver
   }
