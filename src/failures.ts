@@ -72,21 +72,25 @@ export class Failure extends Error {
   }
 }
 
-/** What a status code of Fastify or of a plugin means, if it is the client's fault: 416 is a bad range of a file of the docs. */
+/**
+ * The status codes of Fastify and of plugins that have a failure of their own. All others from 400 to 499 mean a malformed
+ * request, such as the 400, 412 and 416 of the docs' files. Their 403 is for a path that none of them has, such as `a/../b`.
+ */
 const byStatusCode: Record<number, FailureName> = {
-  400: 'MalformedRequest',
+  403: 'NotFound',
+  404: 'NotFound',
   413: 'BodyTooLarge',
-  415: 'UnsupportedMediaType',
-  416: 'MalformedRequest'
+  415: 'UnsupportedMediaType'
 }
 
 /** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. */
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
   const { statusCode = 500 } = Object(thrown) as { statusCode?: number }
-  const name = byStatusCode[statusCode]
-  // The message of such an error can quote what the client has sent.
-  return name ? new Failure(name) : new Failure('Internal', { cause: thrown })
+  // The message of a client's fault can quote what the client has sent.
+  return statusCode >= 400 && statusCode < 500
+    ? new Failure(byStatusCode[statusCode] ?? 'MalformedRequest')
+    : new Failure('Internal', { cause: thrown })
 }
 
 /** Returns the interface's response for a failure. No other function makes one. */

@@ -42,7 +42,7 @@ const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
 const chunkedHead = request('', chunked)
 const headOf = (head: Head, line?: string) => request('', { 'content-length': '9', ...head }, line)
 const noAuthorization = { authorization: undefined }
-const upgrade = { connection: 'upgrade', upgrade: 'websocket' }
+export const upgrade = { connection: 'upgrade', upgrade: 'websocket' }
 const utf8 = (text: string) => Buffer.from(text).toString('latin1')
 /** A wait until this many responses have come. */
 export const come = (count: number) => new RegExp(`^(HTTP/1\\.1 [^]*?\\r\\n\\r\\n\\{[^]*?\\}){${count}}$`)
@@ -138,8 +138,31 @@ const ofPage = (reply: Reply): Reply => ({
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
   }
 })
-const page = (head: Head) =>
-  request('', { 'content-length': undefined, ...head }, 'GET /docs/static/index.css HTTP/1.1')
+const page = (head: Head, path = 'index.css', method = 'GET') =>
+  request('', { 'content-length': undefined, ...head }, `${method} /docs/static/${path} HTTP/1.1`)
+const old = 'Thu, 01 Jan 1970 00:00:00 GMT'
+/** What a file of the page, which is as HTTP has it, cannot fulfil. */
+const badConditions: Head[] = [
+  { 'if-match': '"x"' },
+  { 'if-match': '"x", W/"y"', 'if-none-match': '*' },
+  { 'if-unmodified-since': old },
+  { range: 'bytes=99999999-' }
+]
+/** Paths that no file of the page can have, or that could lead out of them; not all can be decoded. */
+const badFiles = [
+  '%2e%2e/package.json',
+  '../package.json',
+  'a/../index.css',
+  './index.css',
+  '/index.css',
+  '..%5cindex.css',
+  '%2e',
+  '%00',
+  'index.css%00.js',
+  'a'.repeat(300),
+  'a/'.repeat(5_000)
+]
+const noFiles = ['nothing.js', 'index.css/x', '%2findex.css', '%25', '%2500', '%23', '%c3%a4', '*', '.git']
 const routes: Case[] = [
   ...otherMethods.map((name): Case => [name, [bare(`${name} /plants HTTP/1.1`)], noMethod]),
   ['HEAD', [bare('HEAD /plants HTTP/1.1')], { ...noMethod, body: '' }],
@@ -147,14 +170,20 @@ const routes: Case[] = [
   ['CONNECT', [connect], noMethod],
   ['CONNECT behind a good request', [good() + connect], created, noMethod],
   ['a path above', [bare('GET /v1 HTTP/1.1')], noPath],
-  ['a range that a file of the page has not', [page({ range: 'bytes=99999999-' })], ofPage(malformed)],
-  ['a file of the page that is not there', [bare('GET /docs/static/nothing.js HTTP/1.1')], ofPage(noPath)],
+  ...badConditions.map((head): Case => [JSON.stringify(head), [page(head)], ofPage(malformed)]),
+  ['HEAD of a file', [page({ 'if-match': '"x"' }, 'index.css', 'HEAD')], ofPage({ ...malformed, body: '' })],
+  ['POST to a file', [page({}, 'index.css', 'POST')], noPath],
+  ...[...badFiles, ...noFiles].map(
+    (path): Case => [`/docs/static/${path}`, [page({}, path)], ofPage(noPath)]
+  ),
+  ['the path of a file that is no text', [page({}, '%e4')], malformed],
   ...['/plan', '/plants/1', '/plants/', '/Plants'].map((path) => withLine(`POST ${path} HTTP/1.1`, noPath))
 ]
 
-const coded = (value: string) => request('', { ...chunked, 'transfer-encoding': value })
+const gzip = { ...chunked, 'transfer-encoding': 'gzip, chunked' }
+export const coded = (value: string) => request('', { ...chunked, 'transfer-encoding': value })
 const oldCoding = malformedBy('HTTP/1.0 does not define Transfer-Encoding')
-const oldChunked = request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0')
+export const oldChunked = request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0')
 const badLengths = ['-1', '1e1', '25, 25', '9'.repeat(20)]
 const goodTypes = ['; charset=utf-8', ';a=b ; Charset="UTF-8"', '; a=";charset=latin1"']
 const badCharsets = [';charset=latin1', '; charset=utf-8x', '; a="b";charset=utf-16']
@@ -330,7 +359,9 @@ const hurriedCases: Case[] = [
   ['no body arrives', [headOf({}, below)], late],
   ['half a body arrives', [headOf({}, below), '{"id":1'], late],
   ['half a chunk arrives', [request('', chunked, below), '9\r\n{"id":1'], late],
-  ['half a body arrives that is refused', [headOf(noAuthorization, below), '{'], noToken]
+  ['half a body arrives that is refused', [headOf(noAuthorization, below), '{'], noToken],
+  ['no chunk of another coding arrives', [coded('gzip, chunked')], coding],
+  ['chunks of another coding, of an upgrade', [request('', { ...upgrade, ...gzip }), good()], coding]
 ]
 
 interface Options {

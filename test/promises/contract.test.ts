@@ -3,7 +3,7 @@ import t from 'tap'
 import { failureNumbers, maskFields, type Reply } from '../support/responses.ts'
 import { startService } from '../support/service.ts'
 import { exchange, parseResponses, request } from '../support/sockets.ts'
-import { come, created, good, plant, refused, tables } from './byte-cases.ts'
+import { coded, come, created, good, oldChunked, plant, refused, tables, upgrade } from './byte-cases.ts'
 
 const service = await startService(t)
 /** The same with little patience, below a path. */
@@ -22,7 +22,7 @@ for (const [subject, cases, { jobs = 1, isHurried = false } = {}] of tables)
       t.test(`${title.slice(0, 80)} → ${outcomes.join(', ') || 'no response'}`, async (t) => {
         const { url } = isHurried ? hurried : service
         const responses = parseResponses(await exchange(url, parts, { halfClose: !isHurried }), {
-          isHead: title === 'HEAD'
+          isHead: title.startsWith('HEAD')
         })
         const found = responses.map((response) => ({ ...response, headers: maskFields(response.headers) }))
         t.strictSame(found, expected)
@@ -39,6 +39,14 @@ t.test('a response tells a balancer whether its connection goes on', async (t) =
     [request(plant(), { connection: 'close' }), 'close'],
     [request(plant(), {}, old), 'close'],
     [request('{', { connection: 'keep-alive' }, old), 'keep-alive'],
+    [request('{', { host: undefined }), 'keep-alive'],
+    // What is behind them cannot be read: these responses are the last.
+    [`${coded('gzip, chunked')}0\r\n\r\n`, 'close'],
+    [`${oldChunked}0\r\n\r\n`, 'close'],
+    [request('{', { ...upgrade, authorization: undefined }), 'close'],
+    [request('{', { expect: 'miracles' }), 'close'],
+    [request(plant(), {}, 'POST /plants HTTP/2.0'), 'close'],
+    [request(plant(), { x: 'a'.repeat(20_000) }), 'close'],
     ['garbage\r\n\r\n', 'close']
   ]
   for (const [bytes, expected] of cases) {
