@@ -47,6 +47,19 @@ for (const [title, { command, start }] of Object.entries(balancers)) {
     await until('an instance serves', async () => (await fetch(`${balancer.url}/livez`)).ok)
     t.match(await create(t, balancer, -1), { status: 200, body: '{"name":"n"}' })
 
+    const script = `GET /docs/static/swagger-ui-bundle.js HTTP/1.1`
+    const get = request(
+      '',
+      { 'content-length': undefined, 'accept-encoding': 'gzip', connection: 'close' },
+      script
+    )
+    const compressed = await exchange(balancer.url, [get])
+    t.match(
+      compressed.toString('latin1', 0, 1_000),
+      /^HTTP\/1.1 200 OK\r\n(?s:.*)content-encoding: gzip\r\n/i
+    )
+    t.ok(compressed.length < 800_000, `the script of /docs takes ${compressed.length} bytes`)
+
     const load = startRivals({ urls: [balancer.url], token, clients: 16, pauseMs: 10 })
     t.teardown(() => load.stop())
     await load.succeed(200)
