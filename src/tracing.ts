@@ -2,6 +2,7 @@
  * Tracing by OpenTelemetry, configured by the standard OTEL_ variables: the spans of requests, by @fastify/otel but with the
  * service's own view of what is an error, and those of group commit, one for each attempt.
  */
+import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FastifyOtelInstrumentation } from '@fastify/otel'
 import { context, diag, type SpanContext, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
@@ -21,19 +22,23 @@ export interface TracedItem extends Item {
   readonly span?: SpanContext | undefined
 }
 
-/** Starts tracing for this process. Throws a StartupFault where the environment asks for what is not supported. */
+/** Starts tracing for this process. Throws a StartupFault with a line for each variable that cannot be followed. */
 export function startTracing(env: Record<string, string | undefined>, log: Pick<FastifyBaseLogger, 'warn'>) {
-  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
-    throw new StartupFault(['OTEL_TRACES_EXPORTER must be otlp or none'])
-  const { OTEL_EXPORTER_OTLP_PROTOCOL: usual, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: own } = env
-  if ((own || usual || 'http/protobuf') !== 'http/protobuf')
-    throw new StartupFault(['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf'])
-  const report = (message: string) => log.warn({ detail: message }, 'spans cannot be sent')
-  diag.setLogger({ error: report, warn: report, info() {}, debug() {}, verbose() {} })
+  const faults = findFaults(env)
+  // The library only warns of variables that it cannot read, and takes its defaults in their place.
+  let report = (message: string) => {
+    faults.push(`OpenTelemetry: ${message}`)
+  }
+  const pass = (message: string) => report(message)
+  const logger = { error: pass, warn: pass, info() {}, debug() {}, verbose() {} }
+  diag.setLogger(logger, { suppressOverrideMessage: true })
   const provider = new NodeTracerProvider({
     resource: defaultResource().merge(detectResources({ detectors: [ownDetector, envDetector] })),
-    spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())]
+    // Its message about a URL quotes it, perhaps with a password.
+    spanProcessors: faults.length > 0 ? [] : [new BatchSpanProcessor(new OTLPTraceExporter())]
   })
+  if (faults.length > 0) throw new StartupFault([...new Set(faults)])
+  report = (message) => log.warn({ detail: message }, 'spans cannot be sent')
   provider.register()
   return {
     /** Makes a span for each request; register it before anything else. Sends the last spans when the application closes. */
@@ -41,6 +46,37 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
     /** Returns the context of the span of the request that is being handled, if there is one. */
     activeSpan: () => trace.getSpanContext(context.active()),
     traceStore
+  }
+}
+
+/** Returns a line for each variable that is not supported, or that the library would ignore without a word. */
+function findFaults(env: Record<string, string | undefined>): string[] {
+  const faults: string[] = []
+  if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
+    faults.push('OTEL_TRACES_EXPORTER must be otlp or none')
+  for (const name of ['OTEL_EXPORTER_OTLP_', 'OTEL_EXPORTER_OTLP_TRACES_']) {
+    const { [`${name}PROTOCOL`]: protocol, [`${name}ENDPOINT`]: url, [`${name}HEADERS`]: fields } = env
+    if (protocol && protocol !== 'http/protobuf') faults.push(`${name}PROTOCOL must be http/protobuf`)
+    if (url && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+      faults.push(`${name}ENDPOINT must be a URL such as http://collector:4318`)
+    if (!areFields(fields ?? ''))
+      faults.push(`${name}HEADERS must be name=value, separated by commas and percent-encoded`)
+  }
+  return faults
+}
+
+/** Returns whether a text lists header fields as OTEL_EXPORTER_OTLP_HEADERS does (W3C Baggage). */
+function areFields(text: string): boolean {
+  try {
+    for (const field of text.split(',').filter((each) => each.trim() !== '')) {
+      const [name = '', ...value] = field.split('=')
+      if (value.length === 0) return false
+      validateHeaderName(decodeURIComponent(name.trim()))
+      validateHeaderValue(name, decodeURIComponent(value.join('=').trim()))
+    }
+    return true
+  } catch {
+    return false
   }
 }
 

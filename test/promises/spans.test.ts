@@ -2,7 +2,8 @@
 import t from 'tap'
 import { startCollector } from '../support/collector.ts'
 import { lockTable, untilBlocked } from '../support/postgres/database.ts'
-import { run, serverFile } from '../support/process.ts'
+import { serverFile } from '../support/process.ts'
+import { type Env, hidden, refuses, type Says } from '../support/refusal.ts'
 import { failure, success } from '../support/responses.ts'
 import { headers, post, send, startService, token } from '../support/service.ts'
 import { exchange, request } from '../support/sockets.ts'
@@ -99,12 +100,35 @@ t.test('a collector that is away: the service serves, warns, and ends with 0', a
   t.equal(await end(), 0)
 })
 
-t.test('an exporter that is not supported: one line, and no start', async (t) => {
-  const env = {
-    DATABASE_URL: 'postgres://127.0.0.1/plants',
+const url = 'must be a URL such as http://collector:4318'
+const fields = 'must be name=value, separated by commas and percent-encoded'
+const ofLibrary = (text: string) => new RegExp(`^plant-store: OpenTelemetry: [^\\n]*${text}`)
+const ratio = 'parentbased_traceidratio'
+/** Variables with which the service does not start: its line, or what a line of the library has. No line has a secret. */
+const bad: [env: Env, says: Says][] = [
+  [{ OTEL_TRACES_EXPORTER: 'zipkin' }, ['OTEL_TRACES_EXPORTER must be otlp or none']],
+  [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, ['OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf']],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: hidden }, [`OTEL_EXPORTER_OTLP_ENDPOINT ${url}`]],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: `http://a:${hidden}@` }, [`OTEL_EXPORTER_OTLP_ENDPOINT ${url}`]],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, [`OTEL_EXPORTER_OTLP_ENDPOINT ${url}`]],
+  [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'tcp://c:1' }, [`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ${url}`]],
+  [{ OTEL_EXPORTER_OTLP_HEADERS: hidden }, [`OTEL_EXPORTER_OTLP_HEADERS ${fields}`]],
+  [{ OTEL_EXPORTER_OTLP_HEADERS: `a=b,c d=${hidden}` }, [`OTEL_EXPORTER_OTLP_HEADERS ${fields}`]],
+  [{ OTEL_EXPORTER_OTLP_TRACES_HEADERS: `a=${hidden}%0a` }, [`OTEL_EXPORTER_OTLP_TRACES_HEADERS ${fields}`]],
+  [{ OTEL_EXPORTER_OTLP_TIMEOUT: '10s' }, ofLibrary('OTEL_EXPORTER_OTLP_TIMEOUT')],
+  [{ OTEL_EXPORTER_OTLP_COMPRESSION: 'zip' }, ofLibrary('OTEL_EXPORTER_OTLP_COMPRESSION')],
+  [{ OTEL_EXPORTER_OTLP_CERTIFICATE: '/nowhere.pem' }, ofLibrary('certificate')],
+  [{ OTEL_TRACES_SAMPLER: 'sometimes' }, ofLibrary('OTEL_TRACES_SAMPLER')],
+  [{ OTEL_TRACES_SAMPLER: ratio, OTEL_TRACES_SAMPLER_ARG: '2' }, ofLibrary('OTEL_TRACES_SAMPLER_ARG')],
+  [{ OTEL_BSP_SCHEDULE_DELAY: '1s' }, ofLibrary('OTEL_BSP_SCHEDULE_DELAY')]
+]
+
+t.test('a bad variable: one line, and no start', { jobs: 4 }, async (t) => {
+  const usual = {
+    DATABASE_URL: 'postgres://127.0.0.1:1/plants',
     AUTH_TOKENS: token,
-    OTEL_TRACES_EXPORTER: 'zipkin'
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1'
   }
-  const stderr = 'plant-store: OTEL_TRACES_EXPORTER must be otlp or none\n'
-  t.strictSame(await run(t, serverFile, env), { code: 1, stdout: '', stderr })
+  for (const [env, says] of bad)
+    t.test(JSON.stringify(env), (t) => refuses(t, serverFile, { ...usual, ...env }, says))
 })
