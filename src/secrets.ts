@@ -1,5 +1,14 @@
 /** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
-import { readFileSync, unwatchFile, watchFile } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  statSync,
+  unwatchFile,
+  watchFile
+} from 'node:fs'
 import type { FastifyInstance } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
@@ -34,17 +43,28 @@ export function readSecret<T>(
   }
 }
 
-/** Returns the text of a file, or why it cannot be read. */
+/** Returns the text of a regular file, to which links may lead, or why it cannot be read. Never waits for a writer. */
 function readText(path: string): string | StartupFault {
+  let file: number | undefined
   try {
-    return readFileSync(path, 'utf8').trim()
+    // A pipe can be read only once, and to open a device can do something to it.
+    if (!statSync(path).isFile()) return irregular
+    // The file may have been replaced since: to open a pipe without a writer would block the process for ever.
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    return fstatSync(file).isFile() ? readFileSync(file, 'utf8').trim() : irregular
   } catch (error) {
     return new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
+  } finally {
+    if (file !== undefined) closeSync(file)
   }
 }
 
+const irregular = new StartupFault([
+  'must name a regular file, not a pipe, a socket, a directory or a device'
+])
+
 const lookEveryMs = 250
-/** The file is read when it has not changed for this time: half of a secret may be valid, too. */
+/** A text is used when the file has had it for this time: half of a secret may be valid, too. */
 const settledMs = 500
 
 /**
@@ -59,10 +79,11 @@ export function followSecret(
   use: (text: string, isNewest: () => boolean) => void | Promise<void>
 ): () => boolean {
   if (!path) return () => false
+  /** What the last look at the file has found. */
+  let seen: string | StartupFault = first
   let newest: string | undefined = first
   let isBroken = false
-  const read = async () => {
-    const found = readText(path)
+  const take = async (found: string | StartupFault) => {
     const text = String(found)
     const isNewest = () => text === newest
     if (isNewest()) return
@@ -79,9 +100,18 @@ export function followSecret(
       if (isNewest()) app.log.error({ faults }, `${name} is broken; keeping the earlier text`)
     }
   }
+  const look = () => {
+    const before = seen
+    seen = readText(path)
+    if (String(seen) === String(before)) void take(seen)
+    else timer.refresh()
+  }
   // At first for what has changed since the start.
-  const timer = setTimeout(read, settledMs).unref()
-  watchFile(path, { interval: lookEveryMs, persistent: false }, () => timer.refresh())
+  const timer = setTimeout(look, settledMs).unref()
+  watchFile(path, { interval: lookEveryMs, persistent: false }, () => {
+    seen = readText(path)
+    timer.refresh()
+  })
   app.addHook('onClose', async () => {
     unwatchFile(path)
     clearTimeout(timer)

@@ -1,6 +1,8 @@
 /** Tokens and the database's URL change in their files, under a load that sees no error. */
-import { rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, rename, rm, rmdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { assertHistory } from '../support/histories/history.ts'
 import { startRivals } from '../support/histories/rivals.ts'
@@ -63,7 +65,21 @@ t.test('AUTH_TOKENS_FILE', async (t) => {
   const broken: [title: string, fault: RegExp, damage: () => Promise<void>][] = [
     ['an entry is bad', /^entry 2 has a bad name/, () => writeFile(path, badList)],
     ['it is empty', /^must hold at least one token/, () => writeFile(path, '')],
-    ['it is gone', /cannot be read \(ENOENT\)/, () => rm(path)]
+    [
+      'it is a pipe without a writer',
+      /^must name a regular file/,
+      async () => {
+        execFileSync('mkfifo', [at('pipe')])
+        await rename(at('pipe'), path)
+      }
+    ],
+    ['it is gone', /cannot be read \(ENOENT\)/, () => rm(path)],
+    ['it is a directory', /^must name a regular file/, () => mkdir(path)],
+    [
+      'it is a link to a device',
+      /cannot be read \(ENOENT\)|^must name a regular file/,
+      () => rmdir(path).then(() => symlink('/dev/zero', path))
+    ]
   ]
   for (const [title, fault, damage] of broken) {
     t.test(`${title}: the tokens from before stay, and the log and a metric tell it`, async (t) => {
@@ -80,11 +96,39 @@ t.test('AUTH_TOKENS_FILE', async (t) => {
   t.test('a good file is read again, and SIGHUP ends nothing', async (t) => {
     const reads = () => linesOf(service, 'AUTH_TOKENS_FILE was read').length
     const before = reads()
-    await writeFile(path, listOf(3))
+    await writeFile(at('new'), listOf(3))
+    await rename(at('new'), path)
     await until('it is read', reads, is(before + 1))
     t.equal(await metric(service, 'tokens_file_error')(), 0)
     service.kill('SIGHUP')
     t.strictSame(await post(3), created)
+  })
+
+  t.test('it is written in pieces: only the whole is read', async (t) => {
+    const told = () => service.log().filter(({ msg }) => msg.startsWith('AUTH_TOKENS_FILE ')).length
+    let index = 3
+    // A piece that stays, as this process stood still, is a text of its own: then it is written again.
+    for (let longestMs = Number.POSITIVE_INFINITY; longestMs > 400; ) {
+      const before = told()
+      const whole = listOf(++index)
+      longestMs = 0
+      let lastMs = performance.now()
+      for (let length = whole.length - 70; length <= whole.length; length++) {
+        await writeFile(path, whole.slice(0, length))
+        const nowMs = performance.now()
+        longestMs = Math.max(longestMs, nowMs - lastMs)
+        lastMs = nowMs
+        await sleep(25)
+      }
+      await until('the new token works', async () => (await post(index + 1)).status === 200)
+      // The line of a later request comes behind all of them.
+      const last = { 'x-request-id': `whole-${index}` }
+      await service.post({ id: --lastId, name: 'n' }, { headers: { ...headers, ...last } })
+      await until('its line is there', () =>
+        service.log().some(({ requestId }) => requestId === last['x-request-id'])
+      )
+      if (longestMs <= 400) t.equal(told(), before + 1)
+    }
   })
 
   t.test('no create of the load has failed, and the log has no secret', async (t) => {

@@ -1,5 +1,8 @@
 /** The settings: each bad value, bad token, missing secret and unreadable file is a line, before anything is tried. */
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { migrateFile, root, serverFile } from '../support/process.ts'
@@ -69,8 +72,13 @@ t.test('the table has each setting', async (t) => {
   t.strictSame(inTable.sort(), names.sort())
 })
 
-const files = t.testdir({ url: nowhere, empty: ' \n' })
+const files = t.testdir({ url: nowhere, empty: ' \n', directory: {}, link: t.fixture('symlink', 'pipe') })
 const file = (name: string) => join(files, name)
+execFileSync('mkfifo', [file('pipe')])
+const socket = createServer().listen(file('socket'))
+await once(socket, 'listening')
+t.teardown(() => socket.close())
+const irregular = 'must name a regular file, not a pipe, a socket, a directory or a device'
 const badUrl = 'must be a URL such as postgres://user:password@host:5432/database'
 const none = { DATABASE_URL: '', AUTH_TOKENS: '' }
 
@@ -93,11 +101,24 @@ const secrets: [title: string, env: Env, faults: string[]][] = [
   ],
   [
     'DATABASE_URL beside its file, and a file that is a directory',
-    { DATABASE_URL_FILE: file('url'), AUTH_TOKENS: '', AUTH_TOKENS_FILE: files },
-    [
-      'DATABASE_URL_FILE and DATABASE_URL must not both be set',
-      'AUTH_TOKENS_FILE names a file that cannot be read (EISDIR)'
-    ]
+    { DATABASE_URL_FILE: file('url'), AUTH_TOKENS: '', AUTH_TOKENS_FILE: file('directory') },
+    ['DATABASE_URL_FILE and DATABASE_URL must not both be set', `AUTH_TOKENS_FILE ${irregular}`]
+  ],
+  [
+    'pipes, to which a link leads, too',
+    { ...none, DATABASE_URL_FILE: file('pipe'), AUTH_TOKENS_FILE: file('link') },
+    [`DATABASE_URL_FILE ${irregular}`, `AUTH_TOKENS_FILE ${irregular}`]
+  ],
+  [
+    'a socket, and a device',
+    { ...none, DATABASE_URL_FILE: file('socket'), AUTH_TOKENS_FILE: '/dev/null' },
+    [`DATABASE_URL_FILE ${irregular}`, `AUTH_TOKENS_FILE ${irregular}`]
+  ],
+  [
+    // The tests give a process /dev/null as its standard input.
+    'standard input, and a device without an end',
+    { ...none, DATABASE_URL_FILE: '/dev/stdin', AUTH_TOKENS_FILE: '/dev/zero' },
+    [`DATABASE_URL_FILE ${irregular}`, `AUTH_TOKENS_FILE ${irregular}`]
   ],
   [
     'a file that is not there, and an empty one',
@@ -120,5 +141,7 @@ t.test('bad settings of the migrations are a line each, and an argument is refus
     ruleOf('PGSSLMODE', '').replace('DATABASE', 'MIGRATION_DATABASE'),
     `STARTUP_TIMEOUT_MS must be ${positive}`
   ])
+  const pipe = { DATABASE_URL: '', MIGRATION_DATABASE_URL_FILE: file('pipe') }
+  await refuses(t, migrateFile, { ...service, ...pipe }, [`MIGRATION_DATABASE_URL_FILE ${irregular}`])
   await refuses(t, migrateFile, service, ['migrate takes no arguments'], ['down'])
 })
