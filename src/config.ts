@@ -106,8 +106,9 @@ function deriveLimits(settings: Settings) {
       keepAliveTimeout: 620_000,
       maxConnections: settings.MAX_CONNECTIONS
     },
+    // A caller alone gets half: the largest body fits, also in chunks of 1 KiB, which count as a quarter more than their bytes.
     /** For bodies that are arriving. */
-    bodyMemoryBytes: Math.max(2 ** 26, 2 * settings.BODY_LIMIT_BYTES),
+    bodyMemoryBytes: Math.max(2 ** 26, 3 * settings.BODY_LIMIT_BYTES),
     // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
     // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
     shutdownTimeoutMs: Math.min(

@@ -155,6 +155,55 @@ const toReply = (response: Awaited<ReturnType<Client['responses']>>[number] | un
   body: response?.body ?? ''
 })
 
+/** Whole creates of nearly the largest body, by how they are framed. */
+const largest: Record<string, (body: string) => string> = {
+  'with a length': (body) => request(body),
+  'in chunks of 64 KiB': (body) => chunkedRequest(body, 2 ** 16),
+  'in chunks of 1 KiB': (body) => chunkedRequest(body, 2 ** 10)
+}
+const chunkedHead = request('', { 'content-length': undefined, 'transfer-encoding': 'chunked' })
+function chunkedRequest(body: string, length: number) {
+  const chunks = Array.from({ length: Math.ceil(body.length / length) }, (_, index) => {
+    const text = body.slice(index * length, (index + 1) * length)
+    return `${text.length.toString(16)}\r\n${text}\r\n`
+  })
+  return `${chunkedHead}${chunks.join('')}0\r\n\r\n`
+}
+
+for (const limit of [1, 24, 32, 64].map((count) => count * mebibyte))
+  t.test(`a body of nearly ${limit} bytes, the largest one, is admitted alone`, async (t) => {
+    const service = await start(t, { BODY_LIMIT_BYTES: String(limit) })
+    for (const [framing, make] of Object.entries(largest)) {
+      const client = await open(t, service.url)
+      client.send(make(`{"id":${++lastId},"name":"n"}`.padEnd(0.999 * limit)))
+      const [response] = await client.responses()
+      t.strictSame(toReply(response), success({ name: 'n' }), framing)
+      client.socket.destroy()
+    }
+  })
+
+t.test('a chunk takes more of the room than its bytes', async (t) => {
+  const service = await start(t, {})
+  // 12 times 20 kB would not be worth a word. As pieces in memory, they are 60 MB.
+  const clients = await Promise.all(
+    Array.from({ length: 12 }, async () => {
+      const client = await open(t, service.url)
+      client.send(`${chunkedHead}${'1\r\n \r\n'.repeat(20_000)}`)
+      const first = client.responses().then(([response]) => toReply(response))
+      first.catch(() => {}) // who awaits it reports it
+      return { client, first }
+    })
+  )
+  await Promise.race(clients.map(({ first }) => first))
+  for (const { client } of clients) {
+    const plant = `{"id":${++lastId},"name":"n"}`
+    client.send(`${plant.length.toString(16)}\r\n${plant}\r\n0\r\n\r\n`)
+  }
+  const replies = await Promise.all(clients.map(({ first }) => first))
+  const names = replies.map(({ status, headers }) => headers['error-name'] ?? status)
+  t.ok(names.includes('Overloaded') && names.includes(200), names.join())
+})
+
 t.test('bodies that are refused before their end leave their room', async (t) => {
   const service = await start(t, { BODY_LIMIT_BYTES: String(4 * mebibyte) })
   const { spaces, begin } = framings['in chunks']
