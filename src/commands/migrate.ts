@@ -35,6 +35,7 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
   const { createConnector } = await import('../database/connector.ts')
   const { PG_MIGRATE_LOCK_ID, runner } = await import('node-pg-migrate')
   const client = await createConnector(database)(timeoutMs)
+  let begun: string | undefined
   const options = {
     dbClient: client,
     dir: fileURLToPath(new URL('../../migrations', import.meta.url)),
@@ -44,7 +45,10 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
     singleTransaction: true,
     // Its own lock would be the session's. Ours has the same number, so that an earlier release waits for it, too.
     noLock: true,
-    log: () => {}
+    // The runner says in no other way which migration it has begun.
+    log: (line: string) => {
+      begun = /^### MIGRATION (\S+)/.exec(line)?.[1] ?? begun
+    }
   }
   try {
     for (;;)
@@ -56,7 +60,7 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
         await client.query('commit') // Where nothing was missing, nothing has ended the transaction.
         return done.map(({ name }) => name)
       } catch (error) {
-        if ((error as { code?: string }).code !== '55P03') throw error
+        if ((error as { code?: string }).code !== '55P03') throw nameMigration(error as Error, begun)
         if (performance.now() > deadline)
           throw new StartupFault(['another migration or transaction on the table holds a lock for too long'])
         await client.query('rollback')
@@ -65,4 +69,10 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
   } finally {
     await client.end()
   }
+}
+
+/** Returns the fault of a migration that has begun, with its name. Before one has, the error says what is wrong. */
+function nameMigration(error: Error, name: string | undefined): Error {
+  if (name === undefined) return error
+  return new StartupFault([`the migration ${name} has failed: ${error.message.split('\n', 1)[0]}`])
 }

@@ -1,6 +1,6 @@
 /** Migrations run once under a lock, or change nothing; each release runs on the tables of the next; roles.sql is enough. */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import t, { type Test } from 'tap'
 import { createDatabase, openSession, query, serverUrl } from '../support/postgres/database.ts'
 import { migrateFile, root, run } from '../support/process.ts'
@@ -81,6 +81,34 @@ t.test('a table of somebody else ends a migration in one line, and is left alone
     await query(url, `select attname from pg_attribute where attrelid = 'plants'::regclass and attnum > 0`),
     [{ attname: 'shape' }]
   )
+})
+
+/** Each fault of the second of two further migrations, and what the line says of it. The third is never begun. */
+const badMigrations: [title: string, sql: string, says: string][] = [
+  ['an unknown type', 'alter table plants add depth integre;', 'type "integre" does not exist'],
+  ['no SQL', 'alter tabel plants add depth integer;', 'syntax error at or near "tabel"'],
+  ['several lines', `do $$ begin raise exception E'no\\nroom'; end $$;`, 'no'],
+  ['a column twice', 'alter table plants add name text;', 'column "name" of relation "plants" already exists']
+]
+
+t.test('a migration that fails is named in one line, and nothing of the others is kept', async (t) => {
+  const copy = t.testdir({})
+  for (const part of ['src', 'migrations', 'package.json'])
+    cpSync(join(root, part), join(copy, part), { recursive: true })
+  const add = (name: string, sql: string) => writeFileSync(join(copy, 'migrations', `${name}.sql`), sql)
+  const file = relative(root, join(copy, migrateFile))
+  const bad = '1900000000001_depth'
+  add('1900000000000_height', 'alter table plants add height integer;')
+  add('1900000000002_width', 'alter table plants add width integer;')
+  for (const [title, sql, says] of badMigrations) {
+    const url = await createDatabase(t)
+    add(bad, sql)
+    const env = { DATABASE_URL: url, STARTUP_TIMEOUT_MS: '120000' }
+    t.equal(await refuses(t, file, env, [`the migration ${bad} has failed: ${says}`]), '', title)
+    const columns = `select attname from pg_attribute where attrelid = 'plants'::regclass and attname ~ 'h'`
+    t.strictSame(await query(url, columns), [])
+    t.strictSame(await look(url), { plants: true, noted: names.length })
+  }
 })
 
 t.test('this release runs on the table of the one after, which has one more nullable column', async (t) => {
