@@ -14,6 +14,13 @@ import fp from 'fastify-plugin'
 import type { Attempt, Item, Store } from './group-commit/types.ts'
 import { StartupFault } from './startup-fault.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The id of its span's trace, 32 hex digits, if it has a span. */
+    traceId?: string
+  }
+}
+
 /** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
 export type Tracing = ReturnType<typeof startTracing>
 
@@ -91,6 +98,7 @@ function traceRequests(provider: NodeTracerProvider) {
     ignorePaths: ({ url }) => /^\/(livez|readyz)(\?|$)/.test(url),
     requestHook(span, request) {
       const { method, url, routeOptions } = request
+      request.traceId = span.spanContext().traceId
       span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
       // Without the query string, which may hold anything.
       span.setAttribute('url.path', url.replace(/\?.*/s, ''))

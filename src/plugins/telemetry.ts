@@ -73,7 +73,7 @@ function describe({ request, elapsedTime }: FastifyReply) {
   const { id, headers, method, caller, failure, ip } = request
   return {
     requestId: id,
-    traceId: findTraceId(headers),
+    traceId: request.traceId ?? findTraceId(headers),
     method,
     route: request.routeOptions.url,
     caller: caller || undefined,

@@ -84,6 +84,41 @@ t.test('a request has a span in the trace of its traceparent, and its batch anot
     t.notMatch(collector.text(), secret)
 })
 
+t.test("the line of a request has the id of its span's trace", async (t) => {
+  const { collector, url, log, end } = await startTraced()
+  const byId = (id: string) => log().find(({ requestId }) => requestId === id)
+  let creates = 0
+  let others = 0
+  const plant = { id: 1, name: 'n' }
+  const requests: [id: string, method: string, path: string, fields: object][] = [
+    ['a-create', 'POST', '/plants', headers],
+    ['a-duplicate', 'POST', '/plants', headers],
+    ['of-a-trace', 'POST', '/plants', traced],
+    ['no-trace', 'POST', '/plants', { ...headers, traceparent: '00-0-0-01' }],
+    ['no-token', 'POST', '/plants', {}],
+    ['no-path', 'GET', '/nothing/here', {}],
+    ['no-text', 'GET', '/%zz', {}]
+  ]
+  const ids = new Set<unknown>()
+  for (const [id, method, path, fields] of requests) {
+    await send(url + path, { method, headers: { ...fields, 'x-request-id': id } }, JSON.stringify(plant))
+    const line = await until(`the line of ${id}`, () => byId(id))
+    const count = path === '/plants' ? ++creates : ++others
+    const span = (await collector.named(path === '/plants' ? 'POST /plants' : 'GET', count)).at(-1)
+    t.equal(line.traceId, span?.traceId, id)
+    ids.add(line.traceId)
+  }
+  t.ok(ids.has(traceId))
+  t.equal(ids.size, requests.length)
+  // What Node's parser refuses is no request, and has no span.
+  await exchange(url, ['hello\r\n\r\n'], { halfClose: true })
+  const refused = await until('its line is there', () =>
+    log().find(({ errorName, method }) => errorName === 'MalformedRequest' && !method)
+  )
+  t.notOk('traceId' in refused)
+  t.equal(await end(), 0)
+})
+
 for (const off of [{ OTEL_TRACES_EXPORTER: 'none' }, { OTEL_TRACES_SAMPLER: 'always_off' }])
   t.test(`${JSON.stringify(off)} turns spans off`, async (t) => {
     const { collector, post, end } = await startTraced(off)
