@@ -15,6 +15,11 @@ export default fp(async (app) => {
   const inFlight = 'Requests that have no complete response yet'
   addGauge('http_requests_in_flight', inFlight, () => connections.pending)
   addGauge('http_connections', 'Open connections of clients', () => connections.size)
+  const dropped = new Counter({
+    name: `${prefix}http_connections_dropped_total`,
+    help: 'Connections that were closed at once: MAX_CONNECTIONS were open'
+  })
+  server.on('drop', () => dropped.inc())
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",

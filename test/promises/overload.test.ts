@@ -233,7 +233,7 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
     return { id, client, reply }
   }
 
-  await t.test('where all are open, a further one is closed', async (t) => {
+  await t.test('where all are open, a further one is closed and counted', async (t) => {
     const before = await storedIds(service)
     const lock = await lockTable(t, service.databaseUrl)
     const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
@@ -247,6 +247,7 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
       further.on('error', () => {}),
       'close'
     )
+    t.equal((await service.metrics()).value('plant_store_http_connections_dropped_total'), 1)
     await lock.query('rollback')
     for (const { reply } of busy) t.strictSame(await reply, success({ name: 'n' }))
     t.strictSame(await storedIds(service), [...before, ...idsOf(busy)])
