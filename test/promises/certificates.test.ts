@@ -5,11 +5,11 @@ import t from 'tap'
 import { assertNoErrors } from '../support/histories/history.ts'
 import { startRivals } from '../support/histories/rivals.ts'
 import { type Certificate, createCertificate } from '../support/postgres/certificates.ts'
-import { query, setServer } from '../support/postgres/database.ts'
+import { lockTable, query, setServer } from '../support/postgres/database.ts'
 import { startServer } from '../support/postgres/server.ts'
 import { success } from '../support/responses.ts'
 import { startService, token } from '../support/service.ts'
-import { until } from '../support/until.ts'
+import { hasLength, until } from '../support/until.ts'
 
 /** Creates that succeed after each change. */
 const creates = 20
@@ -153,4 +153,17 @@ t.test('a file that is broken for a while', async (t) => {
       await mend()
       await until('it creates again', create, ({ status }) => status === 200)
     })
+
+  await t.test('a statement is cancelled by what is in the files now', async (t) => {
+    await write('ca.pem', both)
+    await serveAs(first)
+    const blocked = () => query(server.url, `select ${ours} and wait_event_type = 'Lock'`)
+    const holder = await lockTable(t, server.url)
+    const reply = create()
+    await until('a statement waits', blocked, hasLength(1))
+    t.equal((await reply).status, 400)
+    await until('no statement is left behind', blocked, hasLength(0))
+    await holder.query('rollback')
+    await until('it creates again', create, ({ status }) => status === 200)
+  })
 })

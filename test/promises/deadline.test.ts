@@ -72,7 +72,8 @@ const states: State[] = [
   },
   { state: 'with a locked table', enter: locked, told: either },
   { state: 'losing every response', by: 'proxied', enter: losses, told: either },
-  { state: 'without its synchronous standby', enter: noStandby, told: either }
+  { state: 'without its synchronous standby', enter: noStandby, told: either },
+  { state: 'without its standby, and silent about it', enter: silentlyNoStandby, told: either }
 ]
 
 function down(signal: NodeJS.Signals) {
@@ -121,6 +122,21 @@ async function noStandby(t: Test) {
     ({ length }) => length > 0
   )
   return heal
+}
+
+/** PostgreSQL calls a commit that was cancelled while it waited a success, and the notice that tells it is suppressed. */
+async function silentlyNoStandby(t: Test) {
+  const setMessages = async (change: string) => {
+    await query(server.url, `alter role ${role.name} ${change}`)
+    const end = `select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role.name}'`
+    await query(server.url, end)
+  }
+  await setMessages('set client_min_messages = error')
+  const heal = await noStandby(t)
+  return async () => {
+    await heal()
+    await setMessages('reset client_min_messages')
+  }
 }
 
 let lastId = 0

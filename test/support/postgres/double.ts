@@ -60,7 +60,8 @@ export async function startDouble(t: Teardown, port: number, { key, cert }: Cert
 
   const pass = (socket: Duplex, first: Buffer, isEncrypted: boolean) => {
     const server = keep(connect(port, '127.0.0.1'))
-    socket.on('close', () => server.destroy())
+    // Not destroyed: what has come is still to be passed on.
+    socket.on('close', () => server.end())
     server.on('close', () => socket.destroy())
     const forward = () => {
       server.write(first)

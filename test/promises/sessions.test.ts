@@ -1,0 +1,91 @@
+/** Sessions of the database: how a statement is cancelled, and which sessions are used again. */
+import t, { type Test } from 'tap'
+import { createCertificate } from '../support/postgres/certificates.ts'
+import { createDatabase, lockTable, query } from '../support/postgres/database.ts'
+import { startDouble } from '../support/postgres/double.ts'
+import { startProxy } from '../support/postgres/proxy.ts'
+import { success } from '../support/responses.ts'
+import { startService } from '../support/service.ts'
+import { hasLength, until } from '../support/until.ts'
+
+t.jobs = 2
+
+const plant = { name: 'n' }
+const certificate = createCertificate('localhost')
+/** The URL of a database by another port of this machine. */
+const byPort = (url: string, port: number) =>
+  Object.assign(new URL(url), { hostname: '127.0.0.1', port }).href
+
+/** Returns the service's sessions in a database, all or those that wait for a lock. */
+async function sessions(url: string, condition = 'true'): Promise<number[]> {
+  const rows = await query(
+    url,
+    `select pid from pg_stat_activity
+     where application_name = 'plant-store' and datname = current_database() and ${condition}`
+  )
+  return rows.map(({ pid }) => pid)
+}
+const blocked = (url: string) => sessions(url, `wait_event_type = 'Lock'`)
+
+async function stage(t: Test, encrypted: boolean, deadlineMs: number) {
+  const url = await createDatabase(t)
+  const double = await startDouble(t, Number(new URL(url).port), certificate)
+  const DATABASE_URL = byPort(url, double.port) + (encrypted ? '?sslmode=require' : '')
+  const service = await startService(t, { DATABASE_URL, WRITE_DEADLINE_MS: String(deadlineMs) })
+  return { url, double, service }
+}
+
+for (const encrypted of [false, true])
+  t.test(`a session ${encrypted ? 'with' : 'without'} TLS is cancelled in the same way`, async (t) => {
+    const { url, double, service } = await stage(t, encrypted, 3_000)
+    const { cancels } = double
+    await lockTable(t, url)
+    const reply = service.post({ id: 1, ...plant })
+    await until('a statement waits', () => blocked(url), hasLength(1))
+    await until('a request to cancel it comes', () => cancels.clear + cancels.encrypted)
+    t.equal((await reply).status, 400)
+    await until('no statement is left behind', () => blocked(url), hasLength(0))
+    t.equal(cancels[encrypted ? 'clear' : 'encrypted'], 0, 'none comes in the other way')
+  })
+
+t.test('a session whose request to cancel is late is not used again', async (t) => {
+  const { url, double, service } = await stage(t, false, 12_000)
+  const { cancels } = double
+  const holder = await lockTable(t, url)
+  const release = double.holdCancels()
+  const reply = service.post({ id: 1, ...plant })
+  const [pid] = await until('a statement waits', () => blocked(url), hasLength(1))
+  await until('a request to cancel it is on its way', () => cancels.clear)
+  await holder.query('rollback')
+  t.strictSame(await reply, success(plant), 'the statement has succeeded before')
+  await until('its session has ended', async () => !(await sessions(url)).includes(pid as number))
+  release()
+  t.strictSame(await service.post({ id: 2, ...plant }), success(plant))
+})
+
+t.test('when a session is lost, all others are replaced, and the log says so', async (t) => {
+  const url = await createDatabase(t)
+  const proxy = await startProxy(t, Number(new URL(url).port))
+  const service = await startService(t, { DATABASE_URL: byPort(url, proxy.port) })
+  const holder = await lockTable(t, url)
+  const replies = []
+  for (const count of [1, 2, 3]) {
+    replies.push(service.post({ id: count, ...plant }))
+    await until(`${count} statements wait`, () => blocked(url), hasLength(count))
+  }
+  await holder.query('rollback')
+  t.strictSame(await Promise.all(replies), Array(3).fill(success(plant)))
+  const before = await sessions(url)
+  t.ok(before.length >= 3)
+  const line = 'a database connection failed; replacing all connections'
+  const lines = () => service.log().filter(({ msg }) => msg === line)
+  t.strictSame(lines(), [])
+
+  proxy.lose(1)
+  t.strictSame(await service.post({ id: 4, ...plant }), success(plant))
+  await until('it is logged', lines, hasLength(1))
+  t.match(lines(), [{ level: 40, err: { message: String } }])
+  const areGone = (pids: number[]) => pids.every((pid) => !before.includes(pid))
+  await until('no session from before is left', () => sessions(url), areGone)
+  t.strictSame(await service.post({ id: 5, ...plant }), success(plant))
+})
