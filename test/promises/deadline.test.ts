@@ -3,7 +3,14 @@
  * the plant may be stored, and the service creates again afterwards by itself.
  */
 import t, { type Test } from 'tap'
-import { createRole, lockTable, openSession, query, setServer } from '../support/postgres/database.ts'
+import {
+  addTrigger,
+  createRole,
+  lockTable,
+  openSession,
+  query,
+  setServer
+} from '../support/postgres/database.ts'
 import { startProxy } from '../support/postgres/proxy.ts'
 import { startServer } from '../support/postgres/server.ts'
 import { type FailureName, failure, type Reply, success } from '../support/responses.ts'
@@ -124,18 +131,13 @@ async function noStandby(t: Test) {
   return heal
 }
 
-/** PostgreSQL calls a commit that was cancelled while it waited a success, and the notice that tells it is suppressed. */
+/** PostgreSQL calls a commit that was cancelled in its wait for the standby a success, and a trigger suppresses the warning. */
 async function silentlyNoStandby(t: Test) {
-  const setMessages = async (change: string) => {
-    await query(server.url, `alter role ${role.name} ${change}`)
-    const end = `select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role.name}'`
-    await query(server.url, end)
-  }
-  await setMessages('set client_min_messages = error')
+  const drop = await addTrigger(t, server.url, `perform set_config('client_min_messages', 'error', true);`)
   const heal = await noStandby(t)
   return async () => {
     await heal()
-    await setMessages('reset client_min_messages')
+    await drop()
   }
 }
 
