@@ -1,5 +1,6 @@
 /** Promise 11: at SIGTERM what has arrived is answered, and the process ends with exit code 0. */
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { checkResponses } from '../support/contract.ts'
 import { lockTable } from '../support/postgres/database.ts'
@@ -32,7 +33,13 @@ interface Case {
   expected: Reply[]
   /** The client reads nothing before the service has stopped listening. */
   isUnread?: boolean
+  /** How long after `before` and the signal the connection ends at the earliest, in ms. A slow machine only adds to it. */
+  afterMs?: number
 }
+
+/** What docs/running.md promises: how long each response ends its connection, and an unfinished request then has. */
+const noticeMs = 1_500
+const unfinishedMs = 10_000
 
 /** What a client has sent can be completed whenever the machine gets to it. */
 const patient: Case[] = [
@@ -68,18 +75,29 @@ const patient: Case[] = [
     expected: Array.from({ length: 5 }, () => success({ name: longName })),
     isUnread: true
   },
-  { title: 'a silent connection is closed without a word', before: '', expected: [] }
+  { title: 'a silent connection is closed without a word', before: '', expected: [], afterMs: noticeMs }
 ]
 
 /** What is never completed ends by the time limits, of which the longest is that of Fastify's plugins. */
 const impatient: Case[] = [
-  { title: 'a header that is never completed gets 408', before: half, expected: [late] },
-  { title: 'a body that is never completed gets 408', before: request('{"id":', body), expected: [late] },
+  {
+    title: 'a header that is never completed gets 408',
+    before: half,
+    expected: [late],
+    afterMs: unfinishedMs
+  },
+  {
+    title: 'a body that is never completed gets 408',
+    before: request('{"id":', body),
+    expected: [late],
+    afterMs: noticeMs + unfinishedMs
+  },
   {
     title: 'a body that is never completed gets 408 after the create in flight',
     before: create() + request('{"id":', body),
     creates: 1,
-    expected: [created, late]
+    expected: [created, late],
+    afterMs: noticeMs + unfinishedMs
   }
 ]
 
@@ -91,7 +109,11 @@ async function connect(t: Test, url: string) {
   socket.on('data', (chunk) => chunks.push(chunk)).on('error', () => {})
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   await once(socket, 'connect')
-  return { socket, end: () => closed.then(() => checkResponses(Buffer.concat(chunks))) }
+  return {
+    socket,
+    closedAtMs: closed.then(() => performance.now()),
+    end: () => closed.then(() => checkResponses(Buffer.concat(chunks)))
+  }
 }
 
 /** Returns when a further connection is refused. */
@@ -118,6 +140,7 @@ async function drain(t: Test, cases: Case[], env: Record<string, string>) {
   const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
   await until('all creates are in flight', waiting, is(creates))
   // A header has 10 s to arrive, whatever the machine does.
+  const writtenAtMs = performance.now()
   write(false)
   service.kill('SIGTERM')
   await service.output(/"signal":"SIGTERM"/)
@@ -125,7 +148,7 @@ async function drain(t: Test, cases: Case[], env: Record<string, string>) {
     if (after) connections[index]?.socket.write(after, 'latin1')
   await lock.query('rollback')
   await untilDeaf(t, service.url)
-  for (const [index, { title, expected }] of cases.entries()) {
+  for (const [index, { title, expected, afterMs = 0 }] of cases.entries()) {
     connections[index]?.socket.resume()
     const responses = (await connections[index]?.end()) ?? []
     t.strictSame(
@@ -133,6 +156,8 @@ async function drain(t: Test, cases: Case[], env: Record<string, string>) {
       expected,
       title
     )
+    const tookMs = Number(await connections[index]?.closedAtMs) - writtenAtMs
+    t.ok(tookMs >= afterMs, `${title}: after ${Math.round(tookMs)} ms`)
     if (expected.length > 0) t.equal(responses.at(-1)?.headers.connection, 'close', `${title}: says close`)
   }
   await checkEnd(t, service)
@@ -180,6 +205,37 @@ t.test('SIGTERM: connections that are kept alive and idle are ended without a re
       responses.map(({ status, headers }) => `${status} ${headers.connection}`),
       ['200 keep-alive']
     )
+  }
+  await checkEnd(t, service)
+})
+
+t.test('SIGTERM: a client that keeps its connection busy is told before it is closed', async (t) => {
+  const pauseMs = 100
+  const service = await startService(t)
+  const clients = await Promise.all(Array.from({ length: 8 }, () => connect(t, service.url)))
+  /** Creates until the connection ends; resolves with the longest time that it was silent. */
+  const work = async ({ socket, closedAtMs }: (typeof clients)[number]) => {
+    let longestMs = 0
+    for (let lastMs = performance.now(); !socket.closed; ) {
+      const responded = once(socket, 'data')
+      socket.write(create())
+      await Promise.race([responded.catch(() => {}), closedAtMs])
+      await Promise.race([sleep(pauseMs), closedAtMs])
+      longestMs = Math.max(longestMs, performance.now() - lastMs)
+      lastMs = performance.now()
+    }
+    return longestMs
+  }
+  const silences = clients.map(work)
+  await until('all have begun', async () => (await service.rows('select from plants')).length >= 16)
+  service.kill('SIGTERM')
+  for (const [index, { end }] of clients.entries()) {
+    const responses = await end()
+    const longestMs = (await silences[index]) as number
+    const last = responses.at(-1)?.headers.connection
+    // This process stood still for so long that it was silent for the whole notice.
+    if (longestMs > noticeMs / 2) t.comment(`${last} after a silence of ${longestMs} ms`)
+    else t.equal(last, 'close')
   }
   await checkEnd(t, service)
 })
