@@ -56,6 +56,36 @@ t.test('the image holds what runs and nothing else, and its user can change noth
   t.match((await inspect(image))[0].Config.User, /^[1-9]\d*:[1-9]\d*$/)
 })
 
+t.test('the image says what it is, from what the release workflow passes to its build', async (t) => {
+  const given = {
+    VERSION: '9.8.7',
+    REVISION: 'a1b2c3',
+    CREATED: '2026-11-29T00:00:00Z',
+    SOURCE: 'https://plants.test/'
+  }
+  const workflow = readFileSync(join(root, '.github/workflows/release.yml'), 'utf8')
+  const passed = [...(/build-args: \|\n((?: {12}.*\n)+)/.exec(workflow)?.[1]?.matchAll(/(\w+)=/g) ?? [])]
+  t.strictSame(passed.map(([, name]) => name).sort(), Object.keys(given).sort())
+  const { NODE_IMAGE } = process.env
+  const all = Object.entries({ ...given, ...(NODE_IMAGE && { NODE_IMAGE }) })
+  const id = await docker([
+    'build',
+    '--quiet',
+    ...all.map(([name, text]) => `--build-arg=${name}=${text}`),
+    stack.cwd
+  ])
+  t.teardown(() => docker(['image', 'rm', '--force', id]))
+  const { license, description } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const labels = {
+    title: 'plant-store',
+    description,
+    licenses: license,
+    ...{ version: given.VERSION, revision: given.REVISION, created: given.CREATED, source: given.SOURCE }
+  }
+  const expected = Object.entries(labels).map(([name, text]) => [`org.opencontainers.image.${name}`, text])
+  t.strictSame((await inspect(id))[0].Config.Labels, Object.fromEntries(expected))
+})
+
 t.test('a second caller gets a token without a restart, and loses it again', async (t) => {
   const token = await stack.token('another')
   t.equal(await stack.token('another'), token, 'it is made once')
