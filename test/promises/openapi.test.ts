@@ -82,6 +82,26 @@ t.test('the page for people: from its own origin, with nothing inline; DOCS=off 
   t.equal((await get('/openapi.json', 'GET', hidden.url)).status, 200)
 })
 
+t.test('a file of the page can be kept by a browser, and asked for in parts', async (t) => {
+  const ask = (headers: Record<string, string>) =>
+    send(`${service.url}/docs/static/index.css`, { method: 'GET', headers })
+  const whole = await ask({})
+  const { etag = '', 'last-modified': modified = '' } = whole.headers
+  t.match(whole.headers, { 'cache-control': 'public, max-age=0' })
+  for (const fresh of [
+    { 'if-none-match': etag },
+    { 'if-none-match': '*' },
+    { 'if-modified-since': modified }
+  ]) {
+    const { status, body } = await ask(fresh)
+    t.strictSame({ status, body }, { status: 304, body: '' }, JSON.stringify(fresh))
+  }
+  const part = await ask({ range: 'bytes=0-3' })
+  t.strictSame([part.status, part.body], [206, whole.body.slice(0, 4)])
+  t.match(part.headers, { 'content-range': `bytes 0-3/${whole.body.length}` })
+  t.equal((await ask({ range: 'lines=1' })).body, whole.body, 'a range of another unit is ignored')
+})
+
 /** Returns the different names that a pattern finds in a file, in order. */
 async function namesIn(file: string, pattern: RegExp) {
   const text = await readFile(join(root, file), 'utf8')
