@@ -2,15 +2,15 @@
  * `npm run dev`: the service on 127.0.0.1, restarted on every change, with a PostgreSQL of its own by default.
  * Its data and token stay in .data, or in the directory that the argument names.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { hash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { watch } from 'node:fs'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import { stripVTControlCharacters } from 'node:util'
 import pretty from 'pino-pretty'
 import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
@@ -42,7 +42,14 @@ const postgres = ownsDatabase
     })
   : undefined
 let service: ChildProcess | undefined
+let isStopping = false
+let isRestarting = false
+let hasGreeted = false
+const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, destination: process.stdout })
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
+// Nothing can be written to a terminal that was closed, and the database must be stopped even so.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', stop)
+endWithParent()
 
 if (postgres) {
   await createDatabase(postgres)
@@ -51,31 +58,55 @@ if (postgres) {
 const token = await chooseToken()
 const migration = spawn(process.execPath, ['src/commands/migrate.ts'], { cwd: root, env, stdio: 'inherit' })
 const [code] = await once(migration, 'exit')
-if (code === 0) serve()
-else {
+if (code === 0) {
+  serve()
+  restartOnChange()
+} else {
   process.exitCode = 1
   await stop()
 }
 
 function serve() {
-  const args = ['--watch', '--watch-preserve-output', 'src/server.ts']
-  service = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] })
-  const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true })
+  // Its standard input is no terminal, so it ignores the SIGHUP of one that is closed. It ends with this process instead.
+  const execArgv = ['--import', './dev/end-with-parent.ts']
+  service = fork('src/server.ts', { cwd: root, env, execArgv, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   let metrics = ''
-  let greeted = false
   createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {
-    // No change to a file mends a first start that failed: the watcher would wait for one.
-    if (!greeted && /^Failed running |Waiting for file changes/.test(stripVTControlCharacters(line))) {
-      process.exitCode = 1
-      stop()
-      return
-    }
     log.write(`${line}\n`)
     metrics ||= /"msg":"Metrics at ([^"]+)"/.exec(line)?.[1] ?? ''
     const [, address] = /"msg":"Server listening at ([^"]+)"/.exec(line) ?? []
-    if (address === undefined || greeted) return
-    greeted = true
+    if (address === undefined || hasGreeted) return
+    hasGreeted = true
     greet(address, metrics)
+  })
+  service.once('exit', () => {
+    if (isStopping || isRestarting) return
+    // No change to a file mends a first start that failed.
+    if (hasGreeted)
+      process.stdout.write('The service has ended. It starts again when a file in src changes.\n')
+    else {
+      process.exitCode = 1
+      stop()
+    }
+  })
+}
+
+/** Starts the service again whenever a file of its source has changed. */
+function restartOnChange() {
+  const restart = async () => {
+    isRestarting = true
+    await end(service)
+    isRestarting = false
+    if (!isStopping) serve()
+  }
+  let restarted = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
+  watch(join(root, 'src'), { recursive: true }, () => {
+    // Saving one file can be several changes.
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      restarted = restarted.then(restart)
+    }, 200)
   })
 }
 
@@ -139,11 +170,26 @@ function giveUp(reason: string): never {
   process.exit(1)
 }
 
-async function stop() {
-  if (service && service.exitCode === null) {
-    service.kill('SIGTERM')
-    await once(service, 'exit')
+/** Stops when npm was killed: the terminal is another's then, and nothing would end this process. */
+function endWithParent() {
+  const parent = process.ppid
+  const look = () => {
+    if (process.ppid !== parent) stop()
   }
+  setInterval(look, 1_000).unref()
+}
+
+/** Ends a process by SIGTERM, and returns when it has ended. */
+async function end(child: ChildProcess | undefined) {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+}
+
+async function stop() {
+  if (isStopping) return
+  isStopping = true
+  await end(service)
   await postgres?.stop()
   process.exit()
 }
