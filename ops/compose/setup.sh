@@ -22,6 +22,12 @@ put() {
   if cmp -s "${1%/*}/.new" "$1"; then rm "${1%/*}/.new"; else mv "${1%/*}/.new" "$1"; fi
 }
 
+# An image before 18 declares a volume for its data, which would not outlive the container. This container has the mounts of db's.
+directory=$PGDATA
+until [ -d "$directory" ]; do directory=${directory%/*}; done
+[ "$(df -P "$directory" | awk 'END { print $NF }')" = /var/lib/postgresql ] ||
+  fail "this image of PostgreSQL would keep its data in $PGDATA, outside the volume data: set POSTGRES_IMAGE to 18 or later"
+
 case ${PLAIN_BIND:-127.0.0.1} in 127.* | ::1) ;; *)
   echo "setup: warning: other machines can send tokens in clear text to $PLAIN_BIND (BIND); docs/balancers.md, The stack's edge" >&2
   ;;
