@@ -1,7 +1,9 @@
 /** What the profile backup promises: a lost disk costs seconds, and a time in the past can be restored. */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { createPlant } from '../../support/post.ts'
+import { root } from '../../support/process.ts'
 import { copyStack, docker, makeDirectory } from '../../support/stack.ts'
 
 const disk = await makeDirectory(t)
@@ -21,13 +23,17 @@ t.teardown(async () => {
 })
 await stack.start('--wait')
 
-/** Loses the database and restores it, as the page does. */
-const restore = (time = '') =>
-  stack.play(`docker compose --profile '*' stop
-    docker compose --profile '*' rm --force db backup node-exporter
-    docker volume rm ${stack.name}_data
-    docker compose run --rm -T backup restore ${time && `'${time}'`}
-    docker compose up --detach --wait balancer`)
+/** Loses the database and restores it by the page's lines: all that was received, or as it was at this time. */
+async function restore(time = '') {
+  const page = readFileSync(join(root, 'docs/compose.md'), 'utf8').split('**To restore**')[1] ?? ''
+  const lines = page.match(/(?:^ {4}.*\n)+/m)?.[0].split('\n') ?? []
+  const [list = '', empty = '', all = '', until = ''] = lines.map((line) =>
+    line.replace('/var/backups/plant-store', join(disk, 'backup'))
+  )
+  await stack.play(list)
+  await stack.play([empty, time ? until.replace(/'[^']*'/, `'${time}'`) : all].join('\n'))
+  await stack.compose('up', '--detach', '--wait', 'balancer')
+}
 
 t.test(
   'a base backup is made under load, and the disk is lost: what was acknowledged is restored',
@@ -65,4 +71,16 @@ t.test('the stack begins a new backup, from which a time is restored', async (t)
   await stack.query('select pg_switch_wal()')
   await restore(time?.split('|')[0])
   t.strictSame(await stack.query('select id from plants where id < 0'), ['-1'])
+})
+
+t.test('a time after the last commit is all that was received', async (t) => {
+  await stack.compose('up', '--detach', '--wait', 'balancer')
+  await onDisk('rm -rf /disk/backup/*')
+  await stack.compose('up', '--detach', '--wait', 'backup')
+  await stack.compose('run', '--rm', '-T', 'backup', 'base')
+  t.equal(await createPlant(stack.url, await stack.token(), { id: -5, name: 'Fern' }), '200 {"name":"Fern"}')
+  await stack.compose('stop', 'backup')
+  await restore(new Date(Date.now() + 60_000).toISOString())
+  t.strictSame(await stack.query('select id from plants where id = -5'), ['-5'])
+  await onDisk('test -s /disk/backup/tokens && openssl pkey -in /disk/backup/certificate.pem -noout')
 })

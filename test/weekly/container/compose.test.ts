@@ -1,5 +1,5 @@
 /** The stack of docker-compose.yml: the README's tour, how it is confined, an update and a scaling under load. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -128,3 +128,46 @@ t.test('the database is away for a while under load: replicas stay, and no clien
   await load.assertServed()
   t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
 })
+
+t.test('an image that keeps its data outside the volume is refused before anything is stored', async (t) => {
+  // What it declares is what images before 18 declare.
+  const image = `${stack.name}-postgres`
+  const data = '/var/lib/postgresql/data'
+  const build = `docker build --quiet --tag=${image} - <<'END'
+FROM ${process.env.POSTGRES_IMAGE || 'postgres:18'}
+ENV PGDATA=${data}
+RUN install --directory --owner=postgres --mode=700 ${data}
+VOLUME ${data}
+END`
+  await stack.play(build)
+  const printed = await stack.play(`POSTGRES_IMAGE=${image} docker compose run --rm -T setup 2>&1 || true`)
+  t.match(
+    printed,
+    /^setup: this image of PostgreSQL would keep its data in .*, outside the volume data: .*18 or later$/m
+  )
+  t.notMatch(printed, 'warning', 'it is the first thing that is said')
+})
+
+t.test(
+  'the database is upgraded as docs/compose.md says, with the name of the project in .env alone',
+  async (t) => {
+    const pages = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'))
+    for (const page of pages)
+      t.notMatch(
+        readFileSync(join(root, 'docs', page), 'utf8'),
+        /\$\{?COMPOSE_PROJECT_NAME|docker volume rm/,
+        page
+      )
+    const section = readFileSync(join(root, 'docs/compose.md'), 'utf8')
+      .split('\n## PostgreSQL\n')[1]
+      ?.split('\n## ')[0]
+    const [dump = '', restore = ''] = section?.match(/(?:^ {4}.*\n)+/gm) ?? []
+    t.match(dump, '-delete')
+    const create = async (id: number) => createPlant(stack.url, await stack.token(), { id, name: 'Fern' })
+    t.equal(await create(-3), '200 {"name":"Fern"}')
+    const before = await stack.plants()
+    await stack.play(`unset COMPOSE_PROJECT_NAME\n${dump}${restore}`)
+    t.strictSame(await stack.plants(), before)
+    t.equal(await create(-4), '200 {"name":"Fern"}')
+  }
+)
