@@ -73,8 +73,9 @@ export class Failure extends Error {
 }
 
 /**
- * The status codes of Fastify and of plugins that have a failure of their own. All others from 400 to 499 mean a malformed
- * request, such as the 400, 412 and 416 of the docs' files. Their 403 is for a path that none of them has, such as `a/../b`.
+ * The status codes of Fastify and of plugins that have a failure of their own. All others from 400
+ * to 499 mean a malformed request, such as 400, 412 and 416 from the files of the docs' page. These
+ * have 403 for a path that no file can have, such as `a/../b`.
  */
 const byStatusCode: Record<number, FailureName> = {
   403: 'NotFound',

@@ -43,13 +43,14 @@ export function readSecret<T>(
   }
 }
 
-/** Returns the text of a regular file, to which links may lead, or why it cannot be read. Never waits for a writer. */
+/** Returns the text of a regular file, or why there is none. It follows links, and waits for no writer. */
 function readText(path: string): string | StartupFault {
   let file: number | undefined
   try {
     // A pipe can be read only once, and to open a device can do something to it.
     if (!statSync(path).isFile()) return irregular
-    // The file may have been replaced since: to open a pipe without a writer would block the process for ever.
+    // The file may have been replaced since. Without O_NONBLOCK, to open a pipe that has no writer
+    // would block the process for ever.
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     return fstatSync(file).isFile() ? readFileSync(file, 'utf8').trim() : irregular
   } catch (error) {

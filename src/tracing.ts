@@ -29,7 +29,7 @@ export interface TracedItem extends Item {
   readonly span?: SpanContext | undefined
 }
 
-/** Starts tracing for this process. Throws a StartupFault with a line for each variable that cannot be followed. */
+/** Starts tracing for this process. Throws a StartupFault with a line for each bad variable. */
 export function startTracing(env: Record<string, string | undefined>, log: Pick<FastifyBaseLogger, 'warn'>) {
   const faults = findFaults(env)
   // The library only warns of variables that it cannot read, and takes its defaults in their place.
@@ -56,7 +56,7 @@ export function startTracing(env: Record<string, string | undefined>, log: Pick<
   }
 }
 
-/** Returns a line for each variable that is not supported, or that the library would ignore without a word. */
+/** Returns a line for each bad variable of which the library would not warn by its name. */
 function findFaults(env: Record<string, string | undefined>): string[] {
   const faults: string[] = []
   if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')

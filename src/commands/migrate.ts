@@ -71,7 +71,7 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
   }
 }
 
-/** Returns the fault of a migration that has begun, with its name. Before one has, the error says what is wrong. */
+/** Returns the fault of a migration that has begun, with its name; before one has, the error itself. */
 function nameMigration(error: Error, name: string | undefined): Error {
   if (name === undefined) return error
   return new StartupFault([`the migration ${name} has failed: ${error.message.split('\n', 1)[0]}`])

@@ -32,7 +32,7 @@ const settings: [name: string, refused: string[], rule: string, taken: string[]]
   ['DOCS', ['true', 'ON', '0'], 'on or off', ['on', 'off', '']],
   ['LOG_LEVEL', ['verbose', 'INFO'], 'fatal, error, warn, info, debug, trace or silent', ['silent', 'trace']],
   ['RATE_LIMIT', ['-1', '1000001', '10/s', '0.5'], 'an integer from 0 to 1000000', ['0', '1000000']],
-  ['BODY_LIMIT_BYTES', ['0', '1073741825', '1mb', ' 1'], 'an integer from 1 to 1073741824', ['1', '1048576']],
+  ['BODY_LIMIT_BYTES', ['0', '268435457', '1mb', ' 1'], 'an integer from 1 to 268435456', ['1', '268435456']],
   ['MAX_CONNECTIONS', ['0', '1000001', 'all'], 'an integer from 1 to 1000000', ['1', '1000000']],
   ['REQUEST_TIMEOUT_MS', ['0', '2147483648', '1s'], positive, ['1', '2147483647']],
   ['STARTUP_TIMEOUT_MS', ['0', '2147483648', '30s'], positive, ['1', '2147483647']],

@@ -155,6 +155,7 @@ const bad: [env: Env, says: Says][] = [
   [{ OTEL_EXPORTER_OTLP_CERTIFICATE: '/nowhere.pem' }, ofLibrary('certificate')],
   [{ OTEL_TRACES_SAMPLER: 'sometimes' }, ofLibrary('OTEL_TRACES_SAMPLER')],
   [{ OTEL_TRACES_SAMPLER: ratio, OTEL_TRACES_SAMPLER_ARG: '2' }, ofLibrary('OTEL_TRACES_SAMPLER_ARG')],
+  [{ OTEL_TRACES_SAMPLER: ratio }, ofLibrary('OTEL_TRACES_SAMPLER_ARG')],
   [{ OTEL_BSP_SCHEDULE_DELAY: '1s' }, ofLibrary('OTEL_BSP_SCHEDULE_DELAY')]
 ]
 
