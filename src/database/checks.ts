@@ -21,15 +21,23 @@ const rules: readonly [name: string, good: RegExp, rule: string][] = [
   ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
-/** Checks the settings, and that the server accepts writes. Only a standby is waited for: settings do not change. */
-export const checkServer: Check = async (client) => {
-  const text = 'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
-  const { rows } = await client.query(text, [[...rules.map(([name]) => name), 'transaction_read_only']])
-  const { found } = rows[0]
-  for (const [index, [, good, rule]] of rules.entries())
-    if (!good.test(found[index])) throw new StartupFault([`${rule}; it is ${found[index]}`])
-  return found.at(-1) === 'on' ? readOnly : undefined
-}
+/** Makes the check of these rules, and that the server accepts writes. Only a standby is waited for: settings do not change. */
+const checkRules =
+  (checked: typeof rules): Check =>
+  async (client) => {
+    const text = 'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
+    const names = [...checked.map(([name]) => name), 'transaction_read_only']
+    const { found } = (await client.query(text, [names])).rows[0]
+    for (const [index, [, good, rule]] of checked.entries())
+      if (!good.test(found[index])) throw new StartupFault([`${rule}; it is ${found[index]}`])
+    return found.at(-1) === 'on' ? readOnly : undefined
+  }
+
+/** For the start. */
+export const checkServer = checkRules(rules)
+
+/** For each new session, which may be on another server. Each statement sets synchronous_commit for itself. */
+export const checkNewSession = checkRules(rules.filter(([name]) => name !== 'synchronous_commit'))
 
 /**
  * Makes a check that finds nothing missing, but calls `warn` once, with names of settings with which a crash of the database's
@@ -48,6 +56,20 @@ export function warnOfCrashes(warn: (settings: string[]) => void): Check {
   }
 }
 
+/** Says why the table plants is not found, or null where it is another relation that is not found. */
+const selectInvisible = `
+  select case
+    when to_regclass('plants') is not null then null
+    when found.schemas is null then 'the database is not migrated: run the migrations first'
+    else format('the table plants is in the schema %s, where the role %s does not look: its search_path is %s, '
+      'and it needs the right of usage of the schema',
+      found.schemas, current_user, coalesce(nullif(current_setting('search_path'), ''), '""'))
+  end as fault
+  from (
+    select string_agg(relnamespace::regnamespace::text, ', ') as schemas
+    from pg_class where relname = 'plants' and relkind in ('r', 'p')
+  ) as found`
+
 /** Makes the check that these statements, which should write nothing, succeed. PostgreSQL says what is missing. */
 export const checkStatements =
   (statements: readonly pg.QueryConfig[]): Check =>
@@ -61,7 +83,11 @@ export const checkStatements =
       const { code = '', message } = error as pg.DatabaseError
       if (/^(26000|42P05)$/.test(code))
         return 'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
-      if (code === '42P01') return 'the database is not migrated: run the migrations first'
+      if (code === '42P01') {
+        await client.query('rollback')
+        const { fault } = (await client.query(selectInvisible)).rows[0]
+        if (fault) return fault
+      }
       if (/^(0A|42)/.test(code))
         return `the table or the role does not fit this release; see its migrations and ops/postgresql/roles.sql: ${message}`
       throw error

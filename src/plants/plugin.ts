@@ -2,7 +2,13 @@
 import { Histogram } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
-import { type Check, checkServer, checkStatements, warnOfCrashes } from '../database/checks.ts'
+import {
+  type Check,
+  checkNewSession,
+  checkServer,
+  checkStatements,
+  warnOfCrashes
+} from '../database/checks.ts'
 import { openDatabase } from '../database/database.ts'
 import { statementLimitMs } from '../database/session.ts'
 import { GroupCommit } from '../group-commit/group-commit.ts'
@@ -55,7 +61,7 @@ export default fp<Options>(async (app, config) => {
   const checks = {
     // In the order in which an operator would mend what they find.
     start: [checkServer, checkStatements(samples), checkTable, warnOfCrashes(warn)],
-    session: [checkServer, checkTable]
+    session: [checkNewSession, checkTable]
   }
   const database = openDatabase(app, config.database, checks, config.STARTUP_TIMEOUT_MS)
   const rowsOfBatches = new Histogram({

@@ -134,6 +134,24 @@ for (const [title, env, faults] of secrets)
     t.equal(await refuses(t, serverFile, { ...service, ...env }, faults), '')
   })
 
+t.test('a variable by which the driver would be another one is a fault', async (t) => {
+  const faults = ['NODE_PG_FORCE_NATIVE is not read: unset it']
+  await refuses(t, serverFile, { ...service, NODE_PG_FORCE_NATIVE: '1' }, faults)
+  await refuses(t, migrateFile, { ...service, NODE_PG_FORCE_NATIVE: 'true' }, faults)
+})
+
+t.test(
+  "libpq's PGHOST and PGPORT beside a URL have no effect, and PGSSLNEGOTIATION is a fault",
+  async (t) => {
+    const briefly = { ...service, STARTUP_TIMEOUT_MS: '1', PGHOST: 'elsewhere.test', PGPORT: '7' }
+    await refuses(t, serverFile, briefly, [
+      'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
+    ])
+    const fault = ruleOf('PGSSLNEGOTIATION', '')
+    await refuses(t, serverFile, { ...service, PGSSLNEGOTIATION: 'direct' }, [fault])
+  }
+)
+
 t.test('bad settings of the migrations are a line each, and an argument is refused', async (t) => {
   const env = { MIGRATION_DATABASE_URL: hidden, PGSSLMODE: 'require', STARTUP_TIMEOUT_MS: 'soon' }
   await refuses(t, migrateFile, { ...service, ...env }, [

@@ -76,7 +76,26 @@ const awaited: [title: string, sql: string, missing: RegExp][] = [
     /password authentication failed for user "role_/
   ],
   ['no rights', `alter role ROLE password '${hidden}'`, /permission denied|on public.plants/],
-  ['no insert', 'grant select on plants to ROLE', /permission denied|insert .* on public.plants/],
+  [
+    'an empty search_path',
+    `grant select, insert on plants to ROLE; alter role ROLE set search_path = ''`,
+    /^the table plants is in the schema public, where the role role_\w+ does not look: its search_path is "", and/
+  ],
+  [
+    'another search_path',
+    'alter role ROLE set search_path = garden, pg_catalog',
+    /its search_path is garden, pg_catalog, and/
+  ],
+  [
+    'no usage of the schema',
+    'alter role ROLE reset search_path; revoke usage on schema public from public',
+    /in the schema public, where .* and it needs the right of usage of the schema$/
+  ],
+  [
+    'no insert',
+    'grant usage on schema public to public; revoke insert on plants from ROLE; grant select on plants to ROLE',
+    /permission denied|insert .* on public.plants/
+  ],
   [
     'no select',
     'revoke select on plants from ROLE; grant insert on plants to ROLE',
