@@ -21,7 +21,10 @@ const rules: readonly [name: string, good: RegExp, rule: string][] = [
   ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
-/** Makes the check of these rules, and that the server accepts writes. Only a standby is waited for: settings do not change. */
+/**
+ * Makes the check of these rules, and that the server accepts writes. Only a standby is waited for:
+ * settings do not change.
+ */
 const checkRules =
   (checked: typeof rules): Check =>
   async (client) => {
@@ -36,7 +39,10 @@ const checkRules =
 /** For the start. */
 export const checkServer = checkRules(rules)
 
-/** For each new session, which may be on another server. Each statement sets synchronous_commit for itself. */
+/**
+ * For each new session, which may be on another server. Each statement sets synchronous_commit for
+ * itself.
+ */
 export const checkNewSession = checkRules(rules.filter(([name]) => name !== 'synchronous_commit'))
 
 /**
@@ -56,7 +62,9 @@ export function warnOfCrashes(warn: (settings: string[]) => void): Check {
   }
 }
 
-/** Says why the table plants is not found, or null where it is another relation that is not found. */
+/**
+ * Says why the table plants is not found, or null where it is another relation that is not found.
+ */
 const selectInvisible = `
   select case
     when to_regclass('plants') is not null then null

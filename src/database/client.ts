@@ -1,10 +1,16 @@
-/** A client of the driver on a socket that we open, so that it can also be asked to cancel a statement there. */
+/**
+ * A client of the driver on a socket that we open, so that it can also be asked to cancel a
+ * statement there.
+ */
 import type { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import pg from 'pg'
 import { openSocket, type Target } from './socket.ts'
 
-/** What the server has sent for cancel requests, which the driver's types leave out (docs/decisions.md). */
+/**
+ * What the server has sent for cancel requests, which the driver's types leave out
+ * (docs/decisions.md).
+ */
 type Secrets = { processID: number; secretKey: number }
 
 /** The length and the code of a request to cancel (PostgreSQL manual, "Message Formats"). */
@@ -45,8 +51,8 @@ export class Client extends pg.Client {
   }
 
   /**
-   * Asks PostgreSQL to cancel what the session is running (its manual, "Canceling Requests in Progress"): as libpq 17 does, at
-   * its address and with its TLS. It may come too late.
+   * Asks PostgreSQL to cancel what the session is running (its manual, "Canceling Requests in
+   * Progress"): as libpq 17 does, at its address and with its TLS. It may come too late.
    */
   cancelStatement(): void {
     const { processID, secretKey } = this as unknown as Secrets

@@ -18,8 +18,8 @@ const checkWritable: Check = async (client) => {
 }
 
 /**
- * Makes a connector, which begins with the host that it was at last, and goes on to the next if that fails. A session that does
- * not pass the checks has failed.
+ * Makes a connector, which begins with the host that it was at last, and goes on to the next if
+ * that fails. A session that does not pass the checks has failed.
  */
 export function createConnector(
   options: DatabaseOptions,
@@ -49,7 +49,10 @@ export function createConnector(
   }
 }
 
-/** Opens a session on one host. A pooler may accept one whose server is away, so the limit is for the checks, too. */
+/**
+ * Opens a session on one host. A pooler may accept one whose server is away, so the limit is for
+ * the checks, too.
+ */
 async function open(
   options: DatabaseOptions & pg.ClientConfig,
   target: Target,

@@ -1,13 +1,20 @@
-/** The frames of a server's messages: a type of one byte, and a length that counts itself (PostgreSQL manual, "Overview"). */
+/**
+ * The frames of a server's messages: a type of one byte, and a length that counts itself
+ * (PostgreSQL manual, "Overview").
+ */
 
-/** No message to this service is longer. The driver would keep what comes until it has as many bytes as the server has told. */
+/**
+ * No message to this service is longer. The driver would keep what comes until it has as many bytes
+ * as the server has told.
+ */
 const longest = 2 ** 26
 const headBytes = 5
 const [errorType, noticeType] = [0x45, 0x4e]
 
 /**
- * Makes a function that follows the chunks of a server's messages, and throws at a length that no message has, and at an error
- * or a notice without its end: the driver would look for that end for ever.
+ * Makes a function that follows the chunks of a server's messages, and throws at a length that no
+ * message has, and at an error or a notice without its end: the driver would look for that end for
+ * ever.
  */
 export function createFrameCheck(): (chunk: Buffer) => void {
   let type = 0
@@ -15,7 +22,10 @@ export function createFrameCheck(): (chunk: Buffer) => void {
   let length = 0
   /** How many bytes of the message are still to come. */
   let left = 0
-  /** How many zeros there are at the end of what has come of it; its head counts as one. An error ends with two. */
+  /**
+   * How many zeros there are at the end of what has come of it; its head counts as one. An error
+   * ends with two.
+   */
   let zeros = 1
 
   const readHead = (byte: number) => {

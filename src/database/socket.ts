@@ -1,4 +1,7 @@
-/** The socket of a session: TCP or a Unix socket, with TLS where the URL asks for it, and guarded against the server's bytes. */
+/**
+ * The socket of a session: TCP or a Unix socket, with TLS where the URL asks for it, and guarded
+ * against the server's bytes.
+ */
 import { once } from 'node:events'
 import { connect, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
@@ -19,8 +22,9 @@ const keepAliveInitialDelay = 10_000
 const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
 
 /**
- * Opens a socket to a server, with these options of TLS if there are any, within a limit of ms. It is ready for the first
- * message. Rejects with the network's error, or with one that says what the server did.
+ * Opens a socket to a server, with these options of TLS if there are any, within a limit of ms. It
+ * is ready for the first message. Rejects with the network's error, or with one that says what the
+ * server did.
  */
 export async function openSocket(target: Target, tls: ConnectionOptions | undefined, limitMs: number) {
   const { host, port, address = host } = target
@@ -65,13 +69,15 @@ async function requestTls(socket: Socket) {
   const [answer] = (await until(socket, 'data')) as [Buffer]
   const text = answer.toString('latin1')
   if (text === 'N') throw new Error('the server does not support TLS')
-  // What follows the byte is not encrypted, but would be taken for something that is (CVE-2021-23222).
+  // What follows the byte is not encrypted, but would be taken for something that is
+  // (CVE-2021-23222).
   if (text !== 'S') throw new Error('the server does not answer a request for TLS as PostgreSQL does')
 }
 
 /**
- * Makes what the driver throws while it reads the server's bytes the end of this session: uncaught, it would end the process.
- * The driver throws where it does not know a message, and where one is cut off.
+ * Makes what the driver throws while it reads the server's bytes the end of this session: uncaught,
+ * it would end the process. The driver throws where it does not know a message, and where one is
+ * cut off.
  */
 function guard(socket: Socket): Socket {
   const emit: (event: string, ...values: unknown[]) => boolean = socket.emit

@@ -1,4 +1,7 @@
-/** The options of TLS that a URL's parameters ask for, with the files of certificates and keys that they name. */
+/**
+ * The options of TLS that a URL's parameters ask for, with the files of certificates and keys that
+ * they name.
+ */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import type { ConnectionOptions } from 'node:tls'
 import { parse } from 'pg-connection-string'
@@ -9,8 +12,9 @@ export const tlsParameters = ['sslmode', 'sslrootcert', 'sslcert', 'sslkey']
 const certificates = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?(?:-----END [^\n]*|$)/gs
 
 /**
- * Reads the files that these parameters name; returns undefined where they ask for no TLS. Called for each session, as libpq
- * does, so that files can be renewed. Throws an Error that names the file, and holds nothing of what is in it.
+ * Reads the files that these parameters name; returns undefined where they ask for no TLS. Called
+ * for each session, as libpq does, so that files can be renewed. Throws an Error that names the
+ * file, and holds nothing of what is in it.
  */
 export function readTls(parameters: URLSearchParams): ConnectionOptions | undefined {
   const { ssl } = parse(`postgres://host/?${parameters}`, { useLibpqCompat: true })
@@ -28,7 +32,10 @@ export function readTls(parameters: URLSearchParams): ConnectionOptions | undefi
   return { rejectUnauthorized: true, ...(ssl as ConnectionOptions) }
 }
 
-/** Node takes an empty text for all public authorities, and passes over a certificate that is broken or cut off. */
+/**
+ * Node takes an empty text for all public authorities, and passes over a certificate that is broken
+ * or cut off.
+ */
 function areCertificates(text: string): boolean {
   const found = text.match(certificates) ?? []
   return found.length > 0 && found.every((certificate) => tryTo(() => new X509Certificate(certificate)))

@@ -11,7 +11,10 @@ export interface DatabaseOptions extends pg.ClientConfig {
   readonly hosts: readonly { host: string; port: number }[]
   /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
   readonly exposedHost: string | undefined
-  /** Reads the files of the URL anew; returns the options of TLS, or undefined for none. Throws an Error that names the file. */
+  /**
+   * Reads the files of the URL anew; returns the options of TLS, or undefined for none. Throws an
+   * Error that names the file.
+   */
   readonly readTls: () => ConnectionOptions | undefined
 }
 

@@ -1,4 +1,7 @@
-/** The certificates and keys that the database's URL names are renewed in their files, without a restart. */
+/**
+ * The certificates and keys that the database's URL names are renewed in their files, without a
+ * restart.
+ */
 import { rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'

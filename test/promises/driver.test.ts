@@ -1,4 +1,7 @@
-/** Whatever a server sends in place of PostgreSQL's messages: a start waits and says so, and a service goes on by itself. */
+/**
+ * Whatever a server sends in place of PostgreSQL's messages: a start waits and says so, and a
+ * service goes on by itself.
+ */
 import t, { type Test } from 'tap'
 import { createCertificate } from '../support/postgres/certificates.ts'
 import { createDatabase } from '../support/postgres/database.ts'

@@ -58,7 +58,8 @@ t.test('a session whose request to cancel is late is not used again', async (t) 
   const [pid] = await until('a statement waits', () => blocked(url), isSome)
   await until('a request to cancel it is on its way', () => double.cancels.clear)
   await holder.query('rollback')
-  // On a machine that is too slow for the second that a server has to react, the session is given up for that.
+  // On a machine that is too slow for the second that a server has to react, the session is given
+  // up for that.
   await reply
   await until('its session has ended', async () => !(await sessions(url)).includes(pid as number))
   release()

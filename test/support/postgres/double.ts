@@ -1,4 +1,7 @@
-/** A server in PostgreSQL's place: it passes sessions on to one, or plays a part, in clear text and under TLS. */
+/**
+ * A server in PostgreSQL's place: it passes sessions on to one, or plays a part, in clear text and
+ * under TLS.
+ */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -12,13 +15,18 @@ export interface Part {
   greeting?: Buffer
   /** What is sent for what comes, one after the other; the last of them for all that follows. */
   answers?: Buffer[]
-  /** The answer to a request for TLS; by default it is granted, and the part is played under TLS. */
+  /**
+   * The answer to a request for TLS; by default it is granted, and the part is played under TLS.
+   */
   tlsAnswer?: Buffer
   /** The connection ends after the last answer. */
   ends?: boolean
 }
 
-/** A message of a server: its type, its length and its content (PostgreSQL manual, "Message Formats"). */
+/**
+ * A message of a server: its type, its length and its content (PostgreSQL manual, "Message
+ * Formats").
+ */
 export function message(type: string, ...content: (number | string | Buffer)[]): Buffer {
   const parts = content.map((part) => (typeof part === 'number' ? int32(part) : Buffer.from(part)))
   const body = Buffer.concat(parts)
