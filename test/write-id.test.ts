@@ -1,7 +1,7 @@
 /** Write ids: which requests share one, and what a row's id tells of it. */
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { createJsonReader } from '../src/http/json.ts'
+import { createJsonReader, toCanonicalJson } from '../src/http/json.ts'
 import { NewPlant } from '../src/plants/schema.ts'
 import { contentOf, deriveWriteId, keyPartOf, outcomeOf } from '../src/plants/write-id.ts'
 
@@ -30,6 +30,10 @@ const meanings = [
   ['"n":1e400', '"n":10e399'],
   ['"n":1e401'],
   ['"n":1e-400'],
+  ['"n":1e9007199254740990', '"n":10e9007199254740989'],
+  ['"n":1e99999999999999999998'],
+  ['"n":1e99999999999999999999'],
+  ['"n":1e-99999999999999999999'],
   ['"n":null'],
   ['"n":"null"'],
   ['"n":[]'],
@@ -60,6 +64,17 @@ t.test('other members count by what they mean, in any order and spelling', async
 t.test('a long run of zeros in a number takes no time', async (t) => {
   const number = `0.1${'0'.repeat(900_000)}1`
   t.not(toContent(`{"id":1,"name":"n","n":${number}}`), toContent(`{"id":1,"name":"n","n":${number}1}`))
+})
+
+t.test('a number with a long exponent takes no time', async (t) => {
+  for (const sign of ['', '-'])
+    for (const run of [read, toCanonicalJson]) {
+      const text = `{"id":1e${sign}${'9'.repeat(8_000_000)},"name":"n"}`
+      const before = process.cpuUsage()
+      run(text)
+      // As a BigInt, it takes some seconds.
+      t.ok(process.cpuUsage(before).user < 500_000, `${run === read ? 'read' : 'in canonical form'}, e${sign}`)
+    }
 })
 
 /** Pairs that would be the same text without their lengths. */

@@ -68,11 +68,14 @@ function toInteger(source: string, number: number): bigint | undefined {
   if (!Number.isInteger(number) || Math.abs(number) > 2 ** 63) return undefined
   const { sign, digits, exponent } = parseDecimal(source)
   // A fraction that is too small for a double has been rounded to 0.
-  if (exponent < 0n) return undefined
-  return BigInt(`${sign}${digits}${'0'.repeat(Number(exponent))}`)
+  if (exponent < 0) return undefined
+  return BigInt(`${sign}${digits}${'0'.repeat(exponent)}`)
 }
 
-/** Returns what a JSON number means: its digits without zeros at either end ("0" for zero), times a power of ten. */
+/**
+ * Returns what a JSON number means: its digits without zeros at either end ("0" for zero), times a power of ten. An exponent
+ * that is no safe integer is not exact: as a BigInt, one of a million digits would stop the process for half a second.
+ */
 function parseDecimal(source: string) {
   const [mantissa = '', power = '0'] = source.split(/e/i)
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
@@ -80,26 +83,27 @@ function parseDecimal(source: string) {
   let end = all.length
   // Not by a regular expression: a long run of zeros before another digit would take it the square of the run's length.
   while (all[end - 1] === '0') end--
-  if (end === 0) return { sign: '', digits: '0', exponent: 0n }
+  if (end === 0) return { sign: '', digits: '0', exponent: 0 }
   return {
     sign: mantissa.startsWith('-') ? '-' : '',
     digits: all.slice(0, end),
-    exponent: BigInt(power) + BigInt(all.length - end - fraction.length)
+    exponent: Number(power) + all.length - end - fraction.length
   }
 }
 
 /**
  * Returns the canonical form of a valid JSON text: two texts with the same value have the same form, however they are
- * spelled. Members are sorted by name, and numbers are compared exactly, not as JSON.parse rounds them; of members with one
- * name the last one counts. Unlike RFC 8785, whose numbers are doubles.
+ * spelled. Members are sorted by name, and numbers are compared exactly, not as JSON.parse rounds them, but by their spelling
+ * where the exponent is beyond all safe integers; of members with one name the last one counts. Unlike RFC 8785, whose numbers are doubles.
  */
 export const toCanonicalJson = (text: string): string => JSON.parse(text, canonicalize)
 
 /** A reviver of JSON.parse, which calls it for the members of a value first: here they are texts already. */
 function canonicalize(_: string, value: unknown, context?: { source?: string }): string {
   if (typeof value === 'number') {
-    const { sign, digits, exponent } = parseDecimal(context?.source ?? '')
-    return `${sign}${digits}e${exponent}`
+    const source = context?.source ?? ''
+    const { sign, digits, exponent } = parseDecimal(source)
+    return Number.isSafeInteger(exponent) ? `${sign}${digits}e${exponent}` : source
   }
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.join()}]`
