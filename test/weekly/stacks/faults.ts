@@ -1,4 +1,5 @@
 /** A stack of deploy/, struck by faults under load. */
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -59,8 +60,18 @@ export const kill = (stack: Stack, service: string, index?: number) =>
 export const start = (stack: Stack, service: string, index?: number) =>
   docker(['start', stack.container(service, index)])
 
+/** The line of docs/compose.md that rotates the passwords of the database. */
+const rotate = /^ {4}.*setup --rotate.*$/m.exec(readFileSync(join(root, 'docs/compose.md'), 'utf8'))?.[0]
+
 /** Faults that any service of a stack can have. */
 export const faultsOf = (stack: Stack) => ({
+  rotated: (service: string): Fault => ({
+    name: `the passwords are rotated, and ${service} is restarted`,
+    async strike() {
+      await stack.play(rotate as string)
+      await docker(['restart', '--time=120', stack.container(service)])
+    }
+  }),
   killed: (service: string): Fault => ({
     name: `SIGKILL of ${service}`,
     async strike() {

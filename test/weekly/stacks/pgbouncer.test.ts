@@ -8,7 +8,7 @@ const lockSeconds = 25
 
 t.test('the service through PgBouncer', async (t) => {
   const stack = await startStack(t, 'pgbouncer')
-  const { killed, restarted } = faultsOf(stack)
+  const { killed, restarted, rotated } = faultsOf(stack)
   /** How many statements were cancelled by request so far: only the service requests it. */
   const countCancelled = async () =>
     (await stack.compose('logs', '--no-color', 'db')).split('canceling statement due to user request')
@@ -23,7 +23,15 @@ t.test('the service through PgBouncer', async (t) => {
       if ((await countCancelled()) === before) throw new Error('no cancel request went through PgBouncer')
     }
   }
-  const faults = [killed('pgbouncer'), restarted('pgbouncer'), killed('db'), restarted('db'), locked]
+  const rotations = [rotated('db'), rotated('pgbouncer'), rotated('api')]
+  const faults = [
+    ...rotations,
+    killed('pgbouncer'),
+    restarted('pgbouncer'),
+    killed('db'),
+    restarted('db'),
+    locked
+  ]
   await runFaults(t, stack, ['api-1', 'api-2'], faults)
 
   await t.test('replicas with four connections each share the three of PgBouncer', async () => {
