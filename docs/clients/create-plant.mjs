@@ -1,6 +1,7 @@
 // Creates a plant by the rules of ../clients.md.
 
 const { PLANTS_URL, PLANTS_TOKEN, PLANTS_RETRY_SECONDS = 120 } = process.env
+if (!PLANTS_URL || !PLANTS_TOKEN) throw new Error('set PLANTS_URL and PLANTS_TOKEN')
 const worthAnotherTry = new Set([408, 429, 500, 503])
 
 /** Creates a plant, whose id is a number or a BigInt. Throws with `writeOutcome`, that of all attempts together. */

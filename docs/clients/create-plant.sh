@@ -1,13 +1,13 @@
 #!/bin/sh
 # Creates a plant with curl, by the rules of ../clients.md.
 
-: "${PLANTS_URL:?}" "${PLANTS_TOKEN:?}"
+[ -n "${PLANTS_URL:-}" ] && [ -n "${PLANTS_TOKEN:-}" ] || { echo 'set PLANTS_URL and PLANTS_TOKEN' >&2 && exit 1; }
 
 create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2 if the plant may be
   end=$(($(date +%s) + ${PLANTS_RETRY_SECONDS:-120})) outcome=none spread=1
   while
     response=$(curl -sSi --max-time 30 "$PLANTS_URL" -d "$1" -H "Authorization: Bearer $PLANTS_TOKEN" \
-      -H 'Content-Type: application/json' -H "Idempotency-Key: $2") || response=
+      -H 'Content-Type: application/json' -H "Idempotency-Key: $2") && code=0 || { code=$? && response=; }
     body=$(printf '%s\n' "$response" | tail -n 1)
     status=$(printf '%s\n' "$response" | awk '/^HTTP/ { status = $2 } END { print status }')
     case $status$body in
@@ -15,7 +15,10 @@ create_plant() { # BODY KEY: prints the plant; returns 1 if nothing is stored, 2
       '400{"error":408,'* | '400{"error":429,'* | '400{"error":500,'* | '400{"error":503,'*) ;;
       '400{"error":'[0-9]*) break ;;
     esac
-    printf '%s\n' "$response" | grep -qi '^write-outcome: none' || outcome=unknown
+    case $code in
+      2 | 3 | 5 | 6 | 7 | 127) ;; # nothing was sent: no address, no connection, no curl
+      *) printf '%s\n' "$response" | grep -qi '^write-outcome: none' || outcome=unknown ;;
+    esac
     after=$(printf '%s\n' "$response" | awk -F: 'tolower($1) == "retry-after" { print int($2) }')
     seconds=$((${after:-0} + $(od -An -N1 -tu1 /dev/urandom) % spread))
     [ $(($(date +%s) + seconds)) -le "$end" ]

@@ -22,6 +22,9 @@ put() {
   if cmp -s "${1%/*}/.new" "$1"; then rm "${1%/*}/.new"; else mv "${1%/*}/.new" "$1"; fi
 }
 
+# The containers run as other users than the checkout's owner.
+[ -z "$(find /ops ! -perm -004)" ] || fail 'other users cannot read ops/: run chmod -R go=rX deploy ops'
+
 # An image before 18 declares a volume for its data, which would not outlive the container. This container has the mounts of db's.
 directory=$PGDATA
 until [ -d "$directory" ]; do directory=${directory%/*}; done

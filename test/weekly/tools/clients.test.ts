@@ -68,4 +68,16 @@ for (const [command, sample] of [
     await run()
     t.equal((await rows('select id from plants')).length, 1)
     await t.rejects(run(), /409/)
+    for (const missing of ['PLANTS_URL', 'PLANTS_TOKEN'])
+      await t.rejects(
+        execute(command, [join(root, 'docs/clients', sample)], { env: { ...env, [missing]: '' } }),
+        { code: 1, message: /set PLANTS_URL and PLANTS_TOKEN/ },
+        'nothing was sent'
+      )
   })
+
+t.test('create-plant.sh says that nothing is stored where it reaches nobody', async (t) => {
+  const env = { PLANTS_URL: 'http://127.0.0.1:1/plants', PLANTS_TOKEN: token, PLANTS_RETRY_SECONDS: '0' }
+  const run = execute('sh', [join(root, 'docs/clients/create-plant.sh')], { env })
+  await t.rejects(run, { code: 1, message: /write outcome: none/ })
+})
