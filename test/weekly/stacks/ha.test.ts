@@ -4,7 +4,7 @@ import t from 'tap'
 import { createPlant } from '../../support/post.ts'
 import { docker } from '../../support/stack.ts'
 import { until } from '../../support/until.ts'
-import { type Fault, kill, runFaults, start, startStack, takeIds } from './faults.ts'
+import { type Fault, faultsOf, kill, runFaults, start, startStack, takeIds } from './faults.ts'
 
 const nodes = ['node1', 'node2', 'node3']
 const replicas = ['api-1', 'api-2', 'api-3']
@@ -89,7 +89,9 @@ t.test('the highly available stack', async (t) => {
   const cutOff = (name: string, ...networks: string[]) =>
     ofPrimary(name, setLinks(networks, 'down'), setLinks(networks, 'up'))
 
+  const { rotated } = faultsOf(stack)
   const faults: Fault[] = [
+    rotated('api'),
     ofPrimary('switchover', (node) =>
       stack.exec(node, ...patronictl, 'switchover', 'plants', '--leader', node, '--force')
     ),
