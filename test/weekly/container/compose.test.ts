@@ -129,6 +129,22 @@ t.test('the database is away for a while under load: replicas stay, and no clien
   t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
 })
 
+t.test(
+  'the passwords are rotated under load, and the database and a replica are restarted: no client fails',
+  async (t) => {
+    const load = await stack.startClients(t)
+    const page = readFileSync(join(root, 'docs/compose.md'), 'utf8')
+    const [replica = ''] = await stack.running('api')
+    const readUrl = () => docker(['exec', replica, 'cat', '/run/secrets/database-url'])
+    const before = await readUrl()
+    await stack.play(/^ {4}.*setup --rotate.*$/m.exec(page)?.[0] as string)
+    t.not(await readUrl(), before)
+    await stack.compose('restart', 'db')
+    await docker(['restart', '--time=120', replica])
+    await load.assertServed()
+  }
+)
+
 t.test('an image that keeps its data outside the volume is refused before anything is stored', async (t) => {
   // What it declares is what images before 18 declare.
   const image = `${stack.name}-postgres`
