@@ -10,7 +10,7 @@ const workers = ['worker1', 'worker2']
 
 t.test('the service on Citus', async (t) => {
   const stack = await startStack(t, 'citus', 'citus.yaml')
-  const { killed, restarted, paused } = faultsOf(stack)
+  const { killed, restarted, paused, rotated } = faultsOf(stack)
   const token = await stack.token()
   const query = (node: string, ...statements: string[]) => stack.psql(node, 'plants', ...statements)
   /** Returns when no transaction is in doubt on any worker: every acknowledged row can be seen. */
@@ -50,6 +50,9 @@ t.test('the service on Citus', async (t) => {
     return query('db', sql)
   }
   const faults = [
+    rotated('db'),
+    rotated('worker1'),
+    rotated('api'),
     killed('worker1'),
     killed('db'),
     restarted('worker2'),
