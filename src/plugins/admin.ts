@@ -1,4 +1,7 @@
-/** A second, small application with a listener of its own: /metrics and /livez. Its failures follow the contract, too. */
+/**
+ * A second, small application with a listener of its own: /metrics, and the probes, which clients that take all connections
+ * cannot keep out here. Its failures follow the contract, too.
+ */
 import { collectDefaultMetrics, register } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
@@ -7,7 +10,7 @@ import { createBareApp } from '../http/bare-app.ts'
 export default fp<Config>(async (app, { connections, METRICS_HOST: host, METRICS_PORT: port }) => {
   collectDefaultMetrics()
   const admin = await createBareApp(app.log, { ...connections, maxConnections: 100 })
-  admin.get('/livez', () => ({ status: 'alive' }))
+  app.addProbes(admin)
   admin.get('/metrics', (_, reply) => {
     reply.type(register.contentType)
     return register.metrics()

@@ -1,11 +1,14 @@
 /** The probes of an orchestrator or a balancer, which never query the database (docs/decisions.md), and how a shutdown begins. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { noticeMs } from '../config.ts'
 import { Failure } from '../failures.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** Adds the probes to an application, such as one at another port: there, too, they speak for this one. */
+    addProbes(to: FastifyInstance): void
     /** Serves for `delayMs`, while balancers notice that it is not ready. Then serves for `noticeMs`. Call `close` afterwards. */
     announceShutdown(delayMs: number): Promise<void>
   }
@@ -13,11 +16,17 @@ declare module 'fastify' {
 
 export default fp(async (app) => {
   let isShuttingDown = false
-  app.get('/livez', () => ({ status: 'alive' }))
-  app.get('/readyz', () => {
-    if (isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
-    return { status: 'ready' }
-  })
+  const addProbes = (to: FastifyInstance) => {
+    to.get('/livez', () => ({ status: 'alive' }))
+    to.get('/readyz', () => {
+      if (isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
+      // Another port can respond before this one listens.
+      if (to !== app && !app.server.listening) throw new Failure('NotReady')
+      return { status: 'ready' }
+    })
+  }
+  addProbes(app)
+  app.decorate('addProbes', addProbes)
   app.decorate('announceShutdown', async (delayMs) => {
     const { connections } = app
     isShuttingDown = true
