@@ -5,17 +5,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { Agent } from 'node:http'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { startRivals } from '../../support/histories/rivals.ts'
 import { freePort } from '../../support/postgres/embedded-postgres.ts'
-import { type Service, startService, token } from '../../support/service.ts'
+import { headers, type Service, send, startService } from '../../support/service.ts'
 import { until } from '../../support/until.ts'
 import { balancers, isMissing } from './balancers.ts'
-import { kinds } from './flood.ts'
+import { kinds, type Report } from './flood.ts'
 
-const floodMs = 5_000
 const longestMedianMs = 2_000
 const mostMegabytes = 500
 
@@ -23,40 +23,148 @@ const mostMegabytes = 500
 const peakOf = ({ child }: Service) =>
   Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1_000
 
-async function judge(t: Test, service: Service, url: string, kind: string) {
+let lastId = 0
+
+/** What good clients have had: how long each create took, in ms; and what came in place of a success. */
+interface Good {
+  times: number[]
+  failures: string[]
+}
+
+/** How long a good client waits for a response, in ms. */
+const patienceMs = 60_000
+
+/** Starts good clients, each with a connection that it keeps, or with a new one for each create. */
+function startClients(url: string, clients: number, keepAlive: boolean, pauseMs: number) {
+  const agent = new Agent({ keepAlive, maxSockets: clients })
+  const good: Good = { times: [], failures: [] }
+  let isStopped = false
+  const work = async () => {
+    for (; !isStopped; await sleep(pauseMs)) {
+      const began = performance.now()
+      const options = { method: 'POST', headers, agent, signal: AbortSignal.timeout(patienceMs) }
+      const body = `{"id":${++lastId},"name":"n"}`
+      const { status, body: response } = await send(`${url}/plants`, options, body).catch((error) => ({
+        status: 0,
+        body: String(error)
+      }))
+      good.times.push(performance.now() - began)
+      if (status !== 200) good.failures.push(`${status} ${response}`)
+    }
+  }
+  const workers = Array.from({ length: clients }, work)
+  return {
+    good,
+    async stop() {
+      isStopped = true
+      await Promise.all(workers)
+      agent.destroy()
+      return good
+    }
+  }
+}
+
+/** The time of the create that this share of the others does not exceed. */
+function share(times: number[], part: number) {
+  const sorted = times.toSorted((a, b) => a - b)
+  return Math.round(sorted[Math.floor(sorted.length * part)] ?? Number.NaN)
+}
+const describe = ({ times, failures }: Good) =>
+  `${times.length} creates, ${failures.length} failed, p50 ${share(times, 0.5)} ms, p99 ${share(times, 0.99)} ms`
+
+/** Starts a flood, and returns what ends it and says what it has had. */
+async function startFlood(t: Test, url: string, kind: string) {
   const flood = spawn(process.execPath, [join(import.meta.dirname, 'flood.ts'), url, kind], {
     stdio: ['ignore', 'pipe', 'inherit']
   })
-  const ended = once(flood, 'exit')
   t.teardown(() => flood.kill('SIGKILL'))
   await once(flood.stdout, 'data')
-  await sleep(2_000)
-  const load = startRivals({ urls: [url], token, clients: 4 })
-  await sleep(floodMs)
-  const { operations, failed } = await load.stop()
-  const durations = operations.map(({ began, ended = Number.NaN }) => ended - began).sort((a, b) => a - b)
-  const median = Math.round(durations[durations.length >> 1] as number)
-  const peak = Math.round(peakOf(service))
-  t.comment(`${kind}: ${durations.length} creates, p50 ${median} ms, ${peak} MB`)
-  t.strictSame(failed.slice(0, 3), [], 'no good create fails')
-  t.equal(service.child.exitCode, null, 'the service has not ended')
-  t.ok(median <= longestMedianMs, `half of them take ${median} ms at most`)
-  t.ok(peak <= mostMegabytes, `${peak} MB are enough`)
-  t.strictSame([flood.exitCode, flood.signalCode], [null, null], 'the flood goes on')
-  flood.kill('SIGKILL')
-  await ended
+  return async (): Promise<Report> => {
+    t.strictSame([flood.exitCode, flood.signalCode], [null, null], 'the flood goes on')
+    flood.kill('SIGTERM')
+    return JSON.parse(await text(flood.stdout))
+  }
 }
+
+/** Starts the service, as users do with its own limits, and the balancer in front of it. */
+async function startBoth(t: Test, start: (typeof balancers)[string]['start']) {
+  const PORT = String(await freePort())
+  const env = { PORT, WRITE_DEADLINE_MS: '', REQUEST_TIMEOUT_MS: '' }
+  const service = await startService(t, env, { flags: ['--max-semi-space-size=16'] })
+  const { url } = await start(t, [Number(PORT), await freePort()])
+  await until('it serves', async () => (await fetch(`${url}/livez`)).ok)
+  return { service, url }
+}
+
+type Start = (typeof balancers)[string]['start']
+
+/** Floods for this long, in ms, with good clients meanwhile, of which some have connections from before. */
+async function play(t: Test, start: Start, kind: string, { ms = 5_000, pauseMs = 0 } = {}) {
+  const { service, url } = await startBoth(t, start)
+  const kept = startClients(url, 4, true, pauseMs)
+  await until('good clients are served', () => kept.good.times.length >= 100)
+  const calmMs = share(kept.good.times, 0.5)
+  const stopFlood = await startFlood(t, url, kind)
+  await sleep(2_000)
+  // Only what comes from now on is judged.
+  kept.good.times = []
+  const fresh = startClients(url, 2, false, pauseMs)
+  await sleep(ms)
+  const good = { kept: await kept.stop(), fresh: await fresh.stop() }
+  const report = await stopFlood()
+  const peak = Math.round(peakOf(service))
+  const addresses = kinds[kind]?.connections.length
+  t.comment(`${kind}, ${addresses} addresses: ${JSON.stringify(report)}; the service has ${peak} MB`)
+  for (const [name, one] of Object.entries(good)) t.comment(`${name} connections: ${describe(one)}`)
+  t.equal(service.child.exitCode, null, 'the service has not ended')
+  t.ok(peak <= mostMegabytes, `${peak} MB are enough`)
+  return { good, report, calmMs }
+}
+
+/** Asserts that good clients were served, in a time that grows with what a create takes without a flood. */
+function assertServed(t: Test, { good, calmMs }: Awaited<ReturnType<typeof play>>) {
+  for (const [name, { times, failures }] of Object.entries(good)) {
+    t.strictSame(failures.slice(0, 3), [], `no create fails on ${name} connections`)
+    t.ok(times.length > 0, `there are creates on ${name} connections`)
+  }
+  const median = share(
+    Object.values(good).flatMap(({ times }) => times),
+    0.5
+  )
+  const limit = longestMedianMs + 50 * calmMs
+  t.ok(median <= limit, `half of them take ${median} ms, at most ${limit}`)
+}
+
+const [creates, wrongTokens, refusals] = [
+  'creates in a loop',
+  'wrong tokens in a loop',
+  'refusals in a loop'
+] as const
 
 for (const [title, { command, start }] of Object.entries(balancers))
   t.test(title, { skip: isMissing(command) }, async (t) => {
-    for (const kind of Object.keys(kinds))
+    for (const kind of Object.keys(kinds).filter((kind) => kind !== creates && kind !== wrongTokens))
       await t.test(kind, async (t) => {
-        const PORT = String(await freePort())
-        // As users start it: with its own limits.
-        const env = { PORT, WRITE_DEADLINE_MS: '', REQUEST_TIMEOUT_MS: '' }
-        const service = await startService(t, env, { flags: ['--max-semi-space-size=16'] })
-        const { url } = await start(t, [Number(PORT), await freePort()])
-        await until('it serves', async () => (await fetch(`${url}/livez`)).ok)
-        await judge(t, service, url, kind)
+        // Kept connections send their second probe after 45 s.
+        const played = await play(t, start, kind, kind.startsWith('kept') ? { ms: 55_000, pauseMs: 50 } : {})
+        assertServed(t, played)
+        if (kind === refusals) t.ok(played.report.responses[429], 'the balancer refuses by itself')
       })
+    await t.test('wrong tokens cost good clients less than as many good ones', async (t) => {
+      const beside = await play(t, start, creates, { ms: 10_000 })
+      const played = await play(t, start, wrongTokens, { ms: 10_000 })
+      const { good, report } = played
+      assertServed(t, played)
+      const count = ({ kept, fresh }: typeof good) => kept.times.length + fresh.times.length
+      // They get several times as many; half leaves room for what else the machine does in these seconds.
+      t.ok(
+        count(good) >= count(beside.good) / 2,
+        `${count(good)} creates, beside good ones ${count(beside.good)}`
+      )
+      // nginx cannot count what the service refuses.
+      if (title !== 'HAProxy') return
+      t.ok(report.responses[429], 'the balancer refuses by itself')
+      // Each of four addresses has 500 in ten seconds, and those that were on their way.
+      t.ok((report.responses[401] ?? 0) <= 8_000, 'it does not ask the service any more')
+    })
   })
