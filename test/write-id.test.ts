@@ -73,7 +73,10 @@ t.test('a number with a long exponent takes no time', async (t) => {
       const before = process.cpuUsage()
       run(text)
       // As a BigInt, it takes some seconds.
-      t.ok(process.cpuUsage(before).user < 500_000, `${run === read ? 'read' : 'in canonical form'}, e${sign}`)
+      t.ok(
+        process.cpuUsage(before).user < 500_000,
+        `${run === read ? 'read' : 'in canonical form'}, e${sign}`
+      )
     }
 })
 
