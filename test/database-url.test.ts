@@ -1,4 +1,5 @@
 /** How a database URL is read: what each part becomes, and what is refused, in a fault that holds no part of the password. */
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 import { parseDatabaseUrl } from '../src/database/url.ts'
@@ -19,9 +20,14 @@ const directory = t.testdir({
   'cut.pem': authority.cert + plus.cert.slice(0, 200),
   'secret.pem': 'thyme',
   'cut.key': own.key.slice(0, 100),
-  'other.key': plus.key
+  'other.key': plus.key,
+  directory: {},
+  loop: t.fixture('symlink', 'loop'),
+  device: t.fixture('symlink', '/dev/zero')
 })
 const file = (name: string) => join(directory, name)
+// Without a writer, to open it blocks the process.
+execFileSync('mkfifo', [file('pipe')])
 const ca = `sslrootcert=${file('ca.pem')}`
 const client = `sslcert=${file('own.pem')}&sslkey=${file('own.key')}`
 /** A URL with these parameters. */
@@ -117,7 +123,7 @@ const refused: [named: string, ...urls: string[]][] = [
   ['must set sslrootcert to a file', by('sslmode=verify-ca&sslrootcert=')],
   ['must set sslrootcert to a file; without it', by('sslmode=verify-full&sslrootcert=system')],
   ['must set both sslcert and sslkey', by(`sslcert=${file('own.pem')}`)],
-  ["open '/absent/ca.pem'", by('sslmode=verify-full&sslrootcert=/absent/ca.pem')],
+  ["'/absent/ca.pem'", by('sslmode=verify-full&sslrootcert=/absent/ca.pem')],
   ...['empty.pem', 'cut.pem', 'secret.pem', 'own.key'].flatMap((name): [string, string][] => [
     [`cannot be read: '${file(name)}' has no valid certificate`, by(`sslrootcert=${file(name)}`)],
     [`'${file(name)}' has no valid certificate`, by(`sslcert=${file(name)}&sslkey=${file('own.key')}`)]
@@ -126,6 +132,13 @@ const refused: [named: string, ...urls: string[]][] = [
     `cannot be read: '${file(name)}' has no valid key`,
     by(`sslcert=${file('own.pem')}&sslkey=${file(name)}`)
   ]),
+  ...['directory', 'pipe', 'device'].map((name): [string, ...string[]] => [
+    `cannot be read: '${file(name)}' is not a regular file`,
+    by(`sslrootcert=${file(name)}`),
+    by(`sslcert=${file(name)}&sslkey=${file('own.key')}`),
+    by(`sslcert=${file('own.pem')}&sslkey=${file(name)}`)
+  ]),
+  [`symbolic links encountered, stat '${file('loop')}'`, by(`sslrootcert=${file('loop')}`)],
   [
     `'${file('other.key')}' is not the key of '${file('own.pem')}'`,
     by(`sslcert=${file('own.pem')}&sslkey=${file('other.key')}`)

@@ -3,6 +3,7 @@
  * they name.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { statSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import { parse } from 'pg-connection-string'
 
@@ -17,10 +18,14 @@ const certificates = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?(?:-----E
  * file, and holds nothing of what is in it.
  */
 export function readTls(parameters: URLSearchParams): ConnectionOptions | undefined {
+  const files = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => parameters.get(name))
+  // A pipe would block the process until somebody writes to it, and the error for a directory does not name it.
+  for (const file of files)
+    if (file && !statSync(file).isFile()) throw new Error(`'${file}' is not a regular file`)
   const { ssl } = parse(`postgres://host/?${parameters}`, { useLibpqCompat: true })
   if (typeof ssl !== 'object') return undefined
   const { ca, cert, key } = ssl
-  const [caFile, certFile, keyFile] = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => parameters.get(name))
+  const [caFile, certFile, keyFile] = files
   if (ca !== undefined && !areCertificates(ca)) throw new Error(`'${caFile}' has no valid certificate`)
   if (typeof cert === 'string' && !areCertificates(cert))
     throw new Error(`'${certFile}' has no valid certificate`)

@@ -2,7 +2,8 @@
  * The certificates and keys that the database's URL names are renewed in their files, without a
  * restart.
  */
-import { rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { assertNoErrors } from '../support/histories/history.ts'
@@ -116,6 +117,16 @@ t.test(
 /** What becomes of the files, and what a session that cannot be opened says. */
 const broken: [title: string, damage: () => Promise<unknown>, says: RegExp][] = [
   ['the authority is gone', () => rm(at('ca.pem')), /ENOENT: .*ca\.pem'/],
+  [
+    'the authority is a directory',
+    () => rm(at('ca.pem')).then(() => mkdir(at('ca.pem'))),
+    /ca\.pem' is not a regular file/
+  ],
+  [
+    'the authority is a pipe without a writer',
+    () => rm(at('ca.pem')).then(() => execFileSync('mkfifo', [at('ca.pem')])),
+    /ca\.pem' is not a regular file/
+  ],
   ['the authority is empty', () => write('ca.pem', ''), /ca\.pem' has no valid certificate/],
   [
     'half of the authority is written',
@@ -132,7 +143,10 @@ const broken: [title: string, damage: () => Promise<unknown>, says: RegExp][] = 
 ]
 
 t.test('a file that is broken for a while', async (t) => {
-  const mend = () => Promise.all([write('ca.pem', second.cert), equip(ofService)])
+  const mend = async () => {
+    await rm(at('ca.pem'), { recursive: true, force: true })
+    await Promise.all([write('ca.pem', second.cert), equip(ofService)])
+  }
   await mend()
   const service = await startService(t, { DATABASE_URL: url, WRITE_DEADLINE_MS: '3000' })
   let lastId = -1
