@@ -15,12 +15,12 @@ const [older, newer] = await Promise.all([
 /** The other members of a request, and of a repeat that means the same. */
 const repeats: [title: string, first: string, repeat: string][] = [
   ['no other member', '', ''],
-  ['the new field', ',"height":12', ',"height":12'],
-  ['the new field in another spelling', ',"height":12', ',"height":1.2e1'],
+  ['the new field', ',"next_height":12', ',"next_height":12'],
+  ['the new field in another spelling', ',"next_height":12', ',"next_height":1.2e1'],
   [
     'the new field and an unknown one',
-    ',"height":-3,"soil":{"pH":6.50,"of":["peat",1]}',
-    ',"soil":{"of":["peat",1.0],"pH":65e-1},"height":-3'
+    ',"next_height":-3,"soil":{"pH":6.50,"of":["peat",1]}',
+    ',"soil":{"of":["peat",1.0],"pH":65e-1},"next_height":-3'
   ],
   ['an unknown one that doubles would round', ',"serial":9007199254740993', ',"serial":9007199254740993.0'],
   ['an unknown one, twice', ',"soil":1,"soil":null', ',"soil":null'],
@@ -33,9 +33,9 @@ const repeats: [title: string, first: string, repeat: string][] = [
 
 /** The other members of a request, and of one that means something else. */
 const others: [title: string, first: string, other: string][] = [
-  ['another height', ',"height":12', ',"height":13'],
-  ['no height', ',"height":12', ''],
-  ['a height where there was none', '', ',"height":12'],
+  ['another height', ',"next_height":12', ',"next_height":13'],
+  ['no height', ',"next_height":12', ''],
+  ['a height where there was none', '', ',"next_height":12'],
   ['a number that only doubles take for the same', ',"serial":9007199254740993', ',"serial":9007199254740992']
 ]
 
@@ -50,7 +50,8 @@ const orders: [title: string, first: Service, second: Service][] = [
 /** What a client of a release is told of a plant with these members, which it creates or repeats. */
 const plantOf = (service: Service, members: string) => ({
   name: 'Fern',
-  ...(service === newer && /"height":/.test(members) && { height: JSON.parse(bodyOf(1, members)).height })
+  ...(service === newer &&
+    /"next_height":/.test(members) && { next_height: JSON.parse(bodyOf(1, members)).next_height })
 })
 const replayOf = (reply: Reply): Reply => ({
   ...reply,

@@ -1,4 +1,7 @@
-/** The release after this one, as a contributor makes it by CONTRIBUTING.md: plants have one more optional field, `height`. */
+/**
+ * The release after this one, as a contributor makes it by CONTRIBUTING.md: plants have one more optional field,
+ * `next_height`, which no release has.
+ */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { root, serverFile } from './process.ts'
@@ -10,23 +13,22 @@ const changes: Record<string, [before: string, after: string][]> = {
     [
       'export const kinds = {',
       `export const kinds = {
-  Int32: [
+  NextInt32: [
     'an integer from -2147483648 to 2147483647',
     (value: unknown) => Number.isInteger(value) && Number(value) === (Number(value) | 0)
   ],`
     ],
     [
-      '\n} satisfies Record',
-      `,
-  height: Type.Optional(field<number>('Int32', 'Height in cm', { type: 'integer', format: 'int32' }))
-} satisfies Record`
+      'const fields = {',
+      `const fields = {
+  next_height: Type.Optional(field<number>('NextInt32', 'Height in cm', { type: 'integer', format: 'int32' })),`
     ]
   ],
-  'src/plants/statements.ts': [[`Text: 'text' }`, `Text: 'text', Int32: 'integer' }`]]
+  'src/plants/statements.ts': [['string> = { Int64:', `string> = { NextInt32: 'integer', Int64:`]]
 }
 
 /** Its migration. */
-export const addHeight = 'alter table plants add column height integer'
+export const addHeight = 'alter table plants add column next_height integer'
 
 /** Writes the next release into a folder that is removed at teardown. Returns its entry point, below the repository. */
 export function makeNextRelease(t: Teardown): string {
