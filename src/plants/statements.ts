@@ -44,9 +44,10 @@ const find = `
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings}`
 
 // Takes the lock of the table and needs the rights that an insert does, but is not one: an insert of no rows would fire the
-// triggers that an operator has for each statement, and these may not expect it.
+// triggers that an operator has for each statement, and these may not expect it. Selects its row, as the batch does: Citus
+// refuses to plan a row of values without an id.
 const planInsert = `
-  explain insert into plants (${writtenList}) values (${columns.map(([, type]) => `null::${type}`)})
+  explain insert into plants (${writtenList}) select ${columns.map(([, type]) => `null::${type}`)}
   on conflict (id) do nothing returning write_id`
 
 /** The lines that PostgreSQL adds to the context of an error of a row: the statement below, in one line, and its block. */
